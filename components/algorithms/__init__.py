@@ -1,0 +1,1 @@
+"""Advantage estimators and losses as pure functions, one file each."""

@@ -1,0 +1,95 @@
+"""The error tree. A class says what failed and whether a second attempt may cure it.
+
+    TroupeError
+    ├── TransientError              a second attempt may cure it: the stage is retried
+    │   ├── StoreUnavailable        the artifact store refused, timed out or answered 5xx
+    │   ├── TrackingUnavailable     the tracking server did not answer
+    │   ├── StaleEngine             an engine holds another policy version than the one asked for
+    │   └── WorkerDied              a training worker ended before it answered
+    └── PermanentError              it will fail again: raised at once
+        ├── ConfigurationError      the user asked for something wrong (also a ValueError)
+        │   └── ConfigDrift         a run_id exists with another configuration
+        ├── ServiceMissing          something that must run does not; the message says how to start it
+        ├── StoreRefused            the store cannot be used: no credentials, no conditional writes, full
+        ├── ArtifactMissing         a reference points to nothing
+        ├── ArtifactCorrupt         bytes differ from their digest
+        ├── MalformedAction         an agent's answer does not follow its grammar (data in an episode)
+        ├── TooManyFailedEpisodes   more of a shard failed than the configuration allows
+        ├── WarmStartTooWeak        behaviour cloning did not reach its gate
+        ├── LogprobMismatch         sampler and trainer disagree about the same tokens
+        └── UpdateFailed            a training worker reported an error of its own
+
+To add one: pick the branch by asking whether the same call may succeed in a minute, and keep it picklable (one message).
+"""
+
+
+class TroupeError(Exception):
+    """The root of all errors that the pipeline raises by name."""
+
+
+class TransientError(TroupeError):
+    """A second attempt may cure it."""
+
+
+class PermanentError(TroupeError):
+    """The same call will fail again."""
+
+
+class StoreUnavailable(TransientError):
+    """The artifact store refused the connection, timed out or answered with a server error."""
+
+
+class TrackingUnavailable(TransientError):
+    """The tracking server did not answer."""
+
+
+class StaleEngine(TransientError):
+    """An engine holds another policy version than the one asked for."""
+
+
+class WorkerDied(TransientError):
+    """A training worker ended before it answered."""
+
+
+class ConfigurationError(PermanentError, ValueError):
+    """The user asked for something wrong; the message names the field, the value and the remedy."""
+
+
+class ConfigDrift(ConfigurationError):
+    """The run_id exists with another configuration; the message names the fields."""
+
+
+class ServiceMissing(PermanentError):
+    """A service or program that must be there is not; the message says how to get it."""
+
+
+class StoreRefused(PermanentError):
+    """The store cannot be used as it is: no credentials, no conditional writes, or no space left."""
+
+
+class ArtifactMissing(PermanentError):
+    """A reference points to nothing in the store."""
+
+
+class ArtifactCorrupt(PermanentError):
+    """The bytes behind a reference differ from its digest."""
+
+
+class MalformedAction(PermanentError):
+    """An agent's answer does not follow its grammar. Inside an episode this is data, not a failure."""
+
+
+class TooManyFailedEpisodes(PermanentError):
+    """A larger share of a shard's episodes failed than `rollout.max_failed_fraction` allows."""
+
+
+class WarmStartTooWeak(PermanentError):
+    """Behaviour cloning ended below its gate, from where reinforcement learning does not take off."""
+
+
+class LogprobMismatch(PermanentError):
+    """Sampler and trainer give different log-probabilities to the same tokens under the same weights."""
+
+
+class UpdateFailed(PermanentError):
+    """A training worker reported an error of its own; the message carries its traceback."""

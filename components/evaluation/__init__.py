@@ -1,0 +1,1 @@
+"""Held-out play and its statistics."""

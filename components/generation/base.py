@@ -1,0 +1,87 @@
+"""The generation border: tokens in; tokens, log-probabilities, finish reason and policy version out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from components.schema import FinishReason, PolicyVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest:
+    """One prompt and the candidates wanted for it.
+
+    `seeds_K` has one seed a candidate: the tokens of a candidate depend on its seed and on the logits alone, never on which
+    other requests share the batch. `temperature` 0 is greedy.
+    """
+
+    prompt_tokens: tuple[int, ...]
+    seeds_K: tuple[int, ...]
+    max_new_tokens: int
+    temperature: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """One sampled answer. `tokens` ends with the end token when `finish_reason` is "stop".
+
+    `logprobs[t]` is the log-probability of `tokens[t]` under the tempered distribution it was drawn from (under the plain one
+    when greedy).
+    """
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish_reason: FinishReason
+    version: PolicyVersion
+
+
+class Tokenizer(Protocol):
+    """Text to tokens and back. Only prompts are encoded; what was sampled is never encoded again."""
+
+    @property
+    def end_token(self) -> int: ...
+
+    @property
+    def num_tokens(self) -> int: ...
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Plain text as tokens, without special tokens. Raises ConfigurationError on a character that is not known."""
+        ...
+
+    def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
+        """A system and a user message under the model's own chat template, ready for the answer."""
+        ...
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of `tokens`, special tokens left out."""
+        ...
+
+
+class Generator(Protocol):
+    """One policy, ready to sample. What it holds in memory is only a cache of a checkpoint."""
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def version(self) -> PolicyVersion | None:
+        """The version held, or None before the first load."""
+        ...
+
+    def load(self, folder: Path, version: PolicyVersion) -> None:
+        """Hold the weights in `folder` (a Hugging Face model folder) as `version`.
+
+        Raises ArtifactCorrupt when the digest of the loaded tensors is not `version.weights_digest`.
+        """
+        ...
+
+    def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
+        """K completions for each request, in order, from `version`. Raises StaleEngine when another one is held."""
+        ...
+
+    def score(
+        self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
+    ) -> list[tuple[float, ...]]:
+        """The log-probabilities that the engine's own sampling path gives to given tokens, at temperature 1."""
+        ...

@@ -1,0 +1,111 @@
+"""Identity: who a run, stage, group or candidate is, and every seed. The only place where keys are spelled.
+
+Nothing here contains a uuid, a time or a Prefect id: the same work has the same name on every attempt.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from components.errors import ConfigurationError
+
+_RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+STAGES = (
+    "warm_start",
+    "refresh_weights",
+    "collect_rollouts",
+    "compute_rewards",
+    "compute_advantages",
+    "update_policy",
+    "publish_checkpoint",
+    "evaluate_policy",
+)
+"""Stage names in the order in which an iteration runs them."""
+
+
+def checked_run_id(run_id: str) -> str:
+    """`run_id` itself, when it can be spelled in every store and user interface.
+
+    Raises ConfigurationError otherwise.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        raise ConfigurationError(
+            f"run_id {run_id!r}: use 1 to 63 of a-z, 0-9, '.', '_' and '-', starting with a letter or a digit"
+        )
+    return run_id
+
+
+def canonical_json(value: Any) -> bytes:
+    """`value` as JSON bytes that are equal for equal values: sorted keys, no spaces, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def fingerprint(value: Any) -> str:
+    """The first 16 hex digits of the SHA-256 of `value` in canonical JSON."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()[:16]
+
+
+def seed_for(seed: int, *parts: str | int) -> int:
+    """A 63-bit seed that depends on `seed` and `parts` alone.
+
+    **Example** `seed_for(0, "rollout", 12, "plan_path-3f", 0, 1, "plan_agent", 5)`: step 12, one problem, episode 0,
+    turn 1, the plan agent's candidate 5. Another candidate, step or config seed gives an unrelated number; another
+    run_id does not change it, because the run_id is not among the parts.
+    """
+    digest = hashlib.blake2b(canonical_json([seed, *parts]), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class GroupKey:
+    """One node of a sampling tree: the candidates that share it saw identical prompt tokens and are compared."""
+
+    problem_id: str
+    episode: int
+    turn: int
+    agent: str
+
+    def __str__(self) -> str:
+        return f"{self.problem_id}/e{self.episode}/t{self.turn}/{self.agent}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageKey:
+    """The name of one piece of work, equal on every attempt.
+
+    `part` names a shard or a policy. `lineage` counts deliberate restarts from this stage or an earlier one. `depends_on`
+    is the fingerprint of the configuration and the inputs that the result depends on.
+
+    **Example** `StageKey(run_id="r7", step=12, stage="compute_rewards", version=1, part="shard-000", lineage=0,
+    depends_on="9f2c…").path` is `runs/r7/steps/000012/compute_rewards-v1/shard-000/l0-9f2c…`.
+    """
+
+    run_id: str
+    step: int
+    stage: str
+    version: int
+    part: str
+    lineage: int
+    depends_on: str
+
+    @property
+    def path(self) -> str:
+        """Where the stage's manifest and attempts live in the store."""
+        return (
+            f"runs/{self.run_id}/steps/{self.step:06d}/{self.stage}-v{self.version}"
+            f"/{self.part}/l{self.lineage}-{self.depends_on}"
+        )
+
+
+def config_key(run_id: str, lineage: int = 0) -> str:
+    """The store key of the frozen configuration of one lineage of a run."""
+    return f"runs/{run_id}/config.json" if lineage == 0 else f"runs/{run_id}/lineages/{lineage:06d}.json"
+
+
+def content_id(prefix: str, payload: Mapping[str, Any]) -> str:
+    """`prefix-` and 12 hex digits that depend on the content alone: two equal puzzles have one id."""
+    return f"{prefix}-{hashlib.sha256(canonical_json(payload)).hexdigest()[:12]}"

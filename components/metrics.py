@@ -1,0 +1,55 @@
+"""Metric names, spelled once. `area/name`, the varying part in the middle."""
+
+from collections.abc import Iterable
+
+
+def mean(values: Iterable[float]) -> float:
+    """The arithmetic mean; 0 for no values."""
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+NUM_EPISODES = "rollout/num_episodes"
+NUM_FAILED_EPISODES = "rollout/num_failed_episodes"
+NUM_CANDIDATES = "rollout/num_candidates"
+NUM_GENERATED_TOKENS = "rollout/num_generated_tokens"
+SUCCESS_RATE = "rollout/success_rate"
+KEEP_RATE = "rollout/keep_rate"
+REPAIR_RATE = "rollout/repair_rate"
+ZERO_GROUP_FRACTION = "advantage/zero_group_frac"
+NUM_GROUPS = "advantage/num_groups"
+
+
+def reward_mean(agent: str) -> str:
+    """The mean reward of an agent's candidates."""
+    return f"reward/{agent}/mean"
+
+
+def reward_std(agent: str) -> str:
+    """The mean spread of an agent's groups."""
+    return f"reward/{agent}/group_std"
+
+
+def solve_rate(agent: str) -> str:
+    """The share of an agent's candidates that solve."""
+    return f"reward/{agent}/solve_rate"
+
+
+def completion_length(agent: str) -> str:
+    """The mean number of tokens of an agent's candidates."""
+    return f"rollout/{agent}/completion_tokens"
+
+
+def train(policy: str, name: str) -> str:
+    """A metric of one policy's update."""
+    return f"train/{policy}/{name}"
+
+
+def seconds(stage: str) -> str:
+    """Wall time of a stage."""
+    return f"time/{stage}_seconds"
+
+
+def evaluation(sampling: str, name: str) -> str:
+    """A metric of a held-out evaluation."""
+    return f"eval/{sampling}/{name}"

@@ -1,0 +1,1 @@
+"""The AT-GRPO tree sampler, its router and its journal of finished blocks."""

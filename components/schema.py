@@ -1,0 +1,183 @@
+"""The values that travel through one iteration. All are frozen; none knows how it is stored.
+
+Axes in names: E episodes, N nodes of an episode (turn by turn, agent by agent), K candidates of a group, T tokens.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from components.identity import GroupKey
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One puzzle or question. `payload` is all that the environment needs to build it, as plain JSON.
+
+    `problem_id` is derived from the payload, so equal problems have equal ids and a split can be checked by id.
+    """
+
+    problem_id: str
+    environment: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyVersion:
+    """Which weights: a policy's name, the step that produced them, and the digest of their tensors."""
+
+    policy: str
+    step: int
+    weights_digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one agent sees. `state` is the current state and nothing else; `instructions` say who the agent is and the
+    grammar of its answer, for policies that read prose."""
+
+    instructions: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionOutcome:
+    """What one action did, as facts. Rewards are computed from these and from nothing else.
+
+    `team` and `local` are named components (for example `{"solved": 1.0, "progress": 0.4}`), `solves` says whether the
+    state after the action (simulated, for an agent that only proposes) is solved, `error` names a malformed answer.
+    """
+
+    team: Mapping[str, float]
+    local: Mapping[str, float]
+    solves: bool
+    done: bool
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One sampled action of a group: tokens as sampled, never re-tokenised, and what they did.
+
+    `sampler_logprobs[t]` is the log-probability of `tokens[t]` under the distribution it was drawn from. `reward` is the
+    reward by which the sampler chose; the reward stage is the authority.
+    """
+
+    tokens: tuple[int, ...]
+    sampler_logprobs: tuple[float, ...]
+    finish_reason: FinishReason
+    text: str
+    outcome: ActionOutcome
+    reward: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One node: one agent acting once, with the candidates that were compared and the one handed on.
+
+    `explored` is true where the one handed on was drawn at random instead of being the best.
+    """
+
+    group: GroupKey
+    policy: str
+    prompt_tokens: tuple[int, ...]
+    candidates: tuple[Candidate, ...]
+    chosen: int
+    explored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """One team on one problem. A failed episode is data: `error` says why, and its turns are what was finished."""
+
+    problem: Problem
+    episode: int
+    turns: tuple[Turn, ...]
+    success: bool
+    error: str | None = None
+
+    @property
+    def num_generated_tokens(self) -> int:
+        """All tokens that were sampled for this episode, chosen or not."""
+        return sum(len(c.tokens) for turn in self.turns for c in turn.candidates)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutShard:
+    """The finished episodes of one shard of one step, with the policy versions that played them."""
+
+    step: int
+    shard: int
+    policy_versions: Mapping[str, PolicyVersion]
+    episodes: tuple[Episode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredShard:
+    """The authoritative rewards of a rollout shard, in its order. None marks a candidate that could not be scored."""
+
+    step: int
+    shard: int
+    rewards_E_N_K: tuple[tuple[tuple[float | None, ...], ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainGroup:
+    """One group as training rows: one prompt, K completions, one advantage each."""
+
+    group: GroupKey
+    prompt_tokens: tuple[int, ...]
+    completions_K_T: tuple[tuple[int, ...], ...]
+    sampler_logprobs_K_T: tuple[tuple[float, ...], ...]
+    advantages_K: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainBatch:
+    """All that one policy learns from in one step. Groups without a learning signal are left out and counted."""
+
+    policy: str
+    step: int
+    groups: tuple[TrainGroup, ...]
+    num_groups_without_signal: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def num_tokens(self) -> int:
+        """Completion tokens, the denominator of a token-mean loss."""
+        return sum(len(tokens) for group in self.groups for tokens in group.completions_K_T)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalReport:
+    """Held-out play without the tree: one candidate a node. `interval` is the 95% Wilson interval of `success_rate`.
+
+    `keep_rate` is how often the last agent keeps a proposal that solves, `repair_rate` how often it mends one that does
+    not; None where the case did not occur.
+    """
+
+    suite: str
+    step: int
+    sampling: Literal["sample", "greedy"]
+    n: int
+    num_successes: int
+    success_rate: float
+    interval: tuple[float, float]
+    mean_reward: float
+    keep_rate: float | None
+    repair_rate: float | None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IterationReport:
+    """What one step did: metrics, seconds by stage, and the digests of the checkpoints that it left."""
+
+    run_id: str
+    step: int
+    metrics: Mapping[str, float]
+    timings: Mapping[str, float]
+    checkpoint_digest: Mapping[str, str]
+    optimizer_digest: Mapping[str, str]

@@ -1,0 +1,1 @@
+"""Where metrics and checkpoints are shown to people."""

@@ -1,0 +1,41 @@
+"""The tracking border: publishing twice is the same as publishing once."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from components.schema import EvalReport, IterationReport
+
+
+class Tracker(Protocol):
+    """Publishes what the store already holds. Every verb is idempotent, so an outbox may repeat it after any crash.
+
+    Raises TrackingUnavailable when the service does not answer; the caller keeps the report and tries again later.
+    """
+
+    def check(self) -> None:
+        """Raise TrackingUnavailable, with the address and the remedy, unless the service answers."""
+        ...
+
+    def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
+        """Make sure that exactly one tracked run exists for `run_id`, with these parameters."""
+        ...
+
+    def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
+        """Record the metrics of one step. Equal reports at an equal timestamp are recorded once."""
+        ...
+
+    def publish_evaluation(self, run_id: str, report: EvalReport, *, timestamp_ms: int) -> None:
+        """Record a held-out evaluation at its step."""
+        ...
+
+    def publish_checkpoint(self, run_id: str, *, policy: str, step: int, weights_digest: str, folder_uri: str) -> None:
+        """Register a checkpoint as a model version with its lineage, once per (run, policy, step, digest)."""
+        ...
+
+    def finish_run(self, run_id: str, *, succeeded: bool) -> None:
+        """Mark the run's end; a resumed run is opened again by `open_run`."""
+        ...
+
+    def run_url(self, run_id: str) -> str | None:
+        """Where a person looks at the run, if the service has pages."""
+        ...

@@ -1,0 +1,27 @@
+"""Digests of tensors: equal weights have equal digests, whatever file they lie in."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from components.identity import canonical_json
+
+if TYPE_CHECKING:
+    import torch
+
+
+def tensors_digest(tensors: Mapping[str, "torch.Tensor"]) -> str:
+    """The SHA-256 over names, types, shapes and bytes, in the order of the names."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().to("cpu").contiguous()
+        digest.update(canonical_json([name, str(tensor.dtype), list(tensor.shape)]))
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
+    return digest.hexdigest()
+
+
+def joined_digest(digests: Iterable[str]) -> str:
+    """One digest for several in order, for example of the ranks that hold parts of an optimizer."""
+    return hashlib.sha256(canonical_json(list(digests))).hexdigest()
