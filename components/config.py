@@ -260,11 +260,19 @@ class RunConfig(Section):
             raise ValueError(
                 "algorithm.advantage grpo compares whole episodes: set rollout.mode to independent or single"
             )
+        if self.algorithm.advantage == "at_grpo" and self.rollout.mode != "tree":
+            raise ValueError(
+                f"algorithm.advantage at_grpo compares the candidates of a node, and mode {self.rollout.mode} draws one: "
+                "set rollout.mode to tree, or algorithm.advantage to grpo"
+            )
         return self
 
     def result_fields(self) -> dict[str, Any]:
         """The fields that decide the weights, as JSON: all but where things are kept, shown and how long a run goes on."""
-        return self.model_dump(mode="json", exclude={"store", "tracking", "preset", "num_steps", "evaluation"})
+        excluded = {"store", "tracking", "preset", "evaluation"}
+        if self.training.lr_schedule == "constant":
+            excluded.add("num_steps")  # a decaying schedule depends on where it ends
+        return self.model_dump(mode="json", exclude=excluded)
 
 
 STAGE_SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -281,7 +289,10 @@ STAGE_SECTIONS: Mapping[str, tuple[str, ...]] = {
 
 def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:
     """The part of `config` that `stage` depends on, as JSON."""
-    return config.model_dump(mode="json", include=set(STAGE_SECTIONS[stage]))
+    included = set(STAGE_SECTIONS[stage])
+    if stage == "update_policy" and config.training.lr_schedule != "constant":
+        included.add("num_steps")
+    return config.model_dump(mode="json", include=included)
 
 
 def parse_config(values: Mapping[str, Any]) -> RunConfig:

@@ -1,5 +1,6 @@
 """Metric names, spelled once. `area/name`, the varying part in the middle."""
 
+import math
 from collections.abc import Iterable
 
 
@@ -7,6 +8,15 @@ def mean(values: Iterable[float]) -> float:
     """The arithmetic mean; 0 for no values."""
     numbers = list(values)
     return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+def population_std(values: Iterable[float]) -> float:
+    """The standard deviation with n in the denominator; exactly 0 for equal values and for none."""
+    numbers = list(values)
+    if not numbers or min(numbers) == max(numbers):
+        return 0.0
+    center = math.fsum(numbers) / len(numbers)
+    return math.sqrt(math.fsum((number - center) ** 2 for number in numbers) / len(numbers))
 
 
 NUM_EPISODES = "rollout/num_episodes"
@@ -38,6 +48,16 @@ def solve_rate(agent: str) -> str:
 def completion_length(agent: str) -> str:
     """The mean number of tokens of an agent's candidates."""
     return f"rollout/{agent}/completion_tokens"
+
+
+def malformed_rate(agent: str) -> str:
+    """The share of an agent's candidates that do not follow its grammar."""
+    return f"rollout/{agent}/malformed_rate"
+
+
+def zero_group_fraction(agent: str) -> str:
+    """The share of an agent's groups that carry no learning signal."""
+    return f"advantage/{agent}/zero_group_frac"
 
 
 def train(policy: str, name: str) -> str:

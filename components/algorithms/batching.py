@@ -1,0 +1,100 @@
+"""A step's rollouts and rewards as one training batch a policy."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from components import metrics
+from components.algorithms.registry import estimator
+from components.config import AlgorithmConfig
+from components.schema import Episode, RolloutShard, ScoredShard, TrainBatch, TrainGroup, Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compared:
+    """One node with the advantages of its candidates."""
+
+    node: Turn
+    advantages_K: tuple[float, ...]
+
+    @property
+    def has_signal(self) -> bool:
+        return any(advantage != 0.0 for advantage in self.advantages_K)
+
+
+def train_batches(
+    shards: Sequence[RolloutShard],
+    scored: Sequence[ScoredShard],
+    *,
+    algorithm: AlgorithmConfig,
+    policies: Iterable[str],
+) -> tuple[dict[str, TrainBatch], dict[str, float]]:
+    """A batch for each of `policies`, an empty one too, and the step's advantage metrics.
+
+    Rows go to the policy that played their agent; those of a policy that is not asked for are counted in the metrics and
+    trained by nobody. Groups whose advantages are all 0 are left out and counted. The order is that of shards, episodes and
+    nodes. With `grpo` a node holds one candidate, so groups are nodes there too.
+
+    **Example** 32 problems, 4 nodes each, one policy for both agents, 20 nodes with equal rewards: one batch of 108 groups
+    with num_groups_without_signal 20, and `advantage/zero_group_frac` .156.
+    """
+    step, episodes, rewards_E_N_K = _joined(shards, scored)
+    advantages_E_N_K = estimator(algorithm.advantage)(episodes, rewards_E_N_K, algorithm)
+    compared = list(_nodes(episodes, advantages_E_N_K))
+    batches = {policy: _batch(policy, step, compared) for policy in policies}
+    return batches, _metrics(compared)
+
+
+def _joined(
+    shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]
+) -> tuple[int, list[Episode], list[tuple[tuple[float | None, ...], ...]]]:
+    """The step, its episodes in the order of the shards, and their rewards."""
+    named = [(shard.step, shard.shard) for shard in shards]
+    assert named == [(score.step, score.shard) for score in scored], f"rewards of other shards than {named}"
+    assert len({step for step, _ in named}) == 1, f"shards of one step are needed, these are {named}"
+    pairs = sorted(zip(shards, scored, strict=True), key=lambda pair: pair[0].shard)
+    episodes = [episode for shard, _ in pairs for episode in shard.episodes]
+    rewards_E_N_K = [rewards_N_K for _, score in pairs for rewards_N_K in score.rewards_E_N_K]
+    assert len(episodes) == len(rewards_E_N_K), f"{len(episodes)} episodes, rewards of {len(rewards_E_N_K)}"
+    return named[0][0], episodes, rewards_E_N_K
+
+
+def _nodes(episodes: Sequence[Episode], advantages_E_N_K: Sequence[Sequence[tuple[float, ...]]]) -> Iterator[_Compared]:
+    for episode, advantages_N_K in zip(episodes, advantages_E_N_K, strict=True):
+        for node, advantages_K in zip(episode.turns, advantages_N_K, strict=True):
+            assert len(node.candidates) == len(advantages_K), f"{node.group}: {len(advantages_K)} advantages"
+            yield _Compared(node=node, advantages_K=advantages_K)
+
+
+def _batch(policy: str, step: int, compared: Sequence[_Compared]) -> TrainBatch:
+    mine = [each for each in compared if each.node.policy == policy]
+    groups = tuple(_train_group(each) for each in mine if each.has_signal)
+    return TrainBatch(
+        policy=policy,
+        step=step,
+        groups=groups,
+        num_groups_without_signal=len(mine) - len(groups),
+        metrics=_metrics(mine),
+    )
+
+
+def _train_group(compared: _Compared) -> TrainGroup:
+    node = compared.node
+    return TrainGroup(
+        group=node.group,
+        prompt_tokens=node.prompt_tokens,
+        completions_K_T=tuple(candidate.tokens for candidate in node.candidates),
+        sampler_logprobs_K_T=tuple(candidate.sampler_logprobs for candidate in node.candidates),
+        advantages_K=compared.advantages_K,
+    )
+
+
+def _metrics(compared: Sequence[_Compared]) -> dict[str, float]:
+    """How many groups there were and which share carries no signal, in all and by agent."""
+    total = Counter(each.node.group.agent for each in compared)
+    silent = Counter(each.node.group.agent for each in compared if not each.has_signal)
+    values = {
+        metrics.NUM_GROUPS: float(total.total()),
+        metrics.ZERO_GROUP_FRACTION: silent.total() / total.total() if total else 0.0,
+    }
+    return values | {metrics.zero_group_fraction(agent): silent[agent] / total[agent] for agent in total}

@@ -1,0 +1,91 @@
+"""Values to bytes and back: numbers as safetensors columns, structure as JSON beside them, all under zstd.
+
+A payload is a zstd frame around a safetensors file with three tensors: `structure` (JSON text), `ints` (int32 when all fit,
+else int64) and `floats` (float64, so exact). `zstd -d` and any safetensors reader open it without Troupe.
+"""
+
+import json
+from typing import Any, TypeVar
+
+import numpy as np
+import zstandard
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from components.artifacts.reading import Cursor, FieldTable, reader
+from components.artifacts.writing import Columns, is_record, writer
+from components.errors import ArtifactCorrupt
+
+T = TypeVar("T")
+
+SCHEMA_VERSION = 1
+"""The layout that `encode` writes; `decode` reads no other."""
+
+_COMPRESSION_LEVEL = 3
+
+
+def encode(value: Any) -> bytes:
+    """A frozen dataclass or pydantic value as bytes that are equal for equal values.
+
+    Raises TypeError when the value holds something that its annotations do not promise.
+
+    **Example** a RolloutShard of 128 turns, 8 candidates each, 11 tokens each: 11,264 completion tokens lie in `ints`, as
+    many log-probabilities in `floats`, and `structure` holds the texts, the outcomes and the lengths.
+    """
+    cls: Any = type(value)
+    if not is_record(cls):
+        raise TypeError(f"only dataclasses and pydantic models are stored, not {cls.__qualname__}")
+    columns = Columns()
+    tree = writer(cls)(value, columns)
+    structure: dict[str, Any] = {
+        "version": SCHEMA_VERSION,
+        "type": cls.__qualname__,
+        "fields": dict(sorted(columns.fields.items())),
+        "value": tree,
+    }
+    tensors = {"floats": np.array(columns.floats, dtype=np.float64)}
+    ints = _int_column(columns.ints)
+    if ints is None:
+        structure["wide_ints"] = columns.ints
+    else:
+        tensors["ints"] = ints
+    text = json.dumps(structure, separators=(",", ":")).encode()
+    tensors["structure"] = np.frombuffer(text, dtype=np.uint8)
+    compressor = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL, write_checksum=True, write_content_size=True)
+    return compressor.compress(save(tensors))
+
+
+def decode(content: bytes, as_type: type[T]) -> T:
+    """The value that `encode` made `content` from. Raises ArtifactCorrupt for any other bytes, type or version."""
+    try:
+        return _decode(content, as_type)
+    # A damaged payload can fail at any layer, each with its own class; none of them is worth a retry.
+    except (zstandard.ZstdError, SafetensorError, ValueError, LookupError, TypeError, AttributeError, MemoryError) as e:
+        raise ArtifactCorrupt(f"these {len(content)} bytes are no stored {as_type.__qualname__}: {e}") from e
+
+
+def _decode(content: bytes, as_type: type[T]) -> T:
+    tensors = load(zstandard.ZstdDecompressor().decompress(content))
+    structure = json.loads(tensors["structure"].tobytes())
+    if structure["version"] != SCHEMA_VERSION:
+        raise ValueError(f"schema version {structure['version']}, this program reads {SCHEMA_VERSION}")
+    if structure["type"] != as_type.__qualname__:
+        raise ValueError(f"it is a {structure['type']}")
+    ints = structure["wide_ints"] if "wide_ints" in structure else tensors["ints"].tolist()
+    cursor = Cursor(ints=ints, floats=tensors["floats"].tolist())
+    table: FieldTable = tuple((name, tuple(fields)) for name, fields in structure["fields"].items())
+    record_type: Any = as_type
+    value: T = reader(record_type, table)(structure["value"], cursor)
+    if not cursor.exhausted:
+        raise ValueError(f"{len(ints)} ints and {len(cursor.floats)} floats do not match the structure")
+    return value
+
+
+def _int_column(ints: list[int]) -> np.ndarray[Any, Any] | None:
+    """int32 when all fit, else int64, else None."""
+    try:
+        column = np.array(ints, dtype=np.int64)
+    except OverflowError:
+        return None
+    narrow = column.astype(np.int32)
+    return narrow if np.array_equal(narrow, column) else column

@@ -1,0 +1,93 @@
+"""Where content lies in any store, and what a folder's listing is."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from components.artifacts.refs import ArtifactRef
+from components.errors import ArtifactCorrupt
+from components.identity import canonical_json
+
+PAYLOADS = "payloads/"
+FOLDERS = "folders/"
+FOLDER_KIND = "folder"
+REUSE_SECONDS = 3600.0
+"""Younger objects with the right digest are not written again. Older ones are, so that garbage collection, which spares what
+is young, never takes an object that a running stage has just found in place."""
+
+Listing = Mapping[str, tuple[str, int]]
+"""Path inside a folder, with slashes -> (sha256, num_bytes)."""
+
+
+def payload_ref(content: bytes, *, kind: str) -> ArtifactRef:
+    """The reference of `content`, wherever it is stored: `payloads/<first two hex digits>/<sha256>`."""
+    sha256 = hashlib.sha256(content).hexdigest()
+    return ArtifactRef(kind=kind, key=f"{PAYLOADS}{sha256[:2]}/{sha256}", sha256=sha256, num_bytes=len(content))
+
+
+def folder_ref(listing: Listing) -> ArtifactRef:
+    """The reference of a folder with this listing: `folders/<digest of the listing>`."""
+    files = {path: listing[path] for path in sorted(listing)}
+    sha256 = hashlib.sha256(canonical_json(files)).hexdigest()
+    num_bytes = sum(size for _, size in files.values())
+    return ArtifactRef(kind=FOLDER_KIND, key=f"{FOLDERS}{sha256}", sha256=sha256, num_bytes=num_bytes, files=files)
+
+
+def largest_first(listing: Listing) -> list[str]:
+    """The paths of a listing, so ordered that a thread pool ends evenly."""
+    return sorted(listing, key=lambda path: -listing[path][1])
+
+
+def list_folder(folder: Path) -> dict[str, tuple[str, int]]:
+    """The listing of the files below `folder`, read from their bytes."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): (file_sha256(path), path.stat().st_size) for path in files}
+
+
+def checked_listing(ref: ArtifactRef) -> Listing:
+    """The listing of a folder reference. Raises ArtifactCorrupt when it is none, was altered, or leaves its folder."""
+    if ref.files is None:
+        raise ArtifactCorrupt(f"{ref.key}: a {ref.kind} is no folder")
+    if folder_ref(ref.files).sha256 != ref.sha256:
+        raise ArtifactCorrupt(f"{ref.key}: the listing differs from its digest {ref.sha256}")
+    for path in ref.files:
+        parts = PurePosixPath(path).parts
+        if not parts or path.startswith("/") or ".." in parts:
+            raise ArtifactCorrupt(f"{ref.key}: {path!r} lies outside its folder")
+    return ref.files
+
+
+def check_content(ref: ArtifactRef, content: bytes) -> bytes:
+    """`content` itself, when it is what `ref` promises. Raises ArtifactCorrupt otherwise."""
+    check_digest(ref.key, (ref.sha256, ref.num_bytes), (hashlib.sha256(content).hexdigest(), len(content)))
+    return content
+
+
+def check_digest(key: str, promised: tuple[str, int], found: tuple[str, int]) -> None:
+    """Raise ArtifactCorrupt unless both are the same (sha256, num_bytes)."""
+    if tuple(promised) != found:
+        raise ArtifactCorrupt(
+            f"{key}: {found[1]} bytes with SHA-256 {found[0][:16]}… where {promised[1]} bytes with "
+            f"{promised[0][:16]}… were stored"
+        )
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_matches(path: Path, sha256: str, num_bytes: int) -> bool:
+    """Whether `path` is a file with these very bytes."""
+    return path.is_file() and path.stat().st_size == num_bytes and file_sha256(path) == sha256
+
+
+def prune_folder(folder: Path, listing: Listing) -> None:
+    """Remove the files below `folder` that `listing` does not name."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.relative_to(folder).as_posix() not in listing:
+            path.unlink()

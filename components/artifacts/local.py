@@ -1,0 +1,189 @@
+"""The artifact store over a directory: every write is a synced temporary file that then takes its final name at once."""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from components.artifacts import layout
+from components.artifacts.base import StoredObject
+from components.artifacts.local_files import PART_PREFIX, ContentSource, store_errors, sync_folder, write_part
+from components.artifacts.refs import ArtifactRef
+from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
+
+
+class LocalArtifactStore:
+    """Artifacts below `root`, which is made on the first write. Safe for several processes of one host.
+
+    Raises StoreRefused when the disk is full or may not be written; nothing half-written takes a final name.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.expanduser().absolute()
+
+    def __repr__(self) -> str:
+        return f"LocalArtifactStore({str(self._root)!r})"
+
+    @property
+    def uri(self) -> str:
+        """`file:///…`."""
+        return self._root.as_uri()
+
+    def probe(self) -> None:
+        """Prove that records can be created once, read and removed here."""
+        key = f"probe/{secrets.token_hex(8)}"
+        try:
+            created = (self.create(key, b"first"), self.create(key, b"second"))
+            if created != (True, False) or self.read(key) != b"first":
+                raise StoreRefused(
+                    f"{self._root}: this file system lets a record be created twice; use another directory"
+                )
+        finally:
+            self.delete(key)
+
+    def put_bytes(self, content: bytes, *, kind: str) -> ArtifactRef:
+        """The reference of `content`, synced to disk when this returns."""
+        ref = layout.payload_ref(content, kind=kind)
+        self._place(self._path(ref.key), content, ref.sha256, ref.num_bytes)
+        return ref
+
+    def get_bytes(self, ref: ArtifactRef) -> bytes:
+        """The bytes behind `ref`, verified."""
+        content = self.read(ref.key)
+        if content is None:
+            raise ArtifactMissing(f"{ref.key}: not in {self.uri}")
+        return layout.check_content(ref, content)
+
+    def put_folder(self, folder: Path) -> ArtifactRef:
+        """The reference of a folder of files, all below one directory of the store."""
+        with store_errors(self._root):
+            listing = layout.list_folder(folder)
+        ref = layout.folder_ref(listing)
+        for path, (sha256, num_bytes) in listing.items():
+            self._place(self._path(f"{ref.key}/{path}"), folder / path, sha256, num_bytes)
+        return ref
+
+    def get_folder(self, ref: ArtifactRef, into: Path) -> Path:
+        """`into`, holding exactly the files of `ref`; those already there with the right bytes are kept."""
+        listing = layout.checked_listing(ref)
+        for path, (sha256, num_bytes) in listing.items():
+            source, target = self._path(f"{ref.key}/{path}"), into / path
+            if not source.is_file():
+                raise ArtifactMissing(f"{ref.key}/{path}: not in {self.uri}")
+            with store_errors(into):
+                if layout.file_matches(target, sha256, num_bytes):
+                    continue
+                part, found = write_part(target, source, sync=False)
+                try:
+                    layout.check_digest(f"{ref.key}/{path}", (sha256, num_bytes), found)
+                    os.replace(part, target)
+                finally:
+                    part.unlink(missing_ok=True)
+        into.mkdir(parents=True, exist_ok=True)
+        layout.prune_folder(into, listing)
+        return into
+
+    def folder_uri(self, ref: ArtifactRef) -> str:
+        """Where other programs find the folder."""
+        return self._path(ref.key).as_uri()
+
+    def create(self, key: str, content: bytes) -> bool:
+        """Write a record unless it exists; a hard link to a complete file is what makes this atomic."""
+        target = self._path(key)
+        with store_errors(self._root):
+            if target.exists():
+                return False
+            part, _ = write_part(target, content)
+            try:
+                os.link(part, target)
+            except FileExistsError:
+                return False
+            finally:
+                part.unlink(missing_ok=True)
+            sync_folder(target.parent)
+            return True
+
+    def read(self, key: str) -> bytes | None:
+        """A record's bytes, or None when there is none."""
+        with store_errors(self._root):
+            try:
+                return self._path(key).read_bytes()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return None
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """The keys under `prefix` in lexical order."""
+        return iter(sorted(self._keys(prefix)))
+
+    def scan(self, prefix: str) -> Iterator[StoredObject]:
+        """The objects under `prefix` in lexical order, with their sizes and ages."""
+        for key in self.list(prefix):
+            try:
+                status = self._path(key).stat()
+            except FileNotFoundError:
+                continue
+            yield StoredObject(key=key, num_bytes=status.st_size, age_seconds=max(0.0, time.time() - status.st_mtime))
+
+    def delete(self, key: str) -> None:
+        """Remove an object and the directories that it leaves empty."""
+        path = self._path(key)
+        with store_errors(self._root):
+            path.unlink(missing_ok=True)
+            for folder in path.parents:
+                if folder == self._root or not self._remove_if_empty(folder):
+                    return
+
+    def age_seconds(self, key: str) -> float:
+        """Seconds since the object was written."""
+        try:
+            return max(0.0, time.time() - self._path(key).stat().st_mtime)
+        except FileNotFoundError as error:
+            raise ArtifactMissing(f"{key}: not in {self.uri}") from error
+
+    def discard_unfinished(self, *, older_than_seconds: float, dry_run: bool) -> int:
+        """Remove temporary files of writers that died; returns how many there were."""
+        stale = [
+            part
+            for part in self._root.rglob(f"{PART_PREFIX}*")
+            if part.is_file() and time.time() - part.stat().st_mtime >= older_than_seconds
+        ]
+        if not dry_run:
+            for part in stale:
+                part.unlink(missing_ok=True)
+        return len(stale)
+
+    def _path(self, key: str) -> Path:
+        parts = key.split("/")
+        assert all(part not in ("", ".", "..") for part in parts), f"not a store key: {key!r}"
+        return self._root.joinpath(*parts)
+
+    def _place(self, target: Path, source: ContentSource, sha256: str, num_bytes: int) -> None:
+        """Give `target` these bytes, unless it has them, in which case it counts as written now."""
+        with store_errors(self._root):
+            if layout.file_matches(target, sha256, num_bytes):
+                os.utime(target)
+                return
+            part, found = write_part(target, source)
+            try:
+                if found != (sha256, num_bytes):
+                    raise ArtifactCorrupt(f"{source!r} changed while it was being stored")
+                os.replace(part, target)
+            finally:
+                part.unlink(missing_ok=True)
+            sync_folder(target.parent)
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        start = self._root / prefix.rpartition("/")[0]
+        for folder, _, names in os.walk(start):
+            for name in names:
+                key = (Path(folder) / name).relative_to(self._root).as_posix()
+                if key.startswith(prefix) and not name.startswith(PART_PREFIX):
+                    yield key
+
+    def _remove_if_empty(self, folder: Path) -> bool:
+        try:
+            folder.rmdir()
+        except OSError:
+            return False
+        return True

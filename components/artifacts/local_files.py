@@ -1,0 +1,97 @@
+"""Files on a local disk: written under a temporary name, synced, and every operating-system error named."""
+
+import errno
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from components.errors import StoreRefused, StoreUnavailable
+
+PART_PREFIX = ".part-"
+"""Begins the name of a file that is still being written; no key does."""
+
+ContentSource = bytes | Path | Iterable[bytes]
+"""What is written: the bytes themselves, the file that holds them, or pieces as they arrive."""
+
+_CHUNK_BYTES = 1 << 20
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EOPNOTSUPP}
+
+
+@contextmanager
+def store_errors(place: Path) -> Iterator[None]:
+    """Turn OSErrors into StoreRefused (full, forbidden) or StoreUnavailable, naming `place` and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StoreRefused(
+                f"no space left for {place}: free some (troupe gc removes what no run refers to) or choose another store"
+            ) from error
+        if error.errno in _FORBIDDEN:
+            raise StoreRefused(
+                f"{place} cannot be written ({error.strerror}): check its owner and mode, or choose another store"
+            ) from error
+        raise StoreUnavailable(f"{place}: {error}") from error
+
+
+def write_part(target: Path, source: ContentSource, *, sync: bool = True) -> tuple[Path, tuple[str, int]]:
+    """A complete temporary file beside `target`, and the (sha256, num_bytes) of what was written.
+
+    The caller renames or links it. Nothing is left behind when this raises.
+    """
+    part = target.with_name(f"{PART_PREFIX}{secrets.token_hex(8)}")
+    descriptor = _open_part(part)
+    digest, num_bytes = hashlib.sha256(), 0
+    try:
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            for chunk in _chunks(source):
+                digest.update(chunk)
+                num_bytes += len(chunk)
+                view = memoryview(chunk)
+                while view:
+                    view = view[file.write(view) :]
+            if sync:
+                os.fsync(file.fileno())
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return part, (digest.hexdigest(), num_bytes)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open_part(part: Path) -> int:
+    # Another process may remove the directory, being empty, between its creation and the first file in it.
+    for _ in range(100):
+        part.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileNotFoundError:
+            continue
+    raise StoreUnavailable(f"{part.parent} disappears as soon as it is made")
+
+
+def _chunks(source: ContentSource) -> Iterator[bytes]:
+    if isinstance(source, bytes):
+        yield source
+    elif isinstance(source, Path):
+        yield from _file_chunks(source)
+    else:
+        yield from source
+
+
+def _file_chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,41 @@
+"""Which checkpoints of a run have had their time: a pure function of the keys in a store."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+_UPDATE = re.compile(
+    r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/update_policy-v\d+/(?P<part>[^/]+)/l(?P<lineage>\d+)-[^/]+/manifest\.json"
+)
+_EVALUATION = re.compile(r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/evaluate_policy-v.*/manifest\.json")
+
+
+def expired_updates(
+    keys: Iterable[str], *, keep_checkpoints: int, restarts: Mapping[str, Iterable[int]]
+) -> frozenset[str]:
+    """The manifests of `update_policy` whose checkpoints may go.
+
+    Of each policy in each lineage of a run the newest `keep_checkpoints` stay. So do those that were evaluated, and those
+    that a restart (`restarts`: run_id -> from_steps) begins with. The policy before training is no update's, and stays.
+
+    **Example** updates at steps 0 to 9, keep_checkpoints 2, an evaluation at step 5 (of the weights after 5 updates, which
+    the update at step 4 left): steps 0 to 7 but 4 are returned.
+    """
+    known = list(keys)
+    updates = [match for key in known if (match := _UPDATE.fullmatch(key))]
+    evaluated = {(m["run"], int(m["step"]) - 1) for key in known if (m := _EVALUATION.fullmatch(key))}
+    resumed = {(run, step) for run, steps in restarts.items() for start in steps for step in (start - 1, start)}
+    steps_by_series: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    for update in updates:
+        steps_by_series[_series(update)].add(int(update["step"]))
+    newest = {series: set(sorted(steps)[-keep_checkpoints:]) for series, steps in steps_by_series.items()}
+    return frozenset(
+        update[0]
+        for update in updates
+        if int(update["step"]) not in newest[_series(update)]
+        and (update["run"], int(update["step"])) not in evaluated | resumed
+    )
+
+
+def _series(update: re.Match[str]) -> tuple[str, str, str]:
+    return update["run"], update["part"], update["lineage"]

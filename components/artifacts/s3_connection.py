@@ -1,0 +1,138 @@
+"""One bucket of one S3 server: a client made on first use, and calls that outlast an outage. Alone in importing boto3."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from components.artifacts.s3_errors import verdict
+from components.errors import StoreRefused, StoreUnavailable
+
+T = TypeVar("T")
+
+PART_BYTES = 16 << 20
+"""Larger files go up in parts of this size."""
+
+_FIRST_DELAY_SECONDS = 0.1
+_LONGEST_DELAY_SECONDS = 3.0
+
+
+class ObjectMissing(Exception):
+    """The key does not exist. Never leaves the store."""
+
+
+class ObjectExists(Exception):
+    """A create-if-absent found the key taken. Never leaves the store.
+
+    `repeated`: an earlier attempt of the same call had no clear answer, so what is there may be its own.
+    """
+
+    def __init__(self, action: str, *, repeated: bool) -> None:
+        super().__init__(action)
+        self.repeated = repeated
+
+
+class S3Connection:
+    """The bucket and how to reach it. Credentials come from the usual AWS chain and are held by boto3 alone."""
+
+    def __init__(self, bucket: str, *, endpoint_url: str | None, region: str | None, retry_seconds: float) -> None:
+        self.bucket = bucket
+        self.endpoint_url = endpoint_url
+        self._region = region
+        self._retry_seconds = retry_seconds
+        self._client: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def place(self) -> str:
+        """Bucket and server, for messages."""
+        return f"s3://{self.bucket} at {self.endpoint_url or 'AWS'}"
+
+    def call(self, action: str, attempt: Callable[[Any], T]) -> T:
+        """`attempt(client)`, repeated while the server is away or overloaded.
+
+        Patience is `retry_seconds` from the first failure, so that a long upload which fails at its end is tried again.
+        Raises ObjectMissing, ObjectExists, StoreRefused, or StoreUnavailable when patience is at its end.
+        """
+        give_up_at, delay_seconds = None, _FIRST_DELAY_SECONDS
+        while True:
+            try:
+                return attempt(self._connected())
+            except self._complaints() as error:
+                found = verdict(error)
+                if found.meaning == "missing":
+                    raise ObjectMissing(action) from error
+                if found.meaning == "exists":
+                    raise ObjectExists(action, repeated=give_up_at is not None) from error
+                if found.meaning == "refused":
+                    raise StoreRefused(f"{action}, {self.place}: {found.line}") from error
+                now = time.monotonic()
+                give_up_at = now + self._retry_seconds if give_up_at is None else give_up_at
+                if now + delay_seconds > give_up_at:
+                    raise StoreUnavailable(
+                        f"{action}, {self.place}: {found.line}, for {self._retry_seconds:g} s"
+                    ) from error
+            time.sleep(delay_seconds)
+            delay_seconds = min(2 * delay_seconds, _LONGEST_DELAY_SECONDS)
+
+    def ensure_bucket(self) -> None:
+        """Create the bucket unless it exists."""
+        try:
+            self.call("look for the bucket", lambda s3: s3.head_bucket(Bucket=self.bucket))
+        except ObjectMissing:
+            self.call("create the bucket", self._create_bucket)
+
+    def upload(self, client: Any, key: str, file: Any, metadata: dict[str, str]) -> None:
+        """Send an open file in checked parts; the object appears when the last part is there."""
+        from boto3.s3.transfer import TransferConfig
+
+        config = TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=4)
+        arguments = {"Metadata": metadata, "ChecksumAlgorithm": "SHA256"}
+        client.upload_fileobj(file, self.bucket, key, ExtraArgs=arguments, Config=config)
+
+    def _create_bucket(self, client: Any) -> None:
+        region = client.meta.region_name
+        elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": region}} if region != "us-east-1" else {}
+        try:
+            client.create_bucket(Bucket=self.bucket, **elsewhere)
+        except client.exceptions.BucketAlreadyOwnedByYou:
+            return
+
+    def _complaints(self) -> tuple[type[Exception], ...]:
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
+        from urllib3.exceptions import HTTPError
+
+        return (BotoCoreError, ClientError, ResponseParserError, HTTPError, ConnectionError)
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = self._new_client()
+            return self._client
+
+    def _new_client(self) -> Any:
+        import boto3
+        from botocore.config import Config
+
+        session = boto3.session.Session()
+        config = Config(
+            s3={"addressing_style": "path" if self.endpoint_url else "auto"},
+            # Attempts are counted in `call`, where a lost answer can be told from a first one.
+            retries={"mode": "standard", "total_max_attempts": 1},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            connect_timeout=3,
+            read_timeout=30,
+            max_pool_connections=16,
+            tcp_keepalive=True,
+        )
+        try:
+            return session.client(
+                "s3",
+                endpoint_url=self.endpoint_url,
+                region_name=self._region or session.region_name or "us-east-1",
+                config=config,
+            )
+        except ValueError as error:
+            raise StoreRefused(f"store.endpoint_url {self.endpoint_url!r}: write http://host:port") from error

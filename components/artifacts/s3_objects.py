@@ -1,0 +1,214 @@
+"""Objects of one bucket below one prefix: heads, transfers that are verified, listings, unfinished uploads."""
+
+import base64
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+from components.artifacts import layout
+from components.artifacts.base import StoredObject
+from components.artifacts.local_files import store_errors, write_part
+from components.artifacts.s3_connection import PART_BYTES, ObjectMissing, S3Connection
+from components.errors import ArtifactCorrupt, ArtifactMissing
+
+_HEAD_PAYS_BYTES = 1 << 20
+"""From this size on, asking whether an object is there is cheaper than sending it again."""
+
+_CHUNK_BYTES = 1 << 20
+_NUM_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfinishedUpload:
+    """A multipart upload that was begun and neither completed nor aborted."""
+
+    name: str
+    upload_id: str
+    age_seconds: float
+
+
+class S3Objects:
+    """The verbs of `S3ArtifactStore` at the level of single objects. Keys are relative to `prefix`."""
+
+    def __init__(self, connection: S3Connection, *, prefix: str) -> None:
+        self._connection = connection
+        self._bucket = connection.bucket
+        self._prefix = prefix
+
+    def head(self, key: str) -> Any:
+        """An object's size, metadata and time. Raises ArtifactMissing."""
+        try:
+            return self._connection.call(
+                f"look at {key}", lambda s3: s3.head_object(Bucket=self._bucket, Key=self._prefix + key)
+            )
+        except ObjectMissing as error:
+            raise ArtifactMissing(f"{key}: not in {self._connection.place}") from error
+
+    def age_seconds(self, key: str) -> float:
+        """Seconds since the object was written, by the server's clock."""
+        answer = self.head(key)
+        return _age_seconds(answer, answer["LastModified"])
+
+    def read(self, key: str) -> bytes | None:
+        """An object's bytes, or None when there is none."""
+
+        def attempt(s3: Any) -> bytes:
+            content: bytes = s3.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"].read()
+            return content
+
+        try:
+            return self._connection.call(f"read {key}", attempt)
+        except ObjectMissing:
+            return None
+
+    def create(self, key: str, content: bytes, *, token: str) -> bool:
+        """PUT with `If-None-Match: *`; `token` in the metadata tells this writer's object from a rival's."""
+        self._connection.call(
+            f"create {key}",
+            lambda s3: s3.put_object(
+                Bucket=self._bucket,
+                Key=self._prefix + key,
+                Body=content,
+                IfNoneMatch="*",
+                ChecksumSHA256=_checksum(hashlib.sha256(content).hexdigest()),
+                Metadata={"writer": token},
+            ),
+        )
+        return True
+
+    def upload(self, key: str, source: bytes | Path, sha256: str, num_bytes: int) -> None:
+        """Make `key` hold these bytes, unless a young object of this size and digest is there already."""
+        if num_bytes >= _HEAD_PAYS_BYTES and self._is_there(key, sha256, num_bytes):
+            return
+        if isinstance(source, bytes) or num_bytes <= PART_BYTES:
+            self._upload_whole(key, source, sha256)
+        else:
+            self._upload_in_parts(key, source, sha256)
+
+    def download(self, key: str, target: Path, promised: tuple[str, int]) -> None:
+        """Make `target` hold the object's bytes; they take this name after they were verified."""
+        with store_errors(target):
+            if layout.file_matches(target, *promised):
+                return
+
+        def attempt(s3: Any) -> tuple[Path, tuple[str, int]]:
+            body = s3.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"]
+            with store_errors(target):
+                return write_part(target, body.iter_chunks(_CHUNK_BYTES), sync=False)
+
+        try:
+            part, found = self._connection.call(f"download {key}", attempt)
+        except ObjectMissing as error:
+            raise ArtifactMissing(f"{key}: not in {self._connection.place}") from error
+        try:
+            layout.check_digest(key, promised, found)
+            with store_errors(target):
+                os.replace(part, target)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def objects(self, prefix: str) -> Iterator[StoredObject]:
+        """The objects under `prefix` in the server's order."""
+        for page in self._pages("list_objects_v2", {"Prefix": self._prefix + prefix}, ("ContinuationToken",)):
+            for found in page.get("Contents", []):
+                yield StoredObject(
+                    key=found["Key"].removeprefix(self._prefix),
+                    num_bytes=found["Size"],
+                    age_seconds=_age_seconds(page, found["LastModified"]),
+                )
+
+    def delete(self, key: str) -> None:
+        """Remove an object, if it is there."""
+        self._connection.call(f"delete {key}", lambda s3: s3.delete_object(Bucket=self._bucket, Key=self._prefix + key))
+
+    def unfinished_uploads(self) -> Iterator[UnfinishedUpload]:
+        """The multipart uploads that are open below the prefix."""
+        for page in self._pages("list_multipart_uploads", {"Prefix": self._prefix}, ("KeyMarker", "UploadIdMarker")):
+            for found in page.get("Uploads", []):
+                age_seconds = _age_seconds(page, found["Initiated"])
+                yield UnfinishedUpload(name=found["Key"], upload_id=found["UploadId"], age_seconds=age_seconds)
+
+    def abort(self, upload: UnfinishedUpload) -> None:
+        """Discard the parts of an unfinished upload."""
+        arguments = {"Bucket": self._bucket, "Key": upload.name, "UploadId": upload.upload_id}
+        try:
+            self._connection.call(f"abort {upload.name}", lambda s3: s3.abort_multipart_upload(**arguments))
+        except ObjectMissing:
+            return
+
+    def _pages(self, operation: str, arguments: dict[str, str], markers: tuple[str, ...]) -> Iterator[Any]:
+        """All pages of a listing; each of `markers` takes its `Next…` from the page before."""
+        page: dict[str, Any] = {"IsTruncated": True}
+        while page.get("IsTruncated"):
+            resume = {marker: page[f"Next{marker}"] for marker in markers if f"Next{marker}" in page}
+            page = self._page(operation, {"Bucket": self._bucket, **arguments, **resume})
+            yield page
+
+    def _page(self, operation: str, arguments: dict[str, str]) -> dict[str, Any]:
+        return self._connection.call(operation, lambda s3: getattr(s3, operation)(**arguments))
+
+    def _is_there(self, key: str, sha256: str, num_bytes: int) -> bool:
+        try:
+            answer = self.head(key)
+        except ArtifactMissing:
+            return False
+        is_same = answer["ContentLength"] == num_bytes and answer["Metadata"].get("sha256") == sha256
+        return is_same and _age_seconds(answer, answer["LastModified"]) < layout.REUSE_SECONDS
+
+    def _upload_whole(self, key: str, source: bytes | Path, sha256: str) -> None:
+        """One PUT that the server refuses when the bytes it received have another SHA-256."""
+        content = source if isinstance(source, bytes) else _file_content(source, sha256)
+        self._connection.call(
+            f"upload {key}",
+            lambda s3: s3.put_object(
+                Bucket=self._bucket,
+                Key=self._prefix + key,
+                Body=content,
+                ChecksumSHA256=_checksum(sha256),
+                Metadata={"sha256": sha256},
+            ),
+        )
+
+    def _upload_in_parts(self, key: str, path: Path, sha256: str) -> None:
+        def attempt(s3: Any) -> None:
+            with path.open("rb") as file:
+                self._connection.upload(s3, self._prefix + key, file, {"sha256": sha256})
+
+        self._connection.call(f"upload {key}", attempt)
+
+
+def each(work: Callable[[str], None], paths: Iterable[str]) -> None:
+    """Do `work` for all paths side by side; the first error ends it."""
+    with ThreadPoolExecutor(max_workers=_NUM_THREADS) as pool:
+        futures = [pool.submit(work, path) for path in paths]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _file_content(path: Path, sha256: str) -> bytes:
+    with store_errors(path):
+        content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ArtifactCorrupt(f"{path} changed while it was being stored")
+    return content
+
+
+def _checksum(sha256: str) -> str:
+    """A hexadecimal SHA-256 as S3's headers spell it."""
+    return base64.b64encode(bytes.fromhex(sha256)).decode()
+
+
+def _age_seconds(answer: Any, written_at: datetime) -> float:
+    """By the `Date` of the server's answer, so that a wrong clock here does not count."""
+    now = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+    return max(0.0, (now - written_at).total_seconds())

@@ -1,0 +1,137 @@
+"""The stage protocol: whatever happens, a stage's output is computed until it is committed once, and then only read."""
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.refs import StageManifest
+from components.errors import ArtifactCorrupt, StoreUnavailable
+from components.identity import StageKey
+
+T = TypeVar("T")
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageResult(Generic[T]):
+    """What a stage returned. `reused` is True when this call did not commit it: it was there, or a rival was faster."""
+
+    output: T
+    manifest: StageManifest
+    reused: bool
+
+
+def utc_now() -> datetime:
+    """The time of day in UTC."""
+    return datetime.now(UTC)
+
+
+def run_stage(
+    store: ArtifactStore, key: StageKey, compute: Callable[[], T], as_type: type[T], *, clock: Clock = utc_now
+) -> StageResult[T]:
+    """The committed output of `key`: read when it exists, else computed and committed.
+
+    `compute` puts its payloads into the store and returns small references; `as_type` is their type, in any form that
+    pydantic's TypeAdapter takes. The manifest is written last and at most once, so a crash at any instant leaves garbage,
+    never a lie, and of two writers at once the later returns what the earlier committed.
+
+    **Example** `run_stage(store, key, lambda: payloads.put(store, collect()), ArtifactRef)`; a second call with an equal
+    key returns the same reference in a few milliseconds, `reused=True`, without calling `collect`.
+    """
+    found = _find(store, key, as_type)
+    if found is not None:
+        return found
+    started_at = clock()
+    attempt = _record_attempt(store, key, started_at)
+    output = compute()
+    finished_at = clock()
+    manifest = StageManifest(
+        stage=key.stage,
+        key=key.path,
+        output=_to_json(output, as_type),
+        attempt=attempt,
+        seconds=max(0.0, (finished_at - started_at).total_seconds()),
+        finished_at=finished_at.isoformat(),
+    )
+    if store.create(manifest_key(key), json.dumps(manifest.model_dump(), sort_keys=True).encode()):
+        return StageResult(output=_from_json(manifest, as_type), manifest=manifest, reused=False)
+    found = _find(store, key, as_type)
+    if found is None:
+        raise StoreUnavailable(f"{manifest_key(key)}: the store refuses to create it and does not show it either")
+    return found
+
+
+def committed(store: ArtifactStore, key: StageKey, as_type: type[T]) -> T | None:
+    """The output of `key` if it is committed, else None. Raises ArtifactCorrupt when the manifest cannot be read."""
+    found = _find(store, key, as_type)
+    return None if found is None else found.output
+
+
+def read_manifest(store: ArtifactStore, key: StageKey) -> StageManifest | None:
+    """The commit record of `key`, or None."""
+    content = store.read(manifest_key(key))
+    if content is None:
+        return None
+    try:
+        manifest = StageManifest.model_validate(json.loads(content))
+    except ValueError as error:
+        raise ArtifactCorrupt(f"{manifest_key(key)}: no stage manifest: {error}") from error
+    if manifest.key != key.path:
+        raise ArtifactCorrupt(f"{manifest_key(key)}: is the manifest of {manifest.key}")
+    return manifest
+
+
+def num_attempts(store: ArtifactStore, key: StageKey) -> int:
+    """How many times the stage was started."""
+    return sum(1 for _ in store.list(f"{key.path}/attempts/"))
+
+
+def manifest_key(key: StageKey) -> str:
+    """Where the commit record lies."""
+    return f"{key.path}/manifest.json"
+
+
+def _find(store: ArtifactStore, key: StageKey, as_type: type[T]) -> StageResult[T] | None:
+    manifest = read_manifest(store, key)
+    if manifest is None:
+        return None
+    return StageResult(output=_from_json(manifest, as_type), manifest=manifest, reused=True)
+
+
+def _record_attempt(store: ArtifactStore, key: StageKey, started_at: datetime) -> int:
+    """Take the next free attempt number, so that work redone after a crash can be counted."""
+    record = {"started_at": started_at.isoformat(), "host": socket.gethostname(), "pid": os.getpid()}
+    content = json.dumps(record, sort_keys=True).encode()
+    attempt = 1
+    while not store.create(f"{key.path}/attempts/{attempt:04d}.json", content):
+        attempt = max(attempt, num_attempts(store, key)) + 1
+    return attempt
+
+
+@lru_cache(maxsize=128)
+def _adapter(as_type: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(as_type)
+
+
+def _to_json(output: Any, as_type: Any) -> Any:
+    """The output as JSON, refused when reading it back would give something else."""
+    adapter = _adapter(as_type)
+    tree = json.loads(json.dumps(adapter.dump_python(output, mode="json")))
+    again = adapter.dump_python(adapter.validate_python(tree), mode="json")
+    assert json.dumps(again) == json.dumps(tree), f"a {as_type} does not survive JSON: {tree} became {again}"
+    return tree
+
+
+def _from_json(manifest: StageManifest, as_type: Any) -> Any:
+    try:
+        return _adapter(as_type).validate_python(manifest.output)
+    except ValidationError as error:
+        raise ArtifactCorrupt(f"{manifest.key}: the committed output is no {as_type}: {error}") from error

@@ -1,0 +1,67 @@
+"""Square grids whose cells are numbered row by row, and steps on them."""
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+
+from components.environments.games.parsing import MOVES
+
+DIRECTIONS = dict(zip(MOVES, ((-1, 0), (1, 0), (0, -1), (0, 1)), strict=True))
+WALL = "#"
+FLOOR = "."
+OUTSIDE = -1
+
+
+@cache
+def neighbours(size: int) -> tuple[tuple[int, ...], ...]:
+    """For each cell the four cells beside it, in the order of MOVES; OUTSIDE where the grid ends.
+
+    **Example** size 2, cell 0: `(-1, 2, -1, 1)`.
+    """
+    return tuple(
+        tuple(
+            (row + down) * size + column + right if 0 <= row + down < size and 0 <= column + right < size else OUTSIDE
+            for down, right in DIRECTIONS.values()
+        )
+        for row in range(size)
+        for column in range(size)
+    )
+
+
+@lru_cache(maxsize=8192)
+def step_table(walls: str, size: int) -> tuple[tuple[int, ...], ...]:
+    """For each cell where each move of MOVES leads; a wall or the edge leaves the walker where it is.
+
+    **Example** `step_table(".#..", 2)[0]` is `(0, 2, 0, 0)`: only down leads away from the top left cell.
+    """
+    return tuple(
+        tuple(cell if there == OUTSIDE or walls[there] == WALL else there for there in beside)
+        for cell, beside in enumerate(neighbours(size))
+    )
+
+
+def cell_at(place: Sequence[int], size: int) -> int:
+    """The cell in row `place[0]` and column `place[1]`."""
+    return place[0] * size + place[1]
+
+
+@cache
+def coordinates_text(size: int) -> tuple[str, ...]:
+    """For each cell its row and column, counted from 0, in a width that fits the largest.
+
+    **Example** size 5, cell 7: `"12"`; size 12, cell 13: `"0101"`.
+    """
+    width = len(str(size - 1))
+    return tuple(f"{row:0{width}d}{column:0{width}d}" for row in range(size) for column in range(size))
+
+
+def rows_of(cells: str, size: int) -> list[str]:
+    """The cells, one character each, as rows."""
+    return [cells[start : start + size] for start in range(0, size * size, size)]
+
+
+def rows_text(cells: str, size: int) -> str:
+    """The rows, each followed by a line feed.
+
+    **Example** `rows_text("..#.", 2)` is `"..\\n#.\\n"`.
+    """
+    return "\n".join([*rows_of(cells, size), ""])

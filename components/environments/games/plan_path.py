@@ -1,0 +1,139 @@
+"""plan_path: walk from A to G on a grid with walls. The list of moves must END on the goal; walking through it is nothing."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from random import Random
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from components.artifacts.refs import Frozen
+from components.environments.games.family import PuzzleFamily
+from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text
+from components.environments.games.parsing import MOVES, parse_moves
+from components.environments.games.pictures import painted
+from components.environments.games.proposal import MARKS, Game, Trial
+from components.environments.games.shortest_path import walk_table
+
+_STYLES = {WALL: "90", FLOOR: "2", "A": "1;36", "G": "1;33"}
+_MOVE_NUMBERS = {move: number for number, move in enumerate(MOVES)}
+
+
+class PlanPathOptions(Frozen):
+    """What a plan_path puzzle looks like."""
+
+    size: int = Field(5, ge=3, le=64)
+    """Rows and columns."""
+    wall_density: float = Field(0.22, ge=0.0, le=0.6)
+    """Probability that a cell is a wall."""
+    min_distance: int = Field(4, ge=2)
+    """Fewest moves that solve. At least 2, so that the example in the instructions can solve nothing."""
+    max_distance: int = Field(10, ge=2)
+    """Most moves that a shortest solution may need."""
+    max_moves: int = Field(10, ge=1, le=200)
+    """Longest list of moves in one answer."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "PlanPathOptions":
+        if self.min_distance > self.max_distance:
+            raise ValueError(f"min_distance {self.min_distance} exceeds max_distance {self.max_distance}; lower it")
+        return self
+
+
+class PlanPathGame(Game[int]):
+    """The state is the walker's cell."""
+
+    report_meaning = "the row and column where it would end (counted from 0)"
+
+    def __init__(self, payload: Mapping[str, Any]) -> None:
+        self.size: int = payload["size"]
+        walls = "".join(payload["rows"])
+        self.goal = cell_at(payload["goal"], self.size)
+        self.start = cell_at(payload["start"], self.size)
+        self.max_moves = payload["max_moves"]
+        self.rules = _rules(self.max_moves)
+        self._table = walk_table(walls, self.size, self.goal)
+        self._board = walls[: self.goal] + "G" + walls[self.goal + 1 :]
+        self._text = rows_text(self._board, self.size)
+
+    def parse(self, text: str) -> str:
+        return parse_moves(text, max_moves=self.max_moves)
+
+    def play(self, state: int, moves: Sequence[str]) -> Trial[int]:
+        steps, num_bumps = self._table.steps, 0
+        for move in moves:
+            there = steps[state][_MOVE_NUMBERS[move]]
+            num_bumps += there == state
+            state = there
+        return Trial(state=state, num_faults=num_bumps)
+
+    def distance(self, state: int) -> int:
+        return self._table.distances[state]
+
+    def board_text(self, state: int) -> str:
+        place = state + state // self.size
+        return f"{self._text[:place]}A{self._text[place + 1 :]}"
+
+    def report_text(self, state: int) -> str:
+        return coordinates_text(self.size)[state]
+
+    def picture(self, state: int, *, color: bool) -> str:
+        return painted(rows_of(f"{self._board[:state]}A{self._board[state + 1 :]}", self.size), _STYLES, color=color)
+
+    def expert_move(self, state: int, rng: Random | None) -> str | None:
+        nearer = self._table.shortest[state]
+        if not nearer:
+            return None
+        return MOVES[nearer[int(rng.random() * len(nearer))] if rng else nearer[0]]
+
+    def random_move(self, state: int, rng: Random) -> str:
+        return MOVES[int(rng.random() * len(MOVES))]
+
+    def random_state(self, rng: Random) -> int:
+        """A cell from which one list can reach the goal."""
+        return rng.choice([cell for cell, away in enumerate(self._table.distances) if 0 < away <= self.max_moves])
+
+
+class PlanPathFamily(PuzzleFamily[PlanPathOptions, int]):
+    """All plan_path puzzles. The board is walls and goal; the start is drawn on it."""
+
+    name = "plan_path"
+    options_type = PlanPathOptions
+
+    def draw_board(self, options: PlanPathOptions, rng: Random) -> dict[str, Any] | None:
+        num_cells = options.size * options.size
+        walls = "".join(WALL if rng.random() < options.wall_density else FLOOR for _ in range(num_cells))
+        free = [cell for cell, mark in enumerate(walls) if mark == FLOOR]
+        if not free:
+            return None
+        return {"rows": rows_of(walls, options.size), "goal": list(divmod(rng.choice(free), options.size))}
+
+    def draw_puzzle(self, options: PlanPathOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+        table = walk_table("".join(board["rows"]), options.size, cell_at(board["goal"], options.size))
+        starts = [
+            cell for cell, away in enumerate(table.distances) if options.min_distance <= away <= options.max_distance
+        ]
+        if not starts:
+            return None
+        start = list(divmod(rng.choice(starts), options.size))
+        return {**board, "size": options.size, "start": start, "max_moves": options.max_moves}
+
+    def game(self, payload: Mapping[str, Any]) -> PlanPathGame:
+        return PlanPathGame(payload)
+
+    def alphabet(self, options: Frozen) -> str:
+        self.checked(options)
+        return f"\n{FLOOR}{WALL}AGTP:|>{MARKS}{MOVES}0123456789"
+
+    def max_action_characters(self, options: Frozen) -> int:
+        return self.checked(options).max_moves
+
+
+@cache
+def _rules(max_moves: int) -> str:
+    """The example goes one step and back, so from a start two steps away or more it never ends on the goal."""
+    return (
+        "The board: A is where you are, G the goal, # a wall, . free. Moves: U up, D down, L left, R right. A move into a "
+        "wall or over the edge leaves A where it is. The list must end on G; passing over it does not count.\n"
+        f"Answer with at most {max_moves} moves and nothing else. Example: [U, D] tries one step up and then one down."
+    )

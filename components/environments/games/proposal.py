@@ -1,0 +1,227 @@
+"""One game played by two roles: `tool_agent` proposes moves that a tool tries out, then `plan_agent` decides.
+
+A `Game` is one puzzle's rules as pure functions of its state. `ProposalEnv` adds the roles: it tries the proposal on a copy
+of the state, shows proposal and report to the plan agent, and lets only the plan agent's answer change the real state.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Generic, TypeVar
+
+from components.environments.base import Snapshot
+from components.errors import MalformedAction
+from components.rewards.base import Rubric
+from components.schema import ActionOutcome, Observation
+
+TOOL_AGENT = "tool_agent"
+PLAN_AGENT = "plan_agent"
+ROLES = (TOOL_AGENT, PLAN_AGENT)
+DEFAULT_WEIGHTS: Mapping[str, float] = {
+    "team.solved": 1.0,
+    "team.progress": 0.2,
+    "local.clean": 0.1,
+    "local.malformed": -0.1,
+}
+PAD = "-"
+MARKS = "yn!-"
+"""Of a proposal: would solve, would not solve, malformed, none made."""
+
+_TOOL_DUTY = "You are the tool agent. You propose a list of moves; a tool tries it out and reports to the plan agent."
+_PLAN_DUTY = (
+    "You are the plan agent. After the board you see the list that the tool agent proposed (padded with '-'), then '|', "
+    "{report}, and a mark: y it would solve, n it would not, ! the proposal was malformed, - there was none. You decide: "
+    "only your list changes anything."
+)
+_DEFAULT_RUBRIC = Rubric(team_weight=1.0, weights=DEFAULT_WEIGHTS)
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial(Generic[State]):
+    """Where a list of moves leads, and how many of them went wrong: blocked, or against a rule of the puzzle."""
+
+    state: State
+    num_faults: int
+
+
+class Game(ABC, Generic[State]):
+    """One puzzle: its start and the rules, over small immutable states. A move is a string of `move_width` characters."""
+
+    start: State
+    max_moves: int
+    move_width: int = 1
+    rules: str
+    """How to read the board, what moves do, and the grammar of an answer, with an example that solves nothing."""
+    report_meaning: str
+    """What `report_text` says, for the plan agent's instructions."""
+
+    @abstractmethod
+    def parse(self, text: str) -> Sequence[str]:
+        """The moves of an answer. Raises MalformedAction."""
+
+    @abstractmethod
+    def play(self, state: State, moves: Sequence[str]) -> Trial[State]:
+        """What the moves lead to. Raises MalformedAction when the puzzle forbids the list as a whole."""
+
+    @abstractmethod
+    def distance(self, state: State) -> float:
+        """How far `state` is from solved: 0 exactly when it is solved, infinite when it cannot be any more."""
+
+    @abstractmethod
+    def board_text(self, state: State) -> str:
+        """The state as text of a width that depends on the options alone."""
+
+    @abstractmethod
+    def report_text(self, state: State) -> str:
+        """What the tool says about the state that a proposal leads to, in a width that depends on the options alone."""
+
+    @abstractmethod
+    def picture(self, state: State, *, color: bool) -> str:
+        """The state for people."""
+
+    @abstractmethod
+    def expert_move(self, state: State, rng: Random | None) -> str | None:
+        """The solver's next move, None when the puzzle is solved or lost; `rng` chooses between equally good moves."""
+
+    @abstractmethod
+    def random_move(self, state: State, rng: Random) -> str:
+        """One well-formed random move."""
+
+    @abstractmethod
+    def random_state(self, rng: Random) -> State:
+        """A random unsolved state from which the puzzle can still be solved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Proposal(Generic[State]):
+    """What the tool agent wrote and where it would lead; `moves` is None for a malformed answer."""
+
+    moves: Sequence[str] | None
+    state: State
+    solves: bool
+
+
+class ProposalEnv(Generic[State]):
+    """The `MultiAgentEnv` of a game. A malformed answer changes nothing but the newest outcome."""
+
+    def __init__(self, game: Game[State]) -> None:
+        self.game = game
+        self._state = game.start
+        self._proposal: _Proposal[State] | None = None
+        self._newest: ActionOutcome | None = None
+        self._newest_by_role: tuple[ActionOutcome | None, ...] = (None,) * len(ROLES)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ROLES
+
+    @property
+    def state(self) -> State:
+        """The real state."""
+        return self._state
+
+    def set_state(self, state: State) -> None:
+        """Go to another state of the same puzzle, as before a turn."""
+        self._state = state
+        self._proposal = None
+
+    def observe(self, agent: str) -> Observation:
+        board = self.game.board_text(self._state)
+        if agent == TOOL_AGENT:
+            text = f"T{board}:"
+        else:
+            assert agent == PLAN_AGENT, f"agent {agent!r} is none of {ROLES}"
+            text = f"P{board}:{self._proposal_text()}>"
+        return Observation(instructions=self._instructions(agent), state=text)
+
+    def _instructions(self, agent: str) -> str:
+        duty = _TOOL_DUTY if agent == TOOL_AGENT else _PLAN_DUTY.format(report=self.game.report_meaning)
+        return f"{duty}\n{self.game.rules}"
+
+    def _proposal_text(self) -> str:
+        proposal, width = self._proposal, self.game.max_moves * self.game.move_width
+        if proposal is None or proposal.moves is None:
+            mark = "-" if proposal is None else "!"
+            return f"{PAD * width}|{self.game.report_text(self._state)}{mark}"
+        mark = "y" if proposal.solves else "n"
+        return f"{''.join(proposal.moves).ljust(width, PAD)}|{self.game.report_text(proposal.state)}{mark}"
+
+    def apply(self, agent: str, action: str) -> ActionOutcome:
+        role = ROLES.index(agent)
+        try:
+            outcome = self._played(agent, action)
+        except MalformedAction as error:
+            outcome = self._refused(agent, str(error))
+        self._newest = outcome
+        self._newest_by_role = (*self._newest_by_role[:role], outcome, *self._newest_by_role[role + 1 :])
+        return outcome
+
+    def _played(self, agent: str, action: str) -> ActionOutcome:
+        before = self.game.distance(self._state)
+        if before == 0:
+            raise MalformedAction("the episode is over: the puzzle is solved")
+        moves = self.game.parse(action)
+        trial = self.game.play(self._state, moves)
+        after = self.game.distance(trial.state)
+        solves = after == 0
+        if agent == TOOL_AGENT:
+            self._proposal = _Proposal(moves=moves, state=trial.state, solves=solves)
+        else:
+            self.set_state(trial.state)
+        return ActionOutcome(
+            team={"solved": float(solves), "progress": progress(before, after)},
+            local={"clean": float(trial.num_faults == 0), "malformed": 0.0},
+            solves=solves,
+            done=solves and agent == PLAN_AGENT,
+        )
+
+    def _refused(self, agent: str, reason: str) -> ActionOutcome:
+        if agent == TOOL_AGENT:
+            self._proposal = _Proposal(moves=None, state=self._state, solves=False)
+        return ActionOutcome(
+            team={"solved": 0.0, "progress": 0.0},
+            local={"clean": 0.0, "malformed": 1.0},
+            solves=self.success,
+            done=self.done,
+            error=reason,
+        )
+
+    def snapshot(self) -> Snapshot:
+        return (self._state, self._proposal, self._newest, self._newest_by_role)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._state, self._proposal, self._newest, self._newest_by_role = snapshot
+
+    @property
+    def team_reward(self) -> float:
+        return _DEFAULT_RUBRIC.team(self._newest) if self._newest else 0.0
+
+    def local_reward(self, agent: str) -> float:
+        newest = self._newest_by_role[ROLES.index(agent)]
+        return _DEFAULT_RUBRIC.local(newest) if newest else 0.0
+
+    @property
+    def done(self) -> bool:
+        return self.success
+
+    @property
+    def success(self) -> bool:
+        return self.game.distance(self._state) == 0
+
+    def render(self, *, color: bool) -> str:
+        return self.game.picture(self._state, color=color)
+
+
+def progress(before: float, after: float) -> float:
+    """The share of the way to the goal that an action covered, in [-1, 1].
+
+    Ending where nothing can be solved any more is -1; where that was so before, there is no progress either way.
+
+    **Example** from distance 8 to 6: 0.25; from 2 to 7: -1.
+    """
+    if before == float("inf"):
+        return 0.0
+    return max(-1.0, min(1.0, (before - after) / before))

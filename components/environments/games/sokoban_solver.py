@@ -1,0 +1,160 @@
+"""Sokoban: how far boxes are from goals, and solutions with the fewest moves (A* over pushes)."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+
+from components.environments.games.grid import step_table
+from components.environments.games.parsing import MOVES
+
+Boxes = tuple[int, ...]
+"""The cells of the boxes, in ascending order."""
+SokobanState = tuple[int, Boxes]
+"""The player's cell and the boxes."""
+
+_OPPOSITE = (1, 0, 3, 2)
+"""For each number of a move in MOVES, the number of the way back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """What play never changes: walls (one character a cell), the size, and the goals in ascending order."""
+
+    walls: str
+    size: int
+    goals: Boxes
+
+    @property
+    def steps(self) -> tuple[tuple[int, ...], ...]:
+        """The step table of the walls."""
+        return step_table(self.walls, self.size)
+
+
+def moved_boxes(boxes: Boxes, source: int, target: int) -> Boxes:
+    """The boxes after one went from `source` to `target`."""
+    return tuple(sorted(target if box == source else box for box in boxes))
+
+
+@lru_cache(maxsize=8192)
+def pushes_to_goals(warehouse: Warehouse) -> tuple[tuple[float, ...], ...]:
+    """For each goal and each cell: the pushes that bring a box from the cell to the goal on an otherwise empty floor.
+
+    Infinite where no pushes do: on a square from which no goal can be reached a box is lost.
+    """
+    return tuple(_pushes_to(goal, warehouse.steps) for goal in warehouse.goals)
+
+
+def _pushes_to(goal: int, steps: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
+    """Breadth-first search with pulls: a box pushed into `cell` came from one step back, its pusher from two."""
+    pushes: list[float] = [inf] * len(steps)
+    pushes[goal] = 0
+    frontier = [goal]
+    while frontier:
+        reached = []
+        for cell in frontier:
+            for back in range(len(MOVES)):
+                source = steps[cell][back]
+                if source != cell and steps[source][back] != source and pushes[source] == inf:
+                    pushes[source] = pushes[cell] + 1
+                    reached.append(source)
+        frontier = reached
+    return tuple(pushes)
+
+
+@lru_cache(maxsize=65536)
+def assigned_pushes(warehouse: Warehouse, boxes: Boxes) -> float:
+    """The fewest pushes that bring each box to a goal of its own if boxes were never in each other's way.
+
+    A lower bound of the true number, 0 exactly when all boxes are on goals, infinite when some box is lost.
+    """
+    pushes = pushes_to_goals(warehouse)
+    best: dict[int, float] = {0: 0.0}
+    for box in boxes:
+        following: dict[int, float] = {}
+        for used, so_far in best.items():
+            for goal, table in enumerate(pushes):
+                total = so_far + table[box]
+                if not used >> goal & 1 and total < following.get(used | 1 << goal, inf):
+                    following[used | 1 << goal] = total
+        best = following
+    return min(best.values(), default=inf)
+
+
+def walks(warehouse: Warehouse, state: SokobanState) -> dict[int, str]:
+    """The cells that the player can reach without a push, each with the moves of a shortest walk there."""
+    steps, (player, boxes) = warehouse.steps, state
+    reached = {player: ""}
+    frontier = [player]
+    while frontier:
+        following = []
+        for cell in frontier:
+            for move, there in zip(MOVES, steps[cell], strict=True):
+                if there not in reached and there not in boxes:
+                    reached[there] = reached[cell] + move
+                    following.append(there)
+        frontier = following
+    return reached
+
+
+@lru_cache(maxsize=16384)
+def solution(warehouse: Warehouse, state: SokobanState, max_expansions: int = 20_000) -> str | None:
+    """The moves of a shortest solution; None when there is none, or none was found in `max_expansions` expansions.
+
+    A* over pushes: a node is the state just after a push, the cost counts moves, and the estimate is `assigned_pushes`,
+    which never overestimates and cuts off every state with a lost box.
+    """
+    cost_of = {state: 0}
+    came_from: dict[SokobanState, tuple[SokobanState, str]] = {}
+    frontier = [(assigned_pushes(warehouse, state[1]), 0, state)]
+    for _ in range(max_expansions):
+        if not frontier or frontier[0][0] == inf:
+            return None
+        _, cost, node = heapq.heappop(frontier)
+        if assigned_pushes(warehouse, node[1]) == 0:
+            return _unwound(came_from, node)
+        if cost > cost_of[node]:
+            continue
+        for moves, following in _pushed(warehouse, node):
+            total = cost + len(moves)
+            estimate = assigned_pushes(warehouse, following[1])
+            if estimate < inf and total < cost_of.get(following, inf):
+                cost_of[following] = total
+                came_from[following] = (node, moves)
+                heapq.heappush(frontier, (total + estimate, total, following))
+    return None
+
+
+def _pushed(warehouse: Warehouse, state: SokobanState) -> Iterator[tuple[str, SokobanState]]:
+    """Each state one push further, with the walk to the box and the push as moves."""
+    steps, boxes = warehouse.steps, state[1]
+    reached = walks(warehouse, state)
+    for box in boxes:
+        for number, move in enumerate(MOVES):
+            pusher, target = steps[box][_OPPOSITE[number]], steps[box][number]
+            if pusher in reached and target != box and target not in boxes:
+                yield reached[pusher] + move, (box, moved_boxes(boxes, box, target))
+
+
+def pulled(warehouse: Warehouse, state: SokobanState) -> list[SokobanState]:
+    """Each state one pull further: the states from which one push leads here."""
+    steps, boxes = warehouse.steps, state[1]
+    reached = walks(warehouse, state)
+    found = []
+    for box in boxes:
+        for number in range(len(MOVES)):
+            puller = steps[box][number]
+            if puller != box and puller in reached:
+                there = steps[puller][number]
+                if there != puller and there not in boxes:
+                    found.append((there, moved_boxes(boxes, box, puller)))
+    return found
+
+
+def _unwound(came_from: dict[SokobanState, tuple[SokobanState, str]], node: SokobanState) -> str:
+    parts = []
+    while node in came_from:
+        node, moves = came_from[node]
+        parts.append(moves)
+    return "".join(reversed(parts))

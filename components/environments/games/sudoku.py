@@ -1,0 +1,192 @@
+"""sudoku: fill the blanks so that each row, column and box holds every symbol once. Clues can never be overwritten."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from random import Random
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from components.artifacts.refs import Frozen
+from components.environments.games.family import PuzzleFamily
+from components.environments.games.grid import rows_of, rows_text
+from components.environments.games.parsing import SYMBOLS, parse_placements
+from components.environments.games.proposal import MARKS, Game, Trial
+from components.environments.games.sudoku_grids import (
+    BOX_SHAPES,
+    Grid,
+    only_solution,
+    peers_of,
+    random_solution,
+    with_blanks,
+)
+from components.environments.games.sudoku_picture import sudoku_picture
+from components.errors import MalformedAction
+
+BLANK = "."
+OWN = "abcdefghijklmnop"
+"""What stands for 1 to 16 in a cell that an agent filled; the symbols themselves stand for clues."""
+
+_DEFAULT_NUM_BLANKS = {4: 6, 6: 12, 9: 30, 16: 40}
+_MAX_NUM_BLANKS = {4: 11, 6: 24, 9: 52, 16: 120}
+_PROBABILITY_WRONG = 0.15
+"""That a cell of a scrambled state holds a random number, so that clones see mistakes to mend."""
+
+
+class SudokuOptions(Frozen):
+    """What a sudoku puzzle looks like."""
+
+    size: Literal[4, 6, 9, 16] = 4
+    """Rows, columns and symbols; boxes are 2x2, 2x3, 3x3 and 4x4."""
+    num_blanks: int | None = Field(None, ge=3)
+    """Cells to fill; None takes 6, 12, 30 or 40 by size. At least 3, so that the example in the instructions can solve
+    nothing."""
+    max_placements: int | None = Field(None, ge=1, le=256)
+    """Longest list of placements in one answer; None allows as many as there are blanks."""
+
+    @model_validator(mode="after")
+    def _sparse_enough(self) -> "SudokuOptions":
+        most = _MAX_NUM_BLANKS[self.size]
+        if self.blanks > most:
+            raise ValueError(
+                f"num_blanks {self.blanks} at size {self.size}: grids with one solution are too rare; use at most {most}"
+            )
+        return self
+
+    @property
+    def blanks(self) -> int:
+        """`num_blanks` with its default."""
+        return self.num_blanks if self.num_blanks is not None else _DEFAULT_NUM_BLANKS[self.size]
+
+    @property
+    def placements(self) -> int:
+        """`max_placements` with its default."""
+        return self.max_placements if self.max_placements is not None else self.blanks
+
+
+class SudokuGame(Game[str]):
+    """The state is one character a cell: a clue's symbol, an own number's letter, or BLANK."""
+
+    move_width = 3
+    report_meaning = "how many blanks it would leave and how many cells would clash"
+
+    def __init__(self, payload: Mapping[str, Any]) -> None:
+        self.size: int = payload["size"]
+        self.max_moves = payload["max_placements"]
+        self.rules = _rules(self.size, self.max_moves)
+        self.start = "".join(payload["rows"])
+        clues = numbers_of(self.start)
+        solution = only_solution(clues, self.size)
+        assert solution, f"the grid {self.start} has not exactly one solution"
+        self.solved_state = "".join(
+            mark if mark != BLANK else OWN[number - 1] for mark, number in zip(self.start, solution, strict=True)
+        )
+        self._free = [cell for cell, mark in enumerate(self.start) if mark == BLANK]
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return parse_placements(text, size=self.size, max_placements=self.max_moves)
+
+    def play(self, state: str, moves: Sequence[str]) -> Trial[str]:
+        """Placements one after the other; one that clashes with a row, column or box is a fault and stands all the same."""
+        cells, num_clashes = list(state), 0
+        for move in moves:
+            row, column, number = (SYMBOLS.index(symbol) for symbol in move)
+            cell = row * self.size + column
+            if self.start[cell] != BLANK:
+                raise MalformedAction(f"{move}: row {move[0]}, column {move[1]} is a clue and cannot be overwritten")
+            cells[cell] = OWN[number]
+            num_clashes += any(cells[peer] in (OWN[number], SYMBOLS[number]) for peer in peers_of(self.size)[cell])
+        return Trial(state="".join(cells), num_faults=num_clashes)
+
+    def distance(self, state: str) -> int:
+        """Cells that do not hold their number of the solution."""
+        return 0 if state == self.solved_state else len(self._wrong_cells(state))
+
+    def _wrong_cells(self, state: str) -> list[int]:
+        return [cell for cell in self._free if state[cell] != self.solved_state[cell]]
+
+    def board_text(self, state: str) -> str:
+        return rows_text(state, self.size)
+
+    def report_text(self, state: str) -> str:
+        """The number of blanks, then that of cells that clash with another one."""
+        numbers, width = numbers_of(state), len(str(self.size * self.size))
+        num_clashing = sum(
+            number != 0 and any(numbers[peer] == number for peer in peers)
+            for number, peers in zip(numbers, peers_of(self.size), strict=True)
+        )
+        return f"{state.count(BLANK):0{width}d}{num_clashing:0{width}d}"
+
+    def picture(self, state: str, *, color: bool) -> str:
+        return sudoku_picture(numbers_of(state), numbers_of(self.start), self.size, color=color)
+
+    def expert_move(self, state: str, rng: Random | None) -> str | None:
+        """The first cell that does not hold its number; the order is fixed, for every order is equally good."""
+        for cell in self._free:
+            if state[cell] != self.solved_state[cell]:
+                return self._move(cell, OWN.index(self.solved_state[cell]))
+        return None
+
+    def random_move(self, state: str, rng: Random) -> str:
+        return self._move(rng.choice(self._free), rng.randrange(self.size))
+
+    def random_state(self, rng: Random) -> str:
+        """Some blanks filled, most of them rightly; at least one cell is blank."""
+        cells = list(self.start)
+        for cell in rng.sample(self._free, rng.randrange(len(self._free))):
+            wrong = rng.random() < _PROBABILITY_WRONG
+            cells[cell] = OWN[rng.randrange(self.size)] if wrong else self.solved_state[cell]
+        return "".join(cells)
+
+    def _move(self, cell: int, number: int) -> str:
+        return SYMBOLS[cell // self.size] + SYMBOLS[cell % self.size] + SYMBOLS[number]
+
+
+class SudokuFamily(PuzzleFamily[SudokuOptions, str]):
+    """All sudoku puzzles. The board is the solution, so no solution is shared between splits; then cells are emptied."""
+
+    name = "sudoku"
+    options_type = SudokuOptions
+    move_separator = " "
+
+    def draw_board(self, options: SudokuOptions, rng: Random) -> dict[str, Any] | None:
+        return {"solution": list(random_solution(options.size, rng))}
+
+    def draw_puzzle(self, options: SudokuOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+        grid = with_blanks(tuple(board["solution"]), options.size, num_blanks=options.blanks, rng=rng)
+        if grid is None:
+            return None
+        cells = "".join(SYMBOLS[number - 1] if number else BLANK for number in grid)
+        return {"size": options.size, "rows": rows_of(cells, options.size), "max_placements": options.placements}
+
+    def game(self, payload: Mapping[str, Any]) -> SudokuGame:
+        return SudokuGame(payload)
+
+    def alphabet(self, options: Frozen) -> str:
+        size = self.checked(options).size
+        return "".join(dict.fromkeys(f"\n {BLANK}TP:|>{MARKS}0123456789{SYMBOLS[:size]}{OWN[:size]}"))
+
+    def max_action_characters(self, options: Frozen) -> int:
+        return 4 * self.checked(options).placements - 1
+
+
+def numbers_of(cells: str) -> Grid:
+    """The numbers of cells spelled as in a state: 0 for blank, clue and own number alike.
+
+    **Example** `"3.c"` is `(3, 0, 3)`.
+    """
+    return tuple(0 if mark == BLANK else (SYMBOLS.find(mark) + 1 or OWN.index(mark) + 1) for mark in cells)
+
+
+@cache
+def _rules(size: int, max_placements: int) -> str:
+    """The example fills at most two cells, however often it is repeated, and every puzzle has three blanks or more."""
+    height, width = BOX_SHAPES[size]
+    return (
+        f"The board: . is a blank, {SYMBOLS[:size]} are clues, {OWN[:size]} are the numbers 1 to {size} where you placed "
+        f"them. Each row, column and box of {height} rows and {width} columns must hold every number once. A move is a "
+        "placement. You may change what you placed, never a clue: a list that names a clue does nothing at all.\n"
+        f"Answer with at most {max_placements} placements and nothing else: row, column and number, each one of "
+        f"{SYMBOLS[:size]}, with spaces or commas between placements. Example: [123, 214] puts 3 in row 1, column 2, and "
+        "4 in row 2, column 1."
+    )

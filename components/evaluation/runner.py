@@ -1,0 +1,115 @@
+"""Held-out play: no tree, one candidate a node, and what came of it as a report."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from components import metrics
+from components.environments.base import EnvironmentFamily
+from components.evaluation.statistics import wilson_interval
+from components.rewards.base import Rubric
+from components.rollout.failures import check_failures
+from components.rollout.play import play
+from components.rollout.router import Router
+from components.rollout.rules import Rules, Start
+from components.rollout.statistics import Handovers, handovers
+from components.schema import Episode, EvalReport, Problem
+
+Sampling = Literal["sample", "greedy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalPlan:
+    """What is evaluated and how. `roles` are the agents that play: all of the environment's, or the last one alone.
+
+    Candidate seeds depend on the suite and the problem but not on the step, so that policies of different steps are compared
+    under the same draws.
+    """
+
+    suite: str
+    step: int
+    sampling: Sampling
+    problems: tuple[Problem, ...]
+    problems_per_block: int
+    roles: tuple[str, ...]
+    max_turns: int
+    seed: int
+    max_failed_fraction: float = 0.0
+
+
+def evaluate(
+    plan: EvalPlan,
+    *,
+    family: EnvironmentFamily,
+    router: Router,
+    rubric: Rubric,
+    progress: Callable[[int, int], None] | None = None,
+) -> EvalReport:
+    """The report of one way of sampling: at temperature 1, or greedy.
+
+    `progress(done, total)` is told after each block. Raises TooManyFailedEpisodes; within the budget a failed episode is an
+    episode without success.
+    """
+    episodes: list[Episode] = []
+    for at in range(0, len(plan.problems), plan.problems_per_block):
+        block = plan.problems[at : at + plan.problems_per_block]
+        starts = [Start(problem=problem, episode=0) for problem in block]
+        episodes += play(starts, eval_rules(plan), family=family, router=router, rubric=rubric)
+        check_failures(episodes, num_planned=len(plan.problems), max_failed_fraction=plan.max_failed_fraction)
+        if progress is not None:
+            progress(len(episodes), len(plan.problems))
+    return _report(plan, episodes)
+
+
+def eval_rules(plan: EvalPlan) -> Rules:
+    """One candidate a node, at temperature 1 or 0."""
+    return Rules(
+        roles=plan.roles,
+        max_turns=plan.max_turns,
+        group_size=1,
+        temperature=1.0 if plan.sampling == "sample" else 0.0,
+        seed=plan.seed,
+        purpose=("evaluate", plan.suite),
+    )
+
+
+def _report(plan: EvalPlan, episodes: list[Episode]) -> EvalReport:
+    num_successes = sum(episode.success for episode in episodes)
+    handed = handovers(episodes, last_agent=plan.roles[-1])
+    return EvalReport(
+        suite=plan.suite,
+        step=plan.step,
+        sampling=plan.sampling,
+        n=len(episodes),
+        num_successes=num_successes,
+        success_rate=num_successes / len(episodes),
+        interval=wilson_interval(num_successes, len(episodes)),
+        mean_reward=metrics.mean(_outcome_reward(episode) for episode in episodes),
+        keep_rate=handed.keep_rate,
+        repair_rate=handed.repair_rate,
+        metrics=_metrics(plan.sampling, episodes, handed),
+    )
+
+
+def _outcome_reward(episode: Episode) -> float:
+    """The reward of the final action; 0 where there was none."""
+    return episode.turns[-1].candidates[0].reward if episode.turns else 0.0
+
+
+def _metrics(sampling: Sampling, episodes: list[Episode], handed: Handovers) -> dict[str, float]:
+    """The report's numbers under their metric names, with each agent's share of actions that solve."""
+    solved: dict[str, list[bool]] = {}
+    for episode in episodes:
+        for node in episode.turns:
+            solved.setdefault(node.group.agent, []).append(node.candidates[0].outcome.solves)
+    values: dict[str, float | None] = {
+        "success_rate": metrics.mean(episode.success for episode in episodes),
+        "mean_reward": metrics.mean(_outcome_reward(episode) for episode in episodes),
+        "keep_rate": handed.keep_rate,
+        "repair_rate": handed.repair_rate,
+        "num_failed_episodes": float(sum(episode.error is not None for episode in episodes)),
+        "num_generated_tokens": float(sum(episode.num_generated_tokens for episode in episodes)),
+        "mean_nodes": metrics.mean(len(episode.turns) for episode in episodes),
+        **{f"{agent}/solve_rate": metrics.mean(flags) for agent, flags in solved.items()},
+    }
+    return {metrics.evaluation(sampling, name): value for name, value in values.items() if value is not None}

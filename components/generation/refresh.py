@@ -1,0 +1,32 @@
+"""Proof that an engine samples from the weights it is asked for: version, digest, and the trainer's own numbers."""
+
+from pathlib import Path
+
+from components.errors import LogprobMismatch, StaleEngine
+from components.generation.base import Generator
+from components.schema import PolicyVersion
+from components.training.base import Probe
+
+
+def refresh(generator: Generator, *, folder: Path, version: PolicyVersion, probe: Probe, tolerance: float) -> float:
+    """Make `generator` hold `version` and return the largest |engine - trainer| log-probability on the probe, in nats.
+
+    Loads `folder` only when another version is held; version and probe are checked on every call, because an engine may
+    name the right version and serve old tensors. Raises StaleEngine (retry) or LogprobMismatch, besides what `load` raises.
+    """
+    if generator.version != version:
+        generator.load(folder, version)
+    if generator.version != version:
+        raise StaleEngine(f"after loading {folder} the engine holds {generator.version} instead of {version}")
+    (engine_logprobs,) = generator.score([probe.prompt_tokens], [probe.completion_tokens])
+    assert len(engine_logprobs) == len(probe.trainer_logprobs), (len(engine_logprobs), len(probe.trainer_logprobs))
+    differences = [abs(e - t) for e, t in zip(engine_logprobs, probe.trainer_logprobs, strict=True)]
+    largest = max(differences)
+    if not largest <= tolerance:
+        position = differences.index(largest)
+        raise LogprobMismatch(
+            f"policy {version.policy!r} at step {version.step}: on the probe, engine and trainer differ by {largest:.3g} "
+            f"(tolerance {tolerance:.3g}) at token {position}: {engine_logprobs[position]:.6f} against "
+            f"{probe.trainer_logprobs[position]:.6f}; the engine serves other tensors than it names, or computes otherwise"
+        )
+    return largest

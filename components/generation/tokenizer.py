@@ -1,0 +1,101 @@
+"""Text to tokens and back over any Hugging Face tokenizer, with a direct table for tokenizers of single characters."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from components.errors import ArtifactCorrupt, ConfigurationError
+
+_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json")
+
+
+class HuggingFaceTokenizer:
+    """A Tokenizer over a PreTrainedTokenizerFast, which must have an end token.
+
+    When every ordinary token is one character, text is encoded and decoded through a table: exact, and some hundred times
+    faster for short prompts.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        if tokenizer.eos_token_id is None:
+            raise ConfigurationError("the tokenizer has no eos_token; a policy needs one to end its answers")
+        self._tokenizer = tokenizer
+        self._end_token = int(tokenizer.eos_token_id)
+        self._special = set(tokenizer.all_special_ids)
+        self._id_of_character = _character_table(tokenizer)
+        self._character_of_id = {number: character for character, number in self._id_of_character.items()}
+        self._files: dict[str, bytes] = {}
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> "HuggingFaceTokenizer":
+        """The tokenizer saved in a model folder. Raises ArtifactCorrupt when it cannot be read."""
+        try:
+            loaded = cls(AutoTokenizer.from_pretrained(folder))
+        except (OSError, ValueError, KeyError) as error:
+            if isinstance(error, ConfigurationError):
+                raise
+            raise ArtifactCorrupt(f"the tokenizer in {folder} cannot be loaded: {error}") from error
+        loaded._files = _contents(folder)
+        return loaded
+
+    def is_same_as(self, folder: Path) -> bool:
+        """Whether `folder` holds the very files that this tokenizer was loaded from."""
+        return bool(self._files) and self._files == _contents(folder)
+
+    @property
+    def end_token(self) -> int:
+        """The id that ends an answer."""
+        return self._end_token
+
+    @property
+    def pad_token(self) -> int:
+        """An id to fill unused columns with; its value never matters, because a mask hides it."""
+        pad = self._tokenizer.pad_token_id
+        return self._end_token if pad is None else int(pad)
+
+    @property
+    def num_tokens(self) -> int:
+        """Ids that the tokenizer knows, special ones included."""
+        return len(self._tokenizer)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """`text` as ids, without special tokens. Raises ConfigurationError on a character outside the alphabet."""
+        if not self._id_of_character:
+            return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+        try:
+            return tuple([self._id_of_character[character] for character in text])
+        except KeyError as error:
+            raise ConfigurationError(
+                f"character {error.args[0]!r} of {text[:40]!r} is not in the tokenizer's alphabet "
+                f"{''.join(self._id_of_character)!r}; the policy was built for another environment, so build it anew"
+            ) from error
+
+    def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
+        """A system and a user message under the model's chat template, up to where the answer begins."""
+        if not self._tokenizer.chat_template:
+            raise ConfigurationError(
+                "policies.<name>.prompt_format 'chat': this tokenizer has no chat template; use prompt_format: compact"
+            )
+        messages = [{"role": "system", "content": instructions}, {"role": "user", "content": state}]
+        ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        return tuple(ids)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of `tokens`, special ones left out."""
+        if self._character_of_id:
+            return "".join([self._character_of_id[token] for token in tokens if token not in self._special])
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def _character_table(tokenizer: Any) -> dict[str, int]:
+    """Character -> id when all ordinary tokens are single characters; empty for any other tokenizer."""
+    special = set(tokenizer.all_special_ids)
+    ordinary = {token: number for token, number in tokenizer.get_vocab().items() if number not in special}
+    ordered = sorted(ordinary.items(), key=lambda entry: entry[1])
+    return dict(ordered) if all(len(token) == 1 for token in ordinary) else {}
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in _FILES if (folder / name).exists()}

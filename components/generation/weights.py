@@ -1,0 +1,65 @@
+"""Model folders into live modules: a full build for a new architecture, a copy in place for new weights of the same one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+from transformers.utils import logging as transformers_logging
+
+from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
+from components.training.digests import model_digest, model_tensors, tensors_digest
+
+_NOT_ARCHITECTURE = ("transformers_version", "_name_or_path", "torch_dtype", "dtype")
+
+
+def architecture_of(folder: Path) -> dict[str, Any]:
+    """What must be equal for two folders to fit one module. Raises ArtifactMissing or ArtifactCorrupt."""
+    try:
+        config: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    except FileNotFoundError as error:
+        raise ArtifactMissing(f"{folder} is not a model folder: it has no config.json") from error
+    except ValueError as error:
+        raise ArtifactCorrupt(f"{folder / 'config.json'} is not JSON: {error}") from error
+    return {key: value for key, value in config.items() if key not in _NOT_ARCHITECTURE}
+
+
+def built_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, str]:
+    """A module with the weights in `folder`, ready for inference, and the digest of the weights as they are on disk."""
+    transformers_logging.disable_progress_bar()
+    try:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto", attn_implementation="sdpa")
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        raise ArtifactCorrupt(f"the model in {folder} cannot be loaded: {error}") from error
+    kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
+    if kinds != {"full_attention"}:
+        raise ConfigurationError(
+            f"the model in {folder} has {sorted(kinds)} layers; the transformers engine keeps candidates apart by a mask "
+            "over full attention, so choose a model that has full attention in every layer"
+        )
+    digest = model_digest(model)
+    return model.to(device=device, dtype=dtype).eval().requires_grad_(False), digest
+
+
+def refreshed_model(model: Any, folder: Path) -> str | None:
+    """Copy the weights in `folder` into `model` and return their digest; None, with nothing copied, if names differ.
+
+    The digest is over the module's own tensors after the copy, or over the file's where the module keeps another type.
+    """
+    try:
+        stored: dict[str, torch.Tensor] = {}
+        for file in sorted(folder.glob("*.safetensors")):
+            stored |= load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise ArtifactCorrupt(f"the weights in {folder} cannot be read: {error}") from error
+    live = model_tensors(model)
+    if {name: tensor.shape for name, tensor in stored.items()} != {name: tensor.shape for name, tensor in live.items()}:
+        return None
+    with torch.inference_mode():
+        for name, tensor in live.items():
+            tensor.copy_(stored[name])
+    same_types = all(live[name].dtype == tensor.dtype for name, tensor in stored.items())
+    return tensors_digest(live if same_types else stored)

@@ -1,0 +1,22 @@
+"""The rubric of a run: the environment's default weights under the configuration's overrides."""
+
+import difflib
+
+from components.config import RewardConfig
+from components.environments.base import EnvironmentFamily
+from components.errors import ConfigurationError
+from components.rewards.base import Rubric
+
+
+def rubric_for(family: EnvironmentFamily, config: RewardConfig) -> Rubric:
+    """`family`'s weights with those of `config` in their place.
+
+    Raises ConfigurationError for a component that the environment does not have, with the nearest one that it has.
+    """
+    known = family.default_weights
+    for component, weight in config.weights.items():
+        if component not in known:
+            nearest = difflib.get_close_matches(component, known, n=1, cutoff=0.4)
+            remedy = f"did you mean {nearest[0]!r}?" if nearest else f"{family.name} has {', '.join(sorted(known))}"
+            raise ConfigurationError(f"rewards.weights.{component} = {weight}: unknown component; {remedy}")
+    return Rubric(team_weight=config.team_weight, weights={**known, **config.weights})

@@ -1,0 +1,56 @@
+"""Finished blocks of a shard, recorded as they come, so that an interrupted shard goes on where it stopped.
+
+Blocks are fixed by the configuration, never by what was left over: a resumed shard runs the same batch shapes as an
+uninterrupted one, and so the same floating-point results.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.payloads import get, put
+from components.artifacts.refs import ArtifactRef
+from components.schema import Episode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedBlock:
+    """The episodes of one block, as stored."""
+
+    episodes: tuple[Episode, ...]
+
+
+class Journal:
+    """The blocks under one key prefix: `<prefix>/blocks/000000.json` refers to the first block's payload.
+
+    The payload is written before the record and the record at most once, so a crash leaves garbage, never half a block.
+    """
+
+    def __init__(self, store: ArtifactStore, prefix: str) -> None:
+        self._store = store
+        self._prefix = prefix
+
+    def block(self, index: int, play: Callable[[], tuple[Episode, ...]]) -> tuple[Episode, ...]:
+        """The episodes of block `index`: the recorded ones, or else those of `play`, recorded before this returns.
+
+        When another writer records the block first, its episodes are returned.
+        """
+        recorded = self._recorded(index)
+        if recorded is not None:
+            return recorded
+        episodes = play()
+        ref = put(self._store, FinishedBlock(episodes=episodes))
+        if self._store.create(self._key(index), ref.model_dump_json().encode()):
+            return episodes
+        recorded = self._recorded(index)
+        assert recorded is not None, f"{self._key(index)} exists and cannot be read"
+        return recorded
+
+    def _recorded(self, index: int) -> tuple[Episode, ...] | None:
+        content = self._store.read(self._key(index))
+        if content is None:
+            return None
+        return get(self._store, ArtifactRef.model_validate_json(content), FinishedBlock).episodes
+
+    def _key(self, index: int) -> str:
+        return f"{self._prefix}/blocks/{index:06d}.json"

@@ -1,0 +1,60 @@
+"""How a block is played: who acts, for how long, how many candidates a node, which seeds, and which one is handed on."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from components.identity import GroupKey, seed_for
+from components.schema import Problem
+
+Mode = Literal["tree", "independent", "single"]
+
+
+def playing_roles(mode: Mode, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """The agents that act: all, or in mode "single" the last one alone, which then sees no proposal."""
+    return roles[-1:] if mode == "single" else roles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Which episode of which problem to play. Equal problems of one step have different episode numbers."""
+
+    problem: Problem
+    episode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Everything about play that is not the environment, the engines or the rubric.
+
+    `purpose` keeps the seeds of unrelated play apart: ("rollout", step) or ("evaluate", suite). `temperature` 0 is greedy.
+    """
+
+    roles: tuple[str, ...]
+    max_turns: int
+    group_size: int
+    temperature: float
+    seed: int
+    purpose: tuple[str | int, ...]
+    random_handoff_probability: float = 0.0
+
+    def seeds(self, group: GroupKey) -> tuple[int, ...]:
+        """One seed a candidate of `group`."""
+        node = (*self.purpose, group.problem_id, group.episode, group.turn, group.agent)
+        return tuple(seed_for(self.seed, *node, candidate) for candidate in range(self.group_size))
+
+    def choose(self, group: GroupKey, rewards_K: Sequence[float]) -> tuple[int, bool]:
+        """Which candidate is handed on, and whether it was drawn at random.
+
+        The best one, of equals the first; with `random_handoff_probability` any of them, except from the last agent, whose
+        action is the team's.
+
+        **Example** rewards (.1, 1.3, 1.3) give (1, False).
+        """
+        if self.group_size > 1 and self.random_handoff_probability > 0 and group.agent != self.roles[-1]:
+            node = (*self.purpose, group.problem_id, group.episode, group.turn, group.agent)
+            rng = random.Random(seed_for(self.seed, "handoff", *node))
+            if rng.random() < self.random_handoff_probability:
+                return rng.randrange(self.group_size), True
+        return max(range(len(rewards_K)), key=rewards_K.__getitem__), False

@@ -1,0 +1,108 @@
+"""What a step's episodes looked like, as metrics. Pure functions of recorded values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from components import metrics
+from components.schema import Candidate, Episode, RolloutShard, ScoredShard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handovers:
+    """How the last agent's candidates treated the proposals handed to it, over all candidates."""
+
+    num_kept: int
+    num_solving: int
+    num_repaired: int
+    num_not_solving: int
+
+    @property
+    def keep_rate(self) -> float | None:
+        """The share of answers to a solving proposal that solve too; None without such a proposal."""
+        return self.num_kept / self.num_solving if self.num_solving else None
+
+    @property
+    def repair_rate(self) -> float | None:
+        """The share of answers to a proposal that does not solve which do; None without such a proposal."""
+        return self.num_repaired / self.num_not_solving if self.num_not_solving else None
+
+
+def handovers(episodes: Sequence[Episode], *, last_agent: str | None) -> Handovers:
+    """Counts over the nodes of `last_agent` that follow another agent's node of the same turn.
+
+    **Example** a proposal that solves, answered by 8 candidates of which 7 solve: 7 of 8 kept.
+    """
+    answers: dict[bool, list[bool]] = {True: [], False: []}
+    for episode in episodes:
+        for before, node in pairwise(episode.turns):
+            if node.group.agent == last_agent and before.group.turn == node.group.turn:
+                proposal_solves = before.candidates[before.chosen].outcome.solves
+                answers[proposal_solves] += [candidate.outcome.solves for candidate in node.candidates]
+    return Handovers(
+        num_kept=sum(answers[True]),
+        num_solving=len(answers[True]),
+        num_repaired=sum(answers[False]),
+        num_not_solving=len(answers[False]),
+    )
+
+
+def last_agent_of(episodes: Sequence[Episode]) -> str | None:
+    """The agent that acted latest within a turn after another one, in any episode; None in a team of one."""
+    latest, last_agent = 0, None
+    for episode in episodes:
+        position, turn = 0, -1
+        for node in episode.turns:
+            position = position + 1 if node.group.turn == turn else 0
+            turn = node.group.turn
+            if position > latest:
+                latest, last_agent = position, node.group.agent
+    return last_agent
+
+
+def step_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) -> dict[str, float]:
+    """All metrics of a step's rollouts and rewards. Keep and repair rates are absent where the case did not occur."""
+    return {
+        **episode_metrics([episode for shard in shards for episode in shard.episodes]),
+        **reward_metrics(shards, scored),
+    }
+
+
+def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Counts, success, keep and repair, and what each agent's candidates were like.
+
+    `rollout/num_generated_tokens` counts every sampled token, chosen or not: compare sampling modes at an equal count.
+    """
+    handed = handovers(episodes, last_agent=last_agent_of(episodes))
+    rates = {metrics.KEEP_RATE: handed.keep_rate, metrics.REPAIR_RATE: handed.repair_rate}
+    by_agent: dict[str, list[Candidate]] = {}
+    for episode in episodes:
+        for node in episode.turns:
+            by_agent.setdefault(node.group.agent, []).extend(node.candidates)
+    values = {
+        metrics.NUM_EPISODES: float(len(episodes)),
+        metrics.NUM_FAILED_EPISODES: float(sum(episode.error is not None for episode in episodes)),
+        metrics.NUM_CANDIDATES: float(sum(len(candidates) for candidates in by_agent.values())),
+        metrics.NUM_GENERATED_TOKENS: float(sum(episode.num_generated_tokens for episode in episodes)),
+        metrics.SUCCESS_RATE: metrics.mean(episode.success for episode in episodes),
+        **{name: rate for name, rate in rates.items() if rate is not None},
+    }
+    for agent, candidates in by_agent.items():
+        values[metrics.solve_rate(agent)] = metrics.mean(c.outcome.solves for c in candidates)
+        values[metrics.malformed_rate(agent)] = metrics.mean(c.outcome.error is not None for c in candidates)
+        values[metrics.completion_length(agent)] = metrics.mean(len(c.tokens) for c in candidates)
+    return values
+
+
+def reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) -> dict[str, float]:
+    """Mean reward of each agent's candidates, and the mean standard deviation within its groups."""
+    groups: dict[str, list[list[float]]] = {}
+    for shard, scores in zip(shards, scored, strict=True):
+        for episode, rewards_N_K in zip(shard.episodes, scores.rewards_E_N_K, strict=True):
+            for node, rewards_K in zip(episode.turns, rewards_N_K, strict=True):
+                groups.setdefault(node.group.agent, []).append([r for r in rewards_K if r is not None])
+    values = {}
+    for agent, rewards_G_K in groups.items():
+        values[metrics.reward_mean(agent)] = metrics.mean(r for rewards_K in rewards_G_K for r in rewards_K)
+        values[metrics.reward_std(agent)] = metrics.mean(metrics.population_std(rewards_K) for rewards_K in rewards_G_K)
+    return values

@@ -1,0 +1,98 @@
+"""Publishing beside the pipeline: one thread drains the outbox, so that no iteration waits for the tracking server."""
+
+import logging
+import threading
+import time
+
+from components.tracking.base import Tracker
+from components.tracking.outbox import DrainReport, Outbox
+
+_log = logging.getLogger(__name__)
+
+
+class OutboxDrain:
+    """Owns a daemon thread that drains `outbox` into `tracker` when poked, and again while something is pending.
+
+    A tracker that goes away is one warning, its return one line; reports wait in the store meanwhile.
+    """
+
+    def __init__(self, outbox: Outbox, tracker: Tracker, *, retry_seconds: float = 10.0) -> None:
+        self._outbox = outbox
+        self._tracker = tracker
+        self._retry_seconds = retry_seconds
+        self._changed = threading.Condition()
+        self._num_asked = self._num_answered = 0
+        self._is_closing = False
+        self._last = DrainReport(num_published=0, num_pending=0)
+        self._thread = threading.Thread(target=self._run, name="outbox-drain", daemon=True)
+        self._thread.start()
+
+    def poke(self) -> None:
+        """Say that something is due. Returns at once."""
+        with self._changed:
+            self._num_asked += 1
+            self._changed.notify_all()
+
+    def flush(self, timeout_seconds: float) -> DrainReport:
+        """Publish all that is due, trying for at most `timeout_seconds`; what is left stays in the store.
+
+        `num_published` counts this call's last attempt.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            report = self._answered(deadline)
+            seconds_left = deadline - time.monotonic()
+            if report.error is None or seconds_left <= 0:
+                return report
+            time.sleep(min(0.5, seconds_left))
+
+    def close(self, timeout_seconds: float, *, succeeded: bool | None = None) -> DrainReport:
+        """Flush, end the thread, and mark the run's end when `succeeded` is given and nothing is left."""
+        report = self.flush(timeout_seconds)
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout_seconds)
+        if succeeded is not None and report.error is None and not self._thread.is_alive():
+            return self._outbox.finish(self._tracker, succeeded=succeeded)
+        return report
+
+    def _answered(self, deadline: float) -> DrainReport:
+        """The report of an attempt that began after this call."""
+        with self._changed:
+            self._num_asked += 1
+            target = self._num_asked
+            self._changed.notify_all()
+            if self._changed.wait_for(lambda: self._num_answered >= target, max(0.0, deadline - time.monotonic())):
+                return self._last
+        return DrainReport(num_published=0, num_pending=self._outbox.num_pending, error="publishing takes longer")
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._is_closing or self._num_asked > self._num_answered,
+                    self._retry_seconds if self._last.error else None,
+                )
+                if self._is_closing:
+                    return
+                asked = self._num_asked
+            report = self._attempt()
+            self._announce(report)
+            with self._changed:
+                self._last, self._num_answered = report, asked
+                self._changed.notify_all()
+
+    def _attempt(self) -> DrainReport:
+        try:
+            return self._outbox.drain(self._tracker)
+        except Exception as error:  # the border of a thread: what escapes here would end it unseen
+            if str(error) != self._last.error:
+                _log.exception("the outbox cannot be drained")
+            return DrainReport(num_published=0, num_pending=self._outbox.num_pending, error=str(error) or repr(error))
+
+    def _announce(self, report: DrainReport) -> None:
+        if report.error is not None and self._last.error is None:
+            _log.warning("%d reports wait in the store: %s", report.num_pending, report.error)
+        elif report.error is None and self._last.error is not None:
+            _log.info("tracking is back: %d reports published, none waits", report.num_published)

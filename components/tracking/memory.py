@@ -1,0 +1,99 @@
+"""A tracker that keeps everything in this process: for tests, notebooks, and runs that nobody watches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from components.errors import TrackingUnavailable
+from components.schema import EvalReport, IterationReport
+from components.tracking.points import evaluation_points, iteration_points
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedCheckpoint:
+    """A registered checkpoint. `parent` is the version that was newest when this one was registered, if any."""
+
+    policy: str
+    step: int
+    weights_digest: str
+    folder_uri: str
+    version: int
+    parent: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class TrackedRun:
+    """What one run published. `points` holds (name, step, timestamp_ms, value), each once."""
+
+    params: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    points: set[tuple[str, int, int, float]] = field(default_factory=set)
+    checkpoints: list[TrackedCheckpoint] = field(default_factory=list)
+    status: str = "RUNNING"
+
+
+class InMemoryTracker:
+    """A Tracker over dictionaries. While `available` is false every verb raises TrackingUnavailable."""
+
+    def __init__(self, *, available: bool = True) -> None:
+        self.available = available
+        self.runs: dict[str, TrackedRun] = {}
+
+    def check(self) -> None:
+        """Raise TrackingUnavailable unless `available`."""
+        if not self.available:
+            raise TrackingUnavailable("the in-memory tracker is switched off; set available to True")
+
+    def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
+        """Make the run or open it again. A parameter keeps its first value."""
+        self.check()
+        run = self._run(run_id)
+        run.params |= {name: value for name, value in params.items() if name not in run.params}
+        run.tags |= tags
+        run.status = "RUNNING"
+
+    def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
+        """Keep the metrics and timings of one step."""
+        self._add(report.run_id, iteration_points(report), report.step, timestamp_ms)
+
+    def publish_evaluation(self, run_id: str, report: EvalReport, *, timestamp_ms: int) -> None:
+        """Keep a held-out evaluation."""
+        self._add(run_id, evaluation_points(report), report.step, timestamp_ms)
+
+    def publish_checkpoint(self, run_id: str, *, policy: str, step: int, weights_digest: str, folder_uri: str) -> None:
+        """Register a checkpoint unless (policy, step, digest) is there."""
+        self.check()
+        checkpoints = self._run(run_id).checkpoints
+        if any((c.policy, c.step, c.weights_digest) == (policy, step, weights_digest) for c in checkpoints):
+            return
+        versions = [c.version for c in checkpoints if c.policy == policy]
+        checkpoints.append(
+            TrackedCheckpoint(
+                policy=policy,
+                step=step,
+                weights_digest=weights_digest,
+                folder_uri=folder_uri,
+                version=len(versions) + 1,
+                parent=max(versions, default=None),
+            )
+        )
+
+    def finish_run(self, run_id: str, *, succeeded: bool) -> None:
+        """Mark the run FINISHED or FAILED."""
+        self.check()
+        self._run(run_id).status = "FINISHED" if succeeded else "FAILED"
+
+    def run_url(self, run_id: str) -> None:
+        """None: there are no pages."""
+        return
+
+    def history(self, run_id: str, name: str) -> list[tuple[int, float]]:
+        """(step, value) of one metric in the order of steps."""
+        points = self.runs[run_id].points if run_id in self.runs else set()
+        return sorted((step, value) for metric, step, _, value in points if metric == name)
+
+    def _add(self, run_id: str, points: Mapping[str, float], step: int, timestamp_ms: int) -> None:
+        self.check()
+        self._run(run_id).points |= {(name, step, timestamp_ms, value) for name, value in points.items()}
+
+    def _run(self, run_id: str) -> TrackedRun:
+        return self.runs.setdefault(run_id, TrackedRun())

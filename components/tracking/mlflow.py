@@ -1,0 +1,263 @@
+"""Tracking in an MLflow server. The only module that imports mlflow, and not before the first request: it takes a second.
+
+What makes a repeat harmless, as MLflow 3 behaves: its metrics table is keyed by (run, name, timestamp, step, value), so an
+equal point is stored once; a run is found by its tag `troupe.run_id`, a model version by its tags step and digest.
+"""
+
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
+from components.identity import canonical_json
+from components.schema import EvalReport, IterationReport
+from components.tracking.points import evaluation_points, iteration_points
+
+REQUEST_TIMEOUT_SECONDS = 3
+RUN_ID_TAG = "troupe.run_id"
+STEP_TAG = "troupe.step"
+DIGEST_TAG = "troupe.weights_digest"
+PARENT_TAG = "troupe.parent_version"
+FOLDER_TAG = "troupe.folder_uri"
+
+
+class MlflowTracker:
+    """A Tracker over one MLflow server and one experiment.
+
+    A server that is away costs one refused connection, a server that hangs REQUEST_TIMEOUT_SECONDS; both raise
+    TrackingUnavailable. What the server refuses for good (a name that it does not allow) raises PermanentError.
+    """
+
+    def __init__(self, url: str, experiment: str, *, register_models: bool) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ConfigurationError(f"tracking.url {url!r}: give the address of an MLflow server, http(s)://host:port")
+        self._url = url.rstrip("/")
+        self._experiment = experiment
+        self._register_models = register_models
+        self._cached_client: Any = None
+        self._cached_experiment_id: str | None = None
+        self._mlflow_ids: dict[str, str] = {}
+        self._about: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
+
+    def check(self) -> None:
+        """Raise TrackingUnavailable unless the server answers. Costs one GET and no import of mlflow."""
+        try:
+            with urllib.request.urlopen(f"{self._url}/health", timeout=REQUEST_TIMEOUT_SECONDS):
+                return
+        except urllib.error.HTTPError as error:
+            if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                return
+            raise _unavailable(self._url, error) from error
+        except OSError as error:
+            raise _unavailable(self._url, error) from error
+
+    def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
+        """Find the run or make it, and mark it RUNNING.
+
+        MLflow parameters never change: one that has another value now keeps its first, and the new one becomes a tag
+        `troupe.changed.<name>`.
+        """
+        self._about[run_id] = (dict(params), dict(tags))
+        with _named_errors(self._url):
+            self._mlflow_ids[run_id] = self._opened(run_id)
+
+    def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
+        """All metrics and timings of one step in one request."""
+        self._log(report.run_id, iteration_points(report), report.step, timestamp_ms)
+
+    def publish_evaluation(self, run_id: str, report: EvalReport, *, timestamp_ms: int) -> None:
+        """The evaluation's numbers in one request."""
+        self._log(run_id, evaluation_points(report), report.step, timestamp_ms)
+
+    def publish_checkpoint(self, run_id: str, *, policy: str, step: int, weights_digest: str, folder_uri: str) -> None:
+        """A version of the registered model `<run_id>.<policy>`, newest under MLflow's own alias `latest`.
+
+        Its source is `folder_uri`. MLflow refuses a folder of this machine as a source, so for a local store the source
+        is a run artifact that names the folder; loading such a version through MLflow yields that note, not the weights.
+        """
+        if not self._register_models:
+            return
+        name = f"{run_id}.{policy}"
+        lineage = {RUN_ID_TAG: run_id, "troupe.policy": policy, STEP_TAG: str(step), DIGEST_TAG: weights_digest}
+        with _named_errors(self._url):
+            found = self._versions(name, step=step, weights_digest=weights_digest)
+            if not found:
+                mlflow_id = self._mlflow_id(run_id)
+                parent = self._ensure_model(name, run_id)
+                if parent is not None:
+                    lineage[PARENT_TAG] = parent
+                source = self._source(mlflow_id, policy, step, folder_uri)
+                self._create_version(name, source, mlflow_id, lineage | {FOLDER_TAG: folder_uri})
+                found = self._versions(name, step=step, weights_digest=weights_digest)
+            for twin in found[1:]:
+                delete = partial(self._client().delete_model_version, name, twin.version)
+                _tolerating("RESOURCE_DOES_NOT_EXIST", delete)
+
+    def finish_run(self, run_id: str, *, succeeded: bool) -> None:
+        """Mark the run FINISHED or FAILED, with the time of this call as its end."""
+        with _named_errors(self._url):
+            self._client().set_terminated(self._mlflow_id(run_id), "FINISHED" if succeeded else "FAILED")
+
+    def run_url(self, run_id: str) -> str | None:
+        """The run's page; None until this tracker has reached the server for that run. Never waits."""
+        mlflow_id = self._mlflow_ids.get(run_id)
+        return mlflow_id and f"{self._url}/#/experiments/{self._cached_experiment_id}/runs/{mlflow_id}"
+
+    def _client(self) -> Any:
+        if self._cached_client is None:
+            from mlflow import MlflowClient
+
+            _bound_waiting()
+            self._cached_client = MlflowClient(self._url, registry_uri=self._url)
+        return self._cached_client
+
+    def _experiment_id(self) -> str:
+        if self._cached_experiment_id is None:
+            experiment = self._client().get_experiment_by_name(self._experiment)
+            if experiment is None:
+                _tolerating("RESOURCE_ALREADY_EXISTS", lambda: self._client().create_experiment(self._experiment))
+                experiment = self._client().get_experiment_by_name(self._experiment)
+            self._cached_experiment_id = str(experiment.experiment_id)
+        return self._cached_experiment_id
+
+    def _runs(self, run_id: str) -> list[Any]:
+        """The live MLflow runs of `run_id`, oldest first."""
+        found = self._client().search_runs([self._experiment_id()], f"tags.`{RUN_ID_TAG}` = '{run_id}'")
+        return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
+
+    def _mlflow_id(self, run_id: str) -> str:
+        if run_id not in self._mlflow_ids:
+            self._mlflow_ids[run_id] = self._opened(run_id)
+        return self._mlflow_ids[run_id]
+
+    def _opened(self, run_id: str) -> str:
+        """The id of the one MLflow run of `run_id`, made if need be, RUNNING, with its parameters."""
+        params, tags = self._about.get(run_id, ({}, {}))
+        runs = self._runs(run_id)
+        if not runs:
+            self._client().create_run(self._experiment_id(), run_name=run_id, tags={**tags, RUN_ID_TAG: run_id})
+            runs = self._runs(run_id)
+        winner, *twins = runs
+        for twin in twins:
+            self._absorb(winner.info.run_id, twin.info.run_id)
+        self._describe(winner, params, tags)
+        if winner.info.status != "RUNNING":
+            self._client().update_run(winner.info.run_id, status="RUNNING")
+        return str(winner.info.run_id)
+
+    def _absorb(self, winner: str, twin: str) -> None:
+        """End a race of two creators. The twin is deleted first, so that nothing is added behind the copy."""
+        self._client().delete_run(twin)
+        for name in self._client().get_run(twin).data.metrics:
+            self._client().log_batch(winner, metrics=self._client().get_metric_history(twin, name))
+
+    def _describe(self, run: Any, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
+        from mlflow.entities import Param, RunTag
+
+        known = run.data.params
+        changed = {f"troupe.changed.{k}": v for k, v in params.items() if k in known and known[k] != v}
+        new_params = [Param(k, v) for k, v in params.items() if k not in known]
+        new_tags = [RunTag(k, v) for k, v in {**tags, **changed}.items() if run.data.tags.get(k) != v]
+        if new_params or new_tags:
+            self._client().log_batch(run.info.run_id, params=new_params, tags=new_tags)
+
+    def _log(self, run_id: str, points: Mapping[str, float], step: int, timestamp_ms: int) -> None:
+        with _named_errors(self._url):
+            from mlflow.entities import Metric
+
+            metrics = [Metric(name, value, timestamp_ms, step) for name, value in points.items()]
+            for _ in range(2):
+                mlflow_id = self._mlflow_id(run_id)
+                try:
+                    self._client().log_batch(mlflow_id, metrics=metrics)
+                    return
+                except _mlflow_exception():
+                    if self._is_live(mlflow_id):
+                        raise
+                    del self._mlflow_ids[run_id]
+            raise TrackingUnavailable(f"the MLflow run of {run_id} was deleted twice while it was written")
+
+    def _is_live(self, mlflow_id: str) -> bool:
+        """False once a run was deleted: by a person, or as the loser of a race."""
+        try:
+            return bool(self._client().get_run(mlflow_id).info.lifecycle_stage == "active")
+        except _mlflow_exception() as error:
+            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return False
+            raise
+
+    def _versions(self, name: str, *, step: int, weights_digest: str) -> list[Any]:
+        """The model versions of one checkpoint, oldest first; more than one only after a race."""
+        tags = f"tags.`{STEP_TAG}` = '{step}' and tags.`{DIGEST_TAG}` = '{weights_digest}'"
+        found = self._client().search_model_versions(f"name = '{name}' and {tags}")
+        return sorted(found, key=lambda version: int(version.version))
+
+    def _ensure_model(self, name: str, run_id: str) -> str | None:
+        """Make sure that the registered model exists; its newest version, if it has one."""
+        newest = self._client().search_model_versions(
+            f"name = '{name}'", max_results=1, order_by=["version_number DESC"]
+        )
+        if newest:
+            return str(newest[0].version)
+        create = partial(self._client().create_registered_model, name, tags={RUN_ID_TAG: run_id})
+        _tolerating("RESOURCE_ALREADY_EXISTS", create)
+        return None
+
+    def _source(self, mlflow_id: str, policy: str, step: int, folder_uri: str) -> str:
+        if not folder_uri.startswith("file:"):
+            return folder_uri
+        place = f"checkpoints/{policy}/{step:06d}"
+        note = canonical_json({"folder_uri": folder_uri, "policy": policy, "step": step}).decode()
+        self._client().log_text(mlflow_id, note, f"{place}/checkpoint.json")
+        return f"runs:/{mlflow_id}/{place}"
+
+    def _create_version(self, name: str, source: str, mlflow_id: str, tags: Mapping[str, str]) -> None:
+        self._client().create_model_version(name, source, run_id=mlflow_id, tags=dict(tags), await_creation_for=0)
+
+
+def _bound_waiting() -> None:
+    """MLflow's own defaults wait 120 s and retry for minutes; the outbox repeats instead. What the user set stays."""
+    from mlflow import environment_variables as settings
+
+    for setting, value in (
+        (settings.MLFLOW_HTTP_REQUEST_TIMEOUT, REQUEST_TIMEOUT_SECONDS),
+        (settings.MLFLOW_HTTP_REQUEST_MAX_RETRIES, 0),
+        (settings.MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT, True),
+    ):
+        if not setting.is_set():
+            setting.set(value)
+
+
+def _mlflow_exception() -> Any:
+    from mlflow.exceptions import MlflowException
+
+    return MlflowException
+
+
+def _tolerating(error_code: str, request: Callable[[], object]) -> None:
+    """Send `request`; an answer of `error_code` means that another process was first, which is as good."""
+    try:
+        request()
+    except _mlflow_exception() as error:
+        if error.error_code != error_code:
+            raise
+
+
+def _unavailable(url: str, cause: object) -> TrackingUnavailable:
+    return TrackingUnavailable(f"MLflow at {url} does not answer ({cause}); start it with `troupe up`")
+
+
+@contextmanager
+def _named_errors(url: str) -> Iterator[None]:
+    """Turns MLflow's one exception class into ours, by the status that it stands for."""
+    try:
+        yield
+    except _mlflow_exception() as error:
+        status = error.get_http_status_code()
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
+            raise _unavailable(url, error) from error
+        raise PermanentError(f"MLflow at {url} refused: {error}") from error

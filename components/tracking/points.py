@@ -1,0 +1,30 @@
+"""What a report is on a chart: metric names and values, the same for every tracker."""
+
+from components.metrics import evaluation
+from components.schema import EvalReport, IterationReport
+
+
+def iteration_points(report: IterationReport) -> dict[str, float]:
+    """The metrics and the timings of one step, by name."""
+    return {**report.metrics, **report.timings}
+
+
+def evaluation_points(report: EvalReport) -> dict[str, float]:
+    """A held-out evaluation as `eval/<sampling>/<name>`; a rate whose case did not occur is left out.
+
+    **Example** 30 of 40 problems under sampling "greedy" give `eval/greedy/success_rate` 0.75, `eval/greedy/n` 40,
+    `eval/greedy/interval_low` 0.598 and `eval/greedy/interval_high` 0.858.
+    """
+    low, high = report.interval
+    values: dict[str, float | None] = {
+        **report.metrics,
+        "n": report.n,
+        "num_successes": report.num_successes,
+        "success_rate": report.success_rate,
+        "interval_low": low,
+        "interval_high": high,
+        "mean_reward": report.mean_reward,
+        "keep_rate": report.keep_rate,
+        "repair_rate": report.repair_rate,
+    }
+    return {evaluation(report.sampling, name): float(value) for name, value in values.items() if value is not None}

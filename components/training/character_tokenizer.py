@@ -1,0 +1,29 @@
+"""A tokenizer in which every character of an alphabet is one token, for policies that are built from nothing."""
+
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from components.errors import ConfigurationError
+
+PAD, END = "<pad>", "<end>"
+
+
+def character_tokenizer(alphabet: str) -> Any:
+    """A PreTrainedTokenizerFast with ids 0 and 1 for padding and the end, then one id a character, and no other id.
+
+    **Example** alphabet "UDLR": 6 tokens; "UL" is (2, 4).
+
+    Raises ConfigurationError for an empty alphabet or one that names a character twice.
+    """
+    repeated = sorted({character for character in alphabet if alphabet.count(character) > 1})
+    if not alphabet or repeated:
+        raise ConfigurationError(f"alphabet {alphabet!r}: name at least one character, each once; repeated: {repeated}")
+    vocabulary = {token: number for number, token in enumerate([PAD, END, *alphabet])}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token=PAD))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    backend.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token=PAD, eos_token=END, clean_up_tokenization_spaces=False
+    )

@@ -1,0 +1,47 @@
+"""DeepSpeed's configuration: the file of a ZeRO stage, and over it what the run's configuration decides."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.config import TrainingConfig
+from components.errors import ConfigurationError
+
+
+def engine_config(base: Mapping[str, Any], training: TrainingConfig) -> dict[str, Any]:
+    """`base` with batch sizes, clipping and precision of `training`.
+
+    Batch sizes are 1 because micro-batches are made here and accumulated by hand: DeepSpeed never sees their number.
+    Raises ConfigurationError when `base` is for another ZeRO stage or sets what `training` decides.
+    """
+    stage = base.get("zero_optimization", {}).get("stage")
+    if stage != training.zero_stage:
+        raise ConfigurationError(
+            f"training.zero_stage {training.zero_stage}: the DeepSpeed configuration has zero_optimization.stage {stage}; "
+            f"give the file of stage {training.zero_stage}"
+        )
+    decided: dict[str, Any] = {
+        "train_batch_size": training.num_ranks,
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": training.max_grad_norm,
+        "bf16": {"enabled": training.dtype == "bfloat16"},
+    }
+    clashes = sorted(decided.keys() & base.keys())
+    if clashes:
+        raise ConfigurationError(f"the DeepSpeed configuration sets {clashes}; these come from the training section")
+    return {**base, **decided}
+
+
+def read_deepspeed_config(source: Mapping[str, Any] | Path) -> dict[str, Any]:
+    """The mapping itself, or the one in a JSON file. Raises ConfigurationError when the file cannot be read."""
+    if isinstance(source, Mapping):
+        return dict(source)
+    try:
+        values = json.loads(source.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"DeepSpeed configuration {source}: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigurationError(f"DeepSpeed configuration {source}: an object is wanted, not {type(values).__name__}")
+    return values

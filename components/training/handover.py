@@ -1,0 +1,90 @@
+"""What a trainer and its worker processes say to each other, and where.
+
+A private folder holds the handover file (mode 0600: the socket's key lies in it), the socket on which rank 0 listens, the
+log, and after a failure one report a rank. Messages are JSON, so nothing that crosses can run code.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import SecretStr
+
+from components import errors
+from components.artifacts.refs import Frozen
+from components.config import TrainingConfig
+from components.errors import TroupeError, UpdateFailed, WorkerDied
+from components.training.base import UpdateResult
+
+HANDOVER_FILE = "handover.json"
+SOCKET_FILE = "worker.sock"
+LOG_FILE = "worker.log"
+
+
+class Handover(Frozen):
+    """All that a worker process needs to know before its first job."""
+
+    key: SecretStr
+    owner_pid: int
+    owner_started_at: float
+    training: TrainingConfig
+    deepspeed: Mapping[str, Any]
+
+
+class Failure(Frozen):
+    """An error as it crosses: the name of its class in the error tree, or what ended the rank.
+
+    `update` is an error of the worker's own code; `lost_rank` follows from another rank's end.
+    """
+
+    kind: Literal["named", "update", "lost_rank"]
+    name: str
+    message: str
+
+
+class Answer(Frozen):
+    """What rank 0 sends back: one of the two."""
+
+    result: UpdateResult | None = None
+    failure: Failure | None = None
+
+
+def write_handover(folder: Path, handover: Handover) -> Path:
+    """The handover file, readable by its owner alone."""
+    path = folder / HANDOVER_FILE
+    values = {**handover.model_dump(mode="json"), "key": handover.key.get_secret_value()}
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(values, file)
+    return path
+
+
+def read_handover(path: Path) -> Handover:
+    """What `write_handover` wrote."""
+    return Handover.model_validate_json(path.read_text())
+
+
+def report_failure(folder: Path, rank: int, failure: Failure) -> None:
+    """Leave `failure` for the trainer, whole or not at all."""
+    partial = folder / f"failure-{rank}.partial"
+    partial.write_text(failure.model_dump_json())
+    partial.replace(folder / f"failure-{rank}.json")
+
+
+def read_failures(folder: Path) -> list[Failure]:
+    """The reports of all ranks, by rank."""
+    return [Failure.model_validate_json(path.read_text()) for path in sorted(folder.glob("failure-*.json"))]
+
+
+def error_of(failure: Failure) -> TroupeError:
+    """The exception that `failure` stands for."""
+    if failure.kind == "named":
+        named = getattr(errors, failure.name, None)
+        assert isinstance(named, type), f"{failure.name} is not in the error tree"
+        assert issubclass(named, TroupeError), f"{failure.name} is not in the error tree"
+        return named(failure.message)
+    if failure.kind == "lost_rank":
+        return WorkerDied(failure.message)
+    return UpdateFailed(f"{failure.name}: {failure.message}")

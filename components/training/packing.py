@@ -1,0 +1,210 @@
+"""Packing: training groups as padded micro-batches in which a group's completions share one copy of their prompt.
+
+A packed sequence is `[prompt | completion 1 | .. | completion K]`. A token attends to the prompt and to its own
+completion alone, and positions restart after the prompt, so that every completion sees exactly what it would see alone.
+Axes: S sequences, T columns, N completion tokens of a micro-batch in the order of its sequences.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from components.errors import ConfigurationError
+from components.schema import TrainGroup
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+PADDING = -1
+"""The segment of padding."""
+PROMPT = 0
+"""The segment of the prompt; completion k of a sequence has segment k + 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """What one forward holds.
+
+    A completion's last token is predicted but never fed, so a completion of n tokens takes n - 1 columns.
+
+    **Example** prompt (5, 6), completions (7, 8) and (9,): tokens_S_T [[5, 6, 7]], positions_S_T [[0, 1, 2]], segments_S_T
+    [[0, 0, 1]]; targets_N (7, 8, 9) are predicted by the columns columns_N (1, 2, 1).
+    """
+
+    tokens_S_T: Ints
+    positions_S_T: Ints
+    segments_S_T: Ints
+    rows_N: Ints
+    """The sequence that holds the token."""
+    columns_N: Ints
+    """The column whose logits predict the token."""
+    targets_N: Ints
+    """The token itself."""
+    groups_N: Ints
+    """The token's group, as an index into the groups that were packed."""
+    candidates_N: Ints
+    """The token's candidate, as an index into its group."""
+    offsets_N: Ints
+    """The token's place in its completion."""
+    sampler_logprobs_N: Floats
+    advantages_N: Floats
+
+    @property
+    def num_tokens(self) -> int:
+        """Completion tokens, what a token-mean counts."""
+        return len(self.targets_N)
+
+    @property
+    def num_padded_tokens(self) -> int:
+        """Cells that the forward computes, padding included."""
+        return self.tokens_S_T.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    group: int
+    candidates: tuple[int, ...]
+    length: int
+
+
+def pack_groups(
+    groups: Sequence[TrainGroup], *, tokens_per_micro_batch: int, share_prompts: bool
+) -> list[MicroBatch]:
+    """`groups` as micro-batches of at most `tokens_per_micro_batch` cells each, padding included, longest first.
+
+    A group too long for one micro-batch becomes several sequences that repeat its prompt; without `share_prompts` every
+    completion is a sequence. Equal arguments give equal micro-batches. Raises ConfigurationError when one prompt with one
+    completion does not fit.
+    """
+    sequences = [
+        sequence
+        for index, group in enumerate(groups)
+        for sequence in _sequences(index, group, tokens_per_micro_batch, share_prompts)
+    ]
+    sequences.sort(key=lambda s: (-s.length, s.group, s.candidates))
+    lengths = [sequence.length for sequence in sequences]
+    batches = []
+    start = 0
+    for size in _batch_sizes(lengths, tokens_per_micro_batch):
+        batches.append(_micro_batch(groups, sequences[start : start + size]))
+        start += size
+    return batches
+
+
+def empty_micro_batch() -> MicroBatch:
+    """A micro-batch without completion tokens: its forward and backward run and its gradient is zero.
+
+    Ranks that have less work than others run these, because a collective waits for every rank.
+    """
+    cell = np.zeros((1, 1), np.int64)
+    ints, floats = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    return MicroBatch(
+        tokens_S_T=cell,
+        positions_S_T=cell,
+        segments_S_T=cell,
+        rows_N=ints,
+        columns_N=ints,
+        targets_N=ints,
+        groups_N=ints,
+        candidates_N=ints,
+        offsets_N=ints,
+        sampler_logprobs_N=floats,
+        advantages_N=floats,
+    )
+
+
+def packed_length(group: TrainGroup) -> int:
+    """Columns that `group` takes when its completions share one prompt."""
+    return len(group.prompt_tokens) + sum(max(len(tokens) - 1, 0) for tokens in group.completions_K_T)
+
+
+def _sequences(index: int, group: TrainGroup, budget: int, share_prompts: bool) -> Iterable[_Sequence]:
+    prompt = len(group.prompt_tokens)
+    assert prompt, f"group {group.group} has an empty prompt, which predicts nothing"
+    held: list[int] = []
+    length = prompt
+    for candidate, tokens in enumerate(group.completions_K_T):
+        if not tokens:
+            continue
+        extra = len(tokens) - 1
+        if prompt + extra > budget:
+            raise ConfigurationError(
+                f"training.tokens_per_micro_batch {budget}: group {group.group} has a prompt and completion of "
+                f"{prompt + extra} tokens; raise it to at least that"
+            )
+        if held and (not share_prompts or length + extra > budget):
+            yield _Sequence(index, tuple(held), length)
+            held, length = [], prompt
+        held.append(candidate)
+        length += extra
+    if held:
+        yield _Sequence(index, tuple(held), length)
+
+
+def _batch_sizes(lengths: Sequence[int], budget: int) -> list[int]:
+    """Sizes of consecutive batches of descending `lengths`: as few as fit `budget`, then as even as that many can be."""
+    if not lengths:
+        return []
+    fewest = len(_greedy_sizes(lengths, budget))
+    low, high = lengths[0], budget
+    while low < high:
+        middle = (low + high) // 2
+        if len(_greedy_sizes(lengths, middle)) <= fewest:
+            high = middle
+        else:
+            low = middle + 1
+    return _greedy_sizes(lengths, high)
+
+
+def _greedy_sizes(lengths: Sequence[int], budget: int) -> list[int]:
+    sizes = []
+    start = 0
+    while start < len(lengths):
+        size = min(budget // lengths[start], len(lengths) - start)
+        sizes.append(size)
+        start += size
+    return sizes
+
+
+def _micro_batch(groups: Sequence[TrainGroup], sequences: Sequence[_Sequence]) -> MicroBatch:
+    shape = (len(sequences), max(sequence.length for sequence in sequences))
+    tokens, positions = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    segments = np.full(shape, PADDING, np.int64)
+    flat: dict[str, list[npt.NDArray[np.generic]]] = {name: [] for name in _FLAT_NAMES}
+    for row, sequence in enumerate(sequences):
+        group = groups[sequence.group]
+        prompt = len(group.prompt_tokens)
+        tokens[row, :prompt] = group.prompt_tokens
+        positions[row, :prompt] = np.arange(prompt)
+        segments[row, :prompt] = PROMPT
+        column = prompt
+        for segment, candidate in enumerate(sequence.candidates, start=1):
+            completion = np.asarray(group.completions_K_T[candidate], np.int64)
+            end = column + len(completion) - 1
+            tokens[row, column:end] = completion[:-1]
+            positions[row, column:end] = np.arange(prompt, prompt + len(completion) - 1)
+            segments[row, column:end] = segment
+            flat["columns_N"].append(np.concatenate(([prompt - 1], np.arange(column, end))))
+            flat["targets_N"].append(completion)
+            flat["offsets_N"].append(np.arange(len(completion)))
+            for name, value in (("rows_N", row), ("groups_N", sequence.group), ("candidates_N", candidate)):
+                flat[name].append(np.full(len(completion), value, np.int64))
+            flat["sampler_logprobs_N"].append(np.asarray(group.sampler_logprobs_K_T[candidate], np.float32))
+            flat["advantages_N"].append(np.full(len(completion), group.advantages_K[candidate], np.float32))
+            column = end
+    joined = {name: np.concatenate(parts) for name, parts in flat.items()}
+    return MicroBatch(tokens_S_T=tokens, positions_S_T=positions, segments_S_T=segments, **joined)
+
+
+_FLAT_NAMES = (
+    "rows_N",
+    "columns_N",
+    "targets_N",
+    "groups_N",
+    "candidates_N",
+    "offsets_N",
+    "sampler_logprobs_N",
+    "advantages_N",
+)

@@ -1,0 +1,74 @@
+"""One rank's micro-batches of one minibatch, and log-probabilities that are recorded once for a whole batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from components.config import TrainingConfig
+from components.schema import TrainGroup
+from components.training.forward import completion_logprobs
+from components.training.minibatches import balanced
+from components.training.packing import Ints, MicroBatch, empty_micro_batch, pack_groups, packed_length
+from components.training.ranks import Ranks, scalar
+
+
+def rank_micro_batches(
+    groups: Sequence[TrainGroup], indices: Sequence[int], training: TrainingConfig, ranks: Ranks
+) -> list[MicroBatch]:
+    """This rank's share of the groups at `indices`, as many micro-batches as every other rank has.
+
+    Shares are balanced by packed tokens; a rank with less work ends with empty micro-batches. `groups_N` counts in `groups`.
+    """
+    costs = [packed_length(groups[index]) for index in indices]
+    share = [indices[place] for place in balanced(costs, ranks.size)[ranks.rank]]
+    packed = pack_groups(
+        [groups[index] for index in share],
+        tokens_per_micro_batch=training.tokens_per_micro_batch,
+        share_prompts=training.share_prompts,
+    )
+    numbered = [replace(batch, groups_N=np.asarray(share, np.int64)[batch.groups_N]) for batch in packed]
+    num_micro_batches = int(ranks.max(scalar(len(numbered))).item())
+    return numbered + [empty_micro_batch()] * (num_micro_batches - len(numbered))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLogprobs:
+    """One log-probability for each completion token of a batch, found again from any micro-batch of it."""
+
+    values: Tensor
+    starts_G_K: Ints
+
+    def of(self, micro_batch: MicroBatch) -> Tensor:
+        """The recorded values (N,) of the tokens of `micro_batch`."""
+        places_N = self.starts_G_K[micro_batch.groups_N, micro_batch.candidates_N] + micro_batch.offsets_N
+        return self.values[torch.from_numpy(places_N).to(self.values.device)]
+
+
+def record_logprobs(
+    model: nn.Module, groups: Sequence[TrainGroup], *, training: TrainingConfig, temperature: float, ranks: Ranks
+) -> RecordedLogprobs:
+    """The log-probabilities that `model` now gives to every completion token of `groups`, on every rank."""
+    starts_G_K, num_tokens = _starts(groups)
+    values = torch.zeros(num_tokens, dtype=torch.float32)
+    with torch.no_grad():
+        for micro_batch in rank_micro_batches(groups, range(len(groups)), training, ranks):
+            logprobs_N = completion_logprobs(model, micro_batch, temperature=temperature)
+            places_N = starts_G_K[micro_batch.groups_N, micro_batch.candidates_N] + micro_batch.offsets_N
+            values[torch.from_numpy(places_N)] = logprobs_N.to("cpu")
+    device = next(model.parameters()).device
+    return RecordedLogprobs(ranks.sum(values).to(device), starts_G_K)
+
+
+def _starts(groups: Sequence[TrainGroup]) -> tuple[Ints, int]:
+    """Where each candidate's tokens begin when all completions of all groups lie behind one another."""
+    widest = max((len(group.completions_K_T) for group in groups), default=0)
+    starts_G_K = np.zeros((len(groups), widest), np.int64)
+    start = 0
+    for index, group in enumerate(groups):
+        for candidate, tokens in enumerate(group.completions_K_T):
+            starts_G_K[index, candidate] = start
+            start += len(tokens)
+    return starts_G_K, start

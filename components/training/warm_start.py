@@ -1,0 +1,161 @@
+"""Behaviour cloning on noisy expert play, so that reinforcement learning starts from a weak but well-formed team.
+
+Bounded by steps, never by time: equal arguments give equal weights.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from components.config import WarmStartConfig
+from components.errors import ConfigurationError, WarmStartTooWeak
+from components.schema import PolicyVersion, TrainGroup
+from components.training.checkpoint import load_model
+from components.training.demonstrations import Student, Teacher
+from components.training.digests import model_digest
+from components.training.forward import completion_logprobs
+from components.training.model_folder import write_weights
+from components.training.packing import pack_groups
+
+_ADAM_BETAS = (0.9, 0.98)
+_WEIGHT_DECAY = 0.01
+_MAX_GRAD_NORM = 1.0
+_TOKENS_PER_MICRO_BATCH = 16384
+
+SuccessOf = Callable[[Mapping[str, PolicyVersion]], float]
+"""Plays the team whose weights lie in the students' folders under these versions, at temperature 1 and without the tree,
+and returns the share of solved problems."""
+Progress = Callable[[int, int, float, float | None], None]
+"""(step, max_steps, loss, success): after every step; success is None between checks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmStartReport:
+    """How a warm start went. `losses[i]` is the mean negative log-likelihood of step i's demonstrated tokens, in nats.
+
+    `success_by_step` has one entry a check; `success_rate` is the last one.
+    """
+
+    num_steps: int
+    success_rate: float
+    losses: tuple[float, ...]
+    success_by_step: Mapping[int, float]
+
+
+@dataclass(slots=True)
+class _Clone:
+    """A student being taught."""
+
+    student: Student
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    num_updates: int = 0
+
+
+def warm_start(
+    students: Mapping[str, Student],
+    teacher: Teacher,
+    *,
+    success_of: SuccessOf,
+    progress: Progress | None = None,
+    num_threads: int = 1,
+) -> WarmStartReport:
+    """Clone `students` (by policy name) in place until the team passes the gate; their folders hold the new weights.
+
+    Steps go round the roles. Every `check_every` steps the weights are written and `success_of` plays them; cloning stops
+    at the first check that reaches `gate`. With `max_steps` 0 the random weights are taken as they are, whatever they do.
+
+    Raises WarmStartTooWeak below the gate at `max_steps`, ConfigurationError above `gate_ceiling`.
+    """
+    config = teacher.config
+    roles = [role for role in teacher.family.roles if any(role in student.roles for student in students.values())]
+    losses: list[float] = []
+    success_by_step: dict[int, float] = {}
+    with _threads(num_threads):
+        clones = {policy: _clone(student, config) for policy, student in students.items()}
+        for step in range(config.max_steps):
+            role = roles[step % len(roles)]
+            clone = next(clone for clone in clones.values() if role in clone.student.roles)
+            losses.append(_learn(clone, teacher.lesson(clone.student, role, step), config))
+            success = None
+            if (step + 1) % config.check_every == 0 or step + 1 == config.max_steps:
+                success = success_by_step[step + 1] = success_of(_written(clones, step + 1))
+            if progress is not None:
+                progress(step + 1, config.max_steps, losses[-1], success)
+            if success is not None and success >= config.gate:
+                break
+        if not success_by_step:
+            success_by_step[0] = success_of(_written(clones, 0))
+    report = WarmStartReport(
+        num_steps=len(losses),
+        success_rate=list(success_by_step.values())[-1],
+        losses=tuple(losses),
+        success_by_step=success_by_step,
+    )
+    _check_gate(report, config)
+    return report
+
+
+def _clone(student: Student, config: WarmStartConfig) -> _Clone:
+    model = load_model(student.folder).float().train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=config.learning_rate, betas=_ADAM_BETAS, weight_decay=_WEIGHT_DECAY, fused=True
+    )
+    return _Clone(student=student, model=model, optimizer=optimizer)
+
+
+def _learn(clone: _Clone, groups: list[TrainGroup], config: WarmStartConfig) -> float:
+    """One optimizer step towards the demonstrated tokens; the loss before it."""
+    clone.num_updates += 1
+    for settings in clone.optimizer.param_groups:
+        settings["lr"] = config.learning_rate * min(1.0, clone.num_updates / max(1, config.num_warmup_steps))
+    num_tokens = sum(len(tokens) for group in groups for tokens in group.completions_K_T)
+    clone.optimizer.zero_grad()
+    total = 0.0
+    for micro_batch in pack_groups(groups, tokens_per_micro_batch=_TOKENS_PER_MICRO_BATCH, share_prompts=True):
+        loss = -completion_logprobs(clone.model, micro_batch, temperature=1.0).sum() / num_tokens
+        loss.backward()  # type: ignore[no-untyped-call]
+        total += loss.item()
+    nn.utils.clip_grad_norm_(clone.model.parameters(), _MAX_GRAD_NORM)
+    clone.optimizer.step()
+    return total
+
+
+def _written(clones: Mapping[str, _Clone], step: int) -> dict[str, PolicyVersion]:
+    """Write every clone's weights into its folder; the versions that lie there now."""
+    versions = {}
+    for policy, clone in clones.items():
+        write_weights(clone.model, clone.student.folder)
+        versions[policy] = PolicyVersion(policy=policy, step=step, weights_digest=model_digest(clone.model))
+    return versions
+
+
+def _check_gate(report: WarmStartReport, config: WarmStartConfig) -> None:
+    if config.max_steps == 0:
+        return
+    if report.success_rate < config.gate:
+        raise WarmStartTooWeak(
+            f"after warm_start.max_steps {config.max_steps} steps the team solves {report.success_rate:.3f} of "
+            f"{config.num_check_problems} problems, below warm_start.gate {config.gate}: raise max_steps, lower noise, "
+            "use a smaller environment or a larger model (policies.<name>.tiny)"
+        )
+    if report.success_rate > config.gate_ceiling:
+        raise ConfigurationError(
+            f"warm_start.gate_ceiling {config.gate_ceiling}: after {report.num_steps} steps the team already solves "
+            f"{report.success_rate:.3f} of {config.num_check_problems} problems, which leaves too little to learn: "
+            f"lower check_every {config.check_every}, raise noise {config.noise}, or use a larger environment"
+        )
+
+
+@contextmanager
+def _threads(num_threads: int) -> Iterator[None]:
+    """torch's thread count, on which float sums depend, set for the duration."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

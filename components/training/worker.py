@@ -1,0 +1,222 @@
+"""The training worker: the process of one rank, alive between updates. The only module that imports DeepSpeed.
+
+Started by DeepSpeed's launcher. Rank 0 takes jobs from a Unix socket and hands them to the other ranks; all run the update;
+rank 0 answers. What a rank holds in memory is only a cache of a checkpoint: a job names the state that it starts from, and
+a rank that holds another one loads it first. An error after which ranks may disagree ends the process; the trainer starts a
+new one.
+"""
+
+import argparse
+import datetime
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+from typing import Any
+
+# DeepSpeed's autotuner imports mlflow, seconds of work for a feature that is not used; None makes that import fail at once.
+sys.modules.setdefault("mlflow", None)  # type: ignore[arg-type]
+
+import deepspeed
+import torch
+import torch.distributed as dist
+import transformers
+from torch import nn
+
+from components.artifacts.codec import decode
+from components.config import TrainingConfig
+from components.errors import LogprobMismatch, TroupeError
+from components.schema import TrainBatch
+from components.training.base import MODEL_FOLDER, UpdateJob, UpdateResult
+from components.training.checkpoint import load_model, read_manifest
+from components.training.engine_config import engine_config
+from components.training.engine_state import load_engine, save_engine, seed_everything
+from components.training.handover import (
+    SOCKET_FILE,
+    Answer,
+    Failure,
+    Handover,
+    read_handover,
+    report_failure,
+)
+from components.training.ownership import Owner, end_with
+from components.training.ranks import Ranks
+from components.training.update import Update
+
+# DeepSpeed would compile an operator for collectives in shared memory, which needs a C++ compiler, takes half a minute the first
+# time and leaves a lock that blocks every later start when it is killed meanwhile. gloo does without.
+deepspeed.ops.__compatible_ops__ = {}
+
+_log = logging.getLogger("troupe.training")
+_FAILED_EXIT_CODE = 1
+_WAIT_FOR_JOBS = datetime.timedelta(days=365)
+
+
+class RealDeepSpeed:
+    """DeepSpeed under one training configuration."""
+
+    def __init__(self, training: TrainingConfig, base: dict[str, Any]) -> None:
+        self._training = training
+        self._config = engine_config(base, training)
+
+    def engine(self, model: nn.Module) -> Any:
+        """A fresh engine with torch's AdamW, whose arithmetic is the same under every ZeRO stage."""
+        training = self._training
+        optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=training.learning_rate,
+            betas=training.adam_betas,
+            weight_decay=training.weight_decay,
+        )
+        engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=self._config)
+        # Dropout would make the trainer's log-probabilities differ from the sampler's.
+        engine.module.eval()
+        return engine
+
+    def whole(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
+        """Inside, parameters partitioned by ZeRO 3 hold all their values."""
+        if self._training.zero_stage < 3:
+            return nullcontext()
+        context: AbstractContextManager[None] = deepspeed.zero.GatheredParameters(list(parameters))
+        return context
+
+
+class Worker:
+    """One rank with the state it holds: an engine, and the digests that name the engine's state."""
+
+    def __init__(self, handover: Handover, ranks: Ranks) -> None:
+        self._deepspeed = RealDeepSpeed(handover.training, dict(handover.deepspeed))
+        self._ranks = ranks
+        self._engine: Any = None
+        self._held: tuple[str, str] | None = None
+        self._reference: tuple[str, nn.Module] | None = None
+
+    def update(self, job: UpdateJob) -> UpdateResult:
+        """Run one update; on any error the state that is held counts as unknown."""
+        clock = [time.perf_counter()]
+        self._hold(job)
+        self._held = None
+        batch = decode(job.batch_file.read_bytes(), TrainBatch)
+        reference = self._reference_model(job) if job.loss.kl_coefficient else None
+        seed_everything(job)
+        clock.append(time.perf_counter())
+        update = Update(engine=self._engine, job=job, batch=batch, ranks=self._ranks, reference=reference)
+        metrics = update.run()
+        clock.append(time.perf_counter())
+        manifest = save_engine(self._deepspeed, self._engine, job, self._ranks)
+        clock.append(time.perf_counter())
+        self._held = (manifest.weights_digest, manifest.optimizer_digest)
+        spans = [f"{end - start:.3f}" for start, end in zip(clock, clock[1:], strict=False)]
+        _log.info("%s step %d: load %s s, update %s s, save %s s", job.policy, job.step, *spans)
+        return UpdateResult(manifest=manifest, metrics=metrics)
+
+    def _hold(self, job: UpdateJob) -> None:
+        if self._held != (job.weights_digest, job.optimizer_digest):
+            self._release()
+            self._engine = load_engine(self._deepspeed, job, self._ranks)
+
+    def _release(self) -> None:
+        if self._engine is not None:
+            self._engine.destroy()
+        self._engine, self._held = None, None
+
+    def _reference_model(self, job: UpdateJob) -> nn.Module:
+        assert job.reference_folder is not None, "loss.kl_coefficient is set and the job names no reference"
+        digest = read_manifest(job.reference_folder).weights_digest
+        if self._reference is None or self._reference[0] != digest:
+            model = load_model(job.reference_folder / MODEL_FOLDER)
+            dtype = getattr(torch, job.training.dtype)
+            self._reference = (digest, model.to(device=self._engine.device, dtype=dtype).requires_grad_(False))
+        return self._reference[1]
+
+
+def serve(worker: Worker, ranks: Ranks, connection: Connection | None, folder: Path) -> None:
+    """Take jobs until the trainer hangs up."""
+    while (text := ranks.broadcast(_next_job(connection))) is not None:
+        try:
+            answer = Answer(result=worker.update(UpdateJob.model_validate_json(text)))
+        # The border of the process: every error crosses to the trainer under its own name.
+        except Exception as error:
+            traceback.print_exc()
+            answer = Answer(failure=failure_of(error, ranks.rank))
+            if not _ranks_agree(error, ranks):
+                assert answer.failure is not None
+                report_failure(folder, ranks.rank, answer.failure)
+                os._exit(_FAILED_EXIT_CODE)
+        if connection is not None:
+            connection.send_bytes(answer.model_dump_json().encode())
+
+
+def failure_of(error: Exception, rank: int) -> Failure:
+    """`error` in the form in which it crosses."""
+    if isinstance(error, TroupeError):
+        return Failure(kind="named", name=type(error).__name__, message=str(error))
+    if isinstance(error, dist.DistError) or "gloo" in str(error):
+        return Failure(kind="lost_rank", name=type(error).__name__, message=f"rank {rank} lost another rank: {error}")
+    message = f"rank {rank}\n{''.join(traceback.format_exception(error))}"
+    return Failure(kind="update", name=type(error).__name__, message=message)
+
+
+def _ranks_agree(error: Exception, ranks: Ranks) -> bool:
+    """Whether every rank raised `error` at the same place, so that all can go on."""
+    return isinstance(error, LogprobMismatch) or (isinstance(error, TroupeError) and ranks.size == 1)
+
+
+def _next_job(connection: Connection | None) -> str | None:
+    if connection is None:
+        return None
+    try:
+        return connection.recv_bytes().decode()
+    except EOFError:
+        return None
+
+
+def _join_ranks(training: TrainingConfig) -> Ranks:
+    backend = "nccl" if training.device == "cuda" else "gloo"
+    deepspeed.init_distributed(
+        dist_backend=backend, timeout=datetime.timedelta(seconds=training.update_timeout_seconds)
+    )
+    control = dist.new_group(backend="gloo", timeout=_WAIT_FOR_JOBS)
+    return Ranks(dist.get_rank(), dist.get_world_size(), control)
+
+
+def _import_models() -> None:
+    """Import what loading a model will need: better here, while nobody waits yet, than in the first update."""
+    for name in ("AutoModelForCausalLM", "PreTrainedModel", "GenerationMixin", "AutoTokenizer"):
+        getattr(transformers, name)
+
+
+def main() -> None:
+    """The process of one rank."""
+    parser = argparse.ArgumentParser(description="A training worker; started by DeepSpeedTrainer.")
+    parser.add_argument("--handover", type=Path, required=True)
+    parser.add_argument("--local_rank", type=int, default=0)
+    arguments = parser.parse_args()
+    handover = read_handover(arguments.handover)
+    end_with(Owner(handover.owner_pid, handover.owner_started_at))
+    transformers.utils.logging.disable_progress_bar()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    _log.setLevel(logging.INFO)
+    torch.set_num_threads(handover.training.num_threads)
+    if handover.training.device == "cuda":
+        torch.cuda.set_device(arguments.local_rank)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    _import_models()
+    ranks = _join_ranks(handover.training)
+    folder = arguments.handover.parent
+    connection = None
+    if ranks.first:
+        with Listener(str(folder / SOCKET_FILE), "AF_UNIX", authkey=handover.key.get_secret_value().encode()) as listener:
+            connection = listener.accept()
+    _log.info("rank %d of %d is ready", ranks.rank, ranks.size)
+    serve(Worker(handover, ranks), ranks, connection, folder)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""`troupe runs` and `troupe show`: what the store says."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store", envvar="TROUPE_STORE", help="file:///… or s3://bucket/prefix; default: the local services'."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register this file's commands."""
+    app.command()(runs)
+    app.command()(show)
+
+
+def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """All runs, newest first."""
+    from flows.reading import run_rows
+    from flows.stores import opened_store
+    from flows.tables import runs_table
+
+    rows = run_rows(opened_store(store))
+    emit(rows, as_json=as_json, table=lambda: runs_table(rows))
+    if rows and not as_json:
+        typer.echo(f"\nnext: troupe show {rows[0]['run_id']}")
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="A run's name.")], store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """One run: its steps, seconds by stage, attempts, checkpoints and evaluations."""
+    from flows.reading import run_document
+    from flows.stores import opened_store
+    from flows.tables import run_table
+
+    document = run_document(opened_store(store), run)
+    emit(document, as_json=as_json, table=lambda: run_table(document))
+    if not as_json:
+        typer.echo(f"\nnext: troupe show {run} --json | python -m json.tool, or `troupe status` for MLflow and Prefect")
+
+
+def emit(document: Any, *, as_json: bool, table: Any) -> None:
+    """Print a document as JSON, or as the picture that `table` makes of it."""
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+        return
+    from rich.console import Console
+
+    Console().print(table())

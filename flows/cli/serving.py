@@ -1,0 +1,85 @@
+"""`troupe up | down | status | doctor | gc`: services, machine and store."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.reading import JsonOption, StoreOption
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register this file's commands."""
+    for command in (up, down, status, doctor, gc):
+        app.command()(command)
+
+
+def up() -> None:
+    """Start local Prefect (server and worker), MLflow and S3; deploy every preset."""
+    from rich.console import Console
+
+    from flows.services.home import HOME
+    from flows.services.stack import deploy
+    from flows.services.stack import up as start
+    from flows.tables import services_table
+
+    console = Console()
+    with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
+        state = start(HOME)
+    with console.status("deploying prefect.yaml"):
+        deploy(state, Path.cwd())
+    console.print(services_table(state.document()))
+    typer.echo("\nnext: troupe train plan-path, or prefect deployment run 'train/plan-path'")
+
+
+def down() -> None:
+    """Stop the local services. Their data stays."""
+    from flows.services.home import HOME
+    from flows.services.stack import down as stop
+
+    stopped = stop(HOME)
+    typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def status(as_json: JsonOption = False) -> None:
+    """The addresses of the local services; null for what is down."""
+    from flows.cli.reading import emit
+    from flows.services.home import HOME
+    from flows.services.stack import status as read
+    from flows.tables import services_table
+
+    document = read(HOME).document()
+    emit(document, as_json=as_json, table=lambda: services_table(document))
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """What works on this machine, and how to get what does not."""
+    from flows.cli.reading import emit
+    from flows.doctor import checks
+    from flows.tables import doctor_table
+
+    found = checks()
+    emit([check.document() for check in found], as_json=as_json, table=lambda: doctor_table(found))
+
+
+def gc(
+    store: StoreOption = None,
+    keep: Annotated[int, typer.Option(min=1, help="Newest checkpoints to keep of each run.")] = 5,
+    grace_hours: Annotated[float, typer.Option(min=0, help="Leave what is younger.")] = 24.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; remove nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove old checkpoints and what nothing refers to."""
+    from components.artifacts.gc import collect_garbage
+
+    from flows.stores import opened_store
+
+    report = collect_garbage(
+        opened_store(store), keep_checkpoints=keep, grace_seconds=grace_hours * 3600, dry_run=dry_run
+    )
+    document = report.document()
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        typer.echo(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in document.items()))

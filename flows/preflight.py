@@ -1,0 +1,57 @@
+"""Everything that can be found wrong before anything expensive starts."""
+
+import shutil
+from pathlib import Path
+
+from components.config import RunConfig
+from components.environments.registry import family, family_options
+from components.errors import ConfigurationError, ServiceMissing
+from components.rewards.rubric import rubric_for
+from tasks import wiring
+
+LEAST_FREE_BYTES = 500 * 2**20
+
+
+def preflight(config: RunConfig) -> None:
+    """Return when a run of `config` can start; otherwise raise one error that names the field, the value and the remedy.
+
+    Raises ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable or TrackingUnavailable.
+    """
+    check_environment(config)
+    check_devices(config)
+    check_space(config)
+    wiring.store(config).probe()
+    wiring.tracker(config).check()
+
+
+def check_environment(config: RunConfig) -> None:
+    """The environment exists, its options hold, its roles are played, and the rubric names real components."""
+    environment = family(config.environment.name)
+    family_options(config.environment.name, config.environment.options)
+    roles = environment.roles[-1:] if config.rollout.mode == "single" else environment.roles
+    if set(config.agents) != set(roles):
+        raise ConfigurationError(
+            f"agents: {sorted(config.agents)} given, but {config.environment.name} in mode {config.rollout.mode} "
+            f"is played by {sorted(roles)}; name exactly these"
+        )
+    rubric_for(environment, config.rewards)
+
+
+def check_devices(config: RunConfig) -> None:
+    """The devices that the configuration names are there."""
+    for field, device in (("generation", config.generation.device), ("training", config.training.device)):
+        if device == "cuda" and not wiring.cuda_is_available():
+            raise ServiceMissing(f"{field}.device is cuda, but torch sees no CUDA device here; set {field}.device=cpu")
+
+
+def check_space(config: RunConfig) -> None:
+    """A local store has room to start with."""
+    if config.store.kind != "local":
+        return
+    root = Path(str(config.store.root)).absolute()
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    if free < LEAST_FREE_BYTES:
+        raise ServiceMissing(
+            f"store.root {root}: {free / 2**20:.0f} MiB are free, a run needs {LEAST_FREE_BYTES // 2**20}; free some space"
+        )

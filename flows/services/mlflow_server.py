@@ -1,0 +1,56 @@
+"""The MLflow server: metrics in SQLite, artifacts in the local S3."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from flows.services.local_http import answers
+from flows.services.ports import LOOPBACK
+from flows.services.seaweedfs import BUCKET, REGION, credentials_file, endpoint_of
+from flows.services.service import Launch, NotReady
+
+
+class MlflowService:
+    """One server process with one worker. Without the local S3 beside it, artifacts go to a folder."""
+
+    name = "mlflow"
+    ports: Mapping[str, int] = {"mlflow": 5000}
+    start_timeout_seconds = 120.0
+    grace_seconds = 5.0
+
+    def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
+        """The command; artifacts pass through the server, so that a browser needs no S3 credentials."""
+        folder = home / "mlflow"
+        folder.mkdir(parents=True, exist_ok=True)
+        # Its job runners serve features that training does not use, and cost seven processes.
+        env = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        artifacts = str(folder / "artifacts")
+        if "s3" in peers:
+            artifacts = f"s3://{BUCKET}/mlflow"
+            env |= {
+                "MLFLOW_S3_ENDPOINT_URL": endpoint_of(peers["s3"]),
+                "AWS_SHARED_CREDENTIALS_FILE": str(credentials_file(home)),
+                "AWS_DEFAULT_REGION": REGION,
+            }
+        options = {
+            "backend-store-uri": f"sqlite:///{folder / 'mlflow.db'}",
+            "artifacts-destination": artifacts,
+            "host": LOOPBACK,
+            "port": ports["mlflow"],
+            "workers": 1,
+        }
+        flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+        return Launch(command=(sys.executable, "-m", "mlflow", "server", *flags), env=env)
+
+    def check(self, home: Path, ports: Mapping[str, int]) -> None:
+        """Ask for its health."""
+        if not answers(f"{url_of(ports)}/health"):
+            raise NotReady("/health does not answer 200")
+
+    def clean(self, home: Path, ports: Mapping[str, int]) -> None:
+        """Nothing is left behind."""
+
+
+def url_of(ports: Mapping[str, int]) -> str:
+    """The address of its API and its pages."""
+    return f"http://{LOOPBACK}:{ports['mlflow']}"

@@ -1,0 +1,94 @@
+"""The Prefect server, and a worker that runs deployments as processes of this machine."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from flows.services.local_http import answers, request
+from flows.services.ports import LOOPBACK
+from flows.services.service import Launch, NotReady
+
+POOL = "troupe"
+WORKER_NAME = "troupe-local"
+
+
+class PrefectService:
+    """API, pages and scheduler in one process over SQLite. Its PREFECT_HOME is its own, so the user's stays untouched."""
+
+    name = "prefect"
+    ports: Mapping[str, int] = {"prefect": 4200}
+    start_timeout_seconds = 120.0
+    grace_seconds = 5.0
+
+    def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
+        """The command."""
+        prefect_home(home).mkdir(parents=True, exist_ok=True)
+        address = ("--host", LOOPBACK, "--port", str(ports["prefect"]))
+        return Launch(
+            command=(sys.executable, "-m", "prefect", "server", "start", *address),
+            env={"PREFECT_HOME": str(prefect_home(home)), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"},
+        )
+
+    def check(self, home: Path, ports: Mapping[str, int]) -> None:
+        """Ask for its health, and make sure that the work pool exists."""
+        if not answers(f"{api_url(ports)}/health"):
+            raise NotReady("/api/health does not answer 200")
+        # An empty template is filled in by the first worker; a 409 says that the pool is there.
+        pool = json.dumps({"name": POOL, "type": "process", "base_job_template": {}}).encode()
+        status, _ = _post(f"{api_url(ports)}/work_pools/", pool)
+        if status not in (200, 201, 409):
+            raise NotReady(f"creating the work pool {POOL} gave HTTP {status}")
+
+    def clean(self, home: Path, ports: Mapping[str, int]) -> None:
+        """Nothing is left behind."""
+
+
+class WorkerService:
+    """Takes flow runs from the work pool and runs each in a process of its own.
+
+    `client_env` is what those processes need to find the services.
+    """
+
+    name = "worker"
+    ports: Mapping[str, int] = {}
+    start_timeout_seconds = 120.0
+    grace_seconds = 10.0
+
+    def __init__(self, client_env: Mapping[str, str], prefect_ports: Mapping[str, int]) -> None:
+        self._client_env = client_env
+        self._prefect_ports = prefect_ports
+
+    def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
+        """The command."""
+        options = ("--pool", POOL, "--type", "process", "--name", WORKER_NAME)
+        command = (sys.executable, "-m", "prefect", "--no-prompt", "worker", "start", *options)
+        return Launch(command=command, env=dict(self._client_env))
+
+    def check(self, home: Path, ports: Mapping[str, int]) -> None:
+        """Ask the server whether the worker has reported."""
+        status, body = _post(f"{api_url(self._prefect_ports)}/work_pools/{POOL}/workers/filter", b"{}")
+        if status != 200 or not any(worker["status"] == "ONLINE" for worker in json.loads(body)):
+            raise NotReady(f"no worker of pool {POOL} is online (HTTP {status})")
+
+    def clean(self, home: Path, ports: Mapping[str, int]) -> None:
+        """Nothing is left behind."""
+
+
+def prefect_home(home: Path) -> Path:
+    """Where the local Prefect keeps its database and settings."""
+    return home / "prefect"
+
+
+def api_url(ports: Mapping[str, int]) -> str:
+    """The address that clients call."""
+    return f"{ui_url(ports)}/api"
+
+
+def ui_url(ports: Mapping[str, int]) -> str:
+    """The address of its pages."""
+    return f"http://{LOOPBACK}:{ports['prefect']}"
+
+
+def _post(url: str, body: bytes) -> tuple[int, bytes]:
+    return request("POST", url, body=body, headers={"Content-Type": "application/json"})

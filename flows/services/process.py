@@ -1,0 +1,125 @@
+"""A background process that we own: its own session, a log file, and a record by which a later command finds it again.
+
+A pid alone proves nothing, because pids are used again. A process is ours when its pid and its start time are those of
+the record, or when it carries our mark in its environment: that finds what outlived its parent.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from components.artifacts.refs import Frozen
+
+MARK = "TROUPE_SERVICE"
+_STARTED: dict[int, subprocess.Popen[bytes]] = {}
+
+
+class ProcessRecord(Frozen):
+    """What is written down about a started service. `started_at` is in seconds since the epoch, as the system tells it.
+
+    `launch_digest` names the command and the environment it was given, so that a changed one is noticed.
+    """
+
+    name: str
+    pid: int
+    started_at: float
+    command: tuple[str, ...]
+    log: Path
+    ports: Mapping[str, int]
+    launch_digest: str
+
+
+def start(command: Iterable[str], *, env: Mapping[str, str], log: Path, cwd: Path, mark: str) -> tuple[int, float]:
+    """(pid, start time) of `command`, running in a session of its own and writing to `log`.
+
+    `mark` is handed on to everything that it starts.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            list(command),
+            env={**env, MARK: mark},
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    _STARTED[child.pid] = child
+    with suppress(psutil.NoSuchProcess):
+        return child.pid, float(psutil.Process(child.pid).create_time())
+    return child.pid, 0.0
+
+
+def is_alive(record: ProcessRecord) -> bool:
+    """Whether the very process of `record` runs: the same pid and the same start time, and not a zombie."""
+    process = _the_process(record)
+    return process is not None and _runs(process)
+
+
+def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
+    """End the process, its group and whatever else carries `mark`; returns when none of them runs.
+
+    SIGTERM first, SIGKILL after `grace_seconds`. A pid with another start time is left alone.
+    """
+    owned = {process.pid: process for process in marked(mark)}
+    leader = _the_process(record)
+    if leader is not None:
+        owned[leader.pid] = leader
+        with suppress(ProcessLookupError):
+            os.killpg(record.pid, signal.SIGTERM)
+    for process in owned.values():
+        if leader is None or _group(process) != record.pid:
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
+    deadline = time.monotonic() + grace_seconds
+    while any(_runs(process) for process in owned.values()) and time.monotonic() < deadline:
+        _reap(record.pid)
+        time.sleep(0.05)
+    for process in {**owned, **{late.pid: late for late in marked(mark)}}.values():
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+            process.wait(10)
+    _reap(record.pid)
+
+
+def marked(mark: str) -> Iterator[psutil.Process]:
+    """All running processes of this user that carry `mark`."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark and _runs(process):
+                yield process
+
+
+def _the_process(record: ProcessRecord) -> psutil.Process | None:
+    """The process of `record`, or None where its pid is free or belongs to another now."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(record.pid)
+        if abs(process.create_time() - record.started_at) < 0.05:
+            return process
+    return None
+
+
+def _runs(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def _group(process: psutil.Process) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.getpgid(process.pid)
+    return None
+
+
+def _reap(pid: int) -> None:
+    """Collect a child of this very process that has ended, so that it does not stay a zombie."""
+    child = _STARTED.get(pid)
+    if child is not None and child.poll() is not None:
+        del _STARTED[pid]

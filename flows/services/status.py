@@ -1,0 +1,48 @@
+"""What `troupe status` tells: the address of each service, or nothing where it is down."""
+
+from pathlib import Path
+from typing import Any
+
+from components.artifacts.refs import Frozen
+
+
+class PrefectAddress(Frozen):
+    """The Prefect server: what clients call, and its pages."""
+
+    api_url: str
+    ui_url: str
+
+
+class MlflowAddress(Frozen):
+    """The MLflow server: one address for clients and pages."""
+
+    url: str
+
+
+class S3Address(Frozen):
+    """The S3 server and the bucket that it is for."""
+
+    endpoint: str
+    bucket: str
+
+
+class WorkerState(Frozen):
+    """The worker that runs deployments."""
+
+    pool: str
+    name: str
+    pid: int
+
+
+class StackStatus(Frozen):
+    """The services of one home folder; None where one is down."""
+
+    home: Path
+    prefect: PrefectAddress | None = None
+    mlflow: MlflowAddress | None = None
+    s3: S3Address | None = None
+    worker: WorkerState | None = None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: `{prefect: {api_url, ui_url}, mlflow: {url}, s3: {endpoint, bucket}, worker: {pool, name, pid}}`."""
+        return self.model_dump(mode="json", exclude={"home"})

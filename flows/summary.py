@@ -1,0 +1,47 @@
+"""What `troupe train` says at the end: how much was learned, by whom, and where to look."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from flows.services.client import addresses
+from flows.tables import evaluations_table, share
+
+
+def print_summary(console: Console, summary: dict[str, Any]) -> None:
+    """Print the evaluations, the gain, the agents' shares, the addresses and the next commands."""
+    run_id, evaluations = summary["run_id"], summary["evaluations"]
+    console.print()
+    console.print(evaluations_table(evaluations))
+    console.print()
+    for sampling in dict.fromkeys(report["sampling"] for report in evaluations):
+        reports = [report for report in evaluations if report["sampling"] == sampling]
+        console.print(gain_line(reports[0], reports[-1]))
+    console.print(
+        f"\n{summary['num_steps']} steps in {summary['training_seconds']:.0f} s of stages; "
+        f"checkpoint {' '.join(digest[:12] for digest in summary['checkpoint_digest'].values())}"
+    )
+    if summary["num_unpublished"]:
+        console.print(
+            f"{summary['num_unpublished']} reports wait for MLflow, which does not answer; "
+            f"`troupe resume {run_id}` publishes them",
+            style="yellow",
+        )
+    console.print()
+    for name, address in {"MLflow": summary["run_url"], **addresses()}.items():
+        if address:
+            console.print(f"{name:8} {address}", soft_wrap=True)
+    console.print(f"\nnext: troupe show {run_id}   |   troupe runs   |   troupe down")
+
+
+def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
+    """**Example** "greedy: 0.546 -> 0.768 (+0.222); plan_agent keeps .99 of good proposals and repairs .08 of bad ones"."""
+    gain = after["success_rate"] - before["success_rate"]
+    return Text.assemble(
+        (f"{after['sampling']:7}", "bold"),
+        f" success {before['success_rate']:.3f} -> {after['success_rate']:.3f} ",
+        (f"({gain:+.3f})", "green" if gain > 0 else "red"),
+        f"; the last agent keeps {share(before['keep_rate'])} -> {share(after['keep_rate'])} of good proposals and "
+        f"repairs {share(before['repair_rate'])} -> {share(after['repair_rate'])} of bad ones",
+    )

@@ -1,0 +1,132 @@
+"""Documents as tables for people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from components import metrics as m
+
+SPARKS = "▁▂▃▄▅▆▇█"
+MOST_ROWS = 24
+
+
+def runs_table(rows: Sequence[Mapping[str, Any]]) -> Table | Text:
+    """One line a run."""
+    if not rows:
+        return Text("no runs yet")
+    table = Table(box=None, header_style="bold")
+    for column in ("run", "preset", "state", "step", "started"):
+        table.add_column(column)
+    for row in rows:
+        started = str(row["started_at"] or "")
+        table.add_row(row["run_id"], row["preset"], _state(row["state"]), str(row["step"]), started)
+    return table
+
+
+def run_table(document: Mapping[str, Any]) -> Group:
+    """A run: how it stands, its evaluations, its steps (thinned to a screenful), its seconds."""
+    head = Text.assemble(
+        (document["run_id"], "bold"), f"  preset {document['preset']}  ", _state(document["state"]),
+        f"  {len(document['steps'])} of {document['num_steps']} steps",
+    )  # fmt: skip
+    parts: list[Any] = [head]
+    if document["error"]:
+        parts.append(Text(document["error"], style="red"))
+    parts += [Text(), evaluations_table(document["evaluations"])]
+    if document["steps"]:
+        parts += [Text(), _steps_table(document["steps"]), Text(), _seconds_table(document["steps"])]
+    return Group(*parts)
+
+
+def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
+    """Held-out success by step and way of sampling, and what the last agent makes of proposals."""
+    table = Table(box=None, header_style="bold", title="held-out play, without the tree", title_justify="left")
+    for column in ("step", "sampling", "success", "95% interval", "n", "keeps a good proposal", "repairs a bad one"):
+        table.add_column(column, justify="left" if column == "sampling" else "right")
+    for report in evaluations:
+        low, high = report["interval"]
+        table.add_row(
+            str(report["step"]), report["sampling"], f"{report['success_rate']:.3f}", f"{low:.3f} to {high:.3f}",
+            str(report["n"]), share(report["keep_rate"]), share(report["repair_rate"]),
+        )  # fmt: skip
+    return table
+
+
+def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
+    rewards = sorted({name for step in steps for name in step["metrics"] if name.startswith("reward/")})
+    shown = [name for name in rewards if name.endswith("/mean")]
+    columns = [m.SUCCESS_RATE, *shown, m.KEEP_RATE, m.REPAIR_RATE, m.ZERO_GROUP_FRACTION]
+    table = Table(box=None, header_style="bold", title="steps", title_justify="left")
+    for column in ("step", *(name.split("/", 1)[1] for name in columns), "seconds", "attempts", "checkpoint"):
+        table.add_column(column, justify="right")
+    stride = max(1, -(-len(steps) // MOST_ROWS))
+    for step in steps[::stride]:
+        digests = " ".join(digest[:8] for digest in step["checkpoint_digest"].values())
+        retried = [f"{stage} {count}" for stage, count in step["attempts"].items() if count > 1]
+        table.add_row(
+            str(step["step"]), *(share(step["metrics"].get(name)) for name in columns),
+            f"{sum(step['timings'].values()):.2f}", ", ".join(retried) or "1 each", digests,
+        )  # fmt: skip
+    return table
+
+
+def _seconds_table(steps: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, header_style="bold", title="seconds by stage, all steps", title_justify="left")
+    for column in ("stage", "median", "total", "course"):
+        table.add_column(column, justify="left" if column in {"stage", "course"} else "right")
+    for name in steps[-1]["timings"]:
+        values = [step["timings"].get(name, 0.0) for step in steps]
+        median = sorted(values)[len(values) // 2]
+        table.add_row(
+            name.removeprefix("time/").removesuffix("_seconds"), f"{median:.2f}", f"{sum(values):.1f}", spark(values)
+        )
+    return table
+
+
+def services_table(document: Mapping[str, Any]) -> Table:
+    """Where the local services answer."""
+    table = Table(box=None, show_header=False)
+    places = {
+        "Prefect": ("prefect", "ui_url"),
+        "MLflow": ("mlflow", "url"),
+        "S3": ("s3", "endpoint"),
+        "worker": ("worker", "pid"),
+    }
+    for title, (service, field) in places.items():
+        found = document[service]
+        table.add_row(title, Text("down", style="dim") if found is None else str(found.get(field, "up")))
+    return table
+
+
+def doctor_table(checks: Sequence[Any]) -> Table:
+    """One line a check, with the remedy where it failed."""
+    table = Table(box=None, show_header=False)
+    for check in checks:
+        mark = Text("ok", style="green") if check.ok else Text("missing", style="yellow")
+        table.add_row(mark, check.name, check.detail if check.ok else f"{check.detail}\n  {check.remedy}")
+    return table
+
+
+def spark(values: Sequence[float], width: int = 40) -> str:
+    """A line of blocks, each the mean of a slice of `values`. **Example** `spark([0, 1])` is "▁█"."""
+    if not values:
+        return ""
+    width = min(width, len(values))
+    slices = [values[i * len(values) // width : (i + 1) * len(values) // width] for i in range(width)]
+    means = [sum(each) / len(each) for each in slices]
+    low, high = min(means), max(means)
+    scale = (len(SPARKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(SPARKS[round((value - low) * scale)] for value in means)
+
+
+def share(value: float | None) -> str:
+    """A number between 0 and 1 with two decimals, or a dash for none."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _state(name: str) -> Text:
+    styles = {"completed": "green", "running": "cyan", "failed": "red", "interrupted": "yellow"}
+    return Text(name, style=styles.get(name, ""))

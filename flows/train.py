@@ -1,0 +1,52 @@
+"""Training from the first step to the last; the same call again resumes."""
+
+from typing import Any
+
+from prefect import flow, runtime
+from tasks.run import Run
+from tasks.session import open_session, summary
+
+from components.artifacts.refs import CheckpointRef
+from components.config import RunConfig
+from components.schema import EvalReport
+from flows.preflight import preflight
+from flows.training_iteration import training_iteration
+from tasks import wiring
+from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions
+from tasks.refresh_weights import refresh_weights
+from tasks.steps import first_step
+from tasks.warm_start import warm_start
+
+
+@flow(name="train", flow_run_name="{config.preset}", validate_parameters=True)
+def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
+    """Train `config` under `run_id` (default: the preset's name) and return a summary.
+
+    Whatever an earlier call with this run_id has finished is read, not computed again.
+    """
+    preflight(config)
+    with open_session(run_id or config.preset, config) as session:
+        run = session.run
+        checkpoints = warm_start(run)
+        evaluations = evaluate_checkpoints(run, 0, checkpoints)
+        start = first_step(wiring.store(config), run, flow_run_id=str(runtime.flow_run.id))
+        checkpoints = session.checkpoints_before(start) or checkpoints
+        for step in range(start, config.num_steps):
+            checkpoints = training_iteration(run, step, checkpoints)
+            if is_evaluated(config, step + 1):
+                evaluations += evaluate_checkpoints(run, step + 1, checkpoints)
+    return summary(session, checkpoints, evaluations)
+
+
+def is_evaluated(config: RunConfig, step: int) -> bool:
+    """Whether the checkpoint after `step` updates is evaluated: every so often, and the last one."""
+    every = config.evaluation.every
+    return step == config.num_steps or (every > 0 and step % every == 0)
+
+
+def evaluate_checkpoints(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
+    """One report for each configured way of sampling; the engines are loaded only when one is missing."""
+    versions, samplings = named_versions(checkpoints), run.config.evaluation.sampling
+    if not are_evaluated(run, step, samplings, versions):
+        versions = refresh_weights(run, step, checkpoints)
+    return [evaluate_policy(run, step, sampling, versions) for sampling in samplings]

@@ -1,0 +1,72 @@
+"""Retries, timeouts and caching of every stage. No other module spells these out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prefect import Task
+from prefect.cache_policies import CachePolicy
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.context import TaskRunContext
+from prefect.tasks import exponential_backoff
+
+from components.errors import TransientError
+from tasks import wiring
+from tasks.run import stage_key
+
+
+@dataclass
+class StageCache(CachePolicy):
+    """Prefect's record of a stage, filed under the stage's own key: what was computed, never which flow run asked.
+
+    The record is a hint that saves a look-up; the truth is the stage's manifest in the store.
+    """
+
+    stage: str = ""
+    version: int = 1
+
+    def compute_key(
+        self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
+    ) -> str:
+        """The stage's path, below a folder for the store that holds its output."""
+        return f"{wiring.store_folder(inputs['run'].config)}/{stage_key(self.stage, self.version, inputs).path}"
+
+
+def is_transient(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
+    """Retry what a second attempt may cure; never a bug, never bad configuration."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, TransientError | TimeoutError | ConnectionError)
+
+
+_RETRIES: Mapping[str, tuple[int, float, float]] = {
+    # stage: retries, first delay in seconds (doubled each time), timeout in seconds
+    "warm_start": (1, 5, 4 * 3600),
+    "refresh_weights": (5, 2, 600),
+    "collect_rollouts": (3, 5, 4 * 3600),
+    "compute_rewards": (3, 5, 3600),
+    "compute_advantages": (3, 5, 600),
+    "update_policy": (2, 5, 12 * 3600),
+    "publish_checkpoint": (5, 5, 1800),
+    "evaluate_policy": (2, 5, 4 * 3600),
+}
+
+
+def stage_options(stage: str, *, version: int, cached: bool = True) -> dict[str, Any]:
+    """Keyword arguments for `prefect.task`. `cached` False is for effects, which must be repeated on every resume."""
+    retries, delay_seconds, timeout_seconds = _RETRIES[stage]
+    options: dict[str, Any] = {
+        "name": stage.replace("_", "-"),
+        "tags": [f"stage:{stage}"],
+        "retries": retries,
+        "retry_delay_seconds": exponential_backoff(backoff_factor=delay_seconds),
+        "retry_jitter_factor": 0.2,
+        "retry_condition_fn": is_transient,
+        "timeout_seconds": timeout_seconds,
+    }
+    if cached:
+        options |= {
+            "cache_policy": StageCache(stage=stage, version=version),
+            "persist_result": True,
+            "result_serializer": "json",
+        }
+    return options

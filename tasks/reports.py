@@ -1,0 +1,65 @@
+"""What a finished step is told as: the report for the store and MLflow, and the page for Prefect."""
+
+import re
+
+from components.artifacts.refs import StageManifest
+from components.identity import STAGES
+from components.metrics import seconds, train
+from components.schema import IterationReport
+from prefect.artifacts import create_markdown_artifact
+
+from tasks import progress, wiring
+from tasks.run import PolicyUpdate, Run, StepBatches
+from tasks.steps import step_manifests
+
+
+def iteration_report(run: Run, step: int, batches: StepBatches, updates: dict[str, PolicyUpdate]) -> IterationReport:
+    """The report of a step from its committed stages."""
+    metrics = dict(batches.metrics)
+    for policy, update in updates.items():
+        metrics |= {train(policy, name): value for name, value in update.metrics.items()}
+    return IterationReport(
+        run_id=run.run_id,
+        step=step,
+        metrics=metrics,
+        timings=stage_seconds(step_manifests(wiring.store(run.config), run, step)),
+        checkpoint_digest={policy: update.checkpoint.weights_digest for policy, update in updates.items()},
+        optimizer_digest={policy: update.checkpoint.optimizer_digest for policy, update in updates.items()},
+    )
+
+
+def stage_seconds(manifests: list[StageManifest]) -> dict[str, float]:
+    """Wall seconds by stage, summed over shards and policies, in the order of an iteration."""
+    totals: dict[str, float] = {}
+    for manifest in manifests:
+        totals[manifest.stage] = totals.get(manifest.stage, 0.0) + manifest.seconds
+    return {seconds(stage): totals[stage] for stage in STAGES if stage in totals}
+
+
+def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
+    """A Markdown page for one step: rewards, learning and seconds in tables, and a link to the tracked run."""
+    groups = {
+        "Rollout and reward": ("rollout/", "reward/", "advantage/"),
+        "Update": ("train/",),
+        "Seconds": ("time/",),
+    }
+    values = {**report.metrics, **report.timings}
+    lines = [f"# {report.run_id}, step {report.step}", ""]
+    if run_url:
+        lines += [f"[The run in MLflow]({run_url})", ""]
+    for title, prefixes in groups.items():
+        rows = [(name, value) for name, value in sorted(values.items()) if name.startswith(prefixes)]
+        lines += [f"## {title}", "", "| metric | value |", "|---|---:|"]
+        lines += [f"| {name} | {value:.4g} |" for name, value in rows] + [""]
+    lines += ["## Checkpoints", "", "| policy | weights |", "|---|---|"]
+    lines += [f"| {policy} | `{digest[:16]}` |" for policy, digest in report.checkpoint_digest.items()]
+    return "\n".join(lines)
+
+
+def show_iteration(run: Run, report: IterationReport) -> None:
+    """Tell the terminal about a finished step, and leave its page in Prefect."""
+    progress.tell(
+        "iteration", report.step, report.step + 1, run.config.num_steps, metrics=report.metrics, timings=report.timings
+    )
+    page = iteration_page(report, run_url=wiring.run_url(run.config, run.run_id))
+    create_markdown_artifact(key=f"iteration-{re.sub('[^a-z0-9-]', '-', run.run_id)}", markdown=page)

@@ -1,0 +1,69 @@
+"""A run as the stages see it, and the one rule by which a stage's inputs become its key."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from components.artifacts.runs import Lineage, lineage_for
+from pydantic import BaseModel
+
+from components.artifacts.refs import ArtifactRef, CheckpointRef, Frozen
+from components.config import RunConfig, stage_config
+from components.identity import StageKey, fingerprint
+
+SHARED = "_shared"
+"""Stands in a key for the run_id where runs of equal configuration share the result. No run_id may start with "_"."""
+
+
+class Run(Frozen):
+    """What is being trained and under which name. `lineages` are the deliberate restarts so far."""
+
+    run_id: str
+    config: RunConfig
+    lineages: tuple[Lineage, ...] = ()
+
+
+class StepBatches(Frozen):
+    """What a step's rollouts became: one TrainBatch a policy, and the step's metrics."""
+
+    batches: dict[str, ArtifactRef]
+    metrics: dict[str, float]
+
+
+class PolicyUpdate(Frozen):
+    """What an update of one policy left."""
+
+    checkpoint: CheckpointRef
+    metrics: dict[str, float]
+
+
+def stage_key(stage: str, version: int, arguments: Mapping[str, Any]) -> StageKey:
+    """The key of a stage called with `arguments`.
+
+    `run`, `step` and `part` have places of their own; everything else, together with the part of the configuration that
+    the stage depends on, goes into the fingerprint.
+    """
+    run: Run = arguments["run"]
+    step = int(arguments.get("step", 0))
+    inputs = {name: _plain(value) for name, value in arguments.items() if name not in {"run", "step", "part"}}
+    return StageKey(
+        run_id=SHARED if stage == "warm_start" else run.run_id,
+        step=step,
+        stage=stage,
+        version=version,
+        part=str(arguments.get("part", "all")),
+        lineage=0 if stage == "warm_start" else lineage_for(run.lineages, step, stage),
+        depends_on=fingerprint({"config": stage_config(run.config, stage), "inputs": inputs}),
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

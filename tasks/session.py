@@ -1,0 +1,121 @@
+"""A run's life in one process: its frozen configuration, its workers, its outbox, and the record of how it went."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from components.artifacts.refs import CheckpointRef
+from components.artifacts.runs import freeze_config, lineage_for, read_lineages
+from components.config import RunConfig
+from components.identity import checked_run_id
+from components.schema import EvalReport, IterationReport
+from components.tracking.drain import OutboxDrain
+from components.tracking.outbox import Outbox
+from tasks import wiring
+from tasks.run import Run
+from tasks.sessions import begin_session, end_session
+from tasks.steps import finished_step
+
+_log = logging.getLogger(__name__)
+FLUSH_SECONDS = 30.0
+"""How long the end of a run waits for MLflow; what is not published by then is published by the next start."""
+_open: dict[str, "Session"] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A run that this process works on."""
+
+    run: Run
+    outbox: Outbox
+    drain: OutboxDrain
+
+    def checkpoints_before(self, step: int) -> dict[str, CheckpointRef] | None:
+        """The checkpoints with which `step` starts, or None for the first step."""
+        return finished_step(wiring.store(self.run.config), self.run, step - 1) if step > 0 else None
+
+
+def session_of(run: Run) -> Session:
+    """The open session of `run`. A single iteration that runs outside `train` has none and opens its own."""
+    assert run.run_id in _open, f"run {run.run_id} has no open session in this process"
+    return _open[run.run_id]
+
+
+@contextmanager
+def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
+    """Work on a run: freeze its configuration, start what it needs, and leave a record of how it ended.
+
+    Raises ConfigDrift when the run exists under another configuration. Whatever happens inside, the workers are ended and
+    what is due in the outbox is published as far as MLflow allows.
+    """
+    store = wiring.store(config)
+    frozen = freeze_config(store, checked_run_id(run_id), config)
+    run = Run(run_id=run_id, config=frozen, lineages=tuple(read_lineages(store, run_id)))
+    record = begin_session(store, run)
+    outbox = Outbox(store, run_id, params=run_params(frozen), tags={"troupe.preset": frozen.preset})
+    session = Session(run=run, outbox=outbox, drain=OutboxDrain(outbox, wiring.tracker(frozen)))
+    _open[run_id] = session
+    error: BaseException | None = None
+    try:
+        wiring.warm_up_trainers(frozen)
+        yield session
+    except BaseException as caught:
+        error = caught
+        raise
+    finally:
+        _open.pop(run_id, None)
+        wiring.close_trainers()
+        report = session.drain.close(FLUSH_SECONDS, succeeded=error is None)
+        if report.num_pending:
+            _log.warning("%d reports wait for the tracking server: %s", report.num_pending, report.error)
+        end_session(store, run_id, record, error)
+
+
+def post_iteration(run: Run, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:
+    """Make a step's report and checkpoints due for publishing; returns without waiting for the tracking server."""
+    session = session_of(run)
+    store = wiring.store(run.config)
+    session.outbox.post_iteration(report, lineage=lineage_for(run.lineages, report.step, "publish_checkpoint"))
+    for policy, checkpoint in checkpoints.items():
+        session.outbox.post_checkpoint(
+            policy=policy,
+            step=checkpoint.step,
+            weights_digest=checkpoint.weights_digest,
+            folder_uri=store.folder_uri(checkpoint.folder),
+        )
+    session.drain.poke()
+
+
+def post_evaluation(run: Run, report: EvalReport) -> None:
+    """Make an evaluation due for publishing."""
+    session = session_of(run)
+    session.outbox.post_evaluation(report, lineage=lineage_for(run.lineages, report.step, "evaluate_policy"))
+    session.drain.poke()
+
+
+def run_params(config: RunConfig) -> dict[str, str]:
+    """The configuration as flat text, as parameter tables show it. **Example** `{"rollout.group_size": "8"}`."""
+
+    def leaves(values: Any, path: str) -> Iterator[tuple[str, str]]:
+        if isinstance(values, dict) and values:
+            for key, value in values.items():
+                yield from leaves(value, f"{path}.{key}" if path else str(key))
+        else:
+            yield path, str(values)
+
+    return dict(leaves(config.model_dump(mode="json", exclude={"store", "tracking"}), ""))
+
+
+def summary(session: Session, checkpoints: dict[str, CheckpointRef], evaluations: list[EvalReport]) -> dict[str, Any]:
+    """What the `train` flow returns: plain JSON."""
+    run = session.run
+    return {
+        "run_id": run.run_id,
+        "num_steps": run.config.num_steps,
+        "checkpoint_digest": {policy: ref.weights_digest for policy, ref in checkpoints.items()},
+        "evaluations": [asdict(report) | {"interval": list(report.interval)} for report in evaluations],
+        "num_unpublished": session.outbox.num_pending,
+        "run_url": wiring.run_url(run.config, run.run_id),
+    }

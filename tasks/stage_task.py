@@ -1,0 +1,57 @@
+"""The coat of every stage that leaves a result: Prefect's options outside, the stage protocol inside."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, ParamSpec, TypeVar, get_type_hints
+
+from prefect import Task, task
+
+from components.artifacts.stage import run_stage
+from components.identity import StageKey
+from tasks import progress, wiring
+from tasks.options import stage_options
+from tasks.run import stage_key
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_current: ContextVar[StageKey] = ContextVar("stage_key")
+
+
+def current_key() -> StageKey:
+    """The key of the stage whose body is running, for what it journals below it."""
+    return _current.get()
+
+
+def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], Task[P, R]]:
+    """Make a Prefect task of a function `(run, step, ...) -> reference`, run under the stage protocol.
+
+    The function is called only when no manifest exists for its inputs; its return annotation says how the committed
+    output is read back. Raise `version` when the same inputs should give another result.
+    """
+
+    def decorate(compute: Callable[P, R]) -> Task[P, R]:
+        signature = inspect.signature(compute)
+        as_type: Any = get_type_hints(compute)["return"]
+
+        @functools.wraps(compute)
+        def staged(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            arguments = bound.arguments
+            key = stage_key(stage, version, arguments)
+            progress.tell(stage, key.step, 0, 1)
+            token = _current.set(key)
+            try:
+                result = run_stage(
+                    wiring.store(arguments["run"].config), key, lambda: compute(*args, **kwargs), as_type
+                )
+            finally:
+                _current.reset(token)
+            progress.tell(stage, key.step, 1, 1, reused=result.reused, seconds=result.manifest.seconds)
+            return result.output  # type: ignore[no-any-return]
+
+        return task(staged, **stage_options(stage, version=version))
+
+    return decorate

@@ -1,0 +1,168 @@
+"""The composition root: which store, environment, engines, trainers and tracker stand behind a configuration.
+
+Engines and trainers stay alive between calls (warm workers); what they hold is only a cache of a checkpoint (cold truth).
+"""
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.local import LocalArtifactStore
+from components.artifacts.refs import Frozen
+from components.config import RunConfig, StoreConfig, TrackingConfig
+from components.environments.base import EnvironmentFamily
+from components.environments.registry import family, family_options
+from components.errors import TrackingUnavailable
+from components.evaluation.runner import EvalPlan
+from components.evaluation.suites import suite_problems
+from components.generation.base import Generator
+from components.identity import fingerprint
+from components.rewards.base import Rubric
+from components.rewards.rubric import rubric_for
+from components.rollout.router import Router, seats_of
+from components.schema import PolicyVersion
+from components.tracking.base import Tracker
+from components.tracking.memory import InMemoryTracker
+from components.training.base import Trainer
+
+if TYPE_CHECKING:
+    from components.training.launcher import DeepSpeedTrainer
+
+SUITE_SEED = 0
+DEEPSPEED_CONFIGS = Path(__file__).resolve().parent.parent / "infra" / "deepspeed"
+_engines: dict[tuple[str, str], Generator] = {}
+_trainers: dict[tuple[str, str], "DeepSpeedTrainer"] = {}
+
+
+def store(config: RunConfig) -> ArtifactStore:
+    """The run's store."""
+    return open_store(config.store)
+
+
+@cache
+def open_store(config: StoreConfig) -> ArtifactStore:
+    """A store by its configuration. The endpoint comes from the configuration, or else from AWS's own variables."""
+    if config.kind == "local":
+        return LocalArtifactStore(Path(str(config.root)).absolute())
+    from components.artifacts.s3 import S3ArtifactStore
+
+    endpoint_url = config.endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return S3ArtifactStore(config.bucket, prefix=config.prefix, endpoint_url=endpoint_url)
+
+
+def store_folder(config: RunConfig) -> str:
+    """A folder name for Prefect's records of one store, so that two stores never share a record."""
+    return f"troupe-{fingerprint(store(config).uri)}"
+
+
+@cache
+def _tracker(config: TrackingConfig, url: str | None) -> Tracker:
+    if config.kind == "none":
+        return InMemoryTracker()
+    from components.errors import ServiceMissing
+    from components.tracking.mlflow import MlflowTracker
+
+    if url is None:
+        raise ServiceMissing(
+            "tracking.url: no MLflow server is configured; start the local services with `troupe up`, set "
+            "MLFLOW_TRACKING_URI, or turn tracking off with --set tracking.kind=none"
+        )
+    return MlflowTracker(url, config.experiment, register_models=config.register_models)
+
+
+def tracker(config: RunConfig) -> Tracker:
+    """Where the run is shown."""
+    return _tracker(config.tracking, config.tracking.url or os.environ.get("MLFLOW_TRACKING_URI"))
+
+
+def run_url(config: RunConfig, run_id: str) -> str | None:
+    """Where a person looks at the run; None while the tracking server does not answer."""
+    try:
+        return tracker(config).run_url(run_id)
+    except TrackingUnavailable:
+        return None
+
+
+def environment(config: RunConfig) -> tuple[EnvironmentFamily, Frozen]:
+    """The environment family and its validated options."""
+    name = config.environment.name
+    return family(name), family_options(name, config.environment.options)
+
+
+def rubric(config: RunConfig) -> Rubric:
+    """How outcomes become rewards."""
+    return rubric_for(environment(config)[0], config.rewards)
+
+
+def eval_plan(config: RunConfig, suite: str, *, step: int, sampling: str, num_problems: int) -> EvalPlan:
+    """How the team of `config` is evaluated on a suite. A suite's problems are the same for every run and seed."""
+    environment_family, options = environment(config)
+    return EvalPlan(
+        suite=suite,
+        step=step,
+        sampling="greedy" if sampling == "greedy" else "sample",
+        problems=suite_problems(suite, environment_family, options, num_problems=num_problems, seed=SUITE_SEED),
+        problems_per_block=config.evaluation.problems_per_block,
+        roles=tuple(role for role in environment_family.roles if role in config.agents),
+        max_turns=config.environment.max_turns,
+        seed=config.seed,
+        max_failed_fraction=config.rollout.max_failed_fraction,
+    )
+
+
+def generator(config: RunConfig, policy: str) -> Generator:
+    """The engine of one policy; what it holds is checked at each use."""
+    key = (policy, config.generation.model_dump_json())
+    if key not in _engines:
+        from components.generation.transformers_engine import TransformersGenerator
+
+        _engines[key] = TransformersGenerator(config.generation)
+    return _engines[key]
+
+
+def router(config: RunConfig, versions: dict[str, PolicyVersion]) -> Router:
+    """Roles to policies to engines, at the named versions."""
+    environment_family, options = environment(config)
+    return Router(
+        {policy: generator(config, policy) for policy in config.policies},
+        seats=seats_of(config, max_action_characters=environment_family.max_action_characters(options)),
+        versions=versions,
+    )
+
+
+def trainer(config: RunConfig, policy: str) -> Trainer:
+    """The warm DeepSpeed worker of one policy."""
+    key = (policy, config.training.model_dump_json())
+    if key not in _trainers:
+        from components.training.launcher import DeepSpeedTrainer
+
+        _trainers[key] = DeepSpeedTrainer(
+            config.training,
+            deepspeed_config=DEEPSPEED_CONFIGS / f"zero{config.training.zero_stage}.json",
+            run_label=policy,
+        )
+    return _trainers[key]
+
+
+def warm_up_trainers(config: RunConfig) -> None:
+    """Start the workers of all trained policies without waiting for them."""
+    for policy, settings in config.policies.items():
+        if settings.trained:
+            trainer(config, policy)
+            _trainers[policy, config.training.model_dump_json()].start()
+
+
+def close_trainers() -> None:
+    """End every worker that this process started."""
+    while _trainers:
+        _, worker = _trainers.popitem()
+        worker.close()
+
+
+def cuda_is_available() -> bool:
+    """Whether torch sees a CUDA device."""
+    import torch
+
+    return torch.cuda.is_available()

@@ -1,0 +1,136 @@
+"""A step as one batch a policy."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.algorithms.batching import train_batches
+from components.config import AlgorithmConfig, parse_config
+from components.errors import ConfigurationError
+from tests.components.algorithms.episodes import episode, scores, shard
+
+AT_GRPO = AlgorithmConfig(normalize_std=False)
+GRPO = AlgorithmConfig(advantage="grpo", normalize_std=False)
+BOTH = ("small", "large")
+
+
+def test_rows_go_to_the_policy_of_their_agent_and_keep_what_was_sampled() -> None:
+    played = shard(episode("a", 0, "tp", num=2))
+    batches, _ = train_batches([played], [scores(((1.0, 0.0), (0.0, 3.0)))], algorithm=AT_GRPO, policies=BOTH)
+    for policy, agent, advantages in (("small", "tool", (0.5, -0.5)), ("large", "plan", (-1.5, 1.5))):
+        (group,) = batches[policy].groups
+        node = next(n for n in played.episodes[0].turns if n.group.agent == agent)
+        assert batches[policy].policy == policy
+        assert batches[policy].step == 4
+        assert group.group == node.group
+        assert group.prompt_tokens == node.prompt_tokens
+        assert group.completions_K_T == ((1, 0), (2, 0))
+        assert group.sampler_logprobs_K_T == ((-0.5, -0.1), (-0.5, -0.2))
+        assert group.advantages_K == advantages
+
+
+def test_groups_without_signal_are_left_out_and_counted() -> None:
+    played = shard(episode("a", 0, "tptp", num=2))
+    rewards = scores(((1.0, 1.0), (0.0, 3.0), (2.0, 2.0), (None, 5.0)))
+    batches, metrics = train_batches([played], [rewards], algorithm=AT_GRPO, policies=BOTH)
+    assert (len(batches["small"].groups), batches["small"].num_groups_without_signal) == (0, 2)
+    assert (len(batches["large"].groups), batches["large"].num_groups_without_signal) == (1, 1)
+    assert metrics == {
+        "advantage/num_groups": 4.0,
+        "advantage/zero_group_frac": 0.75,
+        "advantage/tool/zero_group_frac": 1.0,
+        "advantage/plan/zero_group_frac": 0.5,
+    }
+    assert batches["large"].metrics == {
+        "advantage/num_groups": 2.0,
+        "advantage/zero_group_frac": 0.5,
+        "advantage/plan/zero_group_frac": 0.5,
+    }
+
+
+def test_every_policy_gets_a_batch_even_an_empty_one() -> None:
+    batches, metrics = train_batches([shard()], [scores()], algorithm=AT_GRPO, policies=BOTH)
+    assert {policy: (batch.groups, batch.num_tokens) for policy, batch in batches.items()} == {
+        "small": ((), 0),
+        "large": ((), 0),
+    }
+    assert metrics["advantage/num_groups"] == 0.0
+
+
+def test_a_policy_that_is_not_trained_gets_no_batch_but_is_counted() -> None:
+    played = shard(episode("a", 0, "tp", num=2))
+    batches, metrics = train_batches(
+        [played], [scores(((1.0, 0.0), (0.0, 3.0)))], algorithm=AT_GRPO, policies=("large",)
+    )
+    assert list(batches) == ["large"]
+    assert metrics["advantage/num_groups"] == 2.0
+
+
+def test_the_order_is_that_of_shards_whatever_order_they_came_in() -> None:
+    first, second = shard(episode("a", 0, "tp", num=2)), shard(episode("b", 0, "tp", num=2), number=1)
+    rewards = ((1.0, 0.0), (0.0, 3.0))
+    forward = train_batches(
+        [first, second], [scores(rewards), scores(rewards, number=1)], algorithm=AT_GRPO, policies=BOTH
+    )
+    backward = train_batches(
+        [second, first], [scores(rewards, number=1), scores(rewards)], algorithm=AT_GRPO, policies=BOTH
+    )
+    assert forward == backward
+    assert [group.group.problem_id for group in forward[0]["small"].groups] == ["a", "b"]
+
+
+def test_whole_episodes_are_compared_across_shards_and_policies() -> None:
+    first, second = shard(episode("a", 0, "tp")), shard(episode("a", 1, "tp"), number=1)
+    batches, metrics = train_batches(
+        [first, second],
+        [scores(((9.0,), (1.0,))), scores(((9.0,), (0.0,)), number=1)],
+        algorithm=GRPO,
+        policies=BOTH,
+    )
+    for policy in BOTH:
+        assert [group.advantages_K for group in batches[policy].groups] == [(0.5,), (-0.5,)]
+    assert metrics["advantage/zero_group_frac"] == 0.0
+
+
+def test_rewards_of_another_shard_or_step_are_refused() -> None:
+    played = shard(episode("a", 0, "t", num=2))
+    with pytest.raises(AssertionError, match="rewards of other shards"):
+        train_batches([played], [scores(((1.0, 0.0),), number=1)], algorithm=AT_GRPO, policies=BOTH)
+    with pytest.raises(AssertionError, match="shards of one step"):
+        train_batches(
+            [played, shard(number=1, step=5)],
+            [scores(((1.0, 0.0),)), scores(number=1, step=5)],
+            algorithm=AT_GRPO,
+            policies=BOTH,
+        )
+
+
+@given(
+    st.lists(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0, None]), min_size=3, max_size=3), max_size=4), max_size=5)
+)
+def test_every_group_is_trained_on_or_counted_and_advantages_sum_to_zero(
+    rewards: list[list[list[float | None]]],
+) -> None:
+    played = shard(*(episode("a", number, "tptp"[: len(nodes)], num=3) for number, nodes in enumerate(rewards)))
+    scored = scores(*(tuple(tuple(k) for k in nodes) for nodes in rewards))
+    batches, metrics = train_batches([played], [scored], algorithm=AT_GRPO, policies=BOTH)
+    counted = sum(len(batch.groups) + batch.num_groups_without_signal for batch in batches.values())
+    assert counted == metrics["advantage/num_groups"] == sum(len(nodes) for nodes in rewards)
+    for batch in batches.values():
+        for group in batch.groups:
+            assert sum(group.advantages_K) == pytest.approx(0.0, abs=1e-12)
+            assert any(group.advantages_K)
+
+
+@pytest.mark.parametrize(("advantage", "mode"), [("at_grpo", "independent"), ("at_grpo", "single"), ("grpo", "tree")])
+def test_an_estimator_that_does_not_fit_the_sampling_is_refused_before_any_work(advantage: str, mode: str) -> None:
+    values = {
+        "num_steps": 1,
+        "environment": {"name": "plan_path"},
+        "agents": {"plan_agent": {"policy": "p"}},
+        "policies": {"p": {}},
+        "rollout": {"mode": mode},
+        "algorithm": {"advantage": advantage},
+    }
+    with pytest.raises(ConfigurationError, match=r"set rollout\.mode to"):
+        parse_config(values)

@@ -1,0 +1,49 @@
+"""Plain GRPO compares whole episodes of one problem, short ones and long ones alike."""
+
+import pytest
+
+from components.algorithms.grpo import compare_episodes, episode_return
+from components.algorithms.registry import estimator
+from components.config import AlgorithmConfig
+from components.errors import ConfigurationError
+from tests.components.algorithms.episodes import episode
+
+GRPO = AlgorithmConfig(advantage="grpo", normalize_std=False)
+
+
+def test_the_return_is_the_reward_of_the_final_chosen_action() -> None:
+    assert episode_return(episode("a", 0, "tptp"), [[9.0], [9.0], [9.0], [1.3]]) == 1.3
+    assert episode_return(episode("a", 0, "tp", num=2, chosen=1), [[9.0, 9.0], [0.1, 0.7]]) == 0.7
+    assert episode_return(episode("a", 0, "tp", error="broke"), [[9.0], [9.0]]) is None
+    assert episode_return(episode("a", 0, ""), []) is None
+
+
+def test_an_episode_that_ended_early_is_compared_too_and_all_its_actions_share_its_advantage() -> None:
+    episodes = [episode("a", 0, "tp"), episode("a", 1, "tptp"), episode("b", 0, "tp"), episode("b", 1, "tptp")]
+    rewards = [
+        ((0.0,), (1.0,)),
+        ((1.0,), (1.0,), (1.0,), (0.0,)),
+        ((0.2,), (5.0,)),
+        ((0.1,), (0.3,), (0.1,), (4.0,)),
+    ]
+    assert compare_episodes(episodes, rewards, GRPO) == [
+        ((0.5,), (0.5,)),
+        ((-0.5,),) * 4,
+        ((0.5,), (0.5,)),
+        ((-0.5,),) * 4,
+    ]
+
+
+def test_a_failed_episode_leaves_the_baseline() -> None:
+    episodes = [episode("a", 0, "tp"), episode("a", 1, "t", error="broke"), episode("a", 2, "tp")]
+    rewards = [((0.0,), (1.0,)), ((-100.0,),), ((0.0,), (0.0,))]
+    assert compare_episodes(episodes, rewards, GRPO) == [((0.5,), (0.5,)), ((0.0,),), ((-0.5,), (-0.5,))]
+
+
+def test_an_episode_without_siblings_learns_nothing() -> None:
+    assert compare_episodes([episode("a", 0, "p")], [((7.0,),)], GRPO) == [((0.0,),)]
+
+
+def test_an_unknown_estimator_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match="use one of at_grpo, grpo"):
+        estimator("ppo")

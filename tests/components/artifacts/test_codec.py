@@ -1,0 +1,208 @@
+"""The codec gives back exactly what it was given, in equal bytes for equal values, and nothing for other bytes."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load
+
+from components.artifacts import codec
+from components.artifacts.codec import decode, encode
+from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest
+from components.config import RunConfig, parse_config
+from components.errors import ArtifactCorrupt
+from components.schema import (
+    ActionOutcome,
+    Candidate,
+    EvalReport,
+    IterationReport,
+    Problem,
+    RolloutShard,
+    ScoredShard,
+    TrainGroup,
+)
+from tests.components.artifacts import values
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    tokens: tuple[int, ...]
+    values: tuple[float, ...]
+    text: str
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal values of equal types, all the way down."""
+    if type(left) is not type(right):
+        return False
+    if dataclasses.is_dataclass(left):
+        return all(same(getattr(left, f.name), getattr(right, f.name)) for f in dataclasses.fields(left))
+    if isinstance(left, Mapping):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, tuple | list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, float):
+        return repr(left) == repr(right)
+    return bool(left == right)
+
+
+@given(value=values.any_stored)
+@settings(max_examples=300, deadline=None)
+def test_every_value_comes_back_with_its_types(value: Any) -> None:
+    content = encode(value)
+    again = decode(content, type(value))
+    assert same(again, value)
+    assert encode(again) == content
+
+
+@given(
+    tokens=st.lists(st.integers()).map(tuple),
+    numbers=st.lists(st.floats()).map(tuple),
+    text=st.text(st.characters(exclude_categories=())),
+)
+@settings(max_examples=300, deadline=None)
+def test_numbers_of_any_size_and_any_text_are_exact(
+    tokens: tuple[int, ...], numbers: tuple[float, ...], text: str
+) -> None:
+    note = Note(tokens=tokens, values=numbers, text=text)
+    assert same(decode(encode(note), Note), note)
+
+
+@pytest.mark.parametrize("scalar", [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308])
+def test_special_floats_survive_in_columns_and_in_structure(scalar: float) -> None:
+    outcome = ActionOutcome(team={"x": scalar}, local={}, solves=False, done=False)
+    candidate = Candidate(
+        tokens=(), sampler_logprobs=(scalar,), finish_reason="stop", text="", outcome=outcome, reward=scalar
+    )
+    again = decode(encode(candidate), Candidate)
+    assert repr((again.reward, again.sampler_logprobs, again.outcome.team)) == repr((scalar, (scalar,), {"x": scalar}))
+
+
+@pytest.mark.parametrize(("largest", "dtype"), [(2**31 - 1, "int32"), (2**31, "int64"), (-(2**63), "int64")])
+def test_ints_take_the_narrowest_column_that_is_exact(largest: int, dtype: str) -> None:
+    content = encode(Note(tokens=(1, largest), values=(), text=""))
+    assert str(load(zstandard.decompress(content))["ints"].dtype) == dtype
+    assert decode(content, Note).tokens == (1, largest)
+
+
+def test_equal_mappings_give_equal_bytes_whatever_their_order() -> None:
+    first = Problem(problem_id="p", environment="e", payload={"a": 1, "b": {"c": 2, "d": 3}})
+    second = Problem(problem_id="p", environment="e", payload={"b": {"d": 3, "c": 2}, "a": 1})
+    assert encode(first) == encode(second)
+
+
+def test_ints_given_where_floats_are_declared_give_the_bytes_of_floats() -> None:
+    as_ints = ScoredShard(step=0, shard=0, rewards_E_N_K=(((1, None),),))
+    as_floats = ScoredShard(step=0, shard=0, rewards_E_N_K=(((1.0, None),),))
+    assert encode(as_ints) == encode(as_floats)
+
+
+def test_pydantic_values_come_back() -> None:
+    folder = ArtifactRef(kind="folder", key="folders/x", sha256="x", num_bytes=2, files={"a/b": ("y", 2)})
+    checkpoint = CheckpointRef(policy="main", step=3, folder=folder, weights_digest="w", optimizer_digest="o")
+    assert decode(encode(checkpoint), CheckpointRef) == checkpoint
+    manifest = StageManifest(
+        stage="s", key="k", output={"x": [1, 2.5, None]}, attempt=1, seconds=0.5, finished_at="2026-01-01"
+    )
+    assert decode(encode(manifest), StageManifest) == manifest
+    config = parse_config(
+        {
+            "num_steps": 1,
+            "environment": {"name": "plan_path", "options": {"size": 5}},
+            "agents": {"plan_agent": {"policy": "main"}},
+            "policies": {"main": {}},
+        }
+    )
+    assert decode(encode(config), RunConfig) == config
+
+
+def test_a_value_of_another_type_is_refused() -> None:
+    content = encode(ScoredShard(step=0, shard=0, rewards_E_N_K=()))
+    with pytest.raises(ArtifactCorrupt, match="it is a ScoredShard"):
+        decode(content, RolloutShard)
+
+
+def test_another_schema_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = encode(Note(tokens=(), values=(), text=""))
+    monkeypatch.setattr(codec, "SCHEMA_VERSION", 2)
+    with pytest.raises(ArtifactCorrupt, match="schema version 1, this program reads 2"):
+        decode(content, Note)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04K\x01.", b'{"version": 1}', zstandard.compress(b"not safetensors")])
+def test_foreign_bytes_are_refused(content: bytes) -> None:
+    with pytest.raises(ArtifactCorrupt):
+        decode(content, Note)
+
+
+def test_every_truncation_and_every_flipped_byte_is_noticed() -> None:
+    content = encode(Note(tokens=(1, 2, 3), values=(0.5,), text="hello"))
+    for index in range(len(content)):
+        with pytest.raises(ArtifactCorrupt):
+            decode(content[:index], Note)
+        flipped = bytearray(content)
+        flipped[index] ^= 0x10
+        try:
+            decoded = decode(bytes(flipped), Note)
+        except ArtifactCorrupt:
+            continue
+        # A few bits of the zstd header mean nothing; then the value must be the right one.
+        assert decoded == Note(tokens=(1, 2, 3), values=(0.5,), text="hello")
+
+
+def test_a_field_added_later_takes_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = dataclasses.make_dataclass("Grown", [("step", int)], frozen=True, kw_only=True)
+    new = dataclasses.make_dataclass(
+        "Grown", [("note", str, dataclasses.field(default="none")), ("step", int)], frozen=True, kw_only=True
+    )
+    assert decode(encode(old(step=4)), new) == new(step=4, note="none")
+    with pytest.raises(ArtifactCorrupt, match="note"):
+        decode(encode(new(step=4)), old)
+
+
+def test_what_the_annotations_do_not_promise_is_refused() -> None:
+    with pytest.raises(TypeError, match="only dataclasses"):
+        encode({"a": 1})
+    with pytest.raises(TypeError, match="str keys"):
+        encode(Problem(problem_id="p", environment="e", payload={"a": {1: 2}}))
+    with pytest.raises(TypeError, match="expected GroupKey"):
+        encode(TrainGroup(group="g", prompt_tokens=(), completions_K_T=(), sampler_logprobs_K_T=(), advantages_K=()))
+
+
+def test_reports_without_optional_rates_come_back() -> None:
+    report = EvalReport(
+        suite="s",
+        step=0,
+        sampling="greedy",
+        n=4,
+        num_successes=1,
+        success_rate=0.25,
+        interval=(0.05, 0.7),
+        mean_reward=0.1,
+        keep_rate=None,
+        repair_rate=None,
+    )
+    assert decode(encode(report), EvalReport) == report
+    done = IterationReport(
+        run_id="r", step=1, metrics={}, timings={}, checkpoint_digest={"main": "d"}, optimizer_digest={}
+    )
+    assert decode(encode(done), IterationReport) == done
+
+
+def test_a_usual_shard_is_coded_in_some_milliseconds() -> None:
+    shard = values.a_shard()
+    started = time.process_time()
+    content = encode(shard)
+    encoded = time.process_time()
+    assert decode(content, RolloutShard) == shard
+    decoded = time.process_time()
+    assert len(content) < 200_000
+    # 8 ms each where this was written; the bound leaves room for slow machines.
+    assert encoded - started < 0.25
+    assert decoded - encoded < 0.25

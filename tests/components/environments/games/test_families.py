@@ -1,0 +1,348 @@
+"""What every puzzle family promises, at several sizes: solvable, fair, repeatable, robust and of fixed width."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.environments.base import EnvironmentFamily, MultiAgentEnv, Split
+from components.environments.games.splits import split_of
+from components.environments.registry import FAMILIES, family, family_options
+from components.identity import content_id
+
+TOOL, PLAN = "tool_agent", "plan_agent"
+VARIANTS: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("plan_path", {}),
+    ("plan_path", {"size": 3, "min_distance": 2, "max_distance": 4, "max_moves": 4}),
+    ("plan_path", {"size": 12, "max_distance": 20, "max_moves": 20}),
+    ("plan_path", {"size": 8, "min_distance": 10, "max_distance": 20, "max_moves": 6}),
+    ("sokoban", {}),
+    ("sokoban", {"size": 4}),
+    ("sokoban", {"size": 11, "num_boxes": 2, "max_moves": 9}),
+    ("sudoku", {}),
+    ("sudoku", {"size": 4, "num_blanks": 10, "max_placements": 4}),
+    ("sudoku", {"size": 6}),
+    ("sudoku", {"size": 9, "num_blanks": 40}),
+    ("sudoku", {"size": 16}),
+)
+DEFAULTS = tuple((name, {}) for name in FAMILIES)
+NEARLY_ANSWERS = st.text(alphabet="UDLR[], 1234ABGx-\n'_()", max_size=30)
+ANSWERS = (
+    NEARLY_ANSWERS
+    | st.text()
+    | st.lists(st.sampled_from("UDLR"), max_size=14).map("".join)
+    | st.lists(st.text(alphabet="1234", min_size=3, max_size=3), max_size=8).map(" ".join)
+)
+HOSTILE = ("__import__('os').system('true')", "exec('1')", "{}", "[[]]", "\ud800", "U" * 10_000, "111 " * 5_000, "null")
+
+
+def opened(
+    name: str, options: Mapping[str, Any], index: int = 0, split: Split = "train"
+) -> tuple[EnvironmentFamily, MultiAgentEnv]:
+    chosen = family(name)
+    problem = chosen.problem(family_options(name, options), split=split, index=index, seed=7)
+    return chosen, chosen.build(problem)
+
+
+def seen(env: MultiAgentEnv) -> tuple[str, ...]:
+    return tuple(env.observe(role).state for role in env.roles)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any], split: Split) -> None:
+    for index in range(25):
+        chosen, env = opened(name, options, index, split)
+        assert not env.success
+        for _ in range(20):
+            proposed = env.apply(TOOL, chosen.expert_action(env, TOOL))
+            decided = env.apply(PLAN, chosen.expert_action(env, PLAN))
+            assert proposed.error is None
+            assert decided.error is None
+            assert not proposed.done
+            assert proposed.solves == decided.solves == decided.done
+            if env.done:
+                break
+        assert env.success
+        assert decided.team == {"solved": 1.0, "progress": 1.0}
+        assert decided.local == {"clean": 1.0, "malformed": 0.0}
+        assert env.team_reward == pytest.approx(1.2)
+        assert env.local_reward(PLAN) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("name", "options"), DEFAULTS)
+def test_one_list_of_the_expert_is_enough_by_default(name: str, options: Mapping[str, Any]) -> None:
+    for index in range(100):
+        chosen, env = opened(name, options, index)
+        assert env.apply(PLAN, chosen.expert_action(env, PLAN)).done
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_splits_share_no_problem(name: str) -> None:
+    chosen, options = family(name), family_options(name, {})
+    ids = {
+        split: {
+            chosen.problem(options, split=split, index=i, seed=seed).problem_id for seed in (0, 1) for i in range(500)
+        }
+        for split in ("train", "test")
+    }
+    assert not ids["train"] & ids["test"]
+    assert min(map(len, ids.values())) > 700
+
+
+def test_about_one_board_in_five_is_for_tests() -> None:
+    share = sum(split_of({"board": number}) == "test" for number in range(5000)) / 5000
+    assert 0.17 < share < 0.23
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+def test_a_problem_is_a_pure_function_of_its_arguments_and_plain_json(name: str, options: Mapping[str, Any]) -> None:
+    chosen, checked = family(name), family_options(name, options)
+    problem = chosen.problem(checked, split="train", index=3, seed=11)
+    assert problem == chosen.problem(checked, split="train", index=3, seed=11)
+    assert problem.environment == name
+    assert problem.problem_id == content_id(name, problem.payload)
+    assert json.loads(json.dumps(problem.payload)) == problem.payload
+    others = {chosen.problem(checked, split="train", index=i, seed=s).problem_id for i in (3, 4) for s in (11, 12)}
+    assert len(others) == 4
+
+
+def test_problems_do_not_depend_on_the_hash_seed_of_the_process() -> None:
+    program = (
+        "from components.environments.registry import FAMILIES, family_options\n"
+        "for f in FAMILIES.values():\n"
+        "    for i in range(5): print(f.problem(family_options(f.name, {}), split='test', index=i, seed=5).problem_id)"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert len(outputs.pop().split()) == 15
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+def test_observations_have_one_width_and_use_the_alphabet_only(name: str, options: Mapping[str, Any]) -> None:
+    rng = Random(0)
+    widths: dict[str, set[int]] = {TOOL: set(), PLAN: set()}
+    characters: set[str] = set()
+    for index in range(12):
+        chosen, env = opened(name, options, index)
+        for turn in range(4):
+            for answer in (None, "nonsense", "", chosen.random_action(env, TOOL, rng), chosen.expert_action(env, TOOL)):
+                if answer is not None:
+                    env.apply(TOOL, answer)
+                for role in env.roles:
+                    text = env.observe(role).state
+                    widths[role].add(len(text))
+                    characters |= {*text}
+            chosen.scramble(env, rng)
+            action = chosen.noisy_expert_action(env, PLAN, noise=0.1 * turn, rng=rng)
+            characters |= {*action, *chosen.expert_action(env, PLAN)}
+            assert len(action) <= chosen.max_action_characters(family_options(name, options))
+            env.apply(PLAN, action)
+            if env.done:
+                break
+    assert [len(found) for found in widths.values()] == [1, 1]
+    alphabet = chosen.alphabet(family_options(name, options))
+    assert characters <= {*alphabet}
+    assert len({*alphabet}) == len(alphabet)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+def test_demonstrations_and_random_answers_are_well_formed(name: str, options: Mapping[str, Any]) -> None:
+    rng = Random(1)
+    for index in range(10):
+        chosen, env = opened(name, options, index)
+        for noise in (0.0, 0.3, 1.0):
+            chosen.scramble(env, rng)
+            assert not env.success
+            assert env.apply(TOOL, chosen.noisy_expert_action(env, TOOL, noise=noise, rng=rng)).error is None
+            assert env.apply(TOOL, chosen.random_action(env, TOOL, rng)).error is None
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_noise_makes_the_expert_worse_and_none_leaves_it_perfect(name: str) -> None:
+    solved = {}
+    for noise in (0.0, 0.4, 1.0):
+        rng = Random(2)
+        outcomes = []
+        for index in range(80):
+            chosen, env = opened(name, {}, index)
+            outcomes.append(env.apply(PLAN, chosen.noisy_expert_action(env, PLAN, noise=noise, rng=rng)).solves)
+        solved[noise] = sum(outcomes)
+    assert solved[0.0] == 80
+    assert solved[0.0] > solved[0.4] > solved[1.0]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_scrambled_puzzle_is_unsolved_solvable_and_varied(name: str) -> None:
+    rng = Random(3)
+    states = set()
+    for index in range(40):
+        chosen, env = opened(name, {}, index % 4)
+        chosen.scramble(env, rng)
+        assert not env.success
+        states.add(env.observe(TOOL).state)
+        for _ in range(6):
+            env.apply(PLAN, chosen.expert_action(env, PLAN))
+            if env.done:
+                break
+        assert env.success
+    assert len(states) > 20
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+def test_useless_agents_score_nothing(name: str, options: Mapping[str, Any]) -> None:
+    """Idle, copying the instructions' example, filling the list up to the step limit and beyond, and random play."""
+    checked = family_options(name, options)
+    for index in range(30):
+        chosen, probe = opened(name, options, index)
+        example = re.search(r"Example: (\[[^\]]+\])", probe.observe(PLAN).instructions)
+        assert example is not None
+        longest = chosen.max_action_characters(checked)
+        limit = "UD" * (longest // 2) if name != "sudoku" else " ".join(["123"] * ((longest + 1) // 4))
+        for answer in ("", "[]", example[1], limit, limit * 30):
+            _, env = opened(name, options, index)
+            for _ in range(6):
+                env.apply(TOOL, answer)
+                assert not env.apply(PLAN, answer).solves
+            assert not env.success
+            assert not env.done
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
+    rng = Random(4)
+    for index in range(300):
+        chosen, env = opened(name, {}, index)
+        for _ in range(2):
+            for role in env.roles:
+                assert env.apply(role, chosen.random_action(env, role, rng)).error is None
+        assert not env.success
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@settings(max_examples=150, deadline=None)
+@given(role=st.sampled_from([TOOL, PLAN]), answer=ANSWERS, index=st.integers(0, 5))
+def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: str, answer: str, index: int) -> None:
+    _, env = opened(name, {}, index)
+    board = env.observe(TOOL).state
+    outcome = env.apply(role, answer)
+    assert set(outcome.team) == {"solved", "progress"}
+    assert set(outcome.local) == {"clean", "malformed"}
+    assert -1.0 <= outcome.team["progress"] <= 1.0
+    if outcome.error is not None:
+        assert outcome.team == {"solved": 0.0, "progress": 0.0}
+        assert outcome.local == {"clean": 0.0, "malformed": 1.0}
+        assert not outcome.solves
+        assert not outcome.done
+        assert env.team_reward == 0.0
+        assert env.local_reward(role) == pytest.approx(-0.1)
+    if outcome.error is not None or role == TOOL:
+        assert env.observe(TOOL).state == board
+        assert not env.done
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("answer", HOSTILE)
+def test_hostile_text_is_malformed_for_both_roles(name: str, answer: str) -> None:
+    _, env = opened(name, {})
+    for role in env.roles:
+        before = env.observe(TOOL).state
+        assert env.apply(role, answer).error
+        assert env.observe(TOOL).state == before
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), index=st.integers(0, 5))
+def test_restoring_a_snapshot_brings_everything_back(name: str, data: st.DataObject, index: int) -> None:
+    chosen, env = opened(name, {}, index)
+    _, twin = opened(name, {}, index)
+    rng = Random(data.draw(st.integers(0, 99)))
+
+    def act() -> None:
+        role = data.draw(st.sampled_from(env.roles))
+        noisy = chosen.noisy_expert_action(env, role, noise=0.8, rng=rng)
+        env.apply(role, data.draw(st.just(noisy) | ANSWERS))
+
+    def everything(one: MultiAgentEnv) -> tuple[Any, ...]:
+        local = tuple(one.local_reward(role) for role in one.roles)
+        return seen(one), one.done, one.success, one.team_reward, local, one.render(color=False)
+
+    for _ in range(data.draw(st.integers(0, 3))):
+        act()
+    before, snapshot = everything(env), env.snapshot()
+    for _ in range(data.draw(st.integers(1, 4))):
+        act()
+    env.restore(snapshot)
+    assert everything(env) == before
+    twin.restore(snapshot)
+    assert everything(twin) == before
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_only_the_plan_agent_changes_the_real_state(name: str) -> None:
+    chosen, env = opened(name, {})
+    board, picture = env.observe(TOOL).state, env.render(color=False)
+    outcome = env.apply(TOOL, chosen.expert_action(env, TOOL))
+    assert outcome.solves
+    assert not outcome.done
+    assert not env.success
+    assert (env.observe(TOOL).state, env.render(color=False)) == (board, picture)
+    assert env.observe(PLAN).state.endswith("y>")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_plan_agent_sees_whether_there_was_a_proposal_and_what_it_does(name: str) -> None:
+    chosen, env = opened(name, {})
+    marks = []
+    for answer in (None, "nonsense", "", chosen.expert_action(env, TOOL)):
+        if answer is not None:
+            env.apply(TOOL, answer)
+        marks.append(env.observe(PLAN).state[-2])
+    assert marks == ["-", "!", "n", "y"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_solved_puzzle_stays_solved(name: str) -> None:
+    chosen, env = opened(name, {})
+    env.apply(PLAN, chosen.expert_action(env, PLAN))
+    for role in env.roles:
+        for answer in ("", "U", "111", "nonsense"):
+            outcome = env.apply(role, answer)
+            assert outcome.error
+            assert outcome.team["solved"] == 0.0
+            assert env.success
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_before_the_first_action_there_is_no_reward(name: str) -> None:
+    _, env = opened(name, {})
+    assert env.team_reward == 0.0
+    assert [env.local_reward(role) for role in env.roles] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+def test_pictures_are_ascii_with_colour_only_when_asked(name: str, options: Mapping[str, Any]) -> None:
+    _, env = opened(name, options)
+    plain, coloured = env.render(color=False), env.render(color=True)
+    assert plain.isascii()
+    assert "\x1b" not in plain
+    assert "\x1b" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).replace(" ", "") == plain.replace(" ", "")

@@ -1,0 +1,109 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers.decoders import ByteLevel
+from transformers import PreTrainedTokenizerFast
+
+from components.errors import ArtifactCorrupt, ConfigurationError
+from components.generation.tokenizer import HuggingFaceTokenizer
+from components.training.character_tokenizer import character_tokenizer
+
+ALPHABET = "\n .#AG<end>pTé漢"
+
+
+@pytest.fixture(scope="module")
+def characters() -> HuggingFaceTokenizer:
+    return HuggingFaceTokenizer(character_tokenizer(ALPHABET))
+
+
+@given(text=st.text(ALPHABET, max_size=40))
+def test_text_survives_the_round_trip_one_token_a_character(characters: HuggingFaceTokenizer, text: str) -> None:
+    tokens = characters.encode(text)
+    assert len(tokens) == len(text)
+    assert characters.decode(tokens) == text
+    assert characters.decode((*tokens, characters.end_token)) == text
+
+
+@given(text=st.text(ALPHABET.replace("<", "").replace(">", ""), max_size=20))
+def test_the_table_agrees_with_the_tokenizer_it_stands_for(characters: HuggingFaceTokenizer, text: str) -> None:
+    whole = character_tokenizer(ALPHABET)
+    assert characters.encode(text) == tuple(whole.encode(text, add_special_tokens=False))
+    assert whole.decode(list(characters.encode(text))) == text
+
+
+def test_ids_are_dense_and_all_used(characters: HuggingFaceTokenizer) -> None:
+    used = {characters.pad_token, characters.end_token, *characters.encode(ALPHABET)}
+    assert used == set(range(characters.num_tokens))
+    assert characters.num_tokens == len(ALPHABET) + 2
+
+
+def test_it_is_the_same_after_saving_and_loading(tmp_path: Path) -> None:
+    character_tokenizer(ALPHABET).save_pretrained(tmp_path)
+    loaded = HuggingFaceTokenizer.from_folder(tmp_path)
+    assert loaded.encode(ALPHABET) == HuggingFaceTokenizer(character_tokenizer(ALPHABET)).encode(ALPHABET)
+    assert (loaded.end_token, loaded.pad_token) == (1, 0)
+    assert loaded.decode(loaded.encode("A\n é")) == "A\n é"
+
+
+def test_it_knows_its_own_folder_from_another(tmp_path: Path) -> None:
+    character_tokenizer("AB").save_pretrained(tmp_path / "one")
+    character_tokenizer("AC").save_pretrained(tmp_path / "other")
+    loaded = HuggingFaceTokenizer.from_folder(tmp_path / "one")
+    assert loaded.is_same_as(tmp_path / "one")
+    assert not loaded.is_same_as(tmp_path / "other")
+
+
+def test_an_unknown_character_is_named(characters: HuggingFaceTokenizer) -> None:
+    with pytest.raises(ConfigurationError, match="'Z'"):
+        characters.encode("A Z")
+
+
+def test_chat_without_a_template_says_to_use_compact(characters: HuggingFaceTokenizer) -> None:
+    with pytest.raises(ConfigurationError, match="prompt_format: compact"):
+        characters.encode_chat("you are", "A")
+
+
+@pytest.mark.parametrize("alphabet", ["", "ABA"])
+def test_an_empty_or_repeating_alphabet_is_refused(alphabet: str) -> None:
+    with pytest.raises(ConfigurationError, match="alphabet"):
+        character_tokenizer(alphabet)
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """A tokenizer of bytes with a chat template, as instruct models have."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: number for number, token in enumerate([*alphabet, "ab", "<|end|>"])}
+    backend = Tokenizer(models.BPE(vocabulary, [("a", "b")]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>")
+    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}<|end|>{% endfor %}bot:"
+    return tokenizer
+
+
+@given(text=st.text(max_size=30))
+def test_subword_tokenizers_round_trip_too(text: str) -> None:
+    wrapped = HuggingFaceTokenizer(byte_tokenizer())
+    text = text.replace("<|end|>", "").encode("utf-8", "ignore").decode()
+    assert wrapped.decode((*wrapped.encode(text), wrapped.end_token)) == text
+
+
+def test_chat_follows_the_template_with_both_messages_and_ends_before_the_answer() -> None:
+    wrapped, whole = HuggingFaceTokenizer(byte_tokenizer()), byte_tokenizer()
+    tokens = wrapped.encode_chat("be brief", "abab")
+    assert whole.decode(list(tokens)) == "system:be brief<|end|>user:abab<|end|>bot:"
+    assert wrapped.pad_token == wrapped.end_token
+
+
+def test_a_tokenizer_without_an_end_is_refused() -> None:
+    endless = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"A": 0}, unk_token="A")))
+    with pytest.raises(ConfigurationError, match="eos_token"):
+        HuggingFaceTokenizer(endless)
+
+
+def test_a_folder_without_a_tokenizer_is_corrupt(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactCorrupt, match="tokenizer"):
+        HuggingFaceTokenizer.from_folder(tmp_path)

@@ -1,0 +1,146 @@
+"""The reward stage replays what was recorded and believes nothing else."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.artifacts import codec
+from components.config import RolloutConfig
+from components.rewards.base import Rubric
+from components.rewards.score import score_shard, shuffled
+from components.rollout.sampler import ShardPlan, collect_shard
+from components.schema import RolloutShard
+from tests.components.rollout.toy_team import RUBRIC, RecordingGenerator, ToyFamily, toy_problems, toy_router
+
+FAMILY = ToyFamily(3)
+
+
+def shard(mode: Any = "tree", failure_rate: float = 0.0) -> RolloutShard:
+    plan = ShardPlan(
+        step=2,
+        shard=1,
+        seed=5,
+        max_turns=3,
+        settings=RolloutConfig(num_problems=6, group_size=4, mode=mode, max_failed_fraction=1.0),
+        problems=toy_problems(FAMILY, 6, failure_rate=failure_rate),
+    )
+    return collect_shard(plan, family=FAMILY, router=toy_router(FAMILY), rubric=RUBRIC)
+
+
+def recorded(played: RolloutShard) -> tuple[Any, ...]:
+    return tuple(
+        tuple(tuple(candidate.reward for candidate in node.candidates) for node in episode.turns)
+        for episode in played.episodes
+    )
+
+
+@pytest.mark.parametrize("mode", ["tree", "independent", "single"])
+def test_the_same_rubric_gives_the_rewards_the_sampler_chose_by(mode: str) -> None:
+    scored = score_shard(shard(mode), family=FAMILY, rubric=RUBRIC)
+    assert scored.rewards_E_N_K == recorded(shard(mode))
+    assert (scored.step, scored.shard) == (2, 1)
+
+
+def test_failed_episodes_are_scored_as_far_as_they_came() -> None:
+    played = shard(failure_rate=0.04)
+    assert {episode.error is None for episode in played.episodes} == {True, False}
+    assert any(episode.error and episode.turns for episode in played.episodes)
+    assert score_shard(played, family=FAMILY, rubric=RUBRIC).rewards_E_N_K == recorded(played)
+
+
+def test_a_stored_shard_scores_as_the_fresh_one() -> None:
+    stored = codec.decode(codec.encode(shard()), RolloutShard)
+    assert score_shard(stored, family=FAMILY, rubric=RUBRIC) == score_shard(shard(), family=FAMILY, rubric=RUBRIC)
+
+
+def test_another_rubric_costs_no_rollout() -> None:
+    engine = RecordingGenerator()
+    plan = ShardPlan(
+        step=0,
+        shard=0,
+        seed=5,
+        max_turns=2,
+        settings=RolloutConfig(num_problems=2, group_size=4),
+        problems=toy_problems(FAMILY, 2),
+    )
+    played = collect_shard(plan, family=FAMILY, router=toy_router(FAMILY, engine), rubric=RUBRIC)
+    num_calls = len(engine.calls)
+    other = Rubric(team_weight=0.0, weights={"team.quality": 1.0, "local.style": 10.0})
+    scored = score_shard(played, family=FAMILY, rubric=other)
+    assert len(engine.calls) == num_calls
+    for episode, rewards_N_K in zip(played.episodes, scored.rewards_E_N_K, strict=True):
+        for node, rewards_K in zip(episode.turns, rewards_N_K, strict=True):
+            assert rewards_K == tuple(10.0 * c.outcome.local["style"] for c in node.candidates)
+
+
+def test_recorded_rewards_are_not_believed() -> None:
+    played = shard()
+    lying = replace(
+        played,
+        episodes=tuple(
+            replace(
+                e,
+                turns=tuple(
+                    replace(n, candidates=tuple(replace(c, reward=99.0) for c in n.candidates)) for n in e.turns
+                ),
+            )
+            for e in played.episodes
+        ),
+    )
+    assert score_shard(lying, family=FAMILY, rubric=RUBRIC) == score_shard(played, family=FAMILY, rubric=RUBRIC)
+
+
+@pytest.mark.parametrize("change", ["outcome", "text", "chosen"])
+def test_a_record_that_the_replay_contradicts_names_its_group(change: str) -> None:
+    played = shard()
+    episode = next(e for e in played.episodes if len(e.turns) > 2)
+    node = episode.turns[1]
+    other = next(i for i, c in enumerate(node.candidates) if c.text != node.candidates[node.chosen].text)
+    changed = {
+        "outcome": replace(
+            node, candidates=_with(node, 0, outcome=replace(node.candidates[0].outcome, team={"quality": -3.0}))
+        ),
+        "text": replace(node, candidates=_with(node, 0, text="kkk")),
+        "chosen": replace(node, chosen=other),
+    }[change]
+    broken = replace(episode, turns=(episode.turns[0], changed, *episode.turns[2:]))
+    named = episode.turns[2 if change == "chosen" else 1].group
+    with pytest.raises(AssertionError, match=f"{named} candidate 0: replay gives"):
+        score_shard(replace(played, episodes=(broken,)), family=FAMILY, rubric=RUBRIC)
+
+
+def _with(node: Any, index: int, **values: Any) -> Any:
+    return (*node.candidates[:index], replace(node.candidates[index], **values), *node.candidates[index + 1 :])
+
+
+def test_the_shuffle_moves_rewards_between_groups_and_keeps_them_all() -> None:
+    played = shard()
+    true = score_shard(played, family=FAMILY, rubric=RUBRIC)
+    control = score_shard(played, family=FAMILY, rubric=RUBRIC, shuffle_seed=5)
+    assert control == score_shard(played, family=FAMILY, rubric=RUBRIC, shuffle_seed=5)
+    assert control != score_shard(played, family=FAMILY, rubric=RUBRIC, shuffle_seed=6)
+
+    def flat(rewards: Any) -> list[float]:
+        return [r for rewards_N_K in rewards for rewards_K in rewards_N_K for r in rewards_K]
+
+    assert sorted(flat(control.rewards_E_N_K)) == sorted(flat(true.rewards_E_N_K))
+    stayed = sum(a == b for a, b in zip(flat(control.rewards_E_N_K), flat(true.rewards_E_N_K), strict=True))
+    assert stayed < len(flat(true.rewards_E_N_K)) / 4
+    assert [[len(k) for k in n] for n in control.rewards_E_N_K] == [[len(k) for k in n] for n in true.rewards_E_N_K]
+
+
+def test_the_shuffle_differs_from_step_to_step() -> None:
+    played = shard()
+    first, second = (
+        score_shard(replace(played, step=step), family=FAMILY, rubric=RUBRIC, shuffle_seed=5).rewards_E_N_K
+        for step in (0, 1)
+    )
+    assert first != second
+
+
+def test_what_cannot_be_scored_is_shuffled_too() -> None:
+    rewards = (((1.0, None), (2.0,)), ((3.0, 4.0, None),))
+    moved = shuffled(rewards, seed=1)
+    flat = [r for n in moved for k in n for r in k]
+    assert sorted(flat, key=str) == sorted([1.0, None, 2.0, 3.0, 4.0, None], key=str)

@@ -1,0 +1,58 @@
+"""A block is recorded once, whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from components.artifacts.local import LocalArtifactStore
+from components.errors import ArtifactMissing, StoreUnavailable
+from components.rollout.journal import Journal
+from components.schema import Episode, Problem
+
+
+def episodes(name: str) -> tuple[Episode, ...]:
+    problem = Problem(problem_id=name, environment="toy", payload={"rows": ["..#"], "start": [0, 1]})
+    return (Episode(problem=problem, episode=0, turns=(), success=False, error="broke"),)
+
+
+def must_not_play() -> tuple[Episode, ...]:
+    raise AssertionError("a recorded block was played again")
+
+
+def test_a_recorded_block_is_read_and_not_played(tmp_path: Path) -> None:
+    journal = Journal(LocalArtifactStore(tmp_path), "runs/r/a")
+    assert journal.block(0, lambda: episodes("a")) == episodes("a")
+    assert journal.block(1, lambda: episodes("b")) == episodes("b")
+    again = Journal(LocalArtifactStore(tmp_path), "runs/r/a")
+    assert again.block(0, must_not_play) == episodes("a")
+    assert again.block(1, must_not_play) == episodes("b")
+    assert Journal(LocalArtifactStore(tmp_path), "runs/r/b").block(0, lambda: episodes("c")) == episodes("c")
+
+
+def test_the_loser_of_a_race_takes_the_block_of_the_winner(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path)
+
+    def overtaken() -> tuple[Episode, ...]:
+        Journal(store, "runs/r/a").block(0, lambda: episodes("winner"))
+        return episodes("loser")
+
+    assert Journal(store, "runs/r/a").block(0, overtaken) == episodes("winner")
+
+
+def test_a_block_whose_record_was_not_written_is_played_again(tmp_path: Path) -> None:
+    class FailsOnce(LocalArtifactStore):
+        def create(self, key: str, content: bytes) -> bool:
+            raise StoreUnavailable("503")
+
+    with pytest.raises(StoreUnavailable):
+        Journal(FailsOnce(tmp_path), "runs/r/a").block(0, lambda: episodes("lost"))
+    assert Journal(LocalArtifactStore(tmp_path), "runs/r/a").block(0, lambda: episodes("new")) == episodes("new")
+
+
+def test_a_record_without_its_payload_is_an_error(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path)
+    Journal(store, "runs/r/a").block(0, lambda: episodes("a"))
+    for key in [key for key in store.list("") if not key.startswith("runs/")]:
+        store.delete(key)
+    with pytest.raises(ArtifactMissing):
+        Journal(store, "runs/r/a").block(0, must_not_play)

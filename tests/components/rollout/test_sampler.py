@@ -1,0 +1,157 @@
+"""A shard, whichever way it is sampled, interrupted and resumed."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.artifacts.local import LocalArtifactStore
+from components.config import RolloutConfig
+from components.errors import TooManyFailedEpisodes
+from components.rollout.journal import Journal
+from components.rollout.router import Router, Seat
+from components.rollout.sampler import ShardPlan, collect_shard
+from components.schema import PolicyVersion, RolloutShard
+from tests.components.rollout.toy_team import (
+    RUBRIC,
+    VERSION,
+    RecordingGenerator,
+    ToyFamily,
+    toy_problems,
+    toy_router,
+)
+
+FAMILY = ToyFamily(2)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def plan(num_problems: int = 6, per_block: int = 2, **rollout: Any) -> ShardPlan:
+    laws = {name: rollout.pop(name) for name in ("failure_rate", "done_rate") if name in rollout}
+    return ShardPlan(
+        step=3,
+        shard=0,
+        seed=11,
+        max_turns=2,
+        settings=RolloutConfig(num_problems=num_problems, problems_per_block=per_block, group_size=3, **rollout),
+        problems=toy_problems(FAMILY, num_problems, **laws),
+    )
+
+
+def collect(shard_plan: ShardPlan, engine: Any = None, **options: Any) -> RolloutShard:
+    return collect_shard(shard_plan, family=FAMILY, router=toy_router(FAMILY, engine), rubric=RUBRIC, **options)
+
+
+def test_tree_has_one_episode_a_problem_and_all_candidates_at_every_node() -> None:
+    shard = collect(plan(done_rate=0.0))
+    assert [episode.episode for episode in shard.episodes] == [0] * 6
+    assert {len(node.candidates) for episode in shard.episodes for node in episode.turns} == {3}
+    assert {len(episode.turns) for episode in shard.episodes} == {4}
+
+
+def test_independent_has_group_size_whole_episodes_a_problem() -> None:
+    shard = collect(plan(mode="independent", done_rate=0.0))
+    assert [episode.episode for episode in shard.episodes] == [0, 1, 2] * 6
+    assert {len(node.candidates) for episode in shard.episodes for node in episode.turns} == {1}
+    keys = [node.group for episode in shard.episodes for node in episode.turns]
+    assert len(set(keys)) == len(keys) == 6 * 3 * 4
+    first = [episode.turns[0].candidates[0].text for episode in shard.episodes[:3]]
+    assert len(set(first)) > 1, "the episodes of a problem are copies of each other"
+
+
+def test_single_lets_the_last_agent_play_alone() -> None:
+    shard = collect(plan(mode="single", done_rate=0.0))
+    assert {node.group.agent for episode in shard.episodes for node in episode.turns} == {"agent1"}
+    assert {len(episode.turns) for episode in shard.episodes} == {2}
+
+
+def test_only_policies_that_played_are_named() -> None:
+    large = PolicyVersion(policy="large", step=1, weights_digest="x")
+    seats = {
+        "agent0": Seat(policy="p", prompt_format="compact", max_new_tokens=8),
+        "agent1": Seat(policy="large", prompt_format="compact", max_new_tokens=8),
+    }
+    engines = {"p": RecordingGenerator(), "large": RecordingGenerator(large)}
+    router = Router(engines, seats=seats, versions={"p": VERSION, "large": large})
+    team = collect_shard(plan(), family=FAMILY, router=router, rubric=RUBRIC)
+    assert team.policy_versions == {"p": VERSION, "large": large}
+    assert {(n.group.agent, n.policy) for e in team.episodes for n in e.turns} == {("agent0", "p"), ("agent1", "large")}
+    alone = collect_shard(plan(mode="single"), family=FAMILY, router=router, rubric=RUBRIC)
+    assert alone.policy_versions == {"large": large}
+
+
+@pytest.mark.parametrize("mode", ["tree", "independent"])
+def test_what_is_sampled_does_not_depend_on_the_size_of_blocks(mode: str) -> None:
+    shards = [collect(plan(per_block=size, mode=mode)) for size in (1, 4, 6)]
+    assert shards[0] == shards[1] == shards[2]
+
+
+def test_progress_is_told_after_each_block() -> None:
+    told: list[tuple[int, int]] = []
+    collect(plan(num_problems=5), progress=lambda done, total: told.append((done, total)))
+    assert told == [(2, 5), (4, 5), (5, 5)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 4), st.sampled_from(["tree", "independent"]))
+def test_a_shard_killed_in_any_block_resumes_to_the_same_shard_and_replays_nothing(
+    tmp_path_factory: pytest.TempPathFactory, blocks_before_death: int, mode: str
+) -> None:
+    store = LocalArtifactStore(tmp_path_factory.mktemp("store"))
+    shard_plan = plan(num_problems=9, mode=mode, done_rate=0.0)
+    whole_engine, dying, resumed = RecordingGenerator(), RecordingGenerator(), RecordingGenerator()
+    whole = collect(shard_plan, whole_engine)
+    calls_a_block = len(whole_engine.calls) // 5
+
+    def die(requests: Any, version: Any) -> Any:
+        if len(dying.calls) == blocks_before_death * calls_a_block + 1:
+            raise Killed
+        return RecordingGenerator.generate(dying, requests, version)
+
+    dying.generate = die  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        collect(shard_plan, dying, journal=Journal(store, "runs/r/attempt"))
+    again = collect(shard_plan, resumed, journal=Journal(store, "runs/r/attempt"))
+    assert again == whole
+    assert resumed.calls == whole_engine.calls[blocks_before_death * calls_a_block :]
+
+
+def test_a_shard_of_one_block_leaves_no_journal(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path)
+    collect(plan(per_block=6), journal=Journal(store, "runs/r/attempt"))
+    assert list(store.list("")) == []
+
+
+def failing_plan(allowed: float, num_failing: int) -> ShardPlan:
+    chosen = plan(num_problems=8, max_failed_fraction=allowed, done_rate=0.0)
+    broken = {**chosen.problems[0].problem.payload, "fails_at": 2}
+    problems = tuple(
+        replace(each, problem=replace(each.problem, payload={**each.problem.payload, **broken}))
+        if index < num_failing
+        else each
+        for index, each in enumerate(chosen.problems)
+    )
+    return replace(chosen, problems=problems)
+
+
+def test_failures_within_the_budget_are_data() -> None:
+    shard = collect(failing_plan(0.25, 2))
+    assert [episode.error is None for episode in shard.episodes] == [False, False, *[True] * 6]
+    assert [len(episode.turns) for episode in shard.episodes[:2]] == [1, 1]
+
+
+def test_failures_above_the_budget_raise_with_their_reasons_and_leave_the_block_to_be_played_again(
+    tmp_path: Path,
+) -> None:
+    store, engine = LocalArtifactStore(tmp_path), RecordingGenerator()
+    with pytest.raises(TooManyFailedEpisodes, match=r"3 of 8 episodes failed.*0\.25.*RuntimeError: broke on"):
+        collect(failing_plan(0.25, 3), engine, journal=Journal(store, "runs/r/attempt"))
+    assert len(engine.calls) == 2 + 4
+    assert list(store.list("runs/")) == ["runs/r/attempt/blocks/000000.json"]
+    with pytest.raises(TooManyFailedEpisodes):
+        collect(failing_plan(0.0, 1))

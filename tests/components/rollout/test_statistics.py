@@ -1,0 +1,93 @@
+"""Numbers of a step, against hand-made episodes."""
+
+import pytest
+
+from components.identity import GroupKey
+from components.rollout.statistics import episode_metrics, handovers, last_agent_of, step_metrics
+from components.schema import ActionOutcome, Candidate, Episode, PolicyVersion, Problem, RolloutShard, ScoredShard, Turn
+
+
+def candidate(solves: bool, num_tokens: int = 2, error: str | None = None) -> Candidate:
+    outcome = ActionOutcome(team={}, local={}, solves=solves, done=False, error=error)
+    return Candidate(
+        tokens=(1,) * num_tokens,
+        sampler_logprobs=(-1.0,) * num_tokens,
+        finish_reason="stop",
+        text="",
+        outcome=outcome,
+        reward=0.0,
+    )
+
+
+def node(turn: int, agent: str, solves_K: str, chosen: int = 0) -> Turn:
+    """`solves_K` has one letter a candidate: y solves, n does not, ! is malformed."""
+    return Turn(
+        group=GroupKey(problem_id="p", episode=0, turn=turn, agent=agent),
+        policy="p",
+        prompt_tokens=(1,),
+        candidates=tuple(candidate(mark == "y", error="bad" if mark == "!" else None) for mark in solves_K),
+        chosen=chosen,
+    )
+
+
+def episode(*turns: Turn, success: bool = False, error: str | None = None) -> Episode:
+    problem = Problem(problem_id="p", environment="toy", payload={})
+    return Episode(problem=problem, episode=0, turns=turns, success=success, error=error)
+
+
+def test_keep_and_repair_count_all_candidates_that_answer_the_chosen_proposal_of_their_turn() -> None:
+    played = [
+        episode(
+            node(0, "tool", "nny", chosen=2),
+            node(0, "plan", "yyn"),
+            node(1, "tool", "yn", chosen=1),
+            node(1, "plan", "ny"),
+        ),
+        episode(node(0, "plan", "yy")),
+    ]
+    handed = handovers(played, last_agent="plan")
+    assert (handed.num_kept, handed.num_solving, handed.num_repaired, handed.num_not_solving) == (2, 3, 1, 2)
+    assert handed.keep_rate == pytest.approx(2 / 3)
+    assert handed.repair_rate == 0.5
+    nobody = handovers([episode(node(0, "plan", "y"), node(1, "plan", "n"))], last_agent="plan")
+    assert (nobody.keep_rate, nobody.repair_rate) == (None, None)
+
+
+def test_the_last_agent_is_the_one_that_acts_latest_in_a_turn() -> None:
+    early = episode(node(0, "a", "n"), node(0, "b", "n"))
+    late = episode(node(0, "a", "n"), node(0, "b", "n"), node(0, "c", "n"), node(1, "a", "n"))
+    assert last_agent_of([early, late]) == "c"
+    assert last_agent_of([early]) == "b"
+    assert last_agent_of([episode(node(0, "a", "n"), node(1, "a", "n"))]) is None
+
+
+def test_step_metrics_name_every_agent_and_count_every_token() -> None:
+    versions = {"p": PolicyVersion(policy="p", step=0, weights_digest="d")}
+    played = (
+        episode(node(0, "tool", "yn!n"), node(0, "plan", "yy"), success=True),
+        episode(node(0, "tool", "nn"), error="broke"),
+    )
+    shard = RolloutShard(step=0, shard=0, policy_versions=versions, episodes=played)
+    scored = ScoredShard(step=0, shard=0, rewards_E_N_K=(((1.0, 0.0, 0.0, 1.0), (2.0, None)), ((0.5, 0.5),)))
+    assert step_metrics([shard], [scored]) == {
+        "rollout/num_episodes": 2.0,
+        "rollout/num_failed_episodes": 1.0,
+        "rollout/num_candidates": 8.0,
+        "rollout/num_generated_tokens": 16.0,
+        "rollout/success_rate": 0.5,
+        "rollout/keep_rate": 1.0,
+        "reward/tool/solve_rate": pytest.approx(1 / 6),
+        "reward/plan/solve_rate": 1.0,
+        "rollout/tool/malformed_rate": pytest.approx(1 / 6),
+        "rollout/plan/malformed_rate": 0.0,
+        "rollout/tool/completion_tokens": 2.0,
+        "rollout/plan/completion_tokens": 2.0,
+        "reward/tool/mean": 0.5,
+        "reward/tool/group_std": 0.25,
+        "reward/plan/mean": 2.0,
+        "reward/plan/group_std": 0.0,
+    }
+
+
+def test_no_episodes_are_no_error() -> None:
+    assert episode_metrics([])["rollout/success_rate"] == 0.0

@@ -1,0 +1,59 @@
+import pytest
+
+from components.config import differing_fields, parse_config, stage_config
+from components.errors import ConfigurationError
+
+VALUES = {
+    "num_steps": 3,
+    "environment": {"name": "plan_path"},
+    "agents": {"tool_agent": {"policy": "team"}, "plan_agent": {"policy": "team"}},
+    "policies": {"team": {}},
+}
+
+
+def test_changing_the_learning_rate_does_not_throw_rollouts_away() -> None:
+    one, other = parse_config(VALUES), parse_config({**VALUES, "training": {"learning_rate": 1e-5}})
+    assert stage_config(one, "collect_rollouts") == stage_config(other, "collect_rollouts")
+    assert stage_config(one, "update_policy") != stage_config(other, "update_policy")
+
+
+def test_more_steps_change_the_result_only_under_a_decaying_schedule() -> None:
+    longer = {**VALUES, "num_steps": 9}
+    assert parse_config(VALUES).result_fields() == parse_config(longer).result_fields()
+    decaying = {"training": {"lr_schedule": "linear"}}
+    assert parse_config(VALUES | decaying).result_fields() != parse_config(longer | decaying).result_fields()
+
+
+def test_where_things_are_kept_and_shown_does_not_change_the_result() -> None:
+    elsewhere = {**VALUES, "store": {"kind": "local", "root": "/x"}, "tracking": {"kind": "none"}, "preset": "p"}
+    assert parse_config(VALUES).result_fields() == parse_config(elsewhere).result_fields()
+
+
+def test_drift_is_told_leaf_by_leaf() -> None:
+    old, new = {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 5}, "e": {}}
+    assert differing_fields(old, new) == ["a.c: 2 -> 5", "d: 3 -> '(absent)'", "e: '(absent)' -> {}"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"polices": {}}, "polices: unknown key; did you mean 'policies'"),
+        ({"policies": {"team": {}, "spare": {}}}, r"policies \['spare'\] are played by no agent"),
+        ({"store": {"kind": "local"}}, "kind local needs root"),
+        ({"rollout": {"num_shards": 64}}, "num_shards 64 exceeds num_problems 32"),
+        ({"num_steps": -1}, "num_steps: .*greater than or equal to 0"),
+    ],
+)
+def test_wrong_values_are_named(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        parse_config({**VALUES, **change})
+
+
+def test_a_missing_section_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="environment: required and missing"):
+        parse_config({key: value for key, value in VALUES.items() if key != "environment"})
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        parse_config(VALUES).num_steps = 4  # type: ignore[misc]

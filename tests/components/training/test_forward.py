@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+import torch
+
+from components.training.forward import attention_mask, completion_logprobs, logprobs_and_entropies
+from components.training.packing import empty_micro_batch, pack_groups
+
+
+def _alone(model, group, candidate: int, temperature: float) -> torch.Tensor:
+    """Log-probabilities over the vocabulary at a completion's tokens, from a plain forward of it alone."""
+    tokens = group.prompt_tokens + group.completions_K_T[candidate]
+    logits = model(input_ids=torch.tensor([tokens])).logits[0, len(group.prompt_tokens) - 1 : -1]
+    return (logits / temperature).log_softmax(-1)
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "llama"])
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_packed_logprobs_and_entropies_equal_those_of_each_completion_alone(
+    make_model, make_groups, kind: str, share: bool, temperature: float
+) -> None:
+    model, groups = make_model(kind=kind), make_groups(6)
+    for batch in pack_groups(groups, tokens_per_micro_batch=128, share_prompts=share):
+        with torch.no_grad():
+            logprobs, entropies = logprobs_and_entropies(
+                model, batch, temperature=temperature, entropy_gradient=False
+            )
+            assert torch.equal(logprobs, completion_logprobs(model, batch, temperature=temperature))
+        for g, k in {*zip(batch.groups_N.tolist(), batch.candidates_N.tolist(), strict=True)}:
+            mine = torch.from_numpy((batch.groups_N == g) & (batch.candidates_N == k))
+            with torch.no_grad():
+                alone = _alone(model, groups[g], k, temperature)
+            wanted = alone[torch.arange(len(alone)), torch.tensor(groups[g].completions_K_T[k])]
+            assert (logprobs[mine] - wanted).abs().max() < 1e-5
+            assert (entropies[mine] - torch.distributions.Categorical(logits=alone).entropy()).abs().max() < 1e-5
+
+
+def test_the_documented_mask() -> None:
+    mask = attention_mask(torch.tensor([[0, 1, 2, -1]]))
+    assert mask.int().tolist() == [[[[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]]]
+
+
+def test_padding_leaves_gradients_finite(make_model, make_groups) -> None:
+    model = make_model()
+    (batch,) = pack_groups(make_groups(6), tokens_per_micro_batch=4096, share_prompts=True)
+    assert (batch.segments_S_T == -1).any()
+    completion_logprobs(model, batch, temperature=1.0).sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_an_empty_micro_batch_has_a_zero_gradient(make_model) -> None:
+    model = make_model()
+    completion_logprobs(model, empty_micro_batch(), temperature=1.0).sum().backward()
+    assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
+
+
+def test_entropies_carry_a_gradient_only_when_asked(make_model, make_groups) -> None:
+    model = make_model()
+    (batch,) = pack_groups(make_groups(1), tokens_per_micro_batch=4096, share_prompts=True)
+    for wanted in (True, False):
+        _, entropies = logprobs_and_entropies(model, batch, temperature=1.0, entropy_gradient=wanted)
+        assert entropies.requires_grad is wanted
+
+
+def test_a_completion_does_not_see_its_siblings(make_model, make_groups) -> None:
+    model = make_model()
+    (batch,) = pack_groups(make_groups(1), tokens_per_micro_batch=4096, share_prompts=True)
+    before = completion_logprobs(model, batch, temperature=1.0)
+    cells = batch.tokens_S_T
+    cells[batch.segments_S_T == 2] = (cells[batch.segments_S_T == 2] + 1) % 30
+    after = completion_logprobs(model, batch, temperature=1.0)
+    changed = np.unique(batch.candidates_N[(before != after).numpy()])
+    assert changed.tolist() == [1]

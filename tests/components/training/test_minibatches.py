@@ -1,0 +1,34 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.training.minibatches import balanced, minibatches
+
+
+@given(num_groups=st.integers(0, 40), parts=st.integers(1, 6), seed=st.integers(0, 99))
+def test_minibatches_are_an_even_partition(num_groups: int, parts: int, seed: int) -> None:
+    split = minibatches(num_groups, num_minibatches=parts, seed=seed, seed_parts=(1, "p", 0))
+    assert sorted(index for part in split for index in part) == list(range(num_groups))
+    assert len(split) == min(parts, num_groups)
+    sizes = {len(part) for part in split}
+    assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+def test_the_permutation_depends_on_every_part_of_its_seed() -> None:
+    def order(seed: int, *parts: str | int) -> list[list[int]]:
+        return minibatches(20, num_minibatches=2, seed=seed, seed_parts=parts)
+
+    assert order(0, 1, "p", 0) == order(0, 1, "p", 0)
+    others = [order(1, 1, "p", 0), order(0, 2, "p", 0), order(0, 1, "q", 0), order(0, 1, "p", 1)]
+    assert all(other != order(0, 1, "p", 0) for other in others)
+
+
+@given(costs=st.lists(st.integers(1, 50), max_size=30), ranks=st.integers(1, 5))
+def test_ranks_are_balanced_to_within_one_item(costs: list[int], ranks: int) -> None:
+    parts = balanced(costs, ranks)
+    assert sorted(index for part in parts for index in part) == list(range(len(costs)))
+    loads = [sum(costs[index] for index in part) for part in parts]
+    assert max(loads) - min(loads) <= max(costs, default=0)
+
+
+def test_the_documented_example() -> None:
+    assert balanced((5, 3, 3, 2), 2) == [[0, 3], [1, 2]]

@@ -1,0 +1,233 @@
+"""The update against a plain engine: one forward a completion, autograd, and torch's AdamW, without DeepSpeed or packing."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.algorithms.losses import token_mean_loss
+from components.config import LossConfig, TrainingConfig
+from components.errors import LogprobMismatch, UpdateFailed
+from components.schema import TrainBatch
+from components.training.packing import pack_groups
+from components.training.rank_batches import rank_micro_batches, record_logprobs
+from components.training.ranks import ALONE, Ranks
+from components.training.update import Update, loss_inputs
+
+
+class PlainEngine:
+    """The part of DeepSpeed's engine that an update uses, by torch alone on one rank. Counts what was done."""
+
+    def __init__(self, model: Any, training: TrainingConfig) -> None:
+        self.module = model
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(), lr=1.0, betas=training.adam_betas, weight_decay=training.weight_decay
+        )
+        self.max_grad_norm = training.max_grad_norm
+        self.num_steps = 0
+        self.boundaries: list[bool] = []
+        self.rates: list[float] = []
+
+    def __call__(self, **inputs: Any) -> Any:
+        return self.module(**inputs)
+
+    def parameters(self) -> Any:
+        return self.module.parameters()
+
+    def zero_optimization(self) -> bool:
+        return False
+
+    def bfloat16_enabled(self) -> bool:
+        return False
+
+    def set_gradient_accumulation_boundary(self, is_boundary: bool) -> None:
+        self.boundaries.append(is_boundary)
+
+    def backward(self, loss: torch.Tensor, *, scale_wrt_gas: bool) -> None:
+        assert not scale_wrt_gas
+        loss.backward()
+
+    def step(self) -> None:
+        assert self.boundaries[-1]
+        torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.max_grad_norm)
+        self.rates.append(self.optimizer.param_groups[0]["lr"])
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.num_steps += 1
+
+
+def _update(model: Any, job: Any, groups: Any, reference: Any = None) -> tuple[PlainEngine, dict[str, float]]:
+    engine = PlainEngine(copy.deepcopy(model), job.training)
+    batch = TrainBatch(policy="p", step=0, groups=tuple(groups), num_groups_without_signal=0)
+    return engine, Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=reference).run()
+
+
+def _weights(model: Any) -> torch.Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+def _loss_and_gradient(model: Any, groups: Any, job: Any, ranks: int) -> tuple[float, torch.Tensor]:
+    """The minibatch's loss and gradient, summed over micro-batches and simulated ranks."""
+    model.zero_grad()
+    num_tokens = sum(len(c) for group in groups for c in group.completions_K_T)
+    loss = torch.zeros(())
+    for rank in range(ranks):
+        for batch in rank_micro_batches(groups, range(len(groups)), job.training, _Simulated(rank, ranks)):
+            loss = loss + token_mean_loss(loss_inputs(model, batch, job, None, None), job.loss, num_tokens=num_tokens)
+    loss.backward()
+    return loss.item(), torch.cat([p.grad.reshape(-1) for p in model.parameters()])
+
+
+class _Simulated(Ranks):
+    """One of several ranks in one process; its maximum is its own, so it may have fewer micro-batches than others."""
+
+    def max(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor
+
+
+@settings(deadline=None, max_examples=25)
+@given(budget=st.integers(40, 600), share=st.booleans(), ranks=st.integers(1, 4))
+def test_loss_and_gradient_do_not_depend_on_packing_micro_batches_padding_or_ranks(
+    make_model, make_groups, score_groups, make_job, budget: int, share: bool, ranks: int
+) -> None:
+    model = make_model()
+    groups = score_groups(model, make_groups(7), noise=0.3)
+    flat = make_job(training=TrainingConfig(tokens_per_micro_batch=64, share_prompts=False))
+    cut = make_job(training=TrainingConfig(tokens_per_micro_batch=max(budget, 64), share_prompts=share))
+    wanted_loss, wanted = _loss_and_gradient(model, groups, flat, 1)
+    loss, gradient = _loss_and_gradient(model, groups, cut, ranks)
+    assert loss == pytest.approx(wanted_loss, abs=1e-6)
+    assert (gradient - wanted).norm() < 1e-5 * wanted.norm()
+
+
+def test_the_loss_is_that_of_each_completion_alone(make_model, make_groups, score_groups, make_job) -> None:
+    model = make_model()
+    groups = score_groups(model, make_groups(5), noise=0.3)
+    total, num_tokens = 0.0, 0
+    for group in groups:
+        for tokens, sampled, advantage in zip(
+            group.completions_K_T, group.sampler_logprobs_K_T, group.advantages_K, strict=True
+        ):
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([group.prompt_tokens + tokens])).logits[0]
+            logprobs = logits[len(group.prompt_tokens) - 1 : -1].log_softmax(-1)[range(len(tokens)), list(tokens)]
+            for new, old in zip(logprobs.tolist(), sampled, strict=True):
+                ratio = torch.tensor(new - old).exp().item()
+                total -= min(ratio * advantage, min(max(ratio, 0.8), 1.2) * advantage)
+                num_tokens += 1
+    loss, _ = _loss_and_gradient(model, groups, make_job(), 1)
+    assert loss == pytest.approx(total / num_tokens, abs=1e-6)
+
+
+def test_one_update_is_one_adamw_step_a_minibatch(make_model, make_groups, score_groups, make_job) -> None:
+    model = make_model()
+    groups = score_groups(model, make_groups(6))
+    training = TrainingConfig(
+        num_minibatches=2, num_epochs=2, learning_rate=1e-3, num_warmup_updates=4, tokens_per_micro_batch=100
+    )
+    engine, metrics = _update(model, make_job(training=training), groups)
+    assert engine.num_steps == metrics["num_updates"] == 4
+    assert engine.boundaries.count(True) == 4 < len(engine.boundaries)
+    assert engine.rates == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3])
+    assert metrics["learning_rate"] == 1e-3
+    assert metrics["mismatch_max_abs"] < 1e-5
+    assert metrics["num_tokens"] == sum(len(c) for g in groups for c in g.completions_K_T)
+    assert metrics["ratio_mean"] != 1.0
+
+
+def test_an_empty_batch_takes_no_step(make_model, make_job) -> None:
+    model = make_model()
+    engine, metrics = _update(model, make_job(), [])
+    assert engine.num_steps == 0
+    assert metrics == {"num_updates": 0.0, "num_tokens": 0.0}
+    assert torch.equal(_weights(engine.module), _weights(model))
+
+
+def test_fewer_groups_than_minibatches_take_fewer_steps(make_model, make_groups, score_groups, make_job) -> None:
+    model = make_model()
+    engine, _ = _update(
+        model, make_job(training=TrainingConfig(num_minibatches=5)), score_groups(model, make_groups(2))
+    )
+    assert engine.num_steps == 2
+
+
+@pytest.mark.parametrize("cap", [None, 2.0])
+def test_a_stale_sampler_is_found_before_the_first_step(make_model, make_groups, score_groups, make_job, cap) -> None:
+    model = make_model()
+    stale = score_groups(make_model(seed=1), make_groups(6))
+    engine = PlainEngine(copy.deepcopy(model), TrainingConfig())
+    batch = TrainBatch(policy="p", step=0, groups=tuple(stale), num_groups_without_signal=0)
+    job = make_job(loss=LossConfig(importance_cap=cap))
+    with pytest.raises(LogprobMismatch, match=r"policy p, step 0: .* loss\.mismatch_tolerance is 0\.001"):
+        Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=None).run()
+    assert engine.num_steps == 0
+    assert torch.equal(_weights(engine.module), _weights(model))
+
+
+def test_weights_correct_for_a_sampler_that_is_off_and_the_ratio_starts_at_one(
+    make_model, make_groups, score_groups, make_job
+) -> None:
+    model = make_model()
+    groups = score_groups(model, make_groups(6), noise=0.5)
+    training = TrainingConfig(num_minibatches=1)
+    _, plain = _update(model, make_job(training=training, loss=LossConfig(mismatch_tolerance=None)), groups)
+    _, corrected = _update(
+        model, make_job(training=training, loss=LossConfig(mismatch_tolerance=None, importance_cap=1.5)), groups
+    )
+    assert plain["ratio_mean"] > 1.05
+    assert corrected["ratio_mean"] == pytest.approx(1.0, abs=1e-6)
+    assert corrected["clip_frac"] == 0.0 < plain["clip_frac"]
+    assert corrected["mismatch_kl"] == pytest.approx(plain["mismatch_kl"], rel=1e-4)
+    assert 0.5 < corrected["importance_weight"] <= 1.5
+
+
+def test_a_reference_pulls_towards_itself(make_model, make_groups, score_groups, make_job) -> None:
+    model, reference = make_model(), make_model(seed=1)
+    groups = score_groups(model, make_groups(6))
+    training = TrainingConfig(num_minibatches=1, num_epochs=8, learning_rate=3e-3)
+
+    def divergence(coefficient: float) -> float:
+        engine, _ = _update(
+            model,
+            make_job(training=training, loss=LossConfig(kl_coefficient=coefficient)),
+            groups,
+            reference if coefficient else None,
+        )
+        mine = record_logprobs(engine, groups, training=training, temperature=1.0, ranks=ALONE).values
+        theirs = record_logprobs(reference, groups, training=training, temperature=1.0, ranks=ALONE).values
+        return float((mine - theirs).abs().mean())
+
+    assert divergence(1.0) < 0.9 * divergence(0.0)
+
+
+def test_the_entropy_bonus_raises_entropy(make_model, make_groups, score_groups, make_job) -> None:
+    model = make_model()
+    groups = score_groups(model, make_groups(6))
+    training = TrainingConfig(num_minibatches=1, num_epochs=5, learning_rate=3e-3)
+    entropies = [
+        _update(model, make_job(training=training, loss=LossConfig(entropy_coefficient=c)), groups)[1]["entropy"]
+        for c in (0.0, 1.0)
+    ]
+    assert entropies[1] > entropies[0]
+
+
+def test_a_loss_that_is_not_finite_is_never_saved(make_model, make_groups, score_groups, make_job) -> None:
+    from dataclasses import replace
+
+    model = make_model()
+    groups = [replace(g, advantages_K=(float("inf"),) * 4) for g in score_groups(model, make_groups(2))]
+    with pytest.raises(UpdateFailed, match="not finite"):
+        _update(model, make_job(), groups)
+
+
+def test_recorded_logprobs_find_their_tokens_in_any_packing(make_model, make_groups, score_groups) -> None:
+    model = make_model()
+    groups = score_groups(model, make_groups(5))
+    recorded = record_logprobs(
+        model, groups, training=TrainingConfig(tokens_per_micro_batch=100), temperature=1.0, ranks=ALONE
+    )
+    for batch in pack_groups(groups, tokens_per_micro_batch=64, share_prompts=False):
+        assert recorded.of(batch).numpy() == pytest.approx(batch.sampler_logprobs_N, abs=1e-5)

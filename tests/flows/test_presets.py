@@ -1,0 +1,45 @@
+import pytest
+
+from components.errors import ConfigurationError
+from flows.presets import preset_config, with_overrides
+
+
+def test_an_override_reaches_the_field_it_names() -> None:
+    assert preset_config("tiny", ["rollout.group_size=6"]).rollout.group_size == 6
+
+
+def test_an_override_leaves_the_given_values_alone() -> None:
+    values = {"rollout": {"group_size": 4}}
+    assert with_overrides(values, ["rollout.group_size=5", "seed=1"]) == {"rollout": {"group_size": 5}, "seed": 1}
+    assert values == {"rollout": {"group_size": 4}}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["rollout.group_sise=4"], "rollout.group_sise: unknown key; did you mean 'group_size'?"),
+        (["rolout.group_size=4"], "rolout: unknown key; did you mean 'rollout'?"),
+        (["rollout.group_size=one"], "rollout.group_size: .*got 'one'"),
+        (["rollout.group_size=1"], "rollout.group_size: .*greater than or equal to 2.*got 1"),
+        (["seed"], "write it as key=value"),
+        (["seed.x=1"], "holds a value, not a section"),
+        (["training.dtype=bfloat16"], "needs device cuda"),
+        (["algorithm.advantage=grpo"], "set rollout.mode to independent"),
+        (["rollout.continue_from=best"], "use mixed with a probability above 0, or best with 0"),
+        (["agents.plan_agent.policy=nobody"], "agents.plan_agent.policy 'nobody' is not a policy"),
+        (
+            ["policies.team.tiny.hiden_size=4"],
+            "policies.team.tiny.hiden_size: unknown key; did you mean 'hidden_size'?",
+        ),
+        (["seed=[1"], "is not a YAML value"),
+    ],
+)
+def test_a_wrong_override_is_one_line_with_field_value_and_remedy(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        preset_config("tiny", overrides)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_preset_names_the_nearest() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'plan-path'"):
+        preset_config("plan-pth")

@@ -1,0 +1,123 @@
+"""The house rules that a machine can check."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("components", "tasks", "flows", "infra")
+LEAVES = {"config", "errors", "identity", "schema", "metrics"}
+HEAVY = ("torch", "deepspeed", "vllm", "mlflow", "boto3", "docker", "pyboy", "transformers", "prefect")
+HARD_LIMIT_LINES = 500
+SOURCES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Every module that a file names in an import, at the top or inside a function."""
+    modules = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return modules
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_imports_go_from_infra_to_flows_to_tasks_to_components(path: Path) -> None:
+    layer = path.relative_to(ROOT).parts[0]
+    allowed = set(LAYERS[: LAYERS.index(layer) + 1]) - {"infra"} | {layer}
+    tops = {module.split(".")[0] for module in imported_modules(path)}
+    assert tops & {*LAYERS, "tests"} <= allowed
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "components").rglob("*.py")), ids=module_name)
+def test_components_know_no_prefect_and_read_no_environment_variables(path: Path) -> None:
+    text = path.read_text()
+    assert not any(module.split(".")[0] == "prefect" for module in imported_modules(path))
+    if module_name(path) not in ENVIRONMENT_AT_A_PROCESS_BORDER:
+        assert "os.environ" not in text, "take the value as an argument"
+    assert "os.getenv" not in text, "take the value as an argument"
+
+
+ENVIRONMENT_AT_A_PROCESS_BORDER = {
+    # A worker is a process of its own: the launcher builds its environment, the worker reads what the launcher set.
+    "components.training.launcher",
+    "components.training.worker",
+}
+MEETING_PLACES = {
+    # package -> packages whose implementations it may use, beside leaves, artifacts and anybody's base.py
+    "evaluation": {"rollout", "rewards"},
+    "training": {"algorithms", "generation", "environments"},
+    "rollout": set(),
+    "rewards": set(),
+    "algorithms": set(),
+    "generation": set(),
+    "environments": {"evaluation"},
+    "tracking": set(),
+    "artifacts": set(),
+}
+
+
+@pytest.mark.parametrize("package", sorted(MEETING_PLACES))
+def test_packages_meet_at_each_others_base_alone(package: str) -> None:
+    for path in (ROOT / "components" / package).rglob("*.py"):
+        for module in imported_modules(path):
+            parts = module.split(".")
+            if parts[0] != "components" or len(parts) < 3 or parts[1] in {package, "artifacts", *LEAVES}:
+                continue
+            assert parts[2] == "base" or parts[1] in MEETING_PLACES[package], f"{module_name(path)} imports {module}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_no_file_is_longer_than_the_hard_limit(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= HARD_LIMIT_LINES
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_no_function_is_longer_than_forty_lines_without_its_docstring(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            documented = ast.get_docstring(node, clean=False) is not None
+            start = node.body[0].end_lineno if documented else node.lineno
+            assert (node.end_lineno or 0) - (start or 0) <= 40, f"{node.name} in {module_name(path)}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_identity_comes_from_no_uuid(path: Path) -> None:
+    if module_name(path) == "components.artifacts.s3":
+        return  # the start-up probe needs a key that nobody has used
+    assert "uuid" not in {module.split(".")[0] for module in imported_modules(path)}
+
+
+def test_every_source_folder_says_what_lives_there() -> None:
+    folders = {path.parent for path in SOURCES} | {ROOT / "tests", ROOT / "infra"}
+    for folder in folders - {ROOT / "components" / "environments" / "games"}:
+        readme = folder / "README.md"
+        assert readme.exists(), f"{folder.relative_to(ROOT)} has no README.md"
+        assert len(readme.read_text().splitlines()) <= 40, f"{readme.relative_to(ROOT)} is longer than 40 lines"
+
+
+def test_importing_the_light_modules_loads_no_heavy_library() -> None:
+    light = [
+        module_name(path)
+        for path in sorted((ROOT / "components").rglob("*.py"))
+        if path.name in {"__init__.py", "base.py"} or path.parent.name == "components"
+    ]
+    code = f"import sys, importlib\nfor name in {light!r}: importlib.import_module(name)\n"
+    code += f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_command_line_starts_without_heavy_libraries() -> None:
+    code = f"import sys, flows.cli\nprint([name for name in {HEAVY!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
