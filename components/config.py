@@ -279,10 +279,10 @@ STAGE_SECTIONS: Mapping[str, tuple[str, ...]] = {
     "warm_start": ("seed", "environment", "agents", "policies", "warm_start", "generation"),
     "collect_rollouts": ("seed", "environment", "agents", "policies", "generation", "rollout", "rewards"),
     "compute_rewards": ("seed", "environment", "rewards", "rollout"),
-    "compute_advantages": ("seed", "algorithm", "agents"),
+    "compute_advantages": ("seed", "algorithm", "agents", "policies"),
     "update_policy": ("seed", "training", "loss", "rollout"),
     "publish_checkpoint": (),
-    "evaluate_policy": ("seed", "environment", "agents", "policies", "generation", "evaluation", "rewards"),
+    "evaluate_policy": ("seed", "environment", "agents", "policies", "generation", "evaluation", "rewards", "rollout"),
 }
 """What each stage depends on: changing another section does not throw its results away."""
 

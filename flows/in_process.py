@@ -5,9 +5,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 
-from components.artifacts.runs import start_lineage
 from rich.console import Console
 
+from components.artifacts.runs import start_lineage
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError, ServiceMissing
 from components.identity import STAGES, checked_run_id
@@ -25,8 +25,11 @@ def run_training(config: RunConfig, run_id: str) -> None:
     console = Console()
     with console.status("loading"):
         from flows.display import TrainingDisplay
+        from flows.preflight import preflight
         from flows.summary import print_summary
         from flows.train import train
+
+        preflight(config)
     with TrainingDisplay(console).shown():
         summary = train(config, run_id)
     print_summary(console, summary)

@@ -7,6 +7,7 @@ from components.config import RunConfig
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, ServiceMissing
 from components.rewards.rubric import rubric_for
+from components.rollout.rules import playing_roles
 from tasks import wiring
 
 LEAST_FREE_BYTES = 500 * 2**20
@@ -28,11 +29,12 @@ def check_environment(config: RunConfig) -> None:
     """The environment exists, its options hold, its roles are played, and the rubric names real components."""
     environment = family(config.environment.name)
     family_options(config.environment.name, config.environment.options)
-    roles = environment.roles[-1:] if config.rollout.mode == "single" else environment.roles
-    if set(config.agents) != set(roles):
+    playing = playing_roles(config.rollout.mode, environment.roles)
+    missing, unknown = set(playing) - set(config.agents), set(config.agents) - set(environment.roles)
+    if missing or unknown:
         raise ConfigurationError(
-            f"agents: {sorted(config.agents)} given, but {config.environment.name} in mode {config.rollout.mode} "
-            f"is played by {sorted(roles)}; name exactly these"
+            f"agents: {sorted(config.agents)} given, but {config.environment.name} in rollout.mode {config.rollout.mode} "
+            f"is played by {sorted(playing)}; name these"
         )
     rubric_for(environment, config.rewards)
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from components.artifacts.runs import list_runs, read_lineages
-
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef, StageManifest
+from components.artifacts.runs import list_runs, read_lineages
 from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.identity import config_key

@@ -3,17 +3,18 @@
 from typing import Any
 
 from prefect import flow, runtime
-from tasks.run import Run
-from tasks.session import open_session, summary
 
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.schema import EvalReport
+from flows.heartbeat import without_own_heartbeat
 from flows.preflight import preflight
 from flows.training_iteration import training_iteration
 from tasks import wiring
 from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions
 from tasks.refresh_weights import refresh_weights
+from tasks.run import Run
+from tasks.session import open_session, summary
 from tasks.steps import first_step
 from tasks.warm_start import warm_start
 
@@ -32,7 +33,8 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
         start = first_step(wiring.store(config), run, flow_run_id=str(runtime.flow_run.id))
         checkpoints = session.checkpoints_before(start) or checkpoints
         for step in range(start, config.num_steps):
-            checkpoints = training_iteration(run, step, checkpoints)
+            with without_own_heartbeat():
+                checkpoints = training_iteration(run, step, checkpoints)
             if is_evaluated(config, step + 1):
                 evaluations += evaluate_checkpoints(run, step + 1, checkpoints)
     return summary(session, checkpoints, evaluations)

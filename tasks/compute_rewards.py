@@ -2,7 +2,6 @@
 
 from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
-from components.identity import seed_for
 from components.rewards.score import score_shard
 from components.schema import RolloutShard
 from tasks import wiring
@@ -18,6 +17,6 @@ def compute_rewards(run: Run, step: int, part: int, rollouts: ArtifactRef) -> Ar
         get(store, rollouts, RolloutShard),
         family=wiring.environment(config)[0],
         rubric=wiring.rubric(config),
-        shuffle_seed=seed_for(config.seed, "shuffle", step, part) if config.rewards.shuffle_between_groups else None,
+        shuffle_seed=config.seed if config.rewards.shuffle_between_groups else None,
     )
     return put(store, scored)

@@ -56,7 +56,6 @@ def stage_options(stage: str, *, version: int, cached: bool = True) -> dict[str,
     retries, delay_seconds, timeout_seconds = _RETRIES[stage]
     options: dict[str, Any] = {
         "name": stage.replace("_", "-"),
-        "tags": [f"stage:{stage}"],
         "retries": retries,
         "retry_delay_seconds": exponential_backoff(backoff_factor=delay_seconds),
         "retry_jitter_factor": 0.2,

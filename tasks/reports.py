@@ -2,12 +2,12 @@
 
 import re
 
+from prefect.artifacts import create_markdown_artifact
+
 from components.artifacts.refs import StageManifest
 from components.identity import STAGES
 from components.metrics import seconds, train
 from components.schema import IterationReport
-from prefect.artifacts import create_markdown_artifact
-
 from tasks import progress, wiring
 from tasks.run import PolicyUpdate, Run, StepBatches
 from tasks.steps import step_manifests

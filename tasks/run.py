@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from components.artifacts.runs import Lineage, lineage_for
 from pydantic import BaseModel
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef, Frozen
+from components.artifacts.runs import Lineage, lineage_for
 from components.config import RunConfig, stage_config
 from components.identity import StageKey, fingerprint
 

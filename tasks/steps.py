@@ -1,10 +1,10 @@
 """Which steps of a run are finished, by the records that their iterations left last."""
 
-from components.artifacts.runs import lineage_for
 from pydantic import TypeAdapter
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef, StageManifest
+from components.artifacts.runs import lineage_for
 from components.identity import canonical_json
 from tasks.run import Run
 

@@ -22,6 +22,7 @@ from components.identity import fingerprint
 from components.rewards.base import Rubric
 from components.rewards.rubric import rubric_for
 from components.rollout.router import Router, seats_of
+from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion
 from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
@@ -105,7 +106,7 @@ def eval_plan(config: RunConfig, suite: str, *, step: int, sampling: str, num_pr
         sampling="greedy" if sampling == "greedy" else "sample",
         problems=suite_problems(suite, environment_family, options, num_problems=num_problems, seed=SUITE_SEED),
         problems_per_block=config.evaluation.problems_per_block,
-        roles=tuple(role for role in environment_family.roles if role in config.agents),
+        roles=playing_roles(config.rollout.mode, environment_family.roles),
         max_turns=config.environment.max_turns,
         seed=config.seed,
         max_failed_fraction=config.rollout.max_failed_fraction,

@@ -63,8 +63,11 @@ def write_part(target: Path, source: ContentSource, *, sync: bool = True) -> tup
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Make the names in `folder` durable, unless it went away with them."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        return
     try:
         os.fsync(descriptor)
     finally:

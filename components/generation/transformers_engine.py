@@ -21,8 +21,8 @@ from components.schema import PolicyVersion
 class TransformersGenerator:
     """A Generator that owns one module. New weights of the same architecture are copied into it in place.
 
-    **Example** after `load(folder, version)`, a request with prompt_tokens (4, 9), seeds_K (1, 2) and max_new_tokens 3 gives one
-    tuple of two completions, of 1 to 3 tokens each.
+    **Example** after `load(folder, version)`, a request with prompt_tokens (4, 9), seeds_K (1, 2) and max_new_tokens 3 gives
+    one tuple of two completions, of 1 to 3 tokens each.
     """
 
     def __init__(self, config: GenerationConfig) -> None:

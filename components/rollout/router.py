@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from components.config import RunConfig
-from components.errors import StaleEngine
+from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest, Generator
 from components.rollout.prompts import PromptFormat, encode_observation
 from components.schema import Observation, PolicyVersion
@@ -63,7 +63,11 @@ class Router:
         return self._versions
 
     def policy_of(self, role: str) -> str:
-        """The policy that plays `role`."""
+        """The policy that plays `role`. Raises ConfigurationError when nobody does."""
+        if role not in self._seats:
+            raise ConfigurationError(
+                f"agents.{role}: the environment has this role and no agent plays it; name its policy"
+            )
         return self._seats[role].policy
 
     def encode(self, role: str, observation: Observation) -> tuple[int, ...]:

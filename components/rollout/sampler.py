@@ -50,34 +50,42 @@ def collect_shard(
     not journalled, so that a later attempt plays it again.
     """
     rules = _rules(plan, family.roles)
-    num_planned = len(_starts(plan, plan.problems))
-    size = plan.settings.problems_per_block
-    blocks = [plan.problems[at : at + size] for at in range(0, len(plan.problems), size)]
-    episodes: list[Episode] = []
+    playing = {router.policy_of(role) for role in rules.roles}
+    recorded = journal if len(plan.problems) > plan.settings.problems_per_block else None
 
     def played(block: Sequence[NumberedProblem]) -> tuple[Episode, ...]:
-        fresh = play(_starts(plan, block), rules, family=family, router=router, rubric=rubric)
-        check_failures(
-            [*episodes, *fresh], num_planned=num_planned, max_failed_fraction=plan.settings.max_failed_fraction
-        )
-        return fresh
+        return play(_starts(plan, block), rules, family=family, router=router, rubric=rubric)
 
-    num_done = 0
-    for index, block in enumerate(blocks):
-        if journal is None or len(blocks) == 1:
-            episodes += played(block)
-        else:
-            episodes += journal.block(index, partial(played, block))
-        num_done += len(block)
-        if progress is not None:
-            progress(num_done, len(plan.problems))
-    playing = {router.policy_of(role) for role in rules.roles}
     return RolloutShard(
         step=plan.step,
         shard=plan.shard,
         policy_versions={policy: version for policy, version in router.versions.items() if policy in playing},
-        episodes=tuple(episodes),
+        episodes=_block_by_block(plan, played, recorded, progress),
     )
+
+
+def _block_by_block(
+    plan: ShardPlan,
+    play_block: Callable[[Sequence[NumberedProblem]], tuple[Episode, ...]],
+    journal: Journal | None,
+    progress: Progress | None,
+) -> tuple[Episode, ...]:
+    problems, size = plan.problems, plan.settings.problems_per_block
+    num_planned = len(_starts(plan, problems))
+    episodes: tuple[Episode, ...] = ()
+
+    def within_budget(block: Sequence[NumberedProblem], before: tuple[Episode, ...]) -> tuple[Episode, ...]:
+        fresh = play_block(block)
+        allowed = plan.settings.max_failed_fraction
+        check_failures((*before, *fresh), num_planned=num_planned, max_failed_fraction=allowed)
+        return fresh
+
+    for index, first in enumerate(range(0, len(problems), size)):
+        play_next = partial(within_budget, problems[first : first + size], episodes)
+        episodes += journal.block(index, play_next) if journal is not None else play_next()
+        if progress is not None:
+            progress(min(first + size, len(problems)), len(problems))
+    return episodes
 
 
 def _rules(plan: ShardPlan, roles: tuple[str, ...]) -> Rules:

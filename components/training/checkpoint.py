@@ -1,8 +1,8 @@
 """Checkpoint folders: a model folder, what DeepSpeed saved, and `checkpoint.json`, written last.
 
-    <folder>/checkpoint.json     CheckpointManifest: digests and the probe
-    <folder>/model/              Hugging Face model folder with its tokenizer
-    <folder>/training/           DeepSpeed's optimizer state; absent before the first optimizer step
+<folder>/checkpoint.json     CheckpointManifest: digests and the probe
+<folder>/model/              Hugging Face model folder with its tokenizer
+<folder>/training/           DeepSpeed's optimizer state; absent before the first optimizer step
 """
 
 import hashlib

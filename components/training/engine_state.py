@@ -62,9 +62,7 @@ def load_engine(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks) -> Engine:
     return engine
 
 
-def save_engine(
-    deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: Ranks
-) -> CheckpointManifest:
+def save_engine(deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: Ranks) -> CheckpointManifest:
     """Write the engine's state as checkpoint `job.step + 1` into `job.output_folder`, the manifest last."""
     folder, model_folder = job.output_folder, job.output_folder / MODEL_FOLDER
     if ranks.first:

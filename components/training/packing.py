@@ -69,9 +69,7 @@ class _Sequence:
     length: int
 
 
-def pack_groups(
-    groups: Sequence[TrainGroup], *, tokens_per_micro_batch: int, share_prompts: bool
-) -> list[MicroBatch]:
+def pack_groups(groups: Sequence[TrainGroup], *, tokens_per_micro_batch: int, share_prompts: bool) -> list[MicroBatch]:
     """`groups` as micro-batches of at most `tokens_per_micro_batch` cells each, padding included, longest first.
 
     A group too long for one micro-batch becomes several sequences that repeat its prompt; without `share_prompts` every

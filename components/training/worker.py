@@ -211,7 +211,9 @@ def main() -> None:
     folder = arguments.handover.parent
     connection = None
     if ranks.first:
-        with Listener(str(folder / SOCKET_FILE), "AF_UNIX", authkey=handover.key.get_secret_value().encode()) as listener:
+        with Listener(
+            str(folder / SOCKET_FILE), "AF_UNIX", authkey=handover.key.get_secret_value().encode()
+        ) as listener:
             connection = listener.accept()
     _log.info("rank %d of %d is ready", ranks.rank, ranks.size)
     serve(Worker(handover, ranks), ranks, connection, folder)

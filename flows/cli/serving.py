@@ -72,7 +72,6 @@ def gc(
 ) -> None:
     """Remove old checkpoints and what nothing refers to."""
     from components.artifacts.gc import collect_garbage
-
     from flows.stores import opened_store
 
     report = collect_garbage(

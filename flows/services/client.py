@@ -1,7 +1,6 @@
 """How a command of this process finds the local services."""
 
 import os
-from collections.abc import Iterable
 
 from flows.services.environment import AWS_ACCOUNT, PREFECT_ACCOUNT, environment, without_proxy
 from flows.services.home import HOME
@@ -13,15 +12,15 @@ def join_local_services() -> StackStatus:
     """Point this process at the local services that are up, and return them.
 
     What the user has set stays: a service is joined only where PREFECT_API_URL, MLFLOW_TRACKING_URI or
-    AWS_ENDPOINT_URL(_S3) name no other. Joining the local S3 hides the user's own AWS keys from this process. Call it
+    AWS_ENDPOINT_URL_S3 names no other. Joining the local S3 hides the user's own AWS keys from this process. Call it
     before anything imports prefect; calling it again is harmless.
     """
     found = status(HOME)
     joined = StackStatus(
         home=found.home,
-        prefect=found.prefect if _is_free(["PREFECT_API_URL"], found.prefect and found.prefect.api_url) else None,
-        mlflow=found.mlflow if _is_free(["MLFLOW_TRACKING_URI"], found.mlflow and found.mlflow.url) else None,
-        s3=found.s3 if _is_free(["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"], found.s3 and found.s3.endpoint) else None,
+        prefect=found.prefect if found.prefect and _may_be("PREFECT_API_URL", found.prefect.api_url) else None,
+        mlflow=found.mlflow if found.mlflow and _may_be("MLFLOW_TRACKING_URI", found.mlflow.url) else None,
+        s3=found.s3 if found.s3 and _may_be("AWS_ENDPOINT_URL_S3", found.s3.endpoint) else None,
         worker=found.worker,
     )
     for hidden in (*(PREFECT_ACCOUNT if joined.prefect else ()), *(AWS_ACCOUNT if joined.s3 else ())):
@@ -34,11 +33,11 @@ def addresses() -> dict[str, str | None]:
     """The pages and endpoints that a person may open, by name; None where a service is down."""
     found = status(HOME)
     return {
-        "Prefect": found.prefect and found.prefect.ui_url,
-        "S3": found.s3 and found.s3.endpoint,
+        "Prefect": found.prefect.ui_url if found.prefect else None,
+        "S3": found.s3.endpoint if found.s3 else None,
     }
 
 
-def _is_free(variables: Iterable[str], address: str | None) -> bool:
-    """Whether no variable of the user's names another server than `address`."""
-    return all(os.environ.get(variable) in (None, "", address) for variable in variables)
+def _may_be(variable: str, address: str) -> bool:
+    """Whether the user's `variable` names no other server than `address`."""
+    return os.environ.get(variable) in (None, "", address)

@@ -44,8 +44,12 @@ class MlflowService:
 
     def check(self, home: Path, ports: Mapping[str, int]) -> None:
         """Ask for its health."""
-        if not answers(f"{url_of(ports)}/health"):
+        if not self.serves(ports):
             raise NotReady("/health does not answer 200")
+
+    def serves(self, ports: Mapping[str, int]) -> bool:
+        """Whether it reports its health."""
+        return answers(f"{url_of(ports)}/health")
 
     def clean(self, home: Path, ports: Mapping[str, int]) -> None:
         """Nothing is left behind."""

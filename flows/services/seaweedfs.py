@@ -78,6 +78,13 @@ class SeaweedService:
         if (written, status, found) != (200, 200, content):
             raise NotReady(f"writing gave HTTP {written}, reading it back HTTP {status}")
 
+    def serves(self, ports: Mapping[str, int]) -> bool:
+        """Whether the gateway answers a request without credentials, by refusing it."""
+        try:
+            return request("GET", f"{endpoint_of(ports)}/{BUCKET}")[0] == 403
+        except OSError:
+            return False
+
     def clean(self, home: Path, ports: Mapping[str, int]) -> None:
         """Remove the sockets that it leaves in the system's temporary folder, named by its ports."""
         for port in ports.values():

@@ -42,6 +42,10 @@ class Service(Protocol):
         """Return when the service serves; raise NotReady or OSError while it does not."""
         ...
 
+    def serves(self, ports: Mapping[str, int]) -> bool:
+        """Whether something answers there. Cheap, and changes nothing."""
+        ...
+
     def clean(self, home: Path, ports: Mapping[str, int]) -> None:
         """Remove what the stopped service leaves behind outside its data."""
         ...

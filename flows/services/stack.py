@@ -30,20 +30,23 @@ def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
     ServiceMissing, naming the log file, when one does not come up; the others stay up.
     """
     home = home.absolute()
-    unknown = sorted(set(only) - set(ALL))
-    if unknown:
-        raise ConfigurationError(f"services {unknown}: there are {', '.join(ALL)}")
+    _check_names(only)
     with locked(home):
         servers: list[Service] = [
             server for server in (SeaweedService(), MlflowService(), PrefectService()) if server.name in only
         ]
-        ports = {server.name: _ports(home, server) for server in servers}
+        ports = _running_ports(home) | {server.name: _ports(home, server) for server in servers}
         for server in servers:
             _ensure_started(home, server, ports)
         with ThreadPoolExecutor(max_workers=len(ALL)) as pool:
-            list(pool.map(partial(_wait_until_ready, home), servers))
-        if "worker" in only:
-            _start_worker(home, ports)
+            waits = [pool.submit(_wait_until_ready, home, server) for server in servers]
+            if "worker" in only:
+                waits[-1].result()  # Prefect is the last server
+                worker = WorkerService(environment(_addresses(home, ports)), ports["prefect"])
+                _ensure_started(home, worker, ports)
+                _wait_until_ready(home, worker)
+            for wait in waits:
+                wait.result()
     return status(home)
 
 
@@ -64,14 +67,11 @@ def status(home: Path) -> StackStatus:
     """Which services run and answer. Takes milliseconds; changes nothing."""
     home = home.absolute()
     with ThreadPoolExecutor(max_workers=len(ALL)) as pool:
-        records = dict(zip(ALL, pool.map(partial(_serving, home), ALL), strict=True))
-    s3, mlflow, prefect, worker = (records[name] for name in ALL)
-    return StackStatus(
-        home=home,
-        s3=s3 and S3Address(endpoint=endpoint_of(s3.ports), bucket=BUCKET),
-        mlflow=mlflow and MlflowAddress(url=url_of(mlflow.ports)),
-        prefect=prefect and PrefectAddress(api_url=api_url(prefect.ports), ui_url=ui_url(prefect.ports)),
-        worker=worker and WorkerState(pool=POOL, name=WORKER_NAME, pid=worker.pid),
+        found = {record.name: record for record in pool.map(partial(_serving, home), ALL) if record}
+    worker = found.get("worker")
+    state = _addresses(home, {name: record.ports for name, record in found.items()})
+    return state.model_copy(
+        update={"worker": WorkerState(pool=POOL, name=WORKER_NAME, pid=worker.pid) if worker else None}
     )
 
 
@@ -89,6 +89,37 @@ def deploy(state: StackStatus, root: Path) -> None:
 def mark_of(home: Path, name: str) -> str:
     """What all processes of a service carry in their environment."""
     return f"{name}@{home}"
+
+
+def _check_names(only: Collection[str]) -> None:
+    unknown = sorted(set(only) - set(ALL))
+    if unknown:
+        raise ConfigurationError(f"services {unknown}: there are {', '.join(ALL)}")
+    if "worker" in only and "prefect" not in only:
+        raise ConfigurationError("services: the worker takes its runs from the local Prefect server; start both")
+
+
+def _addresses(home: Path, ports: Ports) -> StackStatus:
+    """The servers that have ports, as addresses."""
+    s3, mlflow, prefect = (ports.get(name) for name in ("s3", "mlflow", "prefect"))
+    return StackStatus(
+        home=home,
+        s3=S3Address(endpoint=endpoint_of(s3), bucket=BUCKET) if s3 else None,
+        mlflow=MlflowAddress(url=url_of(mlflow)) if mlflow else None,
+        prefect=PrefectAddress(api_url=api_url(prefect), ui_url=ui_url(prefect)) if prefect else None,
+    )
+
+
+def _service(name: str) -> Service:
+    """A service by its name, for what needs no settings."""
+    services: dict[str, Service] = {"s3": SeaweedService(), "mlflow": MlflowService(), "prefect": PrefectService()}
+    return services.get(name) or WorkerService({}, {})
+
+
+def _running_ports(home: Path) -> dict[str, dict[str, int]]:
+    """The ports of all services that run, asked for or not: the others are told of them."""
+    records = [record for name in ALL if (record := read_record(home, name)) and is_alive(record)]
+    return {record.name: dict(record.ports) for record in records}
 
 
 def _ports(home: Path, server: Service) -> dict[str, int]:
@@ -125,14 +156,6 @@ def _ensure_started(home: Path, server: Service, ports: Ports) -> None:
     )
 
 
-def _start_worker(home: Path, ports: Ports) -> None:
-    if "prefect" not in ports:
-        raise ConfigurationError("the worker needs the Prefect server; start both")
-    worker = WorkerService(environment(status(home)), ports["prefect"])
-    _ensure_started(home, worker, ports)
-    _wait_until_ready(home, worker)
-
-
 def _wait_until_ready(home: Path, server: Service) -> None:
     record = read_record(home, server.name)
     assert record is not None, f"{server.name} was started without a record"
@@ -158,19 +181,12 @@ def _did_not_come_up(record: ProcessRecord, why: str) -> ServiceMissing:
 def _serving(home: Path, name: str) -> ProcessRecord | None:
     """The record of a service that runs and answers."""
     record = read_record(home, name)
-    if record is None or not is_alive(record):
-        return None
-    checks: dict[str, Service] = {"s3": SeaweedService(), "mlflow": MlflowService(), "prefect": PrefectService()}
-    try:
-        if name in checks:
-            checks[name].check(home, record.ports)
-    except (NotReady, OSError):
+    if record is None or not is_alive(record) or not _service(name).serves(record.ports):
         return None
     return record
 
 
 def _stop(home: Path, record: ProcessRecord) -> None:
-    services: dict[str, Service] = {"s3": SeaweedService(), "mlflow": MlflowService(), "prefect": PrefectService()}
-    server = services.get(record.name) or WorkerService({}, {})
+    server = _service(record.name)
     stop(record, mark=mark_of(home, record.name), grace_seconds=server.grace_seconds)
     server.clean(home, record.ports)

@@ -150,6 +150,7 @@ class ProposalEnv(Generic[State]):
         return f"{''.join(proposal.moves).ljust(width, PAD)}|{self.game.report_text(proposal.state)}{mark}"
 
     def apply(self, agent: str, action: str) -> ActionOutcome:
+        assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
         role = ROLES.index(agent)
         try:
             outcome = self._played(agent, action)

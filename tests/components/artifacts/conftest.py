@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from moto.server import ThreadedMotoServer
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
@@ -46,6 +47,18 @@ def proxy(weed: WeedServer) -> Iterator[FaultyProxy]:
     """A proxy before the server, without faults until a test asks for them."""
     with faulty_proxy(weed.port) as running:
         yield running
+
+
+@pytest.fixture
+def double(credentials: None) -> Iterator[str]:
+    """The address of a test double, for what SeaweedFS does not do: it knows missing buckets, and checks no signature."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
 
 
 @pytest.fixture

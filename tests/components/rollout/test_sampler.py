@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from components.artifacts.local import LocalArtifactStore
 from components.config import RolloutConfig
-from components.errors import TooManyFailedEpisodes
+from components.errors import ConfigurationError, TooManyFailedEpisodes
 from components.rollout.journal import Journal
 from components.rollout.router import Router, Seat
 from components.rollout.sampler import ShardPlan, collect_shard
@@ -155,3 +155,11 @@ def test_failures_above_the_budget_raise_with_their_reasons_and_leave_the_block_
     assert list(store.list("runs/")) == ["runs/r/attempt/blocks/000000.json"]
     with pytest.raises(TooManyFailedEpisodes):
         collect(failing_plan(0.0, 1))
+
+
+def test_a_role_that_nobody_plays_is_refused_before_any_play() -> None:
+    router = toy_router(ToyFamily(1))
+    family = ToyFamily(2)
+    with pytest.raises(ConfigurationError, match=r"agents\.agent1: the environment has this role"):
+        collect_shard(plan(), family=family, router=router, rubric=RUBRIC)
+    assert family.num_built == 0

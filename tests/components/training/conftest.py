@@ -142,9 +142,7 @@ class Jobs:
     def after(self, job: UpdateJob, result: UpdateResult, groups: list[TrainGroup], **changes: Any) -> UpdateJob:
         return self._job(groups, job.output_folder, result.manifest, **changes)
 
-    def _job(
-        self, groups: list[TrainGroup], folder: Path, manifest: CheckpointManifest, **changes: Any
-    ) -> UpdateJob:
+    def _job(self, groups: list[TrainGroup], folder: Path, manifest: CheckpointManifest, **changes: Any) -> UpdateJob:
         self._number += 1
         batch = TrainBatch(policy="p", step=manifest.step, groups=tuple(groups), num_groups_without_signal=0)
         batch_file = self.folder / f"batch-{self._number}"

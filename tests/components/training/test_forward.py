@@ -22,9 +22,7 @@ def test_packed_logprobs_and_entropies_equal_those_of_each_completion_alone(
     model, groups = make_model(kind=kind), make_groups(6)
     for batch in pack_groups(groups, tokens_per_micro_batch=128, share_prompts=share):
         with torch.no_grad():
-            logprobs, entropies = logprobs_and_entropies(
-                model, batch, temperature=temperature, entropy_gradient=False
-            )
+            logprobs, entropies = logprobs_and_entropies(model, batch, temperature=temperature, entropy_gradient=False)
             assert torch.equal(logprobs, completion_logprobs(model, batch, temperature=temperature))
         for g, k in {*zip(batch.groups_N.tolist(), batch.candidates_N.tolist(), strict=True)}:
             mine = torch.from_numpy((batch.groups_N == g) & (batch.candidates_N == k))

@@ -54,7 +54,9 @@ def test_every_token_is_packed_once_behind_exactly_its_own_context(
             assert batch.sampler_logprobs_N[token] == group.sampler_logprobs_K_T[k][t]
             assert _context(batch, token) == [*group.prompt_tokens, *group.completions_K_T[k][:t]]
             seen.append((g, k, t))
-    wanted = [(g, k, t) for g, group in enumerate(groups) for k, c in enumerate(group.completions_K_T) for t in range(len(c))]
+    wanted = [
+        (g, k, t) for g, group in enumerate(groups) for k, c in enumerate(group.completions_K_T) for t in range(len(c))
+    ]
     assert sorted(seen) == wanted
 
 

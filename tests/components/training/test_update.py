@@ -126,7 +126,7 @@ def test_one_update_is_one_adamw_step_a_minibatch(make_model, make_groups, score
     model = make_model()
     groups = score_groups(model, make_groups(6))
     training = TrainingConfig(
-        num_minibatches=2, num_epochs=2, learning_rate=1e-3, num_warmup_updates=4, tokens_per_micro_batch=100
+        num_minibatches=2, num_epochs=2, learning_rate=1e-3, num_warmup_updates=4, tokens_per_micro_batch=64
     )
     engine, metrics = _update(model, make_job(training=training), groups)
     assert engine.num_steps == metrics["num_updates"] == 4

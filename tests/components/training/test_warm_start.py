@@ -24,7 +24,9 @@ OPTIONS = family_options("plan_path", {})
 SMALL = TinyModelConfig(hidden_size=32, num_layers=2, num_heads=2, intermediate_size=48)
 
 
-def student(folder: Path, *, roles: tuple[str, ...] = GAME.roles, tiny: TinyModelConfig = SMALL, seed: int = 0) -> Student:
+def student(
+    folder: Path, *, roles: tuple[str, ...] = GAME.roles, tiny: TinyModelConfig = SMALL, seed: int = 0
+) -> Student:
     prepare_model_folder(PolicyConfig(tiny=tiny), alphabet=GAME.alphabet(OPTIONS), seed=seed, into=folder)
     tokenizer = HuggingFaceTokenizer.from_folder(folder)
     return Student(folder=folder, roles=roles, tokenizer=tokenizer, encode=lambda seen: tokenizer.encode(seen.state))
@@ -136,12 +138,14 @@ def test_equal_arguments_end_in_equal_weights(tmp_path: Path) -> None:
 
 
 def test_below_the_gate_at_the_end_is_too_weak_and_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(WarmStartTooWeak, match=r"max_steps 8 .* solves 0\.120 of 200 .* gate 0\.3: raise max_steps"):
+    with pytest.raises(WarmStartTooWeak, match=r"max_steps 8 .* solves 0\.120 of 200 .*\.gate 0\.3: raise max_steps"):
         warm_start({"team": student(tmp_path)}, teacher(gate=0.3), success_of=lambda versions: 0.12)
 
 
 def test_above_the_ceiling_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"gate_ceiling 0\.5: after 4 steps .* solves 0\.700 .* lower check_every 4"):
+    with pytest.raises(
+        ConfigurationError, match=r"gate_ceiling 0\.5: after 4 steps .* solves 0\.700 .* lower check_every 4"
+    ):
         warm_start({"team": student(tmp_path)}, teacher(gate=0.3), success_of=lambda versions: 0.7)
 
 
@@ -179,9 +183,7 @@ def test_a_role_that_nobody_learns_is_left_out(tmp_path: Path) -> None:
 
 def played(engine: TransformersGenerator, version: PolicyVersion, *, num_problems: int) -> float:
     """The share of problems that one team solves in two turns, at temperature 1, one candidate a node."""
-    team = [
-        GAME.build(GAME.problem(OPTIONS, split="train", index=10**6 + i, seed=7)) for i in range(num_problems)
-    ]
+    team = [GAME.build(GAME.problem(OPTIONS, split="train", index=10**6 + i, seed=7)) for i in range(num_problems)]
     for turn in range(2):
         for role in GAME.roles:
             live = [(i, env) for i, env in enumerate(team) if not env.done]

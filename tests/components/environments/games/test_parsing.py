@@ -96,12 +96,11 @@ def test_spelling_moves_and_parsing_them_gives_them_back(moves: list[str], separ
 def test_what_is_accepted_holds_nothing_but_moves_separators_and_brackets(text: str) -> None:
     try:
         moves = parse_moves(text, max_moves=10)
-    except MalformedAction as error:
-        assert str(error)
-    else:
-        assert len(moves) <= 10
-        assert moves == "".join(c for c in text if c in "UDLR")
-        assert not text.strip("UDLR[], \n\r\t")
+    except MalformedAction:
+        return
+    assert len(moves) <= 10
+    assert moves == "".join(c for c in text if c in "UDLR")
+    assert not text.strip("UDLR[], \n\r\t")
 
 
 @pytest.mark.parametrize("text", ["U " * 100_000 + "x", "U" + " " * 100_000 + "x", "[" * 100_000, "U, " * 100_000])

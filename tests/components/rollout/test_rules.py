@@ -1,0 +1,47 @@
+"""Which candidate is handed on, and which seeds are drawn."""
+
+from components.identity import GroupKey, seed_for
+from components.rollout.rules import Rules, playing_roles
+
+
+def node(turn: int, agent: str) -> GroupKey:
+    return GroupKey(problem_id="p", episode=0, turn=turn, agent=agent)
+
+
+def team_rules(handoff: float, group_size: int = 8) -> Rules:
+    return Rules(
+        roles=("tool", "plan"),
+        max_turns=2,
+        group_size=group_size,
+        temperature=1.0,
+        seed=0,
+        purpose=("rollout", 0),
+        random_handoff_probability=handoff,
+    )
+
+
+def test_ties_hand_on_the_first_of_the_best() -> None:
+    assert team_rules(0.0).choose(node(0, "tool"), [0.1, 1.3, -2.0, 1.3]) == (1, False)
+
+
+def test_mixed_hands_on_random_candidates_at_its_rate_and_never_from_the_last_agent() -> None:
+    rules = team_rules(0.75)
+    rewards = [0.0] * 7 + [1.0]
+    drawn = [rules.choose(node(turn, "tool"), rewards) for turn in range(2000)]
+    explored = [chosen for chosen, random in drawn if random]
+    assert abs(len(explored) / 2000 - 0.75) < 0.03
+    assert set(explored) == set(range(8))
+    assert all(chosen == 7 for chosen, random in drawn if not random)
+    assert {rules.choose(node(turn, "plan"), rewards) for turn in range(200)} == {(7, False)}
+
+
+def test_the_seeds_of_a_step_are_all_different_and_do_not_depend_on_the_batch() -> None:
+    rules = team_rules(0.0)
+    seeds = [s for turn in range(3) for agent in ("tool", "plan") for s in rules.seeds(node(turn, agent))]
+    assert len(set(seeds)) == 3 * 2 * 8
+    assert rules.seeds(node(1, "plan"))[5] == seed_for(0, "rollout", 0, "p", 0, 1, "plan", 5)
+
+
+def test_only_single_leaves_agents_out() -> None:
+    assert playing_roles("single", ("tool", "plan")) == ("plan",)
+    assert playing_roles("tree", ("tool", "plan")) == playing_roles("independent", ("tool", "plan")) == ("tool", "plan")

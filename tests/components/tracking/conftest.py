@@ -1,0 +1,110 @@
+"""Trackers under the same contract, each with a way to read back what it holds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from components.tracking.base import Tracker
+from components.tracking.memory import InMemoryTracker
+from components.tracking.mlflow import MlflowTracker
+from flows.services.stack import down, up
+
+EXPERIMENT = "tests"
+
+
+class Reader(Protocol):
+    """Reads a tracker's holdings past the tracker."""
+
+    def history(self, run_id: str, name: str) -> list[tuple[int, float]]: ...
+    def versions(self, run_id: str, policy: str) -> list[tuple[int, int, str, str, int | None]]: ...
+    def params(self, run_id: str) -> dict[str, str]: ...
+    def status(self, run_id: str) -> str: ...
+
+
+@dataclass
+class Tracked:
+    tracker: Tracker
+    read: Reader
+
+
+class MemoryReader:
+    def __init__(self, tracker: InMemoryTracker) -> None:
+        self._tracker = tracker
+
+    def history(self, run_id: str, name: str) -> list[tuple[int, float]]:
+        return self._tracker.history(run_id, name)
+
+    def versions(self, run_id: str, policy: str) -> list[tuple[int, int, str, str, int | None]]:
+        found = [c for c in self._tracker.runs[run_id].checkpoints if c.policy == policy]
+        return [(c.version, c.step, c.weights_digest, c.folder_uri, c.parent) for c in found]
+
+    def params(self, run_id: str) -> dict[str, str]:
+        return self._tracker.runs[run_id].params
+
+    def status(self, run_id: str) -> str:
+        return self._tracker.runs[run_id].status
+
+
+class MlflowReader:
+    """Asks the server's REST interface through MLflow's own client."""
+
+    def __init__(self, url: str) -> None:
+        from mlflow import MlflowClient
+
+        self.client = MlflowClient(url)
+
+    def runs(self, run_id: str) -> list[Any]:
+        experiment = self.client.get_experiment_by_name(EXPERIMENT)
+        return list(self.client.search_runs([experiment.experiment_id], f"tags.`troupe.run_id` = '{run_id}'"))
+
+    def run(self, run_id: str) -> Any:
+        (run,) = self.runs(run_id)
+        return run
+
+    def history(self, run_id: str, name: str) -> list[tuple[int, float]]:
+        points = self.client.get_metric_history(self.run(run_id).info.run_id, name)
+        return sorted((point.step, point.value) for point in points)
+
+    def versions(self, run_id: str, policy: str) -> list[tuple[int, int, str, str, int | None]]:
+        found = self.client.search_model_versions(f"name = '{run_id}.{policy}'")
+        rows = []
+        for version in sorted(found, key=lambda v: int(v.version)):
+            tags = version.tags
+            parent = int(tags["troupe.parent_version"]) if "troupe.parent_version" in tags else None
+            step, digest = int(tags["troupe.step"]), tags["troupe.weights_digest"]
+            rows.append((int(version.version), step, digest, tags["troupe.folder_uri"], parent))
+        return rows
+
+    def params(self, run_id: str) -> dict[str, str]:
+        return dict(self.run(run_id).data.params)
+
+    def status(self, run_id: str) -> str:
+        return str(self.run(run_id).info.status)
+
+
+@pytest.fixture(scope="session")
+def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real MLflow server over SQLite and a folder."""
+    home: Path = tmp_path_factory.mktemp("mlflow-home")
+    state = up(home, only=["mlflow"])
+    assert state.mlflow is not None
+    yield state.mlflow.url
+    down(home)
+
+
+@pytest.fixture
+def mlflow(mlflow_url: str) -> MlflowReader:
+    return MlflowReader(mlflow_url)
+
+
+@pytest.fixture(params=["memory", "mlflow"])
+def tracked(request: pytest.FixtureRequest) -> Tracked:
+    """Every implementation of the Tracker protocol."""
+    if request.param == "memory":
+        tracker = InMemoryTracker()
+        return Tracked(tracker, MemoryReader(tracker))
+    url = request.getfixturevalue("mlflow_url")
+    return Tracked(MlflowTracker(url, EXPERIMENT, register_models=True), MlflowReader(url))
