@@ -50,7 +50,7 @@ def collect_garbage(
     garbage for the next call. References are looked for in records, never inside payloads.
     """
     if keep_checkpoints < 1:
-        raise ConfigurationError(f"keep_checkpoints {keep_checkpoints}: a run needs at least its newest one to go on")
+        raise ConfigurationError(f"keep_checkpoints {keep_checkpoints}: a run needs at least its newest to go on")
     objects = list(store.scan(""))
     content = [found for found in objects if found.key.startswith((PAYLOADS, FOLDERS))]
     records = [found for found in objects if not found.key.startswith((PAYLOADS, FOLDERS))]

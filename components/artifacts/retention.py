@@ -9,14 +9,17 @@ _UPDATE = re.compile(
 )
 _EVALUATION = re.compile(r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/evaluate_policy-v.*/manifest\.json")
 
+_FEWEST_KEPT = 2
+
 
 def expired_updates(
     keys: Iterable[str], *, keep_checkpoints: int, restarts: Mapping[str, Iterable[int]]
 ) -> frozenset[str]:
     """The manifests of `update_policy` whose checkpoints may go.
 
-    Of each policy in each lineage of a run the newest `keep_checkpoints` stay. So do those that were evaluated, and those
-    that a restart (`restarts`: run_id -> from_steps) begins with. The policy before training is no update's, and stays.
+    Of each policy in each lineage of a run the newest `keep_checkpoints` stay, and two at least, because an iteration that is
+    interrupted after its update begins again from the weights before it. So do those that were evaluated, and those that a
+    restart (`restarts`: run_id -> from_steps) begins with. The policy before training is no update's, and stays.
 
     **Example** updates at steps 0 to 9, keep_checkpoints 2, an evaluation at step 5 (of the weights after 5 updates, which
     the update at step 4 left): steps 0 to 7 but 4 are returned.
@@ -28,7 +31,8 @@ def expired_updates(
     steps_by_series: dict[tuple[str, str, str], set[int]] = defaultdict(set)
     for update in updates:
         steps_by_series[_series(update)].add(int(update["step"]))
-    newest = {series: set(sorted(steps)[-keep_checkpoints:]) for series, steps in steps_by_series.items()}
+    num_kept = max(_FEWEST_KEPT, keep_checkpoints)
+    newest = {series: set(sorted(steps)[-num_kept:]) for series, steps in steps_by_series.items()}
     return frozenset(
         update[0]
         for update in updates

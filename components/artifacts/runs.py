@@ -109,7 +109,7 @@ def lineage_for(lineages: Sequence[Lineage], step: int, stage: str) -> int:
 def list_runs(store: ArtifactStore) -> list[str]:
     """The ids of all runs in lexical order."""
     run_ids = [key.removeprefix(_INDEX).removesuffix(".json") for key in store.list(_INDEX)]
-    return [run_id for run_id in run_ids if store.read(config_key(run_id)) is not None]
+    return [run_id for run_id in sorted(run_ids) if store.read(config_key(run_id)) is not None]
 
 
 def run_started_at(store: ArtifactStore, run_id: str) -> datetime | None:

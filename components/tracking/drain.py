@@ -34,17 +34,20 @@ class OutboxDrain:
             self._changed.notify_all()
 
     def flush(self, timeout_seconds: float) -> DrainReport:
-        """Publish all that is due, trying for at most `timeout_seconds`; what is left stays in the store.
+        """Publish all that is due; what is left stays in the store. Always ends within `timeout_seconds`.
 
-        `num_published` counts this call's last attempt.
+        A service that is away is asked again until then. `num_published` counts the last attempt.
         """
         deadline = time.monotonic() + timeout_seconds
-        while True:
-            report = self._answered(deadline)
-            seconds_left = deadline - time.monotonic()
-            if report.error is None or seconds_left <= 0:
+        last = None
+        while (report := self._answered(deadline)) is not None:
+            last = report
+            if not report.may_recover or deadline <= time.monotonic():
                 return report
-            time.sleep(min(0.5, seconds_left))
+            time.sleep(max(0.0, min(0.5, deadline - time.monotonic())))
+        return last or DrainReport(
+            num_published=0, num_pending=self._outbox.num_pending, error="publishing takes longer", may_recover=True
+        )
 
     def close(self, timeout_seconds: float, *, succeeded: bool | None = None) -> DrainReport:
         """Flush, end the thread, and mark the run's end when `succeeded` is given and nothing is left."""
@@ -57,15 +60,15 @@ class OutboxDrain:
             return self._outbox.finish(self._tracker, succeeded=succeeded)
         return report
 
-    def _answered(self, deadline: float) -> DrainReport:
-        """The report of an attempt that began after this call."""
+    def _answered(self, deadline: float) -> DrainReport | None:
+        """The report of an attempt that began after this call; None when it is not there by `deadline`."""
         with self._changed:
             self._num_asked += 1
             target = self._num_asked
             self._changed.notify_all()
             if self._changed.wait_for(lambda: self._num_answered >= target, max(0.0, deadline - time.monotonic())):
                 return self._last
-        return DrainReport(num_published=0, num_pending=self._outbox.num_pending, error="publishing takes longer")
+        return None
 
     def _run(self) -> None:
         while True:

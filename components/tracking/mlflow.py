@@ -18,6 +18,7 @@ from components.schema import EvalReport, IterationReport
 from components.tracking.points import evaluation_points, iteration_points
 
 REQUEST_TIMEOUT_SECONDS = 3
+MAX_RACES = 8
 RUN_ID_TAG = "troupe.run_id"
 STEP_TAG = "troupe.step"
 DIGEST_TAG = "troupe.weights_digest"
@@ -135,25 +136,41 @@ class MlflowTracker:
         return self._mlflow_ids[run_id]
 
     def _opened(self, run_id: str) -> str:
-        """The id of the one MLflow run of `run_id`, made if need be, RUNNING, with its parameters."""
-        params, tags = self._about.get(run_id, ({}, {}))
+        """The id of the one MLflow run of `run_id`, made if need be, RUNNING, with its parameters.
+
+        MLflow cannot create a run at most once, so creators that race make twins. The oldest stays; whoever sees the
+        others deletes them first, so that nothing is added behind the copy, and then hands on what they were told. Where
+        the oldest is deleted meanwhile, because a still older one came to light, all is handed on to that one.
+        """
+        deleted: dict[str, None] = {}
+        for _ in range(MAX_RACES):
+            winner, *twins = self._found_or_created(run_id)
+            for twin in twins:
+                deleted[twin.info.run_id] = None
+                self._client().delete_run(twin.info.run_id)
+            try:
+                for twin_id in deleted:
+                    self._copy_metrics(twin_id, winner.info.run_id)
+                self._describe(winner, *self._about.get(run_id, ({}, {})))
+                if winner.info.status != "RUNNING":
+                    self._client().update_run(winner.info.run_id, status="RUNNING")
+                return str(winner.info.run_id)
+            except _mlflow_exception() as error:
+                if _is_away(error) or self._is_live(winner.info.run_id):
+                    raise
+        raise TrackingUnavailable(f"MLflow at {self._url}: the run of {run_id} was deleted {MAX_RACES} times meanwhile")
+
+    def _found_or_created(self, run_id: str) -> list[Any]:
         runs = self._runs(run_id)
         if not runs:
+            _, tags = self._about.get(run_id, ({}, {}))
             self._client().create_run(self._experiment_id(), run_name=run_id, tags={**tags, RUN_ID_TAG: run_id})
             runs = self._runs(run_id)
-        winner, *twins = runs
-        for twin in twins:
-            self._absorb(winner.info.run_id, twin.info.run_id)
-        self._describe(winner, params, tags)
-        if winner.info.status != "RUNNING":
-            self._client().update_run(winner.info.run_id, status="RUNNING")
-        return str(winner.info.run_id)
+        return runs
 
-    def _absorb(self, winner: str, twin: str) -> None:
-        """End a race of two creators. The twin is deleted first, so that nothing is added behind the copy."""
-        self._client().delete_run(twin)
-        for name in self._client().get_run(twin).data.metrics:
-            self._client().log_batch(winner, metrics=self._client().get_metric_history(twin, name))
+    def _copy_metrics(self, source: str, target: str) -> None:
+        for name in self._client().get_run(source).data.metrics:
+            self._client().log_batch(target, metrics=self._client().get_metric_history(source, name))
 
     def _describe(self, run: Any, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
         from mlflow.entities import Param, RunTag
@@ -170,16 +187,16 @@ class MlflowTracker:
             from mlflow.entities import Metric
 
             metrics = [Metric(name, value, timestamp_ms, step) for name, value in points.items()]
-            for _ in range(2):
+            for _ in range(MAX_RACES):
                 mlflow_id = self._mlflow_id(run_id)
                 try:
                     self._client().log_batch(mlflow_id, metrics=metrics)
                     return
-                except _mlflow_exception():
-                    if self._is_live(mlflow_id):
+                except _mlflow_exception() as error:
+                    if _is_away(error) or self._is_live(mlflow_id):
                         raise
-                    del self._mlflow_ids[run_id]
-            raise TrackingUnavailable(f"the MLflow run of {run_id} was deleted twice while it was written")
+                    self._mlflow_ids.pop(run_id, None)
+            raise TrackingUnavailable(f"MLflow at {self._url}: the run of {run_id} was deleted while it was written")
 
     def _is_live(self, mlflow_id: str) -> bool:
         """False once a run was deleted: by a person, or as the loser of a race."""
@@ -247,6 +264,12 @@ def _tolerating(error_code: str, request: Callable[[], object]) -> None:
             raise
 
 
+def _is_away(error: Any) -> bool:
+    """Whether an MlflowException stands for a server that is down, overloaded or failing; its status says so."""
+    status = int(error.get_http_status_code())
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS
+
+
 def _unavailable(url: str, cause: object) -> TrackingUnavailable:
     return TrackingUnavailable(f"MLflow at {url} does not answer ({cause}); start it with `troupe up`")
 
@@ -257,7 +280,6 @@ def _named_errors(url: str) -> Iterator[None]:
     try:
         yield
     except _mlflow_exception() as error:
-        status = error.get_http_status_code()
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
+        if _is_away(error):
             raise _unavailable(url, error) from error
         raise PermanentError(f"MLflow at {url} refused: {error}") from error

@@ -35,11 +35,13 @@ class OutboxEntry(Frozen):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """What one attempt to publish did. `error` says why something is still pending."""
+    """What one attempt to publish did. `error` says why something is still pending, `may_recover` whether a service was
+    only away."""
 
     num_published: int
     num_pending: int
     error: str | None = None
+    may_recover: bool = False
 
 
 class Outbox:
@@ -105,7 +107,7 @@ class Outbox:
                 for name in due:
                     num_published += self._publish(tracker, name)
         except (TrackingUnavailable, StoreUnavailable) as error:
-            return self._report(num_published, str(error))
+            return self._report(num_published, str(error), may_recover=True)
         return self._report(num_published, "; ".join(self._refused.values()) or None)
 
     def finish(self, tracker: Tracker, *, succeeded: bool) -> DrainReport:
@@ -115,7 +117,7 @@ class Outbox:
             try:
                 tracker.finish_run(self._run_id, succeeded=succeeded)
             except TrackingUnavailable as error:
-                return self._report(report.num_published, str(error))
+                return self._report(report.num_published, str(error), may_recover=True)
         return report
 
     def _post(self, name: str, kind: Literal["iteration", "evaluation", "checkpoint"], report: dict[str, Any]) -> None:
@@ -177,8 +179,9 @@ class Outbox:
             case "checkpoint":
                 tracker.publish_checkpoint(self._run_id, **entry.report)
 
-    def _report(self, num_published: int, error: str | None) -> DrainReport:
-        return DrainReport(num_published=num_published, num_pending=self.num_pending, error=error)
+    def _report(self, num_published: int, error: str | None, *, may_recover: bool = False) -> DrainReport:
+        num_pending = self.num_pending
+        return DrainReport(num_published=num_published, num_pending=num_pending, error=error, may_recover=may_recover)
 
     def _key(self, name: str, ending: Literal["json", "published"]) -> str:
         return f"runs/{self._run_id}/outbox/{name}.{ending}"

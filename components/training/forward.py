@@ -70,7 +70,7 @@ def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
     predicting_S_T[micro_batch.rows_N, micro_batch.columns_N] = True
     cell_of_S_T = predicting_S_T.reshape(-1).cumsum().reshape(predicting_S_T.shape) - 1
 
-    def on_device(array: np.ndarray) -> Tensor:  # type: ignore[type-arg]
+    def on_device(array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
     return ModelInputs(

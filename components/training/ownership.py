@@ -25,8 +25,9 @@ class Owner:
         """Whether that very process still runs; a zombie does not."""
         try:
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.started_at) < _CLOCK_TOLERANCE_SECONDS
-            return same and process.status() != psutil.STATUS_ZOMBIE
+            drift_seconds: float = process.create_time() - self.started_at
+            zombie: bool = process.status() == psutil.STATUS_ZOMBIE
+            return abs(drift_seconds) < _CLOCK_TOLERANCE_SECONDS and not zombie
         except psutil.NoSuchProcess:
             return False
 

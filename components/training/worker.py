@@ -5,6 +5,7 @@ rank 0 answers. What a rank holds in memory is only a cache of a checkpoint: a j
 a rank that holds another one loads it first. An error after which ranks may disagree ends the process; the trainer starts a
 new one.
 """
+# ruff: noqa: E402  the imports below the line about mlflow depend on it
 
 import argparse
 import datetime
@@ -15,6 +16,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
@@ -48,8 +50,8 @@ from components.training.ownership import Owner, end_with
 from components.training.ranks import Ranks
 from components.training.update import Update
 
-# DeepSpeed would compile an operator for collectives in shared memory, which needs a C++ compiler, takes half a minute the first
-# time and leaves a lock that blocks every later start when it is killed meanwhile. gloo does without.
+# DeepSpeed would compile an operator for collectives in shared memory, which needs a C++ compiler, takes half a minute the
+# first time and leaves a lock that blocks every later start when it is killed meanwhile. gloo does without.
 deepspeed.ops.__compatible_ops__ = {}
 
 _log = logging.getLogger("troupe.training")
@@ -111,7 +113,7 @@ class Worker:
         manifest = save_engine(self._deepspeed, self._engine, job, self._ranks)
         clock.append(time.perf_counter())
         self._held = (manifest.weights_digest, manifest.optimizer_digest)
-        spans = [f"{end - start:.3f}" for start, end in zip(clock, clock[1:], strict=False)]
+        spans = [f"{end - start:.3f}" for start, end in pairwise(clock)]
         _log.info("%s step %d: load %s s, update %s s, save %s s", job.policy, job.step, *spans)
         return UpdateResult(manifest=manifest, metrics=metrics)
 

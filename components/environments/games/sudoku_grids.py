@@ -12,7 +12,7 @@ from components.environments.games.exact_cover import exact_covers
 
 Grid = tuple[int, ...]
 
-BOX_SHAPES = {4: (2, 2), 6: (3, 2), 9: (3, 3), 16: (4, 4)}
+BOX_SHAPES = {4: (2, 2), 6: (2, 3), 9: (3, 3), 16: (4, 4)}
 """For each size the rows and columns of a box."""
 
 _LARGEST_SEARCHED = 6

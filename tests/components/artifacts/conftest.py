@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
@@ -52,6 +51,8 @@ def proxy(weed: WeedServer) -> Iterator[FaultyProxy]:
 @pytest.fixture
 def double(credentials: None) -> Iterator[str]:
     """The address of a test double, for what SeaweedFS does not do: it knows missing buckets, and checks no signature."""
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -53,7 +53,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 @given(value=values.any_stored)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_value_comes_back_with_its_types(value: Any) -> None:
     content = encode(value)
     again = decode(content, type(value))
@@ -66,7 +66,7 @@ def test_every_value_comes_back_with_its_types(value: Any) -> None:
     numbers=st.lists(st.floats()).map(tuple),
     text=st.text(st.characters(exclude_categories=())),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_numbers_of_any_size_and_any_text_are_exact(
     tokens: tuple[int, ...], numbers: tuple[float, ...], text: str
 ) -> None:

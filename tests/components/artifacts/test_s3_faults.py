@@ -113,7 +113,7 @@ def test_a_client_makes_one_request_a_verb(proxied_store: S3ArtifactStore, proxy
 def test_a_large_file_goes_up_in_checked_parts(s3_store: S3ArtifactStore, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    content = os.urandom(40 << 20)
+    content = os.urandom(20 << 20)
     (source / "weights.bin").write_bytes(content)
     ref = s3_store.put_folder(source)
     assert s3_store.discard_unfinished(older_than_seconds=0, dry_run=True) == 0

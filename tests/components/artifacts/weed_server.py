@@ -55,7 +55,9 @@ class WeedServer:
                 [
                     program, "server", f"-dir={self._folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
                     "-filer", "-s3", f"-s3.config={self._folder / 's3.json'}", "-master.volumeSizeLimitMB=64",
-                    "-volume.max=0", "-master.telemetry=false",
+                    "-volume.max=0", "-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
+                    # The default of 10 s is what a restarted server mostly waits for.
+                    "-master.electionTimeout=1s",
                     *(f"-{name}={port}" for name, port in zip(names, self._ports, strict=True)),
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self._folder,

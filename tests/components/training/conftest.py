@@ -171,6 +171,11 @@ def jobs(tmp_path: Path, initial: tuple[Path, CheckpointManifest]) -> Jobs:
 
 
 @pytest.fixture(scope="session")
+def make_jobs(initial: tuple[Path, CheckpointManifest]) -> Callable[[Path], Jobs]:
+    return lambda folder: Jobs(folder, initial)
+
+
+@pytest.fixture(scope="session")
 def make_job() -> Callable[..., UpdateJob]:
     """Jobs whose files are never opened."""
 

@@ -256,7 +256,10 @@ def test_close_leaves_nothing_and_may_be_repeated(make_trainer) -> None:
     pids, folder = _pids(trainer), trainer._processes.folder
     assert (folder / "handover.json").stat().st_mode & 0o777 == 0o600
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert all("TROUPE_RUN=tests" in Path(f"/proc/{pid}/environ").read_text() for pid in pids)
+    deadline = time.monotonic() + 5.0
+    while not all("TROUPE_RUN=tests" in Path(f"/proc/{pid}/environ").read_text() for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     trainer.close()
     trainer.close()
     _wait_until_gone(pids, 0.5)

@@ -1,0 +1,188 @@
+"""What MLflow alone can do wrong: races, hanging, refusing, dying."""
+
+import os
+import signal
+import socket
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from components.artifacts.local import LocalArtifactStore
+from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
+from components.schema import IterationReport
+from components.tracking.drain import OutboxDrain
+from components.tracking.mlflow import MlflowTracker
+from components.tracking.outbox import Outbox
+from flows.services.process import marked
+from flows.services.records import read_record
+from flows.services.stack import down, mark_of, up
+from tests.components.tracking.conftest import EXPERIMENT, MlflowReader
+from tests.components.tracking.reports import iteration
+
+
+def tracker_at(url: str) -> MlflowTracker:
+    return MlflowTracker(url, EXPERIMENT, register_models=True)
+
+
+def test_creators_that_race_end_with_one_run(mlflow: MlflowReader, mlflow_url: str) -> None:
+    barrier = threading.Barrier(4)
+
+    def work(step: int) -> None:
+        tracker = tracker_at(mlflow_url)
+        barrier.wait()
+        tracker.open_run("raced", {"seed": "0"}, {})
+        tracker.publish_iteration(iteration("raced", step), timestamp_ms=1_000 + step)
+
+    threads = [threading.Thread(target=work, args=(step,)) for step in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    tracker_at(mlflow_url).open_run("raced", {"seed": "0"}, {})
+    assert mlflow.history("raced", "reward/plan_agent/mean") == [(0, 2.0), (1, 3.0), (2, 4.0), (3, 5.0)]
+
+
+def test_the_older_twin_wins_and_inherits_what_the_younger_was_told(mlflow: MlflowReader, mlflow_url: str) -> None:
+    younger = tracker_at(mlflow_url)
+    younger.publish_iteration(iteration("twins", 0), timestamp_ms=1)
+    experiment = mlflow.client.get_experiment_by_name(EXPERIMENT).experiment_id
+    older = mlflow.client.create_run(experiment, start_time=1, tags={"troupe.run_id": "twins"})
+    tracker_at(mlflow_url).open_run("twins", {}, {})
+    assert mlflow.run("twins").info.run_id == older.info.run_id
+    younger.publish_iteration(iteration("twins", 1), timestamp_ms=2)
+    assert mlflow.history("twins", "reward/plan_agent/mean") == [(0, 2.0), (1, 3.0)]
+
+
+def test_a_twin_version_is_removed_at_the_next_repeat(mlflow: MlflowReader, mlflow_url: str) -> None:
+    tracker = tracker_at(mlflow_url)
+    checkpoint = {"policy": "team", "step": 1, "weights_digest": "aa", "folder_uri": "s3://b/aa"}
+    tracker.publish_checkpoint("twin-versions", **checkpoint)
+    (version,) = mlflow.client.search_model_versions("name = 'twin-versions.team'")
+    mlflow.client.create_model_version(version.name, version.source, tags=version.tags, await_creation_for=0)
+    tracker.publish_checkpoint("twin-versions", **checkpoint)
+    assert [row[0] for row in mlflow.versions("twin-versions", "team")] == [1]
+
+
+def test_the_newest_checkpoint_is_loadable_as_latest_and_its_source_is_the_store(
+    mlflow: MlflowReader, mlflow_url: str
+) -> None:
+    tracker = tracker_at(mlflow_url)
+    for step in (1, 2):
+        tracker.publish_checkpoint(
+            "sources", policy="team", step=step, weights_digest=str(step), folder_uri=f"s3://b/{step}"
+        )
+    assert mlflow.client.get_model_version_by_alias("sources.team", "latest").source == "s3://b/2"
+
+
+def test_a_folder_of_this_machine_is_registered_through_a_note(mlflow: MlflowReader, mlflow_url: str) -> None:
+    tracker = tracker_at(mlflow_url)
+    tracker.publish_checkpoint("local", policy="team", step=1, weights_digest="aa", folder_uri="file:///data/f/aa")
+    assert mlflow.versions("local", "team") == [(1, 1, "aa", "file:///data/f/aa", None)]
+    (version,) = mlflow.client.search_model_versions("name = 'local.team'")
+    mlflow_id = mlflow.run("local").info.run_id
+    assert version.source == f"runs:/{mlflow_id}/checkpoints/team/000001"
+    artifacts = mlflow.client.list_artifacts(mlflow_id, "checkpoints/team/000001")
+    assert [artifact.path for artifact in artifacts] == ["checkpoints/team/000001/checkpoint.json"]
+
+
+def test_models_are_registered_only_when_asked(mlflow: MlflowReader, mlflow_url: str) -> None:
+    tracker = MlflowTracker(mlflow_url, EXPERIMENT, register_models=False)
+    tracker.publish_checkpoint("unregistered", policy="team", step=1, weights_digest="aa", folder_uri="s3://b/aa")
+    assert list(mlflow.client.search_model_versions("name = 'unregistered.team'")) == []
+
+
+def test_a_changed_parameter_is_kept_as_a_tag(mlflow: MlflowReader, mlflow_url: str) -> None:
+    for steps in ("10", "20"):
+        tracker_at(mlflow_url).open_run("longer", {"num_steps": steps}, {})
+    run = mlflow.run("longer")
+    assert (run.data.params["num_steps"], run.data.tags["troupe.changed.num_steps"]) == ("10", "20")
+
+
+def test_the_page_of_a_run_is_known_once_it_was_reached(mlflow: MlflowReader, mlflow_url: str) -> None:
+    tracker = tracker_at(mlflow_url)
+    assert tracker.run_url("paged") is None
+    tracker.open_run("paged", {}, {})
+    info = mlflow.run("paged").info
+    url = f"{mlflow_url}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
+    assert tracker.run_url("paged") == url
+    with urllib.request.urlopen(url) as page:
+        assert page.status == 200
+
+
+def test_a_name_that_mlflow_does_not_allow_is_refused_for_good(mlflow_url: str) -> None:
+    report = IterationReport(
+        run_id="refused", step=0, metrics={"a=b": 1.0}, timings={}, checkpoint_digest={}, optimizer_digest={}
+    )
+    with pytest.raises(PermanentError, match="a=b"):
+        tracker_at(mlflow_url).publish_iteration(report, timestamp_ms=1)
+
+
+def test_an_address_that_is_no_server_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match=r"tracking\.url 'sqlite:///x'"):
+        MlflowTracker("sqlite:///x", EXPERIMENT, register_models=True)
+
+
+def test_a_server_that_is_away_costs_no_time() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        tracker = tracker_at(f"http://127.0.0.1:{unused.getsockname()[1]}")
+        tracker._client()
+        start = time.monotonic()
+        with pytest.raises(TrackingUnavailable, match="troupe up"):
+            tracker.check()
+        with pytest.raises(TrackingUnavailable, match="troupe up"):
+            tracker.publish_iteration(iteration("away", 0), timestamp_ms=1)
+        assert time.monotonic() - start < 1.0
+
+
+def test_a_server_that_hangs_costs_one_timeout() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        tracker = tracker_at(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        tracker._client()
+        start = time.monotonic()
+        with pytest.raises(TrackingUnavailable):
+            tracker.open_run("hanging", {}, {})
+        assert 2.5 < time.monotonic() - start < 5.0
+
+
+def kill_server(home: Path) -> None:
+    """kill -9 of the server and of every process that it has."""
+    record = read_record(home, "mlflow")
+    assert record is not None
+    os.kill(record.pid, signal.SIGKILL)
+    for orphan in list(marked(mark_of(home, "mlflow"))):
+        orphan.kill()
+
+
+@pytest.mark.slow
+def test_a_server_killed_while_it_is_written_holds_each_point_once_afterwards(tmp_path: Path) -> None:
+    home, num_steps = tmp_path / "home", 60
+    outbox = Outbox(LocalArtifactStore(tmp_path / "store"), "killed")
+    state = up(home, only=["mlflow"])
+    assert state.mlflow is not None
+    drain = OutboxDrain(outbox, tracker_at(state.mlflow.url), retry_seconds=0.1)
+    try:
+        for step in range(num_steps):
+            outbox.post_iteration(iteration("killed", step))
+        drain.poke()
+        deadline = time.monotonic() + 60
+        while outbox.num_pending > num_steps - 10 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        kill_server(home)
+        away = drain.flush(0.5)
+        assert 0 < away.num_pending <= num_steps - 10
+        assert "does not answer" in str(away.error)
+        restarted = up(home, only=["mlflow"])
+        assert restarted.mlflow == state.mlflow
+        back = drain.close(30.0, succeeded=True)
+        assert (back.num_pending, back.error) == (0, None)
+        read = MlflowReader(state.mlflow.url)
+        assert read.history("killed", "reward/plan_agent/mean") == [(step, 2.0 + step) for step in range(num_steps)]
+        assert read.history("killed", "time/update_policy_seconds") == [(step, 0.5) for step in range(num_steps)]
+        assert read.status("killed") == "FINISHED"
+    finally:
+        drain.close(0.0)
+        down(home)
