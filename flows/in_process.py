@@ -22,6 +22,8 @@ def run_training(config: RunConfig, run_id: str) -> None:
     join_local_services()
     checked_run_id(run_id)
     require_prefect()
+    # What Prefect says of each task goes to its own pages; the terminal has the display.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
     console = Console()
     with console.status("loading"):
         from flows.display import TrainingDisplay

@@ -19,7 +19,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
         reports = [report for report in evaluations if report["sampling"] == sampling]
         console.print(gain_line(reports[0], reports[-1]))
     console.print(
-        f"\n{summary['num_steps']} steps in {summary['training_seconds']:.0f} s of stages; "
+        f"\n{summary['num_steps']} steps, {summary['seconds']:.0f} s in this process; "
         f"checkpoint {' '.join(digest[:12] for digest in summary['checkpoint_digest'].values())}"
     )
     if summary["num_unpublished"]:
@@ -29,7 +29,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
             style="yellow",
         )
     console.print()
-    for name, address in {"MLflow": summary["run_url"], **addresses()}.items():
+    for name, address in {"MLflow": summary["run_url"], **addresses(), "Prefect": summary["flow_run_url"]}.items():
         if address:
             console.print(f"{name:8} {address}", soft_wrap=True)
     console.print(f"\nnext: troupe show {run_id}   |   troupe runs   |   troupe down")

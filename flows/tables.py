@@ -44,7 +44,7 @@ def run_table(document: Mapping[str, Any]) -> Group:
 def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
     """Held-out success by step and way of sampling, and what the last agent makes of proposals."""
     table = Table(box=None, header_style="bold", title="held-out play, without the tree", title_justify="left")
-    for column in ("step", "sampling", "success", "95% interval", "n", "keeps a good proposal", "repairs a bad one"):
+    for column in ("step", "sampling", "success", "95% interval", "n", "keeps good", "repairs bad"):
         table.add_column(column, justify="left" if column == "sampling" else "right")
     for report in evaluations:
         low, high = report["interval"]

@@ -29,21 +29,24 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     with open_session(run_id or config.preset, config) as session:
         run = session.run
         checkpoints = warm_start(run)
-        evaluations = evaluate_checkpoints(run, 0, checkpoints)
         start = first_step(wiring.store(config), run, flow_run_id=str(runtime.flow_run.id))
+        evaluations = []
+        for step in range(start + 1):
+            if is_evaluated(config, step):
+                evaluations += evaluate_checkpoints(run, step, session.checkpoints_before(step) or checkpoints)
         checkpoints = session.checkpoints_before(start) or checkpoints
         for step in range(start, config.num_steps):
             with without_own_heartbeat():
                 checkpoints = training_iteration(run, step, checkpoints)
             if is_evaluated(config, step + 1):
                 evaluations += evaluate_checkpoints(run, step + 1, checkpoints)
-    return summary(session, checkpoints, evaluations)
+    return summary(session, checkpoints, evaluations) | {"flow_run_url": runtime.flow_run.ui_url}
 
 
 def is_evaluated(config: RunConfig, step: int) -> bool:
-    """Whether the checkpoint after `step` updates is evaluated: every so often, and the last one."""
+    """Whether the checkpoint after `step` updates is evaluated: the first, every so often, and the last."""
     every = config.evaluation.every
-    return step == config.num_steps or (every > 0 and step % every == 0)
+    return step in (0, config.num_steps) or (every > 0 and step % every == 0)
 
 
 def evaluate_checkpoints(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:

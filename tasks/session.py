@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from time import monotonic
 from typing import Any
 
 from components.artifacts.refs import CheckpointRef
@@ -31,6 +32,8 @@ class Session:
     run: Run
     outbox: Outbox
     drain: OutboxDrain
+    opened_at_seconds: float
+    """On the monotonic clock of this process."""
 
     def checkpoints_before(self, step: int) -> dict[str, CheckpointRef] | None:
         """The checkpoints with which `step` starts, or None for the first step."""
@@ -55,7 +58,9 @@ def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
     run = Run(run_id=run_id, config=frozen, lineages=tuple(read_lineages(store, run_id)))
     record = begin_session(store, run)
     outbox = Outbox(store, run_id, params=run_params(frozen), tags={"troupe.preset": frozen.preset})
-    session = Session(run=run, outbox=outbox, drain=OutboxDrain(outbox, wiring.tracker(frozen)))
+    session = Session(
+        run=run, outbox=outbox, drain=OutboxDrain(outbox, wiring.tracker(frozen)), opened_at_seconds=monotonic()
+    )
     _open[run_id] = session
     error: BaseException | None = None
     try:
@@ -116,6 +121,7 @@ def summary(session: Session, checkpoints: dict[str, CheckpointRef], evaluations
         "num_steps": run.config.num_steps,
         "checkpoint_digest": {policy: ref.weights_digest for policy, ref in checkpoints.items()},
         "evaluations": [asdict(report) | {"interval": list(report.interval)} for report in evaluations],
+        "seconds": monotonic() - session.opened_at_seconds,
         "num_unpublished": session.outbox.num_pending,
         "run_url": wiring.run_url(run.config, run.run_id),
     }

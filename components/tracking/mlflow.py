@@ -143,7 +143,9 @@ class MlflowTracker:
         the oldest is deleted meanwhile, because a still older one came to light, all is handed on to that one.
         """
         deleted: dict[str, None] = {}
-        for _ in range(MAX_RACES):
+        attempt = 0
+        while True:
+            attempt += 1
             winner, *twins = self._found_or_created(run_id)
             for twin in twins:
                 deleted[twin.info.run_id] = None
@@ -156,9 +158,12 @@ class MlflowTracker:
                     self._client().update_run(winner.info.run_id, status="RUNNING")
                 return str(winner.info.run_id)
             except _mlflow_exception() as error:
-                if _is_away(error) or self._is_live(winner.info.run_id):
+                # A parameter that another process adds at the same instant is a BAD_REQUEST here.
+                if attempt == MAX_RACES or _is_away(error):
                     raise
-        raise TrackingUnavailable(f"MLflow at {self._url}: the run of {run_id} was deleted {MAX_RACES} times meanwhile")
+                is_settled = error.error_code != "BAD_REQUEST" and self._is_live(winner.info.run_id)
+                if is_settled:
+                    raise
 
     def _found_or_created(self, run_id: str) -> list[Any]:
         runs = self._runs(run_id)
@@ -187,16 +192,17 @@ class MlflowTracker:
             from mlflow.entities import Metric
 
             metrics = [Metric(name, value, timestamp_ms, step) for name, value in points.items()]
-            for _ in range(MAX_RACES):
+            attempt = 0
+            while True:
+                attempt += 1
                 mlflow_id = self._mlflow_id(run_id)
                 try:
                     self._client().log_batch(mlflow_id, metrics=metrics)
                     return
                 except _mlflow_exception() as error:
-                    if _is_away(error) or self._is_live(mlflow_id):
+                    if attempt == MAX_RACES or _is_away(error) or self._is_live(mlflow_id):
                         raise
                     self._mlflow_ids.pop(run_id, None)
-            raise TrackingUnavailable(f"MLflow at {self._url}: the run of {run_id} was deleted while it was written")
 
     def _is_live(self, mlflow_id: str) -> bool:
         """False once a run was deleted: by a person, or as the loser of a race."""
