@@ -64,7 +64,7 @@ def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
     _open[run_id] = session
     error: BaseException | None = None
     try:
-        wiring.warm_up_trainers(frozen)
+        wiring.warm_up_trainers(run)
         yield session
     except BaseException as caught:
         error = caught

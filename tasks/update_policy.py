@@ -11,5 +11,5 @@ from tasks.stage_task import stage_task
 def update_policy(run: Run, step: int, part: str, checkpoint: CheckpointRef, batch: ArtifactRef) -> PolicyUpdate:
     """The next checkpoint of policy `part`, whole in the store before this returns."""
     with update_job(run, step, checkpoint, batch) as job:
-        result = wiring.trainer(run.config, part).update(job)
+        result = wiring.trainer(run, part).update(job)
         return PolicyUpdate(checkpoint=stored_checkpoint(run.config, job.output_folder), metrics=dict(result.metrics))

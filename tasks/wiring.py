@@ -26,7 +26,7 @@ from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion
 from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
-from components.training.base import Trainer
+from tasks.run import Run
 
 if TYPE_CHECKING:
     from components.training.launcher import DeepSpeedTrainer
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SUITE_SEED = 0
 DEEPSPEED_CONFIGS = Path(__file__).resolve().parent.parent / "infra" / "deepspeed"
 _engines: dict[tuple[str, str], Generator] = {}
-_trainers: dict[tuple[str, str], "DeepSpeedTrainer"] = {}
+_trainers: dict[tuple[str, str, str], "DeepSpeedTrainer"] = {}
 
 
 def store(config: RunConfig) -> ArtifactStore:
@@ -133,26 +133,26 @@ def router(config: RunConfig, versions: dict[str, PolicyVersion]) -> Router:
     )
 
 
-def trainer(config: RunConfig, policy: str) -> Trainer:
-    """The warm DeepSpeed worker of one policy."""
-    key = (policy, config.training.model_dump_json())
+def trainer(run: Run, policy: str) -> "DeepSpeedTrainer":
+    """The warm DeepSpeed worker of one policy of a run."""
+    training = run.config.training
+    key = (run.run_id, policy, training.model_dump_json())
     if key not in _trainers:
         from components.training.launcher import DeepSpeedTrainer
 
         _trainers[key] = DeepSpeedTrainer(
-            config.training,
-            deepspeed_config=DEEPSPEED_CONFIGS / f"zero{config.training.zero_stage}.json",
-            run_label=policy,
+            training,
+            deepspeed_config=DEEPSPEED_CONFIGS / f"zero{training.zero_stage}.json",
+            run_label=f"{run.run_id}.{policy}",
         )
     return _trainers[key]
 
 
-def warm_up_trainers(config: RunConfig) -> None:
+def warm_up_trainers(run: Run) -> None:
     """Start the workers of all trained policies without waiting for them."""
-    for policy, settings in config.policies.items():
+    for policy, settings in run.config.policies.items():
         if settings.trained:
-            trainer(config, policy)
-            _trainers[policy, config.training.model_dump_json()].start()
+            trainer(run, policy).start()
 
 
 def close_trainers() -> None:

@@ -33,9 +33,9 @@ class LocalArtifactStore:
     def probe(self) -> None:
         """Prove that records can be created once, read and removed here."""
         key = f"probe/{secrets.token_hex(8)}"
+        created = self.create(key, b"first")
         try:
-            created = (self.create(key, b"first"), self.create(key, b"second"))
-            if created != (True, False) or self.read(key) != b"first":
+            if (created, self.create(key, b"second")) != (True, False) or self.read(key) != b"first":
                 raise StoreRefused(
                     f"{self._root}: this file system lets a record be created twice; use another directory"
                 )

@@ -12,6 +12,8 @@ from components.artifacts.s3_connection import ObjectExists, S3Connection
 from components.artifacts.s3_objects import S3Objects, each
 from components.errors import ArtifactMissing, StoreRefused
 
+_PROBE_PATIENCE_SECONDS = 10.0
+
 
 class S3ArtifactStore:
     """Artifacts in one bucket, below `prefix`. Thread-safe; the client is made on the first call.
@@ -51,19 +53,11 @@ class S3ArtifactStore:
         self._connection.ensure_bucket()
 
     def probe(self) -> None:
-        """Prove that the bucket can be written, read and listed, and that a record cannot be created twice."""
-        key = f"probe/{secrets.token_hex(8)}"
-        try:
-            created = (self.create(key, b"first"), self.create(key, b"second"))
-            if created != (True, False) or self.read(key) != b"first":
-                raise StoreRefused(
-                    f"{self._connection.place} ignores If-None-Match, so two writers could both commit: "
-                    "use a server that honours it (AWS S3, SeaweedFS 4.48 or newer)"
-                )
-            if list(self.list(key)) != [key]:
-                raise StoreRefused(f"{self._connection.place} does not list what was just written: use another server")
-        finally:
-            self.delete(key)
+        """Prove that the bucket can be written, read and listed, and that a record cannot be created twice.
+
+        Less patient than the other verbs: who starts a run against a server that is down wants to know at once.
+        """
+        self._with_patience(min(_PROBE_PATIENCE_SECONDS, self._connection.retry_seconds))._prove()
 
     def put_bytes(self, content: bytes, *, kind: str) -> ArtifactRef:
         """The reference of `content`, acknowledged by the server with its SHA-256."""
@@ -147,3 +141,27 @@ class S3ArtifactStore:
         for upload in [] if dry_run else stale:
             self._objects.abort(upload)
         return len(stale)
+
+    def _with_patience(self, retry_seconds: float) -> "S3ArtifactStore":
+        there = self._connection
+        return S3ArtifactStore(
+            there.bucket,
+            prefix=self._prefix,
+            endpoint_url=there.endpoint_url,
+            region=there.region,
+            retry_seconds=retry_seconds,
+        )
+
+    def _prove(self) -> None:
+        key = f"probe/{secrets.token_hex(8)}"
+        created = self.create(key, b"first")
+        try:
+            if (created, self.create(key, b"second")) != (True, False) or self.read(key) != b"first":
+                raise StoreRefused(
+                    f"{self._connection.place} ignores If-None-Match, so two writers could both commit: "
+                    "use a server that honours it (AWS S3, SeaweedFS 4.48 or newer)"
+                )
+            if list(self.list(key)) != [key]:
+                raise StoreRefused(f"{self._connection.place} does not list what was just written: use another server")
+        finally:
+            self.delete(key)

@@ -38,8 +38,8 @@ class S3Connection:
     def __init__(self, bucket: str, *, endpoint_url: str | None, region: str | None, retry_seconds: float) -> None:
         self.bucket = bucket
         self.endpoint_url = endpoint_url
-        self._region = region
-        self._retry_seconds = retry_seconds
+        self.region = region
+        self.retry_seconds = retry_seconds
         self._client: Any = None
         self._lock = threading.Lock()
 
@@ -67,10 +67,10 @@ class S3Connection:
                 if found.meaning == "refused":
                     raise StoreRefused(f"{action}, {self.place}: {found.line}") from error
                 now = time.monotonic()
-                give_up_at = now + self._retry_seconds if give_up_at is None else give_up_at
+                give_up_at = now + self.retry_seconds if give_up_at is None else give_up_at
                 if now + delay_seconds > give_up_at:
                     raise StoreUnavailable(
-                        f"{action}, {self.place}: {found.line}, for {self._retry_seconds:g} s"
+                        f"{action}, {self.place}: {found.line}, for {self.retry_seconds:g} s"
                     ) from error
             time.sleep(delay_seconds)
             delay_seconds = min(2 * delay_seconds, _LONGEST_DELAY_SECONDS)
@@ -131,7 +131,7 @@ class S3Connection:
             return session.client(
                 "s3",
                 endpoint_url=self.endpoint_url,
-                region_name=self._region or session.region_name or "us-east-1",
+                region_name=self.region or session.region_name or "us-east-1",
                 config=config,
             )
         except ValueError as error:

@@ -19,6 +19,7 @@ from components.tracking.points import evaluation_points, iteration_points
 
 REQUEST_TIMEOUT_SECONDS = 3
 MAX_RACES = 8
+"""How often in a row other creators may come first before that is an error."""
 RUN_ID_TAG = "troupe.run_id"
 STEP_TAG = "troupe.step"
 DIGEST_TAG = "troupe.weights_digest"

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from components.errors import ArtifactCorrupt
 from components.identity import seed_for
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest, UpdateJob
+from components.training.buffers import computed_buffers, restore_buffers
 from components.training.checkpoint import (
     NO_OPTIMIZER,
     copy_companions,
@@ -48,7 +49,9 @@ def load_engine(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks) -> Engine:
     _check(folder, "optimizer", job.optimizer_digest, manifest.optimizer_digest)
     model = load_model(folder / MODEL_FOLDER)
     _check(folder, "weights", job.weights_digest, model_digest(model))
+    buffers = computed_buffers(model)
     engine = deepspeed.engine(model.to(getattr(torch, training.dtype)))
+    restore_buffers(engine.module, buffers)
     if job.optimizer_digest == NO_OPTIMIZER:
         return engine
     if not (folder / TRAINING_FOLDER / "latest").is_file():

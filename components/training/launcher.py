@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,9 +40,7 @@ _START_TIMEOUT_SECONDS = 180.0
 _END_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _LOG_TAIL_CHARACTERS = 3000
-_LAUNCHER = (
-    "import runpy, sys; sys.modules['mlflow'] = None; runpy.run_module('deepspeed.launcher.launch', run_name='__main__')"
-)
+_LAUNCHER = "import runpy, sys; sys.modules['mlflow'] = None; runpy.run_module('deepspeed.launcher.launch', run_name='__main__')"
 """DeepSpeed's launcher, kept from importing mlflow: its autotuner would, for seconds and for nothing."""
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,6 +59,7 @@ class DeepSpeedTrainer:
         engine_config(self._deepspeed, training)
         self._run_label = run_label
         self._processes: _Processes | None = None
+        self._one_at_a_time = threading.Lock()
         atexit.register(self.close)
 
     def start(self) -> None:
@@ -73,20 +73,13 @@ class DeepSpeedTrainer:
         """Run one update and wait for it.
 
         Raises WorkerDied when the processes end or take longer than `training.update_timeout_seconds`, and the error that
-        the worker reported by its name, UpdateFailed for one without a name. After WorkerDied and UpdateFailed the next
-        call starts new processes.
+        the worker reported by its name, UpdateFailed for one without a name. After such an error the next call starts new
+        processes where it must. Calls from several threads take turns.
         """
         assert job.training == self._training, "a trainer serves one training configuration"
         assert not job.output_folder.exists(), f"{job.output_folder} exists"
-        self.start()
-        assert self._processes is not None
-        deadline = time.monotonic() + self._training.update_timeout_seconds
-        try:
-            answer = self._processes.ask(job, deadline)
-        except BaseException:
-            # Also on interruption: a worker in the middle of a step must not live on.
-            self.close()
-            raise
+        with self._one_at_a_time:
+            answer = self._answer(job)
         if answer.failure is not None:
             raise error_of(answer.failure)
         assert answer.result is not None
@@ -97,6 +90,17 @@ class DeepSpeedTrainer:
         if self._processes is not None:
             self._processes.end()
             self._processes = None
+
+    def _answer(self, job: UpdateJob) -> Answer:
+        self.start()
+        assert self._processes is not None
+        deadline = time.monotonic() + self._training.update_timeout_seconds
+        try:
+            return self._processes.ask(job, deadline)
+        except BaseException:
+            # Also on interruption: a worker in the middle of a step must not live on.
+            self.close()
+            raise
 
 
 @dataclass(slots=True)

@@ -35,6 +35,7 @@ from components.config import TrainingConfig
 from components.errors import LogprobMismatch, TroupeError
 from components.schema import TrainBatch
 from components.training.base import MODEL_FOLDER, UpdateJob, UpdateResult
+from components.training.buffers import computed_buffers, restore_buffers
 from components.training.checkpoint import load_model, read_manifest
 from components.training.engine_config import engine_config
 from components.training.engine_state import load_engine, save_engine, seed_everything
@@ -132,8 +133,10 @@ class Worker:
         digest = read_manifest(job.reference_folder).weights_digest
         if self._reference is None or self._reference[0] != digest:
             model = load_model(job.reference_folder / MODEL_FOLDER)
-            dtype = getattr(torch, job.training.dtype)
-            self._reference = (digest, model.to(device=self._engine.device, dtype=dtype).requires_grad_(False))
+            buffers = computed_buffers(model)
+            model = model.to(device=self._engine.device, dtype=getattr(torch, job.training.dtype))
+            restore_buffers(model, buffers)
+            self._reference = (digest, model.requires_grad_(False))
         return self._reference[1]
 
 

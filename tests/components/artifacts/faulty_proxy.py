@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
-Fault = Literal["answer_503", "refuse", "lose_answer", "cut_body", "ignore_condition"] | None
+Fault = Literal["answer_503", "answer_409", "refuse", "lose_answer", "cut_body", "ignore_condition"] | None
 
 
 class FaultyProxy(ThreadingHTTPServer):
@@ -53,6 +53,10 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.fault(self.command, self.path)
         if fault == "answer_503":
             self._answer(503, b"<Error><Code>SlowDown</Code><Message>slow down</Message></Error>", {})
+        elif fault == "answer_409":
+            self._answer(
+                409, b"<Error><Code>ConditionalRequestConflict</Code><Message>a rival is writing</Message></Error>", {}
+            )
         elif fault == "refuse":
             self._hang_up()
         else:

@@ -66,6 +66,14 @@ def test_a_record_whose_answer_was_lost_is_known_as_ours(proxied_store: S3Artifa
     assert proxied_store.create("runs/r/x.json", b"same bytes") is False
 
 
+def test_a_conflict_with_an_unfinished_rival_is_not_yet_a_loss(
+    proxied_store: S3ArtifactStore, proxy: FaultyProxy
+) -> None:
+    proxy.fail_first("answer_409", method="PUT")
+    assert proxied_store.create("runs/r/x.json", b"mine") is True
+    assert proxied_store.read("runs/r/x.json") == b"mine"
+
+
 def test_a_rivals_record_of_equal_bytes_is_not_ours_when_an_answer_is_lost(
     proxied_store: S3ArtifactStore, proxy: FaultyProxy, s3_store: S3ArtifactStore, weed: WeedServer
 ) -> None:

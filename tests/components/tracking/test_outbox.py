@@ -125,16 +125,16 @@ def test_finishing_marks_the_end_once_all_has_arrived(store: FaultyStore) -> Non
     assert tracker.runs["r"].status == "FINISHED"
 
 
-def test_thousands_of_published_reports_cost_one_listing_and_no_reading(store: FaultyStore) -> None:
+def test_published_reports_cost_one_listing_and_no_reading(store: FaultyStore) -> None:
     tracker, outbox = FaultyTracker(), outbox_on(store)
-    for step in range(1_500):
+    for step in range(300):
         outbox.post_iteration(iteration("r", step))
-        if step % 100 == 0:
+        if step % 50 == 0:
             outbox.drain(tracker)
     outbox.drain(tracker)
-    assert (store.num_lists, store.num_reads, tracker.num_publishes) == (1, 0, 1_500)
+    assert (store.num_lists, store.num_reads, tracker.num_publishes) == (1, 0, 300)
     resumed = outbox_on(store)
-    resumed.post_iteration(iteration("r", 1_500))
+    resumed.post_iteration(iteration("r", 300))
     resumed.drain(tracker)
     assert (store.num_lists, store.num_reads, tracker.num_publishes) == (2, 0, 1_501)
 
@@ -165,7 +165,7 @@ def test_a_process_killed_at_any_point_is_made_good_by_the_next(store: FaultySto
     assert_each_arrived_once(tracker, 3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     deaths=st.lists(st.tuples(st.sampled_from(["store", "tracker"]), st.integers(1, 14)), max_size=5),
     outages=st.lists(st.booleans(), min_size=5, max_size=5),

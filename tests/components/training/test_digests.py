@@ -1,0 +1,32 @@
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.training.digests import joined_digest, model_digest, tensors_digest
+
+
+def test_order_of_insertion_and_memory_layout_do_not_matter() -> None:
+    a, b = torch.arange(6.0).reshape(2, 3), torch.ones(2)
+    assert tensors_digest({"a": a, "b": b}) == tensors_digest({"b": b, "a": a.t().contiguous().t()})
+
+
+def test_name_type_shape_and_bytes_matter() -> None:
+    a = torch.arange(6.0)
+    variants = [{"a": a}, {"b": a}, {"a": a.double()}, {"a": a.reshape(2, 3)}, {"a": a + 1}, {"a": a[:5]}, {}]
+    assert len({tensors_digest(v) for v in variants}) == len(variants)
+
+
+def test_bfloat16_and_empty_tensors_have_digests() -> None:
+    assert tensors_digest({"a": torch.ones(3, dtype=torch.bfloat16)}) != tensors_digest({"a": torch.empty(0)})
+
+
+@given(parts=st.lists(st.text(max_size=4), max_size=4))
+def test_joined_digests_depend_on_order_and_bounds(parts: list[str]) -> None:
+    assert joined_digest(parts) == joined_digest(list(parts))
+    if parts[::-1] != parts:
+        assert joined_digest(parts) != joined_digest(parts[::-1])
+    assert joined_digest([*parts, ""]) != joined_digest(parts)
+
+
+def test_equal_models_have_equal_digests(make_model) -> None:
+    assert model_digest(make_model()) == model_digest(make_model()) != model_digest(make_model(seed=1))

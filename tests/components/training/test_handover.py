@@ -1,0 +1,112 @@
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from pydantic import SecretStr
+
+from components.config import TrainingConfig
+from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed, WorkerDied
+from components.training.handover import (
+    Failure,
+    Handover,
+    error_of,
+    read_failures,
+    read_handover,
+    report_failure,
+    write_handover,
+)
+from components.training.ownership import ORPHANED_EXIT_CODE, Owner, this_process
+
+
+def _handover() -> Handover:
+    return Handover(
+        key=SecretStr("hidden"),
+        owner_pid=1,
+        owner_started_at=2.5,
+        training=TrainingConfig(num_ranks=2),
+        deepspeed={"zero_optimization": {"stage": 0}},
+    )
+
+
+def test_a_handover_comes_back_and_only_its_owner_may_read_it(tmp_path) -> None:
+    path = write_handover(tmp_path, _handover())
+    assert read_handover(path) == _handover()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_key_is_not_shown() -> None:
+    assert "hidden" not in repr(_handover())
+    assert "hidden" not in _handover().model_dump_json()
+
+
+@pytest.mark.parametrize("error", [LogprobMismatch, ArtifactCorrupt])
+def test_a_named_error_comes_back_as_itself(error) -> None:
+    back = error_of(Failure(kind="named", name=error.__name__, message="why"))
+    assert type(back) is error
+    assert str(back) == "why"
+
+
+def test_an_error_without_a_name_is_a_failed_update_and_a_lost_rank_is_a_death() -> None:
+    failed = error_of(Failure(kind="update", name="ZeroDivisionError", message="where"))
+    assert type(failed) is UpdateFailed
+    assert str(failed) == "ZeroDivisionError: where"
+    assert type(error_of(Failure(kind="lost_rank", name="RuntimeError", message="peer"))) is WorkerDied
+
+
+def test_a_name_that_is_no_error_of_ours_is_refused() -> None:
+    with pytest.raises(AssertionError, match="not in the error tree"):
+        error_of(Failure(kind="named", name="SystemExit", message=""))
+
+
+def test_reports_of_ranks_are_read_in_order(tmp_path) -> None:
+    assert read_failures(tmp_path) == []
+    failures = [Failure(kind="update", name="E", message=str(rank)) for rank in range(2)]
+    for rank in (1, 0):
+        report_failure(tmp_path, rank, failures[rank])
+    assert read_failures(tmp_path) == failures
+
+
+def test_an_owner_is_a_process_and_not_just_a_number() -> None:
+    me = this_process()
+    assert me.alive
+    assert not Owner(me.pid, me.started_at - 100).alive
+
+
+def test_a_dead_process_and_a_zombie_own_nothing() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    owner = Owner(child.pid, __import__("psutil").Process(child.pid).create_time())
+    assert owner.alive
+    child.kill()
+    time.sleep(0.2)
+    assert not owner.alive
+    child.wait()
+    assert not owner.alive
+
+
+_CHILD = """
+import sys, time
+from components.training.ownership import Owner, end_with
+end_with(Owner(int(sys.argv[1]), float(sys.argv[2])))
+print("watching", flush=True)
+sum(range(10**12))
+"""
+
+
+def test_a_busy_process_ends_when_its_owner_does() -> None:
+    import psutil
+
+    owner = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    arguments = [str(owner.pid), repr(psutil.Process(owner.pid).create_time())]
+    with subprocess.Popen(
+        [sys.executable, "-c", _CHILD, *arguments],
+        stdout=subprocess.PIPE,
+        cwd=os.getcwd(),
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        owner.kill()
+        owner.wait()
+        assert child.wait(timeout=5) == ORPHANED_EXIT_CODE

@@ -1,0 +1,38 @@
+"""Real services for whole runs: one Prefect server, one S3 server, and a process that runs training on command."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.services.environment import environment
+from flows.services.stack import down, up
+from flows.services.status import StackStatus
+from tests.integration.trainings import Trainings
+
+
+@pytest.fixture(scope="session")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackStatus]:
+    """Prefect and S3 on free ports, their data in a temporary folder."""
+    home = tmp_path_factory.mktemp("services")
+    try:
+        yield up(home, only=("prefect", "s3"))
+    finally:
+        down(home)
+
+
+@pytest.fixture(scope="session")
+def client_environment(services: StackStatus) -> dict[str, str]:
+    """The environment of a process that uses the services."""
+    own = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING", "OMP_NUM_THREADS": "1"}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, **environment(services), **own}
+
+
+@pytest.fixture(scope="module")
+def trainings(client_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
+    """Starts training processes that share their imports."""
+    log: Path = tmp_path_factory.mktemp("trainings") / "log"
+    with Trainings(client_environment, log) as running:
+        yield running

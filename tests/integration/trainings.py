@@ -1,0 +1,114 @@
+"""Training processes that a test starts, stops, kills and looks at."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a training ended: its exit code (-9 when killed) and whether it stopped itself before."""
+
+    code: int
+    stopped: bool
+
+
+class Trainings:
+    """Runs one training at a time in a forked process."""
+
+    def __init__(self, env: dict[str, str], log: Path) -> None:
+        self._log = log
+        self._zygote = subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.zygote"],
+            cwd=ROOT, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.open("w"),
+        )  # fmt: skip
+        assert "ready" in self._told(), self.log()
+
+    def __enter__(self) -> "Trainings":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in tree(self._zygote.pid):
+            process.kill()
+        self._zygote.wait()
+        for stream in (self._zygote.stdin, self._zygote.stdout):
+            assert stream is not None
+            stream.close()
+
+    def log(self) -> str:
+        """The end of what the trainings wrote."""
+        return self._log.read_text()[-6000:]
+
+    def start(self, order: dict[str, Any]) -> int:
+        """Start a training; its pid."""
+        assert self._zygote.stdin is not None
+        self._zygote.stdin.write(json.dumps(order) + "\n")
+        self._zygote.stdin.flush()
+        return int(self._told()["pid"])
+
+    def run(self, order: dict[str, Any]) -> Ended:
+        """Train to the end, or until the training stops itself and its whole process tree is killed."""
+        pid = self.start(order)
+        return self.wait(pid)
+
+    def wait(self, pid: int) -> Ended:
+        """Wait for a training; one that stops itself is killed with its whole tree."""
+        stopped = False
+        while "code" not in (told := self._told()):
+            stopped = True
+            kill(tree(pid))
+        return Ended(code=int(told["code"]), stopped=stopped)
+
+    def _told(self) -> dict[str, Any]:
+        assert self._zygote.stdout is not None
+        line = self._zygote.stdout.readline()
+        assert line, f"the training server ended: {self.log()}"
+        return dict(json.loads(line))
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    """A process and all its descendants, other sessions included."""
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill(processes: list[psutil.Process]) -> None:
+    """SIGKILL, to all of them."""
+    for process in processes:
+        try:
+            process.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            continue
+
+
+def workers_of(run_id: str) -> list[psutil.Process]:
+    """The living training workers that carry a run's label."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            is_ours = process.environ().get("TROUPE_RUN", "").startswith(f"{run_id}.")
+            if is_ours and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def await_no_workers(run_id: str, timeout_seconds: float = 10.0) -> None:
+    """Return once no worker of a run is left; they end by themselves when their owner dies."""
+    deadline = time.monotonic() + timeout_seconds
+    while left := workers_of(run_id):
+        assert time.monotonic() < deadline, f"orphans of {run_id}: {left}"
+        time.sleep(0.1)

@@ -1,0 +1,87 @@
+"""A process that has imported everything and forks one training for each line of standard input.
+
+Importing torch, transformers and Prefect takes seconds; a test that kills forty trainings pays for it once. Nothing is
+computed before the fork, so each child is a fresh process in all but its imports.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import Qwen3ForCausalLM
+
+import components.training.launcher
+import components.training.models
+import components.training.warm_start
+from components.artifacts.base import ArtifactStore
+from components.generation.transformers_engine import TransformersGenerator
+from flows.presets import preset_config
+from flows.train import train
+from tasks import wiring
+
+IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)
+
+
+class StoppingStore:
+    """A store whose process stops itself (SIGSTOP) at one moment, for somebody outside to kill it there.
+
+    `moment` is "started" (the attempt is recorded), "computed" (all payloads are there, the manifest is not) or
+    "committed" (the manifest is there, nobody was told).
+    """
+
+    def __init__(self, store: ArtifactStore, *, part: str, moment: str) -> None:
+        self._store, self._part, self._moment = store, part, moment
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def create(self, key: str, content: bytes) -> bool:
+        here = self._part in key
+        if here and self._moment == "computed" and key.endswith("/manifest.json"):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        created = self._store.create(key, content)
+        ending = {"started": "/0001.json", "committed": "/manifest.json"}.get(self._moment)
+        if here and ending and (key.endswith(ending) or (ending == "/0001.json" and "/attempts/" in key)):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return created
+
+
+def run(order: dict[str, Any]) -> None:
+    """Train as ordered and write the summary."""
+    config = preset_config("tiny", order["overrides"])
+    if stop := order.get("stop"):
+        opened = wiring.open_store(config.store)
+        wiring.open_store = lambda _: StoppingStore(opened, **stop)  # type: ignore[assignment]
+    Path(order["summary"]).write_text(json.dumps(train(config, order["run_id"])))
+
+
+def main() -> None:
+    print(json.dumps({"ready": os.getpid()}), flush=True)
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                run(json.loads(line))
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        print(json.dumps({"pid": pid}), flush=True)
+        while True:
+            _, status = os.waitpid(pid, os.WUNTRACED)
+            if not os.WIFSTOPPED(status):
+                break
+            print(json.dumps({"stopped": pid}), flush=True)
+        print(json.dumps({"ended": pid, "code": os.waitstatus_to_exitcode(status)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
