@@ -278,7 +278,8 @@ def _is_away(error: Any) -> bool:
 
 
 def _unavailable(url: str, cause: object) -> TrackingUnavailable:
-    return TrackingUnavailable(f"MLflow at {url} does not answer ({cause}); start it with `troupe up`")
+    reason = str(cause).rpartition("): ")[2].rstrip("\"')")  # the innermost of the messages that urllib3 nests
+    return TrackingUnavailable(f"MLflow at {url} does not answer ({reason}); start it with `troupe up`")
 
 
 @contextmanager

@@ -93,7 +93,7 @@ class Outbox:
             return len(self._pending)
 
     def drain(self, tracker: Tracker) -> DrainReport:
-        """Publish what is due, by step. An unavailable tracker or store ends the attempt and is reported, not raised.
+        """Publish what is due, by step. A tracker or store that fails ends the attempt and is reported, not raised.
 
         An entry that the tracker refuses for good stays pending, is named in `error`, and holds up no other.
         """
@@ -108,6 +108,8 @@ class Outbox:
                     num_published += self._publish(tracker, name)
         except (TrackingUnavailable, StoreUnavailable) as error:
             return self._report(num_published, str(error), may_recover=True)
+        except PermanentError as error:
+            return self._report(num_published, str(error))
         return self._report(num_published, "; ".join(self._refused.values()) or None)
 
     def finish(self, tracker: Tracker, *, succeeded: bool) -> DrainReport:
@@ -118,6 +120,8 @@ class Outbox:
                 tracker.finish_run(self._run_id, succeeded=succeeded)
             except TrackingUnavailable as error:
                 return self._report(report.num_published, str(error), may_recover=True)
+            except PermanentError as error:
+                return self._report(report.num_published, str(error))
         return report
 
     def _post(self, name: str, kind: Literal["iteration", "evaluation", "checkpoint"], report: dict[str, Any]) -> None:

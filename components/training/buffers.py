@@ -1,4 +1,4 @@
-"""Buffers that a model computes when it is built, such as rotary frequencies: they must keep float32 whatever the weights' type.
+"""Buffers that a model computes when it is built, such as rotary frequencies: they keep float32 whatever the weights have.
 
 Casting a module to bfloat16, as DeepSpeed does too, casts them as well. A rotary frequency with 8 bits is off by radians after
 a few hundred positions, and the trainer would disagree with every engine that computes its own.

@@ -40,7 +40,11 @@ _START_TIMEOUT_SECONDS = 180.0
 _END_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _LOG_TAIL_CHARACTERS = 3000
-_LAUNCHER = "import runpy, sys; sys.modules['mlflow'] = None; runpy.run_module('deepspeed.launcher.launch', run_name='__main__')"
+_LAUNCHER = """
+import runpy, sys
+sys.modules["mlflow"] = None
+runpy.run_module("deepspeed.launcher.launch", run_name="__main__")
+"""
 """DeepSpeed's launcher, kept from importing mlflow: its autotuner would, for seconds and for nothing."""
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,9 +1,11 @@
 """No orphans: a worker process ends itself when the process that owns it is gone, whatever it is doing."""
 
 import os
+import shutil
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -37,8 +39,8 @@ def this_process() -> Owner:
     return Owner(os.getpid(), psutil.Process().create_time())
 
 
-def end_with(owner: Owner) -> None:
-    """From now on end this process at once when `owner` is gone or when its own parent changes.
+def end_with(owner: Owner, *, folder: Path) -> None:
+    """From now on end this process at once when `owner` is gone, and `folder` with it, or when its own parent changes.
 
     A thread that polls survives what a signal handler does not: a step inside a kernel, or a wait for another rank.
     """
@@ -47,6 +49,8 @@ def end_with(owner: Owner) -> None:
     def watch() -> None:
         while owner.alive and os.getppid() == parent:
             time.sleep(_POLL_SECONDS)
+        if not owner.alive:
+            shutil.rmtree(folder, ignore_errors=True)
         os._exit(ORPHANED_EXIT_CODE)
 
     threading.Thread(target=watch, name="owner-watch", daemon=True).start()

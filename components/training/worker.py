@@ -202,8 +202,8 @@ def main() -> None:
     parser.add_argument("--handover", type=Path, required=True)
     parser.add_argument("--local_rank", type=int, default=0)
     arguments = parser.parse_args()
-    handover = read_handover(arguments.handover)
-    end_with(Owner(handover.owner_pid, handover.owner_started_at))
+    handover, folder = read_handover(arguments.handover), arguments.handover.parent
+    end_with(Owner(handover.owner_pid, handover.owner_started_at), folder=folder)
     transformers.utils.logging.disable_progress_bar()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     _log.setLevel(logging.INFO)
@@ -213,7 +213,6 @@ def main() -> None:
         torch.use_deterministic_algorithms(True, warn_only=True)
     _import_models()
     ranks = _join_ranks(handover.training)
-    folder = arguments.handover.parent
     connection = None
     if ranks.first:
         with Listener(

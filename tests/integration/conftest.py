@@ -3,21 +3,24 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from components.artifacts.local import LocalArtifactStore
 from flows.services.environment import environment
 from flows.services.stack import down, up
 from flows.services.status import StackStatus
+from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 
 
 @pytest.fixture(scope="session")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackStatus]:
-    """Prefect and S3 on free ports, their data in a temporary folder."""
+    """Prefect, MLflow and S3 on free ports, their data in a temporary folder."""
     home = tmp_path_factory.mktemp("services")
     try:
-        yield up(home, only=("prefect", "s3"))
+        yield up(home, only=("prefect", "s3", "mlflow"))
     finally:
         down(home)
 
@@ -31,8 +34,31 @@ def client_environment(services: StackStatus) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
+def other_trainings(
+    client_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Trainings]:
+    """Starts trainings beside those of `trainings`."""
+    log: Path = tmp_path_factory.mktemp("other-trainings") / "log"
+    with Trainings(client_environment, log) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def trainings(client_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
     """Starts training processes that share their imports."""
     log: Path = tmp_path_factory.mktemp("trainings") / "log"
     with Trainings(client_environment, log) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the tiny preset comes to when nothing happens to it."""
+    root = tmp_path_factory.mktemp("uninterrupted")
+    ended = trainings.run(order(root, "whole"))
+    assert ended.code == 0, trainings.log()
+    result = outcome(LocalArtifactStore(root / "store"), "whole")
+    assert result["state"] == "completed"
+    assert len(result["steps"]) == 3
+    assert len({step["checkpoint_digest"]["team"] for step in result["steps"]}) == 3, "the updates change nothing"
+    return result

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
-from flows.reading import run_document
-from tests.integration.trainings import Trainings, await_no_workers, kill, tree
+from tests.integration.outcomes import order, outcome
+from tests.integration.trainings import Ended, Trainings, await_no_workers, kill, tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 NUM_RANDOM_KILLS = 20
@@ -27,37 +26,7 @@ BOUNDARIES = [
 MOMENTS = ("started", "computed", "committed")
 
 
-def order(root: Path, run_id: str, **more: Any) -> dict[str, Any]:
-    overrides = ["store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none"]
-    return {"run_id": run_id, "overrides": overrides, "summary": str(root / f"{run_id}.json"), **more}
-
-
-def outcome(store: ArtifactStore, run_id: str) -> dict[str, Any]:
-    """All that must not depend on interruptions: digests, metrics and evaluations, no wall times."""
-    document = run_document(store, run_id)
-    kept = ("step", "metrics", "checkpoint_digest", "optimizer_digest")
-    return {
-        "state": document["state"],
-        "steps": [{name: step[name] for name in kept} for step in document["steps"]],
-        "evaluations": document["evaluations"],
-    }
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    root = tmp_path_factory.mktemp("uninterrupted")
-    ended = trainings.run(order(root, "whole"))
-    assert ended.code == 0, trainings.log()
-    result = outcome(LocalArtifactStore(root / "store"), "whole")
-    assert result["state"] == "completed"
-    assert len(result["steps"]) == 3
-    assert len({step["checkpoint_digest"]["team"] for step in result["steps"]}) == 3, "the updates change nothing"
-    return result
-
-
-def test_killed_at_every_stage_boundary(
-    trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
-) -> None:
+def test_killed_at_every_stage_boundary(trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
     for _, part in BOUNDARIES:
         for moment in MOMENTS:
             ended = trainings.run(order(tmp_path, "cut", stop={"part": part, "moment": moment}))
@@ -83,16 +52,25 @@ def assert_each_kill_cost_one_attempt(store: LocalArtifactStore) -> None:
 
 def test_killed_at_random_instants(trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
     rng = random.Random(20)
-    num_kills = 0
-    for kill_number in range(NUM_RANDOM_KILLS * 4):
-        pid = trainings.start(order(tmp_path, "shot"))
-        time.sleep(rng.uniform(0.3, 6.0))
-        # Every other time the training process alone is killed, and its workers must notice.
-        kill(tree(pid) if kill_number % 2 else tree(pid)[:1])
-        num_kills += trainings.wait(pid).code == -9
-        await_no_workers("shot")
-        if num_kills == NUM_RANDOM_KILLS:
-            break
-    ended = trainings.run(order(tmp_path, "shot"))
-    assert ended.code == 0, trainings.log()
-    assert outcome(LocalArtifactStore(tmp_path / "store"), "shot") == uninterrupted
+    num_kills, chain = 0, 0
+    while num_kills < NUM_RANDOM_KILLS:
+        root = tmp_path / str(chain)
+        root.mkdir()
+        while (ended := shot(trainings, root, rng, alone=num_kills % 2 == 0)).code == -9:
+            num_kills += 1
+        assert ended.code == 0, trainings.log()
+        assert outcome(LocalArtifactStore(root / "store"), "shot") == uninterrupted, f"chain {chain}"
+        chain += 1
+
+
+def shot(trainings: Trainings, root: Path, rng: random.Random, *, alone: bool) -> Ended:
+    """Start the run and kill it at a random instant, unless it ends before: its whole tree, or itself alone."""
+    pid = trainings.start(order(root, "shot"))
+    deadline = time.monotonic() + rng.uniform(0.5, 12.0)
+    while time.monotonic() < deadline and not (root / "shot.json").exists():
+        time.sleep(0.01)
+    if not (root / "shot.json").exists():
+        kill(tree(pid)[:1] if alone else tree(pid))
+    ended = trainings.wait(pid)
+    await_no_workers("shot")
+    return ended

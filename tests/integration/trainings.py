@@ -27,9 +27,10 @@ class Trainings:
 
     def __init__(self, env: dict[str, str], log: Path) -> None:
         self._log = log
+        self._log_file = log.open("w")
         self._zygote = subprocess.Popen(
             [sys.executable, "-m", "tests.integration.zygote"],
-            cwd=ROOT, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.open("w"),
+            cwd=ROOT, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log_file,
         )  # fmt: skip
         assert "ready" in self._told(), self.log()
 
@@ -40,7 +41,7 @@ class Trainings:
         for process in tree(self._zygote.pid):
             process.kill()
         self._zygote.wait()
-        for stream in (self._zygote.stdin, self._zygote.stdout):
+        for stream in (self._zygote.stdin, self._zygote.stdout, self._log_file):
             assert stream is not None
             stream.close()
 
@@ -67,6 +68,11 @@ class Trainings:
             stopped = True
             kill(tree(pid))
         return Ended(code=int(told["code"]), stopped=stopped)
+
+    def await_stop(self, pid: int) -> None:
+        """Return when the training has stopped itself; it stays stopped."""
+        told = self._told()
+        assert told.get("stopped") == pid, f"{told}: {self.log()}"
 
     def _told(self) -> dict[str, Any]:
         assert self._zygote.stdout is not None

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.algorithms.loss_statistics import means, mismatch_statistics, token_statistics
@@ -52,6 +52,7 @@ def test_the_bounds_are_separate() -> None:
     assert clipped_surrogate(ratios, advantages, config).tolist() == pytest.approx([-1.28, 0.9])
 
 
+@settings(deadline=None)
 @given(d=st.floats(-3, 3))
 def test_k3_is_its_formula_and_never_negative(d: float) -> None:
     value = k3_kl(torch.tensor(d, dtype=torch.float64)).item()
@@ -93,6 +94,7 @@ def test_a_missing_reference_is_not_a_zero_divergence() -> None:
         token_losses(_inputs([1.0], [1.0]), LossConfig(kl_coefficient=0.1))
 
 
+@settings(deadline=None)
 @given(cut=st.integers(0, 6))
 def test_the_parts_of_a_minibatch_add_up_however_it_is_cut(cut: int) -> None:
     ratios, advantages = [0.5, 0.9, 1.0, 1.1, 1.3, 2.0], [1.0, -1.0, 0.5, -0.5, 2.0, -2.0]

@@ -2,7 +2,7 @@
 
 import itertools
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -118,6 +118,21 @@ def test_a_refused_report_holds_up_no_other_and_is_named(store: FaultyStore) -> 
     assert tracker.runs["r"].status == "RUNNING"
 
 
+class Closed(InMemoryTracker):
+    def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
+        raise PermanentError("the experiment was deleted")
+
+
+def test_a_run_that_cannot_be_opened_is_reported_and_loses_nothing(store: FaultyStore) -> None:
+    outbox = outbox_on(store)
+    outbox.post_iteration(iteration("r", 0))
+    expected = DrainReport(num_published=0, num_pending=1, error="the experiment was deleted")
+    assert outbox.drain(Closed()) == expected
+    assert outbox.finish(Closed(), succeeded=True) == expected
+    tracker = InMemoryTracker()
+    assert outbox.drain(tracker).num_published == 1
+
+
 def test_finishing_marks_the_end_once_all_has_arrived(store: FaultyStore) -> None:
     tracker, outbox = InMemoryTracker(), outbox_on(store)
     outbox.post_iteration(iteration("r", 0))
@@ -136,7 +151,7 @@ def test_published_reports_cost_one_listing_and_no_reading(store: FaultyStore) -
     resumed = outbox_on(store)
     resumed.post_iteration(iteration("r", 300))
     resumed.drain(tracker)
-    assert (store.num_lists, store.num_reads, tracker.num_publishes) == (2, 0, 1_501)
+    assert (store.num_lists, store.num_reads, tracker.num_publishes) == (2, 0, 301)
 
 
 CRASHES = {

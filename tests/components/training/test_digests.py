@@ -1,5 +1,5 @@
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.training.digests import joined_digest, model_digest, tensors_digest
@@ -20,6 +20,7 @@ def test_bfloat16_and_empty_tensors_have_digests() -> None:
     assert tensors_digest({"a": torch.ones(3, dtype=torch.bfloat16)}) != tensors_digest({"a": torch.empty(0)})
 
 
+@settings(deadline=None)
 @given(parts=st.lists(st.text(max_size=4), max_size=4))
 def test_joined_digests_depend_on_order_and_bounds(parts: list[str]) -> None:
     assert joined_digest(parts) == joined_digest(list(parts))

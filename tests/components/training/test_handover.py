@@ -3,6 +3,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 from pydantic import SecretStr
 
@@ -76,7 +77,7 @@ def test_an_owner_is_a_process_and_not_just_a_number() -> None:
 
 def test_a_dead_process_and_a_zombie_own_nothing() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    owner = Owner(child.pid, __import__("psutil").Process(child.pid).create_time())
+    owner = Owner(child.pid, psutil.Process(child.pid).create_time())
     assert owner.alive
     child.kill()
     time.sleep(0.2)
@@ -86,19 +87,20 @@ def test_a_dead_process_and_a_zombie_own_nothing() -> None:
 
 
 _CHILD = """
-import sys, time
+import sys
+from pathlib import Path
 from components.training.ownership import Owner, end_with
-end_with(Owner(int(sys.argv[1]), float(sys.argv[2])))
+end_with(Owner(int(sys.argv[1]), float(sys.argv[2])), folder=Path(sys.argv[3]))
 print("watching", flush=True)
-sum(range(10**12))
+while True:
+    pass
 """
 
 
-def test_a_busy_process_ends_when_its_owner_does() -> None:
-    import psutil
-
+def test_a_busy_process_ends_when_its_owner_does_and_takes_its_folder_along(tmp_path) -> None:
     owner = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    arguments = [str(owner.pid), repr(psutil.Process(owner.pid).create_time())]
+    (tmp_path / "folder").mkdir()
+    arguments = [str(owner.pid), repr(psutil.Process(owner.pid).create_time()), str(tmp_path / "folder")]
     with subprocess.Popen(
         [sys.executable, "-c", _CHILD, *arguments],
         stdout=subprocess.PIPE,
@@ -109,4 +111,8 @@ def test_a_busy_process_ends_when_its_owner_does() -> None:
         child.stdout.readline()
         owner.kill()
         owner.wait()
-        assert child.wait(timeout=5) == ORPHANED_EXIT_CODE
+        try:
+            assert child.wait(timeout=5) == ORPHANED_EXIT_CODE
+        finally:
+            child.kill()
+    assert not (tmp_path / "folder").exists()

@@ -1,9 +1,10 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.training.minibatches import balanced, minibatches
 
 
+@settings(deadline=None)
 @given(num_groups=st.integers(0, 40), parts=st.integers(1, 6), seed=st.integers(0, 99))
 def test_minibatches_are_an_even_partition(num_groups: int, parts: int, seed: int) -> None:
     split = minibatches(num_groups, num_minibatches=parts, seed=seed, seed_parts=(1, "p", 0))
@@ -22,6 +23,7 @@ def test_the_permutation_depends_on_every_part_of_its_seed() -> None:
     assert all(other != order(0, 1, "p", 0) for other in others)
 
 
+@settings(deadline=None)
 @given(costs=st.lists(st.integers(1, 50), max_size=30), ranks=st.integers(1, 5))
 def test_ranks_are_balanced_to_within_one_item(costs: list[int], ranks: int) -> None:
     parts = balanced(costs, ranks)

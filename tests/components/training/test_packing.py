@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
@@ -39,6 +39,7 @@ def _context(batch: MicroBatch, token: int) -> list[int]:
     return [int(batch.tokens_S_T[row, c]) for c in columns]
 
 
+@settings(deadline=None)
 @given(groups=_groups(), budget=st.integers(14, 80), share=st.booleans())
 def test_every_token_is_packed_once_behind_exactly_its_own_context(
     groups: list[TrainGroup], budget: int, share: bool

@@ -1,0 +1,24 @@
+"""What a test orders of the tiny preset, and what must come out whatever happened on the way."""
+
+from pathlib import Path
+from typing import Any
+
+from components.artifacts.base import ArtifactStore
+from flows.reading import run_document
+
+
+def order(root: Path, run_id: str, *, overrides: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    """A training of the tiny preset, its store in `root` unless `overrides` say otherwise."""
+    local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
+    return {"run_id": run_id, "overrides": [*local, *overrides], "summary": str(root / f"{run_id}.json"), **more}
+
+
+def outcome(store: ArtifactStore, run_id: str) -> dict[str, Any]:
+    """All that must not depend on interruptions: digests, metrics and evaluations, no wall times."""
+    document = run_document(store, run_id)
+    kept = ("step", "metrics", "checkpoint_digest", "optimizer_digest")
+    return {
+        "state": document["state"],
+        "steps": [{name: step[name] for name in kept} for step in document["steps"]],
+        "evaluations": document["evaluations"],
+    }
