@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
+from components.artifacts.digests import model_digest, model_tensors, tensors_digest
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
-from components.training.digests import model_digest, model_tensors, tensors_digest
 
 _NOT_ARCHITECTURE = ("transformers_version", "_name_or_path", "torch_dtype", "dtype")
 

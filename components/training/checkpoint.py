@@ -14,11 +14,11 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
+from components.artifacts.digests import model_digest
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.identity import GroupKey
 from components.schema import TrainGroup
 from components.training.base import MODEL_FOLDER, CheckpointManifest, Probe
-from components.training.digests import model_digest
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
 

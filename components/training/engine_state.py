@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from components.artifacts.digests import joined_digest, model_digest, model_tensors, tensors_digest
 from components.errors import ArtifactCorrupt
 from components.identity import seed_for
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest, UpdateJob
@@ -23,7 +24,6 @@ from components.training.checkpoint import (
     read_manifest,
     write_manifest,
 )
-from components.training.digests import joined_digest, model_digest, model_tensors, tensors_digest
 from components.training.ranks import Ranks
 
 Engine = Any

@@ -6,7 +6,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import nn
 
-from components.training.digests import model_tensors
+from components.artifacts.digests import model_tensors
 
 WEIGHTS_FILE = "model.safetensors"
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from components.artifacts.digests import model_digest
 from components.config import WarmStartConfig
 from components.errors import ConfigurationError, WarmStartTooWeak
 from components.schema import PolicyVersion, TrainGroup
 from components.training.checkpoint import load_model
 from components.training.demonstrations import Student, Teacher
-from components.training.digests import model_digest
 from components.training.forward import completion_logprobs
 from components.training.model_folder import write_weights
 from components.training.packing import pack_groups

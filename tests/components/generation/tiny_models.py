@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+from components.artifacts.digests import model_digest
 from components.schema import PolicyVersion
 from components.training.character_tokenizer import character_tokenizer
-from components.training.digests import model_digest
 from components.training.model_folder import write_model_folder
 
 ALPHABET = "ABCDEFG\n "

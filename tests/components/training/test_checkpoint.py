@@ -4,6 +4,7 @@ import shutil
 import pytest
 import torch
 
+from components.artifacts.digests import model_digest, model_tensors
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import (
@@ -14,7 +15,6 @@ from components.training.checkpoint import (
     read_manifest,
     write_initial_checkpoint,
 )
-from components.training.digests import model_digest, model_tensors
 
 
 def test_the_initial_checkpoint_holds_the_model_its_tokenizer_and_a_true_manifest(initial, make_model) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from components.artifacts.digests import model_digest
 from components.config import LossConfig, TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed, WorkerDied
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER
 from components.training.checkpoint import NO_OPTIMIZER, load_model, read_manifest
-from components.training.digests import model_digest
 
 ROOT = Path(__file__).resolve().parents[3]
 

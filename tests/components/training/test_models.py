@@ -9,11 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from components.artifacts.digests import model_digest, model_tensors, tensors_digest
 from components.config import PolicyConfig, TinyModelConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.generation.tokenizer import HuggingFaceTokenizer
 from components.training.checkpoint import load_model, write_initial_checkpoint
-from components.training.digests import model_digest, model_tensors, tensors_digest
 from components.training.models import prepare_model_folder
 
 ALPHABET = "UDLR\n#"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from components.artifacts.digests import model_digest
 from components.config import GenerationConfig, PolicyConfig, TinyModelConfig, WarmStartConfig
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, WarmStartTooWeak
@@ -15,7 +16,6 @@ from components.identity import seed_for
 from components.schema import PolicyVersion, TrainGroup
 from components.training.checkpoint import load_model
 from components.training.demonstrations import Student, Teacher
-from components.training.digests import model_digest
 from components.training.models import prepare_model_folder
 from components.training.warm_start import warm_start
 

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.training.digests import joined_digest, model_digest, tensors_digest
+from components.artifacts.digests import joined_digest, model_digest, tensors_digest
 
 
 def test_order_of_insertion_and_memory_layout_do_not_matter() -> None:
