@@ -18,6 +18,7 @@ from tasks.run import Run
 @task(**stage_options("refresh_weights", version=1, cached=False), cache_policy=NO_CACHE)
 def refresh_weights(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The policy versions that the engines hold now, each verified by digest and by a log-probability probe."""
+    progress.tell("refresh_weights", step, 0, 1)
     versions = {}
     for policy, checkpoint in checkpoints.items():
         folder = checkpoint_folder(run.config, checkpoint)

@@ -26,53 +26,58 @@ CASES = [
 @pytest.fixture(scope="module")
 def make_trl(tmp_path_factory: pytest.TempPathFactory, make_model: Any) -> Any:
     """Builds a real GRPOTrainer around the tiny model."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from datasets import Dataset
-        from tokenizers import Tokenizer, models
-        from transformers import PreTrainedTokenizerFast
-        from trl import GRPOConfig, GRPOTrainer
+    # With a KL term TRL loads its own reference from the model's folder; the tests give reference log-probs instead.
+    folder = tmp_path_factory.mktemp("model")
+    make_model().save_pretrained(folder)
 
-        words = {"<pad>": 0, "<eos>": 1, **{f"t{n}": n for n in range(2, 30)}}
-        tokenizer = PreTrainedTokenizerFast(
-            tokenizer_object=Tokenizer(models.WordLevel(words, unk_token="<pad>")), pad_token="<pad>", eos_token="<eos>"
-        )
+    def make(loss_type: str, config: LossConfig) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from datasets import Dataset
+            from trl import GRPOTrainer
 
-        # With a KL term TRL loads its own reference from the model's folder; the tests give reference log-probs instead.
-        folder = tmp_path_factory.mktemp("model")
-        make_model().save_pretrained(folder)
+            trainer = GRPOTrainer(
+                model=type(make_model()).from_pretrained(folder),
+                reward_funcs=lambda completions, **_: [0.0] * len(completions),
+                args=_trl_arguments(str(tmp_path_factory.mktemp("trl")), loss_type, config),
+                train_dataset=Dataset.from_list([{"prompt": "t2 t3"}] * GROUP_SIZE),
+                processing_class=_trl_tokenizer(),
+            )
+        trainer.current_gradient_accumulation_steps = 1
+        return trainer
 
-        def make(loss_type: str, config: LossConfig) -> Any:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                arguments = GRPOConfig(
-                    output_dir=str(tmp_path_factory.mktemp("trl")),
-                    use_cpu=True,
-                    bf16=False,
-                    report_to=[],
-                    activation_checkpointing=False,
-                    per_device_train_batch_size=GROUP_SIZE,
-                    num_generations=GROUP_SIZE,
-                    steps_per_generation=1,
-                    gradient_accumulation_steps=1,
-                    loss_type=loss_type,
-                    epsilon=config.clip_low,
-                    epsilon_high=config.clip_high,
-                    beta=config.kl_coefficient,
-                    use_bias_correction_kl=False,  # plain k3; TRL's default weighs it by the ratio
-                    temperature=TEMPERATURE,
-                )
-                trainer = GRPOTrainer(
-                    model=type(make_model()).from_pretrained(folder),
-                    reward_funcs=lambda completions, **_: [0.0] * len(completions),
-                    args=arguments,
-                    train_dataset=Dataset.from_list([{"prompt": "t2 t3"}] * GROUP_SIZE),
-                    processing_class=tokenizer,
-                )
-            trainer.current_gradient_accumulation_steps = 1
-            return trainer
+    return make
 
-        yield make
+
+def _trl_arguments(folder: str, loss_type: str, config: LossConfig) -> Any:
+    from trl import GRPOConfig
+
+    return GRPOConfig(
+        output_dir=folder,
+        use_cpu=True,
+        bf16=False,
+        report_to=[],
+        activation_checkpointing=False,
+        per_device_train_batch_size=GROUP_SIZE,
+        num_generations=GROUP_SIZE,
+        steps_per_generation=1,
+        gradient_accumulation_steps=1,
+        loss_type=loss_type,
+        epsilon=config.clip_low,
+        epsilon_high=config.clip_high,
+        beta=config.kl_coefficient,
+        use_bias_correction_kl=False,  # plain k3; TRL's default weighs it by the ratio
+        temperature=TEMPERATURE,
+    )
+
+
+def _trl_tokenizer() -> Any:
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    words = {"<pad>": 0, "<eos>": 1, **{f"t{number}": number for number in range(2, 30)}}
+    words_alone = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
+    return PreTrainedTokenizerFast(tokenizer_object=words_alone, pad_token="<pad>", eos_token="<eos>")
 
 
 def _padded(rows: list[Any], *, left: bool, dtype: torch.dtype = torch.long) -> torch.Tensor:

@@ -1,0 +1,222 @@
+"""What Prefect and the store cost an iteration: the `train` flow against the same components in a plain loop.
+
+    python -m tests.benchmarks.orchestration [--steps 20] [--preset plan-path]
+
+Both arms run the same steps from the same checkpoint with the same engine and the same DeepSpeed worker, one after the
+other in this process; services (Prefect, MLflow, S3) are started in a temporary folder. Step by step the plain loop's wall
+time is subtracted from the flow's; medians are printed, and where the difference goes.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+NUM_WARM_UP_STEPS = 3
+BUDGET_SECONDS = 1.0
+TEN_SECONDS = 10.0
+
+
+@dataclass
+class Clock:
+    """Wall seconds by line and step, taken on the main thread."""
+
+    step: int = -1
+    seconds: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(float)))
+
+    @contextmanager
+    def line(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                self.seconds[name][self.step] += time.perf_counter() - started
+
+    def values(self, name: str) -> list[float]:
+        return [self.seconds[name][step] for step in sorted(self.seconds["iteration"]) if step >= NUM_WARM_UP_STEPS]
+
+    def median(self, name: str) -> float:
+        return statistics.median(self.values(name))
+
+
+class TimedStore:
+    """A store whose verbs are timed under two lines."""
+
+    RECORDS = ("create", "read", "list")
+    PAYLOADS = ("put_bytes", "get_bytes", "put_folder", "get_folder")
+
+    def __init__(self, store: Any, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._store, name)
+        if name in (*self.RECORDS, *self.PAYLOADS):
+            return self._timed(verb, "records" if name in self.RECORDS else "payloads")
+        return verb
+
+    def _timed(self, verb: Callable[..., Any], line: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self._clock.line(line):
+                return verb(*args, **kwargs)
+
+        return call
+
+
+def flow_arm(config: Any, run_id: str, clock: Clock) -> None:
+    """The real thing, its iterations and stages timed by what they report."""
+    from flows.train import train
+    from tasks import progress, wiring
+
+    opened = wiring.open_store(config.store)
+    wiring.open_store = lambda _: TimedStore(opened, clock)  # type: ignore[assignment,return-value]
+    started_at: dict[str, float] = {}
+
+    def hear(told: progress.Progress) -> None:
+        now = time.perf_counter()
+        if told.stage == "refresh_weights" and told.done == 0:
+            clock.step = told.step
+        if told.stage == "iteration":
+            return
+        if told.done == 0:
+            started_at[told.stage] = now
+        elif told.done == told.total and told.stage in started_at:
+            clock.seconds["stages"][told.step] += now - started_at.pop(told.stage)
+
+    import flows.train
+
+    iterate = flows.train.training_iteration
+
+    def timed_iteration(run: Any, step: int, checkpoints: Any) -> Any:
+        clock.step = step
+        with clock.line("iteration"):
+            return iterate(run, step, checkpoints)
+
+    flows.train.training_iteration = timed_iteration  # type: ignore[assignment]
+    with progress.listening(hear):
+        train(config, run_id)
+    wiring.open_store = lambda _: opened  # type: ignore[assignment,return-value]
+
+
+def plain_arm(config: Any, run_id: str, clock: Clock) -> dict[str, str]:
+    """The same components called one after the other, with nothing kept but the worker's checkpoint folder."""
+    from components.algorithms.batching import train_batches
+    from components.artifacts.codec import encode
+    from components.generation.refresh import refresh
+    from components.rewards.score import score_shard
+    from components.rollout.sampler import ShardPlan, collect_shard
+    from components.rollout.shards import shard_problems
+    from components.rollout.statistics import step_metrics
+    from components.schema import PolicyVersion
+    from components.training.base import MODEL_FOLDER, UpdateJob
+    from components.training.checkpoint import read_manifest
+    from tasks import wiring
+    from tasks.checkpoints import checkpoint_folder
+    from tasks.run import Run
+    from tasks.warm_start import committed_warm_start
+
+    run = Run(run_id=run_id, config=config)
+    family, options = wiring.environment(config)
+    folders = {name: checkpoint_folder(config, ref) for name, ref in committed_warm_start(run).items()}
+    work = Path(tempfile.mkdtemp(prefix="plain-"))
+    wiring.warm_up_trainers(run)
+    for step in range(config.num_steps):
+        clock.step = step
+        with clock.line("iteration"):
+            versions = {}
+            for policy, folder in folders.items():
+                manifest = read_manifest(folder)
+                versions[policy] = PolicyVersion(
+                    policy=policy, step=manifest.step, weights_digest=manifest.weights_digest
+                )
+                refresh(
+                    wiring.generator(config, policy), folder=folder / MODEL_FOLDER, version=versions[policy],
+                    probe=manifest.probe, tolerance=config.generation.probe_tolerance,
+                )  # fmt: skip
+            plan = ShardPlan(
+                step=step, shard=0, seed=config.seed, max_turns=config.environment.max_turns, settings=config.rollout,
+                problems=shard_problems(config, family, options, step=step, shard=0),
+            )  # fmt: skip
+            rubric = wiring.rubric(config)
+            shard = collect_shard(plan, family=family, router=wiring.router(config, versions), rubric=rubric)
+            scored = score_shard(shard, family=family, rubric=rubric)
+            batches, _ = train_batches([shard], [scored], algorithm=config.algorithm, policies=folders)
+            step_metrics([shard], [scored])
+            for policy, batch in batches.items():
+                manifest = read_manifest(folders[policy])
+                batch_file, output = work / f"batch-{step}", work / f"{policy}-{step}"
+                batch_file.write_bytes(encode(batch))
+                job = UpdateJob(
+                    policy=policy, step=step, seed=config.seed, total_steps=config.num_steps,
+                    checkpoint_folder=folders[policy], weights_digest=manifest.weights_digest,
+                    optimizer_digest=manifest.optimizer_digest, reference_folder=None, batch_file=batch_file,
+                    output_folder=output, temperature=config.rollout.temperature, training=config.training,
+                    loss=config.loss,
+                )  # fmt: skip
+                wiring.trainer(run, policy).update(job)
+                folders[policy] = output
+    wiring.close_trainers()
+    return {policy: read_manifest(folder).weights_digest for policy, folder in folders.items()}
+
+
+def report(flow: Clock, plain: Clock, num_steps: int) -> None:
+    """Print the table."""
+    pairs = zip(flow.values("iteration"), plain.values("iteration"), strict=True)
+    overhead = statistics.median(one - other for one, other in pairs)
+    outside = statistics.median(
+        whole - stages for whole, stages in zip(flow.values("iteration"), flow.values("stages"), strict=True)
+    )
+    records, payloads = flow.median("records"), flow.median("payloads")
+    base = plain.median("iteration")
+    print(f"median of {num_steps - NUM_WARM_UP_STEPS} steps, seconds an iteration")
+    rows = {
+        "the train flow": flow.median("iteration"),
+        "the same components in a plain loop": base,
+        "overhead (median of the differences step by step)": overhead,
+        "  Prefect: tasks, child flow, page, and what lies between stages": outside,
+        "  store: records (attempts, manifests, outbox)": records,
+        "  store: payloads and checkpoint files": payloads,
+        "  rest: encoding, digests, the publishing thread": overhead - outside - records - payloads,
+    }
+    for name, seconds in rows.items():
+        print(f"{name:66} {seconds:7.3f}")
+    print(f"\noverhead: {overhead:.3f} s, {overhead / base:.0%} of this plain iteration, "
+          f"{overhead / TEN_SECONDS:.1%} of one of 10 s")  # fmt: skip
+    print(f"budget: at most {BUDGET_SECONDS} s and 15% of 10 s: {'held' if overhead <= BUDGET_SECONDS else 'EXCEEDED'}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--preset", default="plan-path")
+    asked = parser.parse_args()
+    from flows.services.environment import environment
+    from flows.services.stack import down, up
+
+    home = Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))
+    os.environ.update(environment(up(home, only=("prefect", "mlflow", "s3"))))
+    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
+    try:
+        from flows.presets import preset_config
+
+        overrides = ["evaluation.num_problems=20", "evaluation.problems_per_block=20", "warm_start.max_steps=100",
+                     "warm_start.gate=0", "warm_start.gate_ceiling=1"]  # fmt: skip
+        config = preset_config(asked.preset, overrides, num_steps=asked.steps)
+        flow, plain = Clock(), Clock()
+        flow_arm(config, "benchmark", flow)
+        plain_arm(config, "benchmark", plain)
+        report(flow, plain, asked.steps)
+    finally:
+        down(home)
+
+
+if __name__ == "__main__":
+    main()
