@@ -11,6 +11,7 @@ from components.artifacts.runs import start_lineage
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError, ServiceMissing
 from components.identity import STAGES, checked_run_id
+from flows.preflight import check_environment, preflight
 from flows.presets import with_overrides
 from flows.reading import read_run
 from flows.services.client import join_local_services
@@ -21,13 +22,13 @@ def run_training(config: RunConfig, run_id: str) -> None:
     """Train in this process with a live display, and say where to look afterwards."""
     join_local_services()
     checked_run_id(run_id)
+    check_environment(config)
     require_prefect()
     # What Prefect says of each task goes to its own pages; the terminal has the display.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
     console = Console()
     with console.status("loading"):
         from flows.display import TrainingDisplay
-        from flows.preflight import preflight
         from flows.summary import print_summary
         from flows.train import train
 

@@ -3,9 +3,10 @@
 import shutil
 from pathlib import Path
 
-from components.config import RunConfig
+from components.artifacts.base import ArtifactStore
+from components.config import RunConfig, StoreConfig
 from components.environments.registry import family, family_options
-from components.errors import ConfigurationError, ServiceMissing
+from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable
 from components.rewards.rubric import rubric_for
 from components.rollout.rules import playing_roles
 from tasks import wiring
@@ -21,7 +22,7 @@ def preflight(config: RunConfig) -> None:
     check_environment(config)
     check_devices(config)
     check_space(config)
-    wiring.store(config).probe()
+    probe_store(config.store)
     wiring.tracker(config).check()
 
 
@@ -57,3 +58,15 @@ def check_space(config: RunConfig) -> None:
         raise ServiceMissing(
             f"store.root {root}: {free / 2**20:.0f} MiB are free, a run needs {LEAST_FREE_BYTES // 2**20}; free some space"
         )
+
+
+def probe_store(config: StoreConfig) -> ArtifactStore:
+    """The store, once it has proved that it can be used."""
+    store = wiring.open_store(config)
+    try:
+        store.probe()
+    except (StoreRefused, StoreUnavailable) as error:
+        if config.kind == "s3" and config.endpoint_url is None and wiring.s3_endpoint() is None:
+            raise type(error)(f"{error}; for a local S3 server run `troupe up`") from error
+        raise
+    return store

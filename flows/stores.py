@@ -1,21 +1,22 @@
 """The store that a reading command means."""
 
+from pathlib import Path
 from urllib.parse import urlparse
 
 from components.artifacts.base import ArtifactStore
 from components.config import StoreConfig
 from components.errors import ConfigurationError
+from flows.preflight import probe_store
 from flows.services.client import join_local_services
-from tasks import wiring
 
 
 def opened_store(uri: str | None) -> ArtifactStore:
     """The store at `uri`, or the local services' bucket. Raises ConfigurationError for a scheme that is not known."""
     join_local_services()
     config = store_config(uri) if uri else StoreConfig()
-    store = wiring.open_store(config)
-    store.probe()
-    return store
+    if config.kind == "local" and not Path(str(config.root)).is_dir():
+        raise ConfigurationError(f"--store {uri!r}: there is no such directory")
+    return probe_store(config)
 
 
 def store_config(uri: str) -> StoreConfig:

@@ -49,8 +49,12 @@ def open_store(config: StoreConfig) -> ArtifactStore:
         return LocalArtifactStore(Path(str(config.root)).absolute())
     from components.artifacts.s3 import S3ArtifactStore
 
-    endpoint_url = config.endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    return S3ArtifactStore(config.bucket, prefix=config.prefix, endpoint_url=endpoint_url)
+    return S3ArtifactStore(config.bucket, prefix=config.prefix, endpoint_url=config.endpoint_url or s3_endpoint())
+
+
+def s3_endpoint() -> str | None:
+    """The S3 server that the environment names; None means AWS."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 def store_folder(config: RunConfig) -> str:
