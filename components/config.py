@@ -277,14 +277,18 @@ class RunConfig(Section):
 
 STAGE_SECTIONS: Mapping[str, tuple[str, ...]] = {
     "warm_start": ("seed", "environment", "agents", "policies", "warm_start", "generation"),
-    "collect_rollouts": ("seed", "environment", "agents", "policies", "generation", "rollout", "rewards"),
+    "collect_rollouts": ("seed", "environment", "agents", "policies", "generation", "rollout"),
     "compute_rewards": ("seed", "environment", "rewards", "rollout"),
     "compute_advantages": ("seed", "algorithm", "agents", "policies"),
     "update_policy": ("seed", "training", "loss", "rollout"),
     "publish_checkpoint": (),
-    "evaluate_policy": ("seed", "environment", "agents", "policies", "generation", "evaluation", "rewards", "rollout"),
+    "evaluate_policy": ("seed", "environment", "agents", "policies", "generation", "evaluation", "rollout"),
 }
-"""What each stage depends on: changing another section does not throw its results away."""
+"""What each stage depends on: changing another section does not throw its results away.
+
+Rollouts are chosen by the rubric and yet do not name `rewards`: within a lineage the configuration is frozen, and a restart
+from the reward stage under another rubric must find the rollouts of its step where they are.
+"""
 
 
 def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:

@@ -1,0 +1,127 @@
+"""The coat of a stage: its key, its retries, its cache, and what survives when any of them goes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect import flow
+from prefect.settings import PREFECT_RESULTS_LOCAL_STORAGE_PATH, temporary_settings
+
+from components.artifacts.payloads import put
+from components.artifacts.refs import ArtifactRef
+from components.errors import ConfigurationError, StoreUnavailable
+from components.metrics import seconds
+from components.schema import ScoredShard
+from flows.presets import preset_config
+from tasks import options, wiring
+from tasks.options import is_transient
+from tasks.run import Run, stage_key
+from tasks.stage_task import current_key, stage_task
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect")]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(run_id="r7", config=local_config(tmp_path))
+
+
+def local_config(root: Path, *overrides: str) -> Any:
+    return preset_config("tiny", ["store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none", *overrides])
+
+
+def counted(calls: list[int], fail: Callable[[int], None] = lambda call: None) -> Any:
+    """A stage that notes each call and may fail."""
+
+    @stage_task("compute_rewards", version=1)
+    def scored(run: Run, step: int, part: int, scale: float = 1.0) -> ArtifactRef:
+        calls.append(step)
+        fail(len(calls))
+        assert current_key().step == step
+        return put(wiring.store(run.config), ScoredShard(step=step, shard=part, rewards_E_N_K=(((scale,),),)))
+
+    return scored
+
+
+def states(stage: Any, *argument_lists: tuple[Any, ...]) -> list[str]:
+    """The state names of calls made in one flow run each."""
+    names = []
+    for arguments in argument_lists:
+
+        @flow
+        def once(arguments: tuple[Any, ...] = arguments) -> str:
+            return str(stage(*arguments, return_state=True).name)
+
+        names.append(once())
+    return names
+
+
+def test_a_second_flow_run_finds_the_stage_cached(run: Run) -> None:
+    calls: list[int] = []
+    assert states(counted(calls), (run, 0, 0), (run, 0, 0), (run, 1, 0)) == ["Completed", "Cached", "Completed"]
+    assert calls == [0, 1]
+
+
+def test_without_prefects_record_the_manifest_answers(run: Run, tmp_path: Path) -> None:
+    calls: list[int] = []
+    stage = counted(calls)
+    assert states(stage, (run, 0, 0)) == ["Completed"]
+    with temporary_settings({PREFECT_RESULTS_LOCAL_STORAGE_PATH: tmp_path / "elsewhere"}):
+        assert states(stage, (run, 0, 0)) == ["Completed"]
+    assert calls == [0]
+
+
+def test_other_inputs_and_other_stores_are_other_work(run: Run, tmp_path: Path) -> None:
+    calls: list[int] = []
+    elsewhere = Run(run_id="r7", config=local_config(tmp_path / "other"))
+    assert states(counted(calls), (run, 0, 0), (run, 0, 0, 2.0), (elsewhere, 0, 0)) == ["Completed"] * 3
+    assert calls == [0, 0, 0]
+
+
+def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(options._RETRIES, "compute_rewards", (2, 0.01, 60))  # type: ignore[index]
+    calls: list[int] = []
+
+    def away_once(call: int) -> None:
+        if call == 1:
+            raise StoreUnavailable("away")
+
+    assert states(counted(calls, away_once), (run, 0, 0)) == ["Completed"]
+    assert len(calls) == 2
+
+    refused: list[int] = []
+
+    def refuse(call: int) -> None:
+        raise ConfigurationError("wrong")
+
+    assert states(counted(refused, refuse), (run, 1, 0)) == ["Failed"]
+    assert len(refused) == 1
+
+
+def test_which_errors_are_transient() -> None:
+    class Ended:
+        def __init__(self, error: BaseException) -> None:
+            self.error = error
+
+        def result(self, raise_on_failure: bool) -> BaseException:
+            return self.error
+
+    def verdict(error: BaseException) -> bool:
+        return is_transient(None, None, Ended(error))  # type: ignore[arg-type]
+
+    assert all(verdict(error) for error in (StoreUnavailable(""), TimeoutError(), ConnectionResetError()))
+    assert not any(verdict(error) for error in (ConfigurationError(""), ValueError(), AssertionError(), KeyError()))
+
+
+def test_the_key_depends_on_what_the_stage_depends_on(tmp_path: Path) -> None:
+    def key(stage: str, *overrides: str, **inputs: Any) -> str:
+        run = Run(run_id="r7", config=local_config(tmp_path, *overrides))
+        return stage_key(stage, 1, {"run": run, "step": 3, **inputs}).path
+
+    assert key("collect_rollouts") == key("collect_rollouts", "training.learning_rate=1", "num_steps=99")
+    assert key("collect_rollouts") != key("collect_rollouts", "rollout.temperature=0.5")
+    assert key("update_policy") != key("update_policy", "training.learning_rate=1")
+    assert key("compute_rewards", rollouts=["a"]) != key("compute_rewards", rollouts=["b"])
+    assert key("warm_start").startswith("runs/_shared/")
+    assert seconds("compute_rewards") == "time/compute_rewards_seconds"
