@@ -19,7 +19,14 @@ from tasks.steps import first_step
 from tasks.warm_start import warm_start
 
 
-@flow(name="train", flow_run_name="{config.preset}", validate_parameters=True)
+def run_name() -> str:
+    """What Prefect calls the flow run: the run's own name."""
+    parameters = runtime.flow_run.parameters
+    config = RunConfig.model_validate(parameters["config"])  # a worker hands over plain JSON
+    return str(parameters.get("run_id") or config.preset)
+
+
+@flow(name="train", flow_run_name=run_name)
 def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     """Train `config` under `run_id` (default: the preset's name) and return a summary.
 

@@ -1,0 +1,59 @@
+"""The README speaks of what exists: commands, flags, presets, paths and fields."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from flows.cli import app
+from flows.presets import preset_config, preset_values
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+COMMANDS = typer.main.get_command(app)
+
+
+def test_every_command_is_in_the_readme_and_the_other_way_round() -> None:
+    known = set(COMMANDS.commands)  # type: ignore[attr-defined]
+    told = set(re.findall(r"`troupe ([a-z]+)", README))
+    assert told == known
+
+
+def test_every_flag_of_the_readme_belongs_to_its_command() -> None:
+    for line in re.findall(r"`(troupe [a-z]+ [^`]*)`", README):
+        _, command, rest = line.split(" ", 2)
+        options = {name for parameter in COMMANDS.commands[command].params for name in parameter.opts}  # type: ignore[attr-defined]
+        flags = set(re.findall(r"--[a-z-]+", rest))
+        assert flags <= options, f"{line}: {flags - options}"
+
+
+def test_every_preset_is_in_the_table() -> None:
+    for name in preset_values():
+        assert f"| `{name}` |" in README
+
+
+@pytest.mark.parametrize("override", re.findall(r"--set ([a-z_]+\.[a-z_.]+=[^ `]+)", README))
+def test_every_override_of_the_readme_is_a_field(override: str) -> None:
+    preset_config("plan-path", [override])
+
+
+def test_every_path_of_the_readme_exists() -> None:
+    for path in re.findall(r"`((?:components|tasks|flows|infra|tests)/[\w./-]*)`", README):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_benchmark_of_the_readme_exists() -> None:
+    for module in re.findall(r"python -m (tests\.benchmarks\.\w+)", README):
+        assert (ROOT / (module.replace(".", "/") + ".py")).exists(), module
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"make ([a-z]+)", README))))
+def test_every_make_target_of_the_readme_exists(target: str) -> None:
+    asked = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert asked.returncode == 0, asked.stderr
+
+
+def test_no_placeholder_is_left() -> None:
+    assert "@@" not in README
