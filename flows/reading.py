@@ -84,8 +84,8 @@ def _step_document(store: ArtifactStore, run: Run, step: int) -> dict[str, Any]:
 def _evaluations(store: ArtifactStore, run: Run, num_finished: int) -> Iterator[dict[str, Any]]:
     """The reports in the order of their steps. An evaluation at step k is of the policies after k updates."""
     for step in range(num_finished + 1):
-        for manifest in (each for each in step_manifests(store, run, step) if each.stage == "evaluate_policy"):
-            report = dict(manifest.output)
+        found = [each.output for each in step_manifests(store, run, step) if each.stage == "evaluate_policy"]
+        for report in sorted(found, key=lambda report: str(report["sampling"]), reverse=True):  # sample, then greedy
             yield {**report, "interval": list(report["interval"])}
 
 

@@ -36,12 +36,12 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
 
 
 def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
-    """**Example** "greedy: 0.546 -> 0.768 (+0.222); plan_agent keeps .99 of good proposals and repairs .08 of bad ones"."""
+    """**Example** "greedy  success 0.546 -> 0.768 (+0.222); last agent: keeps 0.99 -> 1.00, repairs 0.02 -> 0.08"."""
     gain = after["success_rate"] - before["success_rate"]
     return Text.assemble(
         (f"{after['sampling']:7}", "bold"),
         f" success {before['success_rate']:.3f} -> {after['success_rate']:.3f} ",
         (f"({gain:+.3f})", "green" if gain > 0 else "red"),
-        f"; the last agent keeps {share(before['keep_rate'])} -> {share(after['keep_rate'])} of good proposals and "
-        f"repairs {share(before['repair_rate'])} -> {share(after['repair_rate'])} of bad ones",
+        f"; last agent: keeps {share(before['keep_rate'])} -> {share(after['keep_rate'])}, "
+        f"repairs {share(before['repair_rate'])} -> {share(after['repair_rate'])}",
     )

@@ -56,6 +56,9 @@ def load_model(folder: Path) -> nn.Module:
     Raises ConfigurationError when there is no such folder, ArtifactCorrupt when it cannot be read.
     """
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()  # its bar would break into the run's own
 
     if not (folder / "config.json").is_file():
         raise ConfigurationError(f"{folder} is no model folder: it has no config.json")
