@@ -53,7 +53,7 @@ class StoppingStore:
 
 def run(order: dict[str, Any]) -> None:
     """Train as ordered and write the summary."""
-    config = preset_config("tiny", order["overrides"])
+    config = preset_config(order.get("preset", "tiny"), order["overrides"])
     if stop := order.get("stop"):
         opened = wiring.open_store(config.store)
         wiring.open_store = lambda _: StoppingStore(opened, **stop)  # type: ignore[assignment]
