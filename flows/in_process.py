@@ -41,13 +41,14 @@ def run_training(config: RunConfig, run_id: str) -> None:
 def run_resume(
     run_id: str,
     *,
+    store_uri: str | None,
     from_stage: str | None,
     step: int | None,
     overrides: Sequence[str],
     num_steps: int | None,
 ) -> None:
     """Go on with a run; with `from_stage` and `step`, start a new lineage there first."""
-    store = opened_store(os.environ.get("TROUPE_STORE"))
+    store = opened_store(store_uri)
     run = read_run(store, run_id)
     values = with_overrides(run.config.model_dump(mode="json"), overrides)
     if num_steps is not None:

@@ -41,7 +41,7 @@ class Session:
 
 
 def session_of(run: Run) -> Session:
-    """The open session of `run`. A single iteration that runs outside `train` has none and opens its own."""
+    """The open session of `run` in this process."""
     assert run.run_id in _open, f"run {run.run_id} has no open session in this process"
     return _open[run.run_id]
 

@@ -1,7 +1,6 @@
 """`troupe up | down | status | doctor | gc`: services, machine and store."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +18,7 @@ def up() -> None:
     """Start local Prefect (server and worker), MLflow and S3; deploy every preset."""
     from rich.console import Console
 
+    from flows.presets import PREFECT_YAML
     from flows.services.home import HOME
     from flows.services.stack import deploy
     from flows.services.stack import up as start
@@ -28,7 +28,7 @@ def up() -> None:
     with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
         state = start(HOME)
     with console.status("deploying prefect.yaml"):
-        deploy(state, Path.cwd())
+        deploy(state, PREFECT_YAML.parent)
     console.print(services_table(state.document()))
     typer.echo("\nnext: troupe train plan-path, or prefect deployment run 'train/plan-path'")
 

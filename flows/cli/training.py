@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from components.errors import ConfigurationError
+from flows.cli.reading import StoreOption
 
 RunOption = Annotated[str | None, typer.Option("--run-id", help="The run's name; default: the preset's.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Override a value; repeatable.")]
@@ -37,6 +38,7 @@ def resume(
     step: Annotated[int | None, typer.Option(min=0, help="The step to restart at.")] = None,
     overrides: SetOption = None,
     steps: Annotated[int | None, typer.Option(min=0, help="Go on until this many iterations.")] = None,
+    store: StoreOption = None,
 ) -> None:
     """Go on with a run under its own configuration, or restart it from a stage of a step.
 
@@ -51,4 +53,4 @@ def resume(
         )
     from flows.in_process import run_resume
 
-    run_resume(run, from_stage=from_stage, step=step, overrides=overrides or [], num_steps=steps)
+    run_resume(run, store_uri=store, from_stage=from_stage, step=step, overrides=overrides or [], num_steps=steps)

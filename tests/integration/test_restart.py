@@ -50,3 +50,18 @@ def test_another_configuration_without_a_restart_is_refused(trainings: Trainings
     assert ended.code == 1
     assert "ConfigDrift" in trainings.log()
     assert "training.learning_rate: 0.0003 -> 1e-05" in trainings.log()
+
+
+def test_a_damaged_checkpoint_is_refused_by_name(trainings: Trainings, tmp_path: Path) -> None:
+    assert trainings.run(order(tmp_path, "torn", overrides=("num_steps=1",))).code == 0, trainings.log()
+    store = LocalArtifactStore(tmp_path / "store")
+    (uri,) = run_document(store, "torn")["steps"][0]["checkpoint_uri"].values()
+    weights = Path(uri.removeprefix("file://")) / "model" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    ended = trainings.run(order(tmp_path, "torn", overrides=("num_steps=2",)))
+    assert ended.code == 1
+    assert "ArtifactCorrupt" in trainings.log()
+    assert "model.safetensors" in trainings.log()
+    assert len(run_document(store, "torn")["steps"]) == 1, "what was finished stays"

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.artifacts.digests import joined_digest, model_digest, tensors_digest
+from components.artifacts.digests import joined_digest, model_digest, model_tensors, tensors_digest
 
 
 def test_order_of_insertion_and_memory_layout_do_not_matter() -> None:
@@ -29,5 +29,18 @@ def test_joined_digests_depend_on_order_and_bounds(parts: list[str]) -> None:
     assert joined_digest([*parts, ""]) != joined_digest(parts)
 
 
-def test_equal_models_have_equal_digests(make_model) -> None:
-    assert model_digest(make_model()) == model_digest(make_model()) != model_digest(make_model(seed=1))
+def linear(seed: int) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+
+
+def test_equal_models_have_equal_digests() -> None:
+    assert model_digest(linear(0)) == model_digest(linear(0)) != model_digest(linear(1))
+
+
+def test_a_tied_tensor_counts_once_and_persistent_buffers_count() -> None:
+    model = linear(0)
+    tied = linear(0)
+    tied.register_module("again", tied[0])
+    assert set(model_tensors(tied)) == set(model_tensors(model))
+    assert "1.running_mean" in model_tensors(model)

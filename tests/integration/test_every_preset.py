@@ -1,0 +1,52 @@
+"""One step of every preset and of every way of sampling and training, on a very small model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.presets import preset_values
+from tests.integration.trainings import Trainings
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+SMALL = (
+    "num_steps=1",
+    "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}",
+    "warm_start={gate: 0.0, gate_ceiling: 1.0, max_steps: 2, check_every: 2, num_check_problems: 4}",
+    "rollout.num_problems=4",
+    "rollout.group_size=4",
+    "rollout.problems_per_block=4",
+    "evaluation={num_problems: 8, problems_per_block: 8}",
+)
+UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
+WAYS = {
+    "plain GRPO on a team": ("rollout.mode=independent", "algorithm.advantage=grpo", *UNMIXED),
+    "an agent alone": ("rollout.mode=single", "algorithm.advantage=grpo", *UNMIXED),
+    "KL to the start": ("loss.kl_coefficient=0.1", "loss.importance_cap=2.0"),
+    "two ranks under ZeRO 2": ("training.zero_stage=2", "training.num_ranks=2"),
+    "a policy a role": (
+        "policies={tool: {tiny: {hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}},"
+        " plan: {tiny: {hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}, trained: false}}",
+        "agents={tool_agent: {policy: tool}, plan_agent: {policy: plan}}",
+    ),
+}
+
+
+def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> dict[str, object]:
+    """The summary of one step."""
+    summary = root / "summary.json"
+    local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
+    order = {"preset": preset, "run_id": "one-step", "overrides": [*local, *SMALL, *overrides], "summary": str(summary)}
+    assert trainings.run(order).code == 0, trainings.log()
+    return dict(json.loads(summary.read_text()))
+
+
+@pytest.mark.parametrize("preset", sorted(preset_values()))
+def test_each_preset_runs_a_step(preset: str, trainings: Trainings, tmp_path: Path) -> None:
+    assert len(trained(trainings, tmp_path, preset)["evaluations"]) == 4  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_each_way_of_training_runs_a_step(way: str, trainings: Trainings, tmp_path: Path) -> None:
+    digests = trained(trainings, tmp_path, "tiny", *WAYS[way])["checkpoint_digest"]
+    assert len(set(digests.values())) == (2 if way == "a policy a role" else 1)  # type: ignore[attr-defined]
