@@ -30,8 +30,8 @@ IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)
 class StoppingStore:
     """A store whose process stops itself (SIGSTOP) at one moment, for somebody outside to kill it there.
 
-    `moment` is "started" (the attempt is recorded), "computed" (all payloads are there, the manifest is not) or
-    "committed" (the manifest is there, nobody was told).
+    `moment` is "computed" (all payloads are there, the manifest is not) or "committed" (the manifest is there, nobody was
+    told).
     """
 
     def __init__(self, store: ArtifactStore, *, part: str, moment: str) -> None:
@@ -41,12 +41,11 @@ class StoppingStore:
         return getattr(self._store, name)
 
     def create(self, key: str, content: bytes) -> bool:
-        here = self._part in key
-        if here and self._moment == "computed" and key.endswith("/manifest.json"):
+        here = self._part in key and key.endswith("/manifest.json")
+        if here and self._moment == "computed":
             os.kill(os.getpid(), signal.SIGSTOP)
         created = self._store.create(key, content)
-        ending = {"started": "/0001.json", "committed": "/manifest.json"}.get(self._moment)
-        if here and ending and (key.endswith(ending) or (ending == "/0001.json" and "/attempts/" in key)):
+        if here and self._moment == "committed":
             os.kill(os.getpid(), signal.SIGSTOP)
         return created
 
