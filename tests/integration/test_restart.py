@@ -45,11 +45,12 @@ def test_a_restart_with_another_rubric_keeps_its_rollouts(
 
 
 def test_another_configuration_without_a_restart_is_refused(trainings: Trainings, tmp_path: Path) -> None:
-    assert trainings.run(order(tmp_path, "drift", overrides=("num_steps=0",))).code == 0, trainings.log()
-    ended = trainings.run(order(tmp_path, "drift", overrides=("num_steps=0", "training.learning_rate=1e-5")))
+    started = order(tmp_path, "drift", overrides=("num_steps=0", "training.learning_rate=0.001"))
+    assert trainings.run(started).code == 0, trainings.log()
+    ended = trainings.run(order(tmp_path, "drift", overrides=("num_steps=0", "training.learning_rate=0.00001")))
     assert ended.code == 1
     assert "ConfigDrift" in trainings.log()
-    assert "training.learning_rate: 0.0003 -> 1e-05" in trainings.log()
+    assert "training.learning_rate: 0.001 -> 1e-05" in trainings.log()
 
 
 def test_a_damaged_checkpoint_is_refused_by_name(trainings: Trainings, tmp_path: Path) -> None:
