@@ -66,7 +66,7 @@ def test_killed_at_random_instants(trainings: Trainings, uninterrupted: dict[str
 def shot(trainings: Trainings, root: Path, rng: random.Random, *, alone: bool) -> Ended:
     """Start the run and kill it at a random instant, unless it ends before: its whole tree, or itself alone."""
     pid = trainings.start(order(root, "shot"))
-    deadline = time.monotonic() + rng.uniform(0.5, 12.0)
+    deadline = time.monotonic() + rng.uniform(0.5, 8.0)
     while time.monotonic() < deadline and not (root / "shot.json").exists():
         time.sleep(0.01)
     if not (root / "shot.json").exists():

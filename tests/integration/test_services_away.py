@@ -54,6 +54,8 @@ def test_s3_away_for_half_a_minute(
         proxy.fault = lambda method, path: fault
         threading.Timer(AWAY_SECONDS, lambda: setattr(proxy, "fault", lambda method, path: None)).start()
         assert trainings.wait(pid).code == 0, trainings.log()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
     for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_DEFAULT_REGION"):
         monkeypatch.setenv(name, client_environment[name])
     store = S3ArtifactStore(services.s3.bucket, prefix=prefix, endpoint_url=services.s3.endpoint)
