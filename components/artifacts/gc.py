@@ -15,8 +15,8 @@ from components.errors import ConfigurationError
 
 _REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
 _LINEAGE = re.compile(r"runs/([^/]+)/lineages/[^/]+")
-_HOLDS_NO_REFERENCE = re.compile(r".*/attempts/[^/]+|runs/[^/]+/iterations/.*")
-"""The record of a finished step names its checkpoints for good, digests included; it does not keep their files."""
+_HOLDS_NO_REFERENCE = re.compile(r".*/attempts/[^/]+|runs/[^/]+/(iterations|outbox)/.*")
+"""The record of a finished step and the report of its checkpoint name them for good; they do not keep their files."""
 
 _LARGEST_RECORD_BYTES = 16 << 20
 _NUM_THREADS = 8

@@ -48,7 +48,9 @@ def put_batch(store: ArtifactStore, at: StageKey) -> ArtifactRef:
 
 
 def finish_step(store: ArtifactStore, checkpoint: CheckpointRef) -> None:
-    """The record by which a run remembers a finished step for good."""
+    """The records by which a run remembers a finished step and told others of it."""
+    told = f'{{"report": {{"folder_uri": "{store.folder_uri(checkpoint.folder)}"}}}}'.encode()
+    store.create(f"runs/r1/outbox/{checkpoint.step:06d}-checkpoint-{checkpoint.policy}-w.json", told)
     store.create(f"runs/r1/iterations/{checkpoint.step - 1:06d}-l0.json", checkpoint.model_dump_json().encode())
 
 
