@@ -20,7 +20,7 @@ class Section(BaseModel):
 
 class EnvironmentConfig(Section):
     name: str
-    """A registered environment: plan_path, sokoban, sudoku."""
+    """A registered environment: plan_path, sokoban, sudoku, code, math, search, shop, calendar, file_tree, blocksworld..."""
     options: Mapping[str, Any] = Field(default_factory=dict)
     """The environment's own options (sizes, densities); its family validates them."""
     max_turns: int = Field(2, ge=1)
@@ -117,6 +117,24 @@ class RolloutConfig(Section):
         return self
 
 
+class ExecutionConfig(Section):
+    wall_seconds: float = Field(10.0, gt=0.0, le=600.0)
+    """How long a program that an agent wrote may run. CPU time is the fair limit where cores are shared: keep this a few
+    times larger."""
+    cpu_seconds: float = Field(4.0, gt=0.0, le=600.0)
+    memory_mib: int = Field(256, ge=32, le=65536)
+    """Address space of one program."""
+    output_kib: int = Field(64, ge=1, le=4096)
+    """Of standard output and of standard error, each; a program that writes more is ended."""
+
+
+class SandboxConfig(Section):
+    backend: Literal["auto", "docker", "bubblewrap"] = "auto"
+    """auto takes docker, then bubblewrap, and refuses when neither works; programs never run outside a sandbox."""
+    num_boxes: int | None = Field(None, ge=1)
+    """Programs that may run at once; None means two a core."""
+
+
 class RewardConfig(Section):
     team_weight: float = 1.0
     """alpha in reward = alpha * team + local."""
@@ -124,6 +142,12 @@ class RewardConfig(Section):
     """Overrides of the environment's default weights, by component: team.<name>, local.<name>."""
     shuffle_between_groups: bool = False
     """Control experiment: permute the rewards over all candidates of a step, so that nothing can be learned."""
+    reuse_executions: bool = True
+    """False runs every program of the rollouts again, to see that rewards do not depend on when they are computed."""
+    max_failed_fraction: float = Field(0.05, ge=0.0, le=1.0)
+    """Candidates of a shard that may stay without a reward because the sandbox failed; above it the stage raises."""
+    deadline_seconds: float = Field(1800.0, gt=0.0)
+    """How long the programs of one shard may take in all before the reward stage raises and is tried again."""
 
 
 class AlgorithmConfig(Section):
@@ -238,6 +262,8 @@ class RunConfig(Section):
     warm_start: WarmStartConfig = WarmStartConfig()
     generation: GenerationConfig = GenerationConfig()
     rollout: RolloutConfig = RolloutConfig()
+    execution: ExecutionConfig = ExecutionConfig()
+    sandbox: SandboxConfig = SandboxConfig()
     rewards: RewardConfig = RewardConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()
     loss: LossConfig = LossConfig()
@@ -269,20 +295,29 @@ class RunConfig(Section):
 
     def result_fields(self) -> dict[str, Any]:
         """The fields that decide the weights, as JSON: all but where things are kept, shown and how long a run goes on."""
-        excluded = {"store", "tracking", "preset", "evaluation"}
+        excluded = {"store", "tracking", "preset", "evaluation", "sandbox"}
         if self.training.lr_schedule == "constant":
             excluded.add("num_steps")  # a decaying schedule depends on where it ends
         return self.model_dump(mode="json", exclude=excluded)
 
 
 STAGE_SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "warm_start": ("seed", "environment", "agents", "policies", "warm_start", "generation"),
-    "collect_rollouts": ("seed", "environment", "agents", "policies", "generation", "rollout"),
-    "compute_rewards": ("seed", "environment", "rewards", "rollout"),
+    "warm_start": ("seed", "environment", "agents", "policies", "warm_start", "generation", "execution"),
+    "collect_rollouts": ("seed", "environment", "agents", "policies", "generation", "rollout", "execution"),
+    "compute_rewards": ("seed", "environment", "rewards", "rollout", "execution"),
     "compute_advantages": ("seed", "algorithm", "agents", "policies"),
     "update_policy": ("seed", "training", "loss", "rollout"),
     "publish_checkpoint": (),
-    "evaluate_policy": ("seed", "environment", "agents", "policies", "generation", "evaluation", "rollout"),
+    "evaluate_policy": (
+        "seed",
+        "environment",
+        "agents",
+        "policies",
+        "generation",
+        "evaluation",
+        "rollout",
+        "execution",
+    ),
 }
 """What each stage depends on: changing another section does not throw its results away.
 

@@ -5,7 +5,12 @@
     │   ├── StoreUnavailable        the artifact store refused, timed out or answered 5xx
     │   ├── TrackingUnavailable     the tracking server did not answer
     │   ├── StaleEngine             an engine holds another policy version than the one asked for
-    │   └── WorkerDied              a training worker ended before it answered
+    │   ├── WorkerDied              a training worker ended before it answered
+    │   ├── SandboxUnavailable      no box can be had: the engine does not answer, or boxes do not start
+    │   ├── ExecutionFailed         the sandbox failed at one program, which says nothing about the program
+    │   ├── RetrieverUnavailable    the retriever did not answer, or answered with a server error
+    │   ├── DeadlineExceeded        a stage's programs took longer than the stage may
+    │   └── TooManyUnscorable       more of a shard could not be scored than the configuration allows
     └── PermanentError              it will fail again: raised at once
         ├── ConfigurationError      the user asked for something wrong (also a ValueError)
         │   └── ConfigDrift         a run_id exists with another configuration
@@ -14,6 +19,7 @@
         ├── ArtifactMissing         a reference points to nothing
         ├── ArtifactCorrupt         bytes differ from their digest
         ├── MalformedAction         an agent's answer does not follow its grammar (data in an episode)
+        ├── NothingScorable         the sandbox failed at every candidate of a node (data in an episode)
         ├── TooManyFailedEpisodes   more of a shard failed than the configuration allows
         ├── WarmStartTooWeak        behaviour cloning did not reach its gate
         ├── LogprobMismatch         sampler and trainer disagree about the same tokens
@@ -51,6 +57,26 @@ class WorkerDied(TransientError):
     """A training worker ended before it answered."""
 
 
+class SandboxUnavailable(TransientError):
+    """No box can be had: the container engine does not answer, or boxes do not start."""
+
+
+class ExecutionFailed(TransientError):
+    """The sandbox failed at one program. Inside an episode this is data: the candidate cannot be scored."""
+
+
+class RetrieverUnavailable(TransientError):
+    """The retriever did not answer, or answered with a server error."""
+
+
+class DeadlineExceeded(TransientError):
+    """The programs of a stage took longer than the stage may; what has finished is recorded."""
+
+
+class TooManyUnscorable(TransientError):
+    """A larger share of a shard's candidates could not be scored than `rewards.max_failed_fraction` allows."""
+
+
 class ConfigurationError(PermanentError, ValueError):
     """The user asked for something wrong; the message names the field, the value and the remedy."""
 
@@ -77,6 +103,10 @@ class ArtifactCorrupt(PermanentError):
 
 class MalformedAction(PermanentError):
     """An agent's answer does not follow its grammar. Inside an episode this is data, not a failure."""
+
+
+class NothingScorable(PermanentError):
+    """The sandbox failed at every candidate of a node, so nothing can be handed on. It ends that episode, as data."""
 
 
 class TooManyFailedEpisodes(PermanentError):

@@ -10,6 +10,17 @@ from typing import Any, Literal
 from components.identity import GroupKey
 
 FinishReason = Literal["stop", "length"]
+ExecutionStatus = Literal[
+    "ok",
+    "nonzero_exit",
+    "wall_timeout",
+    "cpu_timeout",
+    "memory",
+    "output_limit",
+    "process_limit",
+    "sandbox_error",
+]
+"""How a program ended. Only `sandbox_error` says nothing about the program: the sandbox itself failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +54,83 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one program may use. A program over a limit is ended and its result says which limit it was."""
+
+    wall_seconds: float = 10.0
+    cpu_seconds: float = 4.0
+    memory_mib: int = 256
+    output_kib: int = 64
+    """Of standard output and of standard error, each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """One program to run in the sandbox. Equal executions have equal results, so they are run once.
+
+    `files` are written into the working directory beforehand, `outputs` names files there that are read back afterwards.
+    `limits` None takes the limits of the run.
+    """
+
+    program: str
+    """Python source."""
+    stdin: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    limits: Limits | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionResult:
+    """How a program ended, and what it wrote. `exit_code` is negative for a signal, None when it was not observed.
+
+    `files` holds those of `outputs` that are regular files within the size limit; `detail` says what ended the program, or
+    what failed in the sandbox, in one line.
+    """
+
+    status: ExecutionStatus
+    stdout: str
+    stderr: str
+    exit_code: int | None
+    wall_seconds: float
+    cpu_seconds: float
+    files: Mapping[str, str] = field(default_factory=dict)
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One question to the retriever."""
+
+    text: str
+    num_passages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """One passage that a retriever found. Larger scores match better."""
+
+    title: str
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRecord:
+    """What the tools answered, by the content of the call: the reason why a replay meets the same world."""
+
+    executions: Mapping[str, ExecutionResult] = field(default_factory=dict)
+    passages: Mapping[str, tuple[Passage, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActionOutcome:
     """What one action did, as facts. Rewards are computed from these and from nothing else.
 
     `team` and `local` are named components (for example `{"solved": 1.0, "progress": 0.4}`), `solves` says whether the
     state after the action (simulated, for an agent that only proposes) is solved, `error` names a malformed answer.
+    `unscorable` says why nobody knows what the action did: the sandbox failed, not the agent. Such an outcome has no
+    components, changes no state and takes no part in its group.
     """
 
     team: Mapping[str, float]
@@ -55,6 +138,7 @@ class ActionOutcome:
     solves: bool
     done: bool
     error: str | None = None
+    unscorable: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +190,13 @@ class Episode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutShard:
-    """The finished episodes of one shard of one step, with the policy versions that played them."""
+    """The finished episodes of one shard of one step, with the policy versions that played them and what tools told them."""
 
     step: int
     shard: int
     policy_versions: Mapping[str, PolicyVersion]
     episodes: tuple[Episode, ...]
+    tools: ToolRecord = ToolRecord()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable
 from components.rewards.rubric import rubric_for
 from components.rollout.rules import playing_roles
-from tasks import wiring
+from tasks import wiring, world
 
 LEAST_FREE_BYTES = 500 * 2**20
 
@@ -22,6 +22,7 @@ def preflight(config: RunConfig) -> None:
     check_environment(config)
     check_devices(config)
     check_space(config)
+    check_tools(config)
     probe_store(config.store)
     wiring.tracker(config).check()
 
@@ -38,6 +39,17 @@ def check_environment(config: RunConfig) -> None:
             f"is played by {sorted(playing)}; name these"
         )
     rubric_for(environment, config.rewards)
+
+
+def check_tools(config: RunConfig) -> None:
+    """What the environment will ask for answers: boxes start, and the retriever's corpus is there.
+
+    Raises ServiceMissing with the install command, SandboxUnavailable or RetrieverUnavailable.
+    """
+    environment, options = wiring.environment(config)
+    if environment.uses_sandbox(options):
+        world.sandbox(config)
+    world.retriever(config)
 
 
 def check_devices(config: RunConfig) -> None:

@@ -6,12 +6,12 @@ from components.rollout.journal import Journal
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.shards import shard_problems
 from components.schema import PolicyVersion
-from tasks import progress, wiring
+from tasks import progress, wiring, world
 from tasks.run import Run
 from tasks.stage_task import current_key, stage_task
 
 
-@stage_task("collect_rollouts", version=1)
+@stage_task("collect_rollouts", version=2)
 def collect_rollouts(run: Run, step: int, part: int, versions: dict[str, PolicyVersion]) -> ArtifactRef:
     """The reference of the shard's RolloutShard. Finished blocks of an interrupted attempt are not played again."""
     config, store = run.config, wiring.store(run.config)
@@ -29,6 +29,7 @@ def collect_rollouts(run: Run, step: int, part: int, versions: dict[str, PolicyV
         family=family,
         router=wiring.router(config, versions),
         rubric=wiring.rubric(config),
+        tools=world.tools(config, journal=current_key().path),
         journal=Journal(store, current_key().path),
         progress=progress.teller("collect_rollouts", step),
     )

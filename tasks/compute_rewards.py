@@ -4,19 +4,28 @@ from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
 from components.rewards.score import score_shard
 from components.schema import RolloutShard
-from tasks import wiring
+from tasks import progress, wiring, world
 from tasks.run import Run
-from tasks.stage_task import stage_task
+from tasks.stage_task import current_key, stage_task
 
 
-@stage_task("compute_rewards", version=1)
+@stage_task("compute_rewards", version=2)
 def compute_rewards(run: Run, step: int, part: int, rollouts: ArtifactRef) -> ArtifactRef:
-    """The reference of the shard's ScoredShard, recomputed from the recorded episodes."""
+    """The reference of the shard's ScoredShard, recomputed from the recorded episodes and executions."""
     config, store = run.config, wiring.store(run.config)
+    shard = get(store, rollouts, RolloutShard)
     scored = score_shard(
-        get(store, rollouts, RolloutShard),
+        shard,
         family=wiring.environment(config)[0],
         rubric=wiring.rubric(config),
+        tools=world.tools(
+            config,
+            known=shard.tools if config.rewards.reuse_executions else None,
+            journal=current_key().path,
+            deadline_seconds=config.rewards.deadline_seconds,
+        ),
         shuffle_seed=config.seed if config.rewards.shuffle_between_groups else None,
+        max_unscorable_fraction=config.rewards.max_failed_fraction,
+        progress=progress.teller("compute_rewards", step),
     )
     return put(store, scored)

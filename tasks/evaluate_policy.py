@@ -6,10 +6,10 @@ from components.artifacts.refs import CheckpointRef
 from components.artifacts.stage import committed
 from components.evaluation.runner import evaluate
 from components.schema import EvalReport, PolicyVersion
-from tasks import progress, wiring
+from tasks import progress, wiring, world
 from tasks.run import Run, stage_key
 from tasks.session import post_evaluation
-from tasks.stage_task import stage_task
+from tasks.stage_task import current_key, stage_task
 
 VERSION = 1
 
@@ -22,6 +22,7 @@ def evaluate_policy(run: Run, step: int, part: str, versions: dict[str, PolicyVe
         family=wiring.environment(run.config)[0],
         router=wiring.router(run.config, versions),
         rubric=wiring.rubric(run.config),
+        tools=world.tools(run.config, journal=current_key().path),
         progress=progress.teller("evaluate_policy", step),
     )
     post_evaluation(run, report)

@@ -14,7 +14,7 @@ from components.identity import checked_run_id
 from components.schema import EvalReport, IterationReport
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import Outbox
-from tasks import wiring
+from tasks import wiring, world
 from tasks.run import Run
 from tasks.sessions import begin_session, end_session
 from tasks.steps import finished_step
@@ -72,6 +72,7 @@ def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
     finally:
         _open.pop(run_id, None)
         wiring.close_trainers()
+        world.close_sandboxes()
         report = session.drain.close(FLUSH_SECONDS, succeeded=error is None)
         if report.num_pending:
             _log.warning("%d reports wait for the tracking server: %s", report.num_pending, report.error)

@@ -12,7 +12,7 @@ from components.evaluation.runner import evaluate
 from components.identity import seed_for
 from components.rollout.prompts import encode_observation
 from components.schema import PolicyVersion
-from tasks import progress, wiring
+from tasks import progress, wiring, world
 from tasks.checkpoints import stored_checkpoint
 from tasks.run import Run, stage_key
 from tasks.stage_task import stage_task
@@ -65,7 +65,9 @@ def clone_policies(config: RunConfig, folders: Mapping[str, Path]) -> None:
     if students:
         clone(
             students,
-            Teacher(family=family, options=options, config=config.warm_start, seed=config.seed),
+            Teacher(
+                family=family, options=options, config=config.warm_start, seed=config.seed, tools=world.tools(config)
+            ),
             success_of=lambda versions: success_of(config, folders, versions),
             progress=tell_cloning,
             num_threads=config.generation.num_threads,
@@ -83,6 +85,7 @@ def success_of(config: RunConfig, folders: Mapping[str, Path], versions: Mapping
         family=wiring.environment(config)[0],
         router=wiring.router(config, dict(versions)),
         rubric=wiring.rubric(config),
+        tools=world.tools(config),
     )
     return report.success_rate
 

@@ -1,15 +1,90 @@
 """The environment border: what the sampler may ask of any environment, and what an environment family must provide."""
 
 import random
-from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NoReturn, Protocol
 
 from components.artifacts.refs import Frozen
-from components.schema import ActionOutcome, Observation, Problem
+from components.errors import ConfigurationError, ExecutionFailed
+from components.schema import ActionOutcome, Execution, ExecutionResult, Observation, Passage, Problem, Query, ToolRecord
 
 Split = Literal["train", "test"]
 Snapshot = Any
 """An opaque immutable value that `restore` accepts; taking one must be cheap."""
+
+
+ToolCall = Execution | Query
+"""What an environment may ask of the world outside it."""
+
+
+class Tools(Protocol):
+    """The world outside an environment. Every answer is recorded under the content of the call: the same call has the same
+    answer in the rollout, on a retry and in the reward stage."""
+
+    def run(self, execution: Execution) -> ExecutionResult:
+        """How the program ended; never `sandbox_error`. Raises ExecutionFailed when the sandbox failed at it."""
+        ...
+
+    def retrieve(self, query: Query) -> tuple[Passage, ...]:
+        """The best passages, best first. Raises RetrieverUnavailable."""
+        ...
+
+    def prepare(self, calls: Sequence[ToolCall]) -> None:
+        """Answer `calls` side by side, so that `run` and `retrieve` find them recorded."""
+        ...
+
+
+class RecordingTools(Tools, Protocol):
+    """Tools that can hand over what they answered."""
+
+    @property
+    def num_asked(self) -> int:
+        """Calls that the world answered, because no record did."""
+        ...
+
+    def take_record(self) -> ToolRecord:
+        """The answers that were used since the last time."""
+        ...
+
+
+class Retriever(Protocol):
+    """Finds passages in one corpus."""
+
+    @property
+    def digest(self) -> str:
+        """Names the corpus and the way of searching: equal digests give equal answers."""
+        ...
+
+    def search(self, query: Query) -> tuple[Passage, ...]:
+        """The best passages, best first. Raises RetrieverUnavailable."""
+        ...
+
+
+class NoTools:
+    """The tools of an environment that needs none."""
+
+    num_asked = 0
+
+    def take_record(self) -> ToolRecord:
+        return ToolRecord()
+
+    def run(self, execution: Execution) -> ExecutionResult:
+        self._refuse("runs programs")
+
+    def retrieve(self, query: Query) -> tuple[Passage, ...]:
+        self._refuse("retrieves passages")
+
+    def prepare(self, calls: Sequence[ToolCall]) -> None:
+        if calls:
+            self._refuse("uses tools")
+
+    def _refuse(self, doing: str) -> NoReturn:
+        raise ConfigurationError(
+            f"tools: this environment {doing}; build it with tools, as `family.build(problem, tools)`"
+        )
+
+
+NO_TOOLS = NoTools()
 
 
 class MultiAgentEnv(Protocol):
@@ -29,8 +104,18 @@ class MultiAgentEnv(Protocol):
         """What `agent` sees now, the earlier agents' actions of this turn included."""
         ...
 
+    def calls(self, agent: str, action: str) -> tuple[ToolCall, ...]:
+        """What `apply(agent, action)` would ask of the tools in the current state; answered side by side before it.
+
+        Never raises on what an agent wrote. An empty answer is always right, only slower.
+        """
+        ...
+
     def apply(self, agent: str, action: str) -> ActionOutcome:
-        """Let `agent` act, change the state, and return what happened as facts."""
+        """Let `agent` act, change the state, and return what happened as facts.
+
+        Raises ExecutionFailed, with the state as it was, when a tool failed: nobody knows then what the action did.
+        """
         ...
 
     def snapshot(self) -> Snapshot:
@@ -61,6 +146,16 @@ class MultiAgentEnv(Protocol):
         ...
 
 
+def applied(env: MultiAgentEnv, agent: str, action: str) -> ActionOutcome:
+    """What `action` did, or, where the sandbox failed at it, an unscorable outcome and the state as it was."""
+    before = env.snapshot()
+    try:
+        return env.apply(agent, action)
+    except ExecutionFailed as error:
+        env.restore(before)
+        return ActionOutcome(team={}, local={}, solves=False, done=False, unscorable=str(error))
+
+
 class EnvironmentFamily(Protocol):
     """All problems of one kind: how they are made, played, solved and spelled.
 
@@ -88,8 +183,24 @@ class EnvironmentFamily(Protocol):
         """The problem number `index` of a split: a pure function of its arguments, always solvable."""
         ...
 
-    def build(self, problem: Problem) -> MultiAgentEnv:
-        """A fresh environment for `problem`."""
+    def uses_sandbox(self, options: Frozen) -> bool:
+        """Whether environments with these options run programs that agents wrote."""
+        ...
+
+    def retriever(self, options: Frozen) -> Retriever | None:
+        """What answers the queries of environments with these options; None where none is asked.
+
+        Raises ConfigurationError when the options name a corpus or an address that cannot be used.
+        """
+        ...
+
+    @property
+    def copies_proposals(self) -> bool:
+        """Whether an earlier agent's answer is also a well-formed answer of the last agent."""
+        ...
+
+    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> MultiAgentEnv:
+        """A fresh environment for `problem`, which asks `tools` for all that lies outside it."""
         ...
 
     def expert_action(self, env: MultiAgentEnv, agent: str) -> str:

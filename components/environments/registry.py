@@ -2,27 +2,44 @@
 
 import difflib
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from pydantic import ValidationError
 
 from components.artifacts.refs import Frozen
 from components.environments.base import EnvironmentFamily
-from components.environments.games.plan_path import PlanPathFamily
-from components.environments.games.sokoban import SokobanFamily
-from components.environments.games.sudoku import SudokuFamily
 from components.errors import ConfigurationError
 
-FAMILIES: Mapping[str, EnvironmentFamily] = {
-    family.name: family for family in (PlanPathFamily(), SokobanFamily(), SudokuFamily())
+FAMILIES: Mapping[str, str] = {
+    "plan_path": "components.environments.games.plan_path:PlanPathFamily",
+    "sokoban": "components.environments.games.sokoban:SokobanFamily",
+    "sudoku": "components.environments.games.sudoku:SudokuFamily",
+    "code": "components.environments.code.family:CodeFamily",
+    "math": "components.environments.math.family:MathFamily",
+    "search": "components.environments.search.family:SearchFamily",
+    "shop": "components.environments.stateful.shop:ShopFamily",
+    "calendar": "components.environments.stateful.calendar:CalendarFamily",
+    "file_tree": "components.environments.stateful.file_tree:FileTreeFamily",
+    "blocksworld": "components.environments.stateful.blocksworld:BlocksworldFamily",
+    "eight_queens": "components.environments.stateful.eight_queens:EightQueensFamily",
 }
+"""Name -> where its family lives. A family is imported when it is first asked for: some bring large libraries."""
 
 
 def family(name: str) -> EnvironmentFamily:
     """The family registered as `name`. Raises ConfigurationError with the nearest name."""
     if name not in FAMILIES:
         raise ConfigurationError(f"environment.name {name!r}: unknown environment; {_remedy(name, FAMILIES)}")
-    return FAMILIES[name]
+    return _imported(FAMILIES[name])
+
+
+@cache
+def _imported(path: str) -> EnvironmentFamily:
+    module, _, class_name = path.partition(":")
+    made: EnvironmentFamily = getattr(import_module(module), class_name)()
+    return made
 
 
 def family_options(name: str, options: Mapping[str, Any]) -> Frozen:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from components import metrics
-from components.environments.base import EnvironmentFamily
+from components.environments.base import NO_TOOLS, EnvironmentFamily, Tools
 from components.evaluation.statistics import wilson_interval
 from components.rewards.base import Rubric
 from components.rollout.failures import check_failures
@@ -43,6 +43,7 @@ def evaluate(
     family: EnvironmentFamily,
     router: Router,
     rubric: Rubric,
+    tools: Tools = NO_TOOLS,
     progress: Callable[[int, int], None] | None = None,
 ) -> EvalReport:
     """The report of one way of sampling: at temperature 1, or greedy.
@@ -54,7 +55,7 @@ def evaluate(
     for at in range(0, len(plan.problems), plan.problems_per_block):
         block = plan.problems[at : at + plan.problems_per_block]
         starts = [Start(problem=problem, episode=0) for problem in block]
-        episodes += play(starts, eval_rules(plan), family=family, router=router, rubric=rubric)
+        episodes += play(starts, eval_rules(plan), family=family, router=router, rubric=rubric, tools=tools)
         check_failures(episodes, num_planned=len(plan.problems), max_failed_fraction=plan.max_failed_fraction)
         if progress is not None:
             progress(len(episodes), len(plan.problems))

@@ -2,31 +2,68 @@
 
 import math
 import random
+from collections.abc import Callable
 
-from components.environments.base import EnvironmentFamily, MultiAgentEnv
+from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, ToolCall, Tools, applied
+from components.errors import TooManyUnscorable
 from components.identity import seed_for
 from components.rewards.base import Rubric
-from components.schema import Episode, RolloutShard, ScoredShard, Turn
+from components.schema import ActionOutcome, Episode, RolloutShard, ScoredShard, Turn
 
 Rewards = tuple[tuple[tuple[float | None, ...], ...], ...]
 """Axes E, N, K."""
+Progress = Callable[[int, int], None]
+"""Told after each position: nodes replayed of the longest episode, and how many it has."""
 
 
 def score_shard(
-    shard: RolloutShard, *, family: EnvironmentFamily, rubric: Rubric, shuffle_seed: int | None = None
+    shard: RolloutShard,
+    *,
+    family: EnvironmentFamily,
+    rubric: Rubric,
+    tools: Tools = NO_TOOLS,
+    shuffle_seed: int | None = None,
+    max_unscorable_fraction: float = 0.0,
+    progress: Progress | None = None,
 ) -> ScoredShard:
     """The rewards of every candidate, by `rubric`, from outcomes recomputed in fresh environments.
 
-    Rollouts are not touched, so another rubric costs a replay and no generation. With `shuffle_seed` the rewards are permuted
-    over all candidates of the shard: the control experiment in which nothing can be learned.
+    Rollouts are not touched, so another rubric costs a replay and no generation. `tools` answers from the shard's own record,
+    so it costs no execution either. With `shuffle_seed` the rewards are permuted over all candidates of the shard: the
+    control experiment in which nothing can be learned.
 
-    Raises AssertionError naming the group when an outcome differs from the recorded one: environments are deterministic, so
-    the record or the environment is wrong and its rewards mean nothing.
+    A candidate at which the sandbox failed has no reward (None), and so has one whose programs, run once more, did something
+    else. Raises TooManyUnscorable when that is more than `max_unscorable_fraction` of the shard, and AssertionError naming the
+    group when an outcome differs although no tool was asked: environments are deterministic, so the record or the environment
+    is wrong and its rewards mean nothing.
     """
-    rewards_E_N_K: Rewards = tuple(_episode_rewards(episode, family, rubric) for episode in shard.episodes)
+    replays = [_Replay(episode, family, rubric, tools) for episode in shard.episodes]
+    num_nodes = max((len(episode.turns) for episode in shard.episodes), default=0)
+    for position in range(num_nodes):
+        reached = [replay for replay in replays if position < len(replay.episode.turns)]
+        tools.prepare([call for replay in reached for call in replay.calls(position)])
+        for replay in reached:
+            replay.score(position)
+        if progress is not None:
+            progress(position + 1, num_nodes)
+    rewards_E_N_K: Rewards = tuple(tuple(replay.rewards_N_K) for replay in replays)
+    check_unscorable(rewards_E_N_K, max_fraction=max_unscorable_fraction)
     if shuffle_seed is not None:
         rewards_E_N_K = shuffled(rewards_E_N_K, seed=seed_for(shuffle_seed, "shuffle", shard.step, shard.shard))
     return ScoredShard(step=shard.step, shard=shard.shard, rewards_E_N_K=rewards_E_N_K)
+
+
+def check_unscorable(rewards_E_N_K: Rewards, *, max_fraction: float) -> None:
+    """Raise TooManyUnscorable when more than `max_fraction` of the candidates have no reward.
+
+    **Example** 512 candidates and .05: 25 may stay without a reward, the 26th raises.
+    """
+    flags = [reward is None for rewards_N_K in rewards_E_N_K for rewards_K in rewards_N_K for reward in rewards_K]
+    if sum(flags) > max_fraction * len(flags):
+        raise TooManyUnscorable(
+            f"{sum(flags)} of {len(flags)} candidates could not be scored, rewards.max_failed_fraction allows {max_fraction}: "
+            "the sandbox failed at their programs; `troupe sandbox status` says how it is"
+        )
 
 
 def shuffled(rewards_E_N_K: Rewards, *, seed: int) -> Rewards:
@@ -42,28 +79,49 @@ def shuffled(rewards_E_N_K: Rewards, *, seed: int) -> Rewards:
     )
 
 
-def _episode_rewards(episode: Episode, family: EnvironmentFamily, rubric: Rubric) -> tuple[tuple[float, ...], ...]:
-    if not episode.turns:
-        return ()
-    env = family.build(episode.problem)
-    return tuple(_node_rewards(node, env, rubric) for node in episode.turns)
+class _Replay:
+    """One episode played again, node by node."""
 
+    def __init__(self, episode: Episode, family: EnvironmentFamily, rubric: Rubric, tools: Tools) -> None:
+        self.episode = episode
+        self.rewards_N_K: list[tuple[float | None, ...]] = []
+        self._rubric = rubric
+        self._has_tools = tools is not NO_TOOLS
+        self._env = family.build(episode.problem, tools) if episode.turns else None
 
-def _node_rewards(node: Turn, env: MultiAgentEnv, rubric: Rubric) -> tuple[float, ...]:
-    """The rewards of one node; leaves `env` in the state after the chosen candidate."""
-    before = env.snapshot()
-    after = {}
-    rewards: dict[str, float] = {}
-    for text in dict.fromkeys(candidate.text for candidate in node.candidates):
-        env.restore(before)
-        outcome = env.apply(node.group.agent, text)
-        rewards[text] = rubric.reward(outcome)
-        assert math.isfinite(rewards[text]), f"{node.group}: reward {rewards[text]} of {outcome}"
-        after[text] = outcome, env.snapshot()
-    for index, candidate in enumerate(node.candidates):
-        replayed = after[candidate.text][0]
-        assert replayed == candidate.outcome, (
-            f"{node.group} candidate {index}: replay gives {replayed}, recorded is {candidate.outcome}"
+    @property
+    def _environment(self) -> MultiAgentEnv:
+        assert self._env is not None, f"{self.episode.problem.problem_id} has no node to replay"
+        return self._env
+
+    def calls(self, position: int) -> list[ToolCall]:
+        """What replaying the next node will ask of the tools."""
+        node = self.episode.turns[position]
+        texts = dict.fromkeys(candidate.text for candidate in node.candidates)
+        return [call for text in texts for call in self._environment.calls(node.group.agent, text)]
+
+    def score(self, position: int) -> None:
+        """Append the rewards of the next node, and go to the state after the chosen candidate."""
+        node, env = self.episode.turns[position], self._environment
+        before = env.snapshot()
+        after = {}
+        for text in dict.fromkeys(candidate.text for candidate in node.candidates):
+            env.restore(before)
+            after[text] = applied(env, node.group.agent, text), env.snapshot()
+        self.rewards_N_K.append(
+            tuple(
+                self._reward(node, index, after[candidate.text][0]) for index, candidate in enumerate(node.candidates)
+            )
         )
-    env.restore(after[node.candidates[node.chosen].text][1])
-    return tuple(rewards[candidate.text] for candidate in node.candidates)
+        env.restore(after[node.candidates[node.chosen].text][1])
+
+    def _reward(self, node: Turn, index: int, replayed: ActionOutcome) -> float | None:
+        recorded = node.candidates[index].outcome
+        if replayed.unscorable is not None:
+            return None
+        if replayed != recorded and recorded.unscorable is None:
+            assert self._has_tools, f"{node.group} candidate {index}: replay gives {replayed}, recorded is {recorded}"
+            return None
+        reward = self._rubric.reward(replayed)
+        assert math.isfinite(reward), f"{node.group}: reward {reward} of {replayed}"
+        return reward

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from components.environments.base import EnvironmentFamily, MultiAgentEnv, Snapshot
-from components.errors import ConfigurationError, TransientError
+from components.environments.base import EnvironmentFamily, MultiAgentEnv, Snapshot, ToolCall, Tools, applied
+from components.errors import ConfigurationError, NothingScorable, TransientError
 from components.generation.base import Completion
 from components.identity import GroupKey
 from components.rewards.base import Rubric
@@ -24,17 +24,26 @@ class Node:
     prompt_tokens: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A node with its candidates, as sampled and as text."""
+
+    node: Node
+    completions_K: tuple[Completion, ...]
+    texts_K: tuple[str, ...]
+
+
 class Branch:
     """The selected branch of one episode. `play` drives it; nothing else sees it unfinished."""
 
-    def __init__(self, start: Start, family: EnvironmentFamily) -> None:
+    def __init__(self, start: Start, family: EnvironmentFamily, tools: Tools) -> None:
         self.live = True
         """Whether the next agent may act: nothing failed, and the selected state is not done."""
         self._start = start
         self._success = False
         self._error: str | None = None
         self._turns: list[Turn] = []
-        self._env: MultiAgentEnv | None = self._attempt("build", lambda: family.build(start.problem))
+        self._env: MultiAgentEnv | None = self._attempt("build", lambda: family.build(start.problem, tools))
         self._attempt("build", self._look)
 
     def node(self, turn: int, agent: str, router: Router) -> Node | None:
@@ -48,28 +57,46 @@ class Branch:
         group = GroupKey(problem_id=problem_id, episode=episode, turn=turn, agent=agent)
         return Node(group=group, prompt_tokens=prompt_tokens)
 
-    def act(
-        self, node: Node, completions_K: Sequence[Completion], *, router: Router, rubric: Rubric, rules: Rules
-    ) -> None:
-        """Step a snapshot with every candidate, score all, keep all, and continue from the chosen one."""
-        group = node.group
-        doing = f"turn {group.turn}, {group.agent} acts"
-        stepped = self._attempt(doing, lambda: self._stepped(group.agent, completions_K, router))
-        if stepped is None:
+    def read(self, node: Node, completions_K: Sequence[Completion], router: Router) -> Answer | None:
+        """The candidates of `node` as text, or None when the episode failed here."""
+        agent = node.group.agent
+        texts_K = self._attempt(
+            _doing(node), lambda: tuple(router.decode(agent, completion.tokens) for completion in completions_K)
+        )
+        if texts_K is None:
+            return None
+        return Answer(node=node, completions_K=tuple(completions_K), texts_K=texts_K)
+
+    def calls(self, answer: Answer) -> tuple[ToolCall, ...]:
+        """What stepping the candidates will ask of the tools."""
+        agent, env = answer.node.group.agent, self._environment
+        texts = dict.fromkeys(answer.texts_K)
+        asked = self._attempt(_doing(answer.node), lambda: [call for text in texts for call in env.calls(agent, text)])
+        return tuple(asked or ())
+
+    def act(self, answer: Answer, *, router: Router, rubric: Rubric, rules: Rules) -> None:
+        """Step a snapshot with every candidate, score all, keep all, and continue from the chosen one.
+
+        An unscorable candidate is never chosen; a node that has no other ends its episode.
+        """
+        group, doing = answer.node.group, _doing(answer.node)
+        after = self._attempt(doing, lambda: self._stepped(group.agent, answer.texts_K))
+        if after is None:
             return
-        texts_K, after = stepped
         rewards = {text: rubric.reward(outcome) for text, (outcome, _) in after.items()}
-        chosen, explored = rules.choose(group, [rewards[text] for text in texts_K])
-        if self._attempt(doing, lambda: self._continue_from(after[texts_K[chosen]][1])) is None:
+        scorable = [k for k, text in enumerate(answer.texts_K) if after[text][0].unscorable is None]
+        picked, explored = rules.choose(group, [rewards[answer.texts_K[k]] for k in scorable])
+        chosen = scorable[picked]
+        if self._attempt(doing, lambda: self._continue_from(after[answer.texts_K[chosen]][1])) is None:
             return
         self._turns.append(
             Turn(
                 group=group,
                 policy=router.policy_of(group.agent),
-                prompt_tokens=node.prompt_tokens,
+                prompt_tokens=answer.node.prompt_tokens,
                 candidates=tuple(
                     _candidate(completion, text, after[text][0], rewards[text])
-                    for completion, text in zip(completions_K, texts_K, strict=True)
+                    for completion, text in zip(answer.completions_K, answer.texts_K, strict=True)
                 ),
                 chosen=chosen,
                 explored=explored,
@@ -91,22 +118,21 @@ class Branch:
         assert self._env is not None, f"{self._start.problem.problem_id} was not built: {self._error}"
         return self._env
 
-    def _stepped(
-        self, agent: str, completions_K: Sequence[Completion], router: Router
-    ) -> tuple[list[str], dict[str, tuple[ActionOutcome, Snapshot]]]:
-        """The candidates' texts, and for each different text its outcome and the state after it.
+    def _stepped(self, agent: str, texts_K: Sequence[str]) -> dict[str, tuple[ActionOutcome, Snapshot]]:
+        """For each different text its outcome and the state after it.
 
-        Environments are deterministic, so equal texts are stepped once.
+        Environments are deterministic, so equal texts are stepped once. Raises ExecutionFailed when none can be scored.
         """
         env = self._environment
-        texts_K = [router.decode(agent, completion.tokens) for completion in completions_K]
         before = env.snapshot()
         after: dict[str, tuple[ActionOutcome, Snapshot]] = {}
-        for text in texts_K:
-            if text not in after:
-                env.restore(before)
-                after[text] = env.apply(agent, text), env.snapshot()
-        return texts_K, after
+        for text in dict.fromkeys(texts_K):
+            env.restore(before)
+            after[text] = applied(env, agent, text), env.snapshot()
+        reasons = [outcome.unscorable for outcome, _ in after.values()]
+        if None not in reasons:
+            raise NothingScorable(f"no candidate could be scored: {reasons[0]}")
+        return after
 
     def _continue_from(self, snapshot: Snapshot) -> bool:
         self._environment.restore(snapshot)
@@ -131,6 +157,10 @@ class Branch:
             self.live = False
             self._error = f"{doing}: {type(error).__name__}: {error}"
             return None
+
+
+def _doing(node: Node) -> str:
+    return f"turn {node.group.turn}, {node.group.agent} acts"
 
 
 def _candidate(completion: Completion, text: str, outcome: ActionOutcome, reward: float) -> Candidate:

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
-from components.schema import Episode
+from components.schema import Episode, ToolRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedBlock:
-    """The episodes of one block, as stored."""
+    """The episodes of one block and what tools told them, as stored."""
 
     episodes: tuple[Episode, ...]
+    tools: ToolRecord = ToolRecord()
 
 
 class Journal:
@@ -30,27 +31,27 @@ class Journal:
         self._store = store
         self._prefix = prefix
 
-    def block(self, index: int, play: Callable[[], tuple[Episode, ...]]) -> tuple[Episode, ...]:
-        """The episodes of block `index`: the recorded ones, or else those of `play`, recorded before this returns.
+    def block(self, index: int, play: Callable[[], FinishedBlock]) -> FinishedBlock:
+        """Block `index`: the recorded one, or else that of `play`, recorded before this returns.
 
-        When another writer records the block first, its episodes are returned.
+        When another writer records the block first, its block is returned.
         """
         recorded = self._recorded(index)
         if recorded is not None:
             return recorded
-        episodes = play()
-        ref = put(self._store, FinishedBlock(episodes=episodes))
+        played = play()
+        ref = put(self._store, played)
         if self._store.create(self._key(index), ref.model_dump_json().encode()):
-            return episodes
+            return played
         recorded = self._recorded(index)
         assert recorded is not None, f"{self._key(index)} exists and cannot be read"
         return recorded
 
-    def _recorded(self, index: int) -> tuple[Episode, ...] | None:
+    def _recorded(self, index: int) -> FinishedBlock | None:
         content = self._store.read(self._key(index))
         if content is None:
             return None
-        return get(self._store, ArtifactRef.model_validate_json(content), FinishedBlock).episodes
+        return get(self._store, ArtifactRef.model_validate_json(content), FinishedBlock)
 
     def _key(self, index: int) -> str:
         return f"{self._prefix}/blocks/{index:06d}.json"

@@ -1,21 +1,21 @@
 """One shard of a step, played block by block, whichever way the configuration samples."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from components.config import RolloutConfig
-from components.environments.base import EnvironmentFamily
+from components.environments.base import NO_TOOLS, EnvironmentFamily, RecordingTools
 from components.rewards.base import Rubric
 from components.rollout.failures import check_failures
 from components.rollout.independent import independent_rules, independent_starts
-from components.rollout.journal import Journal
+from components.rollout.journal import FinishedBlock, Journal
 from components.rollout.play import play
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
 from components.rollout.shards import NumberedProblem
 from components.rollout.tree import tree_rules, tree_starts
-from components.schema import Episode, RolloutShard
+from components.schema import ExecutionResult, Passage, RolloutShard, ToolRecord
 
 Progress = Callable[[int, int], None]
 """Told after each block: problems done, problems in all."""
@@ -39,6 +39,7 @@ def collect_shard(
     family: EnvironmentFamily,
     router: Router,
     rubric: Rubric,
+    tools: RecordingTools = NO_TOOLS,
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> RolloutShard:
@@ -53,39 +54,52 @@ def collect_shard(
     playing = {router.policy_of(role) for role in rules.roles}
     recorded = journal if len(plan.problems) > plan.settings.problems_per_block else None
 
-    def played(block: Sequence[NumberedProblem]) -> tuple[Episode, ...]:
-        return play(_starts(plan, block), rules, family=family, router=router, rubric=rubric)
+    def played(block: Sequence[NumberedProblem]) -> FinishedBlock:
+        episodes = play(_starts(plan, block), rules, family=family, router=router, rubric=rubric, tools=tools)
+        return FinishedBlock(episodes=episodes, tools=tools.take_record())
 
+    blocks = _block_by_block(plan, played, recorded, progress)
     return RolloutShard(
         step=plan.step,
         shard=plan.shard,
         policy_versions={policy: version for policy, version in router.versions.items() if policy in playing},
-        episodes=_block_by_block(plan, played, recorded, progress),
+        episodes=tuple(episode for block in blocks for episode in block.episodes),
+        tools=_joined(block.tools for block in blocks),
     )
 
 
 def _block_by_block(
     plan: ShardPlan,
-    play_block: Callable[[Sequence[NumberedProblem]], tuple[Episode, ...]],
+    play_block: Callable[[Sequence[NumberedProblem]], FinishedBlock],
     journal: Journal | None,
     progress: Progress | None,
-) -> tuple[Episode, ...]:
+) -> list[FinishedBlock]:
     problems, size = plan.problems, plan.settings.problems_per_block
     num_planned = len(_starts(plan, problems))
-    episodes: tuple[Episode, ...] = ()
+    blocks: list[FinishedBlock] = []
 
-    def within_budget(block: Sequence[NumberedProblem], before: tuple[Episode, ...]) -> tuple[Episode, ...]:
+    def within_budget(block: Sequence[NumberedProblem]) -> FinishedBlock:
         fresh = play_block(block)
-        allowed = plan.settings.max_failed_fraction
-        check_failures((*before, *fresh), num_planned=num_planned, max_failed_fraction=allowed)
+        episodes = [episode for each in (*blocks, fresh) for episode in each.episodes]
+        check_failures(episodes, num_planned=num_planned, max_failed_fraction=plan.settings.max_failed_fraction)
         return fresh
 
     for index, first in enumerate(range(0, len(problems), size)):
-        play_next = partial(within_budget, problems[first : first + size], episodes)
-        episodes += journal.block(index, play_next) if journal is not None else play_next()
+        play_next = partial(within_budget, problems[first : first + size])
+        blocks.append(journal.block(index, play_next) if journal is not None else play_next())
         if progress is not None:
             progress(min(first + size, len(problems)), len(problems))
-    return episodes
+    return blocks
+
+
+def _joined(records: Iterable[ToolRecord]) -> ToolRecord:
+    """All answers of a shard; two blocks that asked the same were told the same, or the first one stands."""
+    executions: dict[str, ExecutionResult] = {}
+    passages: dict[str, tuple[Passage, ...]] = {}
+    for record in records:
+        executions = {**record.executions, **executions}
+        passages = {**record.passages, **passages}
+    return ToolRecord(executions=executions, passages=passages)
 
 
 def _rules(plan: ShardPlan, roles: tuple[str, ...]) -> Rules:

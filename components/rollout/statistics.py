@@ -64,6 +64,7 @@ def step_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) 
     """All metrics of a step's rollouts and rewards. Keep and repair rates are absent where the case did not occur."""
     return {
         **episode_metrics([episode for shard in shards for episode in shard.episodes]),
+        metrics.NUM_EXECUTIONS: float(sum(len(shard.tools.executions) for shard in shards)),
         **reward_metrics(shards, scored),
     }
 
@@ -95,13 +96,15 @@ def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) -> dict[str, float]:
-    """Mean reward of each agent's candidates, and the mean standard deviation within its groups."""
+    """Mean reward of each agent's candidates, the mean standard deviation within its groups, and how many have none."""
     groups: dict[str, list[list[float]]] = {}
+    unscorable: list[bool] = []
     for shard, scores in zip(shards, scored, strict=True):
         for episode, rewards_N_K in zip(shard.episodes, scores.rewards_E_N_K, strict=True):
             for node, rewards_K in zip(episode.turns, rewards_N_K, strict=True):
                 groups.setdefault(node.group.agent, []).append([r for r in rewards_K if r is not None])
-    values = {}
+                unscorable += [reward is None for reward in rewards_K]
+    values = {metrics.UNSCORABLE_FRACTION: metrics.mean(unscorable)}
     for agent, rewards_G_K in groups.items():
         values[metrics.reward_mean(agent)] = metrics.mean(r for rewards_K in rewards_G_K for r in rewards_K)
         values[metrics.reward_std(agent)] = metrics.mean(metrics.population_std(rewards_K) for rewards_K in rewards_G_K)

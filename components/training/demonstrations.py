@@ -7,7 +7,7 @@ from random import Random
 
 from components.artifacts.refs import Frozen
 from components.config import WarmStartConfig
-from components.environments.base import EnvironmentFamily, MultiAgentEnv
+from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, Tools, applied
 from components.generation.base import Tokenizer
 from components.identity import GroupKey, seed_for
 from components.schema import Observation, Problem, TrainGroup
@@ -37,6 +37,7 @@ class Teacher:
     options: Frozen
     config: WarmStartConfig
     seed: int
+    tools: Tools = NO_TOOLS
     _problems: dict[int, Problem] = field(default_factory=dict)
 
     def lesson(self, student: Student, role: str, step: int) -> list[TrainGroup]:
@@ -46,7 +47,7 @@ class Teacher:
 
     def _group(self, student: Student, role: str, rng: Random) -> TrainGroup:
         problem = self._problem(rng.randrange(_NUM_PROBLEMS))
-        env = self.family.build(problem)
+        env = self.family.build(problem, self.tools)
         if rng.random() < _SCRAMBLED_FRACTION:
             self.family.scramble(env, rng)
         solving_proposal = self._play_earlier_agents(env, role, rng)
@@ -66,7 +67,7 @@ class Teacher:
         solving: str | None = None
         for earlier in self.family.roles[: self.family.roles.index(role)]:
             proposal = self._demonstration(env, earlier, rng)
-            solving = proposal if env.apply(earlier, proposal).solves else None
+            solving = proposal if applied(env, earlier, proposal).solves and self.family.copies_proposals else None
         return solving
 
     def _answer(self, env: MultiAgentEnv, role: str, solving_proposal: str | None, rng: Random) -> str:

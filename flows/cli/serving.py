@@ -19,10 +19,10 @@ def up() -> None:
     from rich.console import Console
 
     from flows.presets import PREFECT_YAML
-    from flows.services.home import HOME
     from flows.services.stack import deploy
     from flows.services.stack import up as start
     from flows.tables import services_table
+    from tasks.home import HOME
 
     console = Console()
     with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
@@ -35,8 +35,8 @@ def up() -> None:
 
 def down() -> None:
     """Stop the local services. Their data stays."""
-    from flows.services.home import HOME
     from flows.services.stack import down as stop
+    from tasks.home import HOME
 
     stopped = stop(HOME)
     typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
@@ -45,9 +45,9 @@ def down() -> None:
 def status(as_json: JsonOption = False) -> None:
     """The addresses of the local services; null for what is down."""
     from flows.cli.reading import emit
-    from flows.services.home import HOME
     from flows.services.stack import status as read
     from flows.tables import services_table
+    from tasks.home import HOME
 
     document = read(HOME).document()
     emit(document, as_json=as_json, table=lambda: services_table(document))

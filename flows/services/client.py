@@ -3,9 +3,9 @@
 import os
 
 from flows.services.environment import AWS_ACCOUNT, PREFECT_ACCOUNT, environment, without_proxy
-from flows.services.home import HOME
 from flows.services.stack import status
 from flows.services.status import StackStatus
+from tasks.home import HOME
 
 
 def join_local_services() -> StackStatus:

@@ -6,37 +6,41 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ArtifactMissing, StoreUnavailable
-from components.rollout.journal import Journal
-from components.schema import Episode, Problem
+from components.rollout.journal import FinishedBlock, Journal
+from components.schema import Episode, ExecutionResult, Passage, Problem, ToolRecord
 
 
-def episodes(name: str) -> tuple[Episode, ...]:
+def block_of(name: str) -> FinishedBlock:
     problem = Problem(problem_id=name, environment="toy", payload={"rows": ["..#"], "start": [0, 1]})
-    return (Episode(problem=problem, episode=0, turns=(), success=False, error="broke"),)
+    ended = ExecutionResult(status="ok", stdout=name, stderr="", exit_code=0, wall_seconds=0.1, cpu_seconds=0.05)
+    return FinishedBlock(
+        episodes=(Episode(problem=problem, episode=0, turns=(), success=False, error="broke"),),
+        tools=ToolRecord(executions={"9f": ended}, passages={"3c": (Passage(title=name, text="x", score=1.5),)}),
+    )
 
 
-def must_not_play() -> tuple[Episode, ...]:
+def must_not_play() -> FinishedBlock:
     raise AssertionError("a recorded block was played again")
 
 
 def test_a_recorded_block_is_read_and_not_played(tmp_path: Path) -> None:
     journal = Journal(LocalArtifactStore(tmp_path), "runs/r/a")
-    assert journal.block(0, lambda: episodes("a")) == episodes("a")
-    assert journal.block(1, lambda: episodes("b")) == episodes("b")
+    assert journal.block(0, lambda: block_of("a")) == block_of("a")
+    assert journal.block(1, lambda: block_of("b")) == block_of("b")
     again = Journal(LocalArtifactStore(tmp_path), "runs/r/a")
-    assert again.block(0, must_not_play) == episodes("a")
-    assert again.block(1, must_not_play) == episodes("b")
-    assert Journal(LocalArtifactStore(tmp_path), "runs/r/b").block(0, lambda: episodes("c")) == episodes("c")
+    assert again.block(0, must_not_play) == block_of("a")
+    assert again.block(1, must_not_play) == block_of("b")
+    assert Journal(LocalArtifactStore(tmp_path), "runs/r/b").block(0, lambda: block_of("c")) == block_of("c")
 
 
 def test_the_loser_of_a_race_takes_the_block_of_the_winner(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path)
 
-    def overtaken() -> tuple[Episode, ...]:
-        Journal(store, "runs/r/a").block(0, lambda: episodes("winner"))
-        return episodes("loser")
+    def overtaken() -> FinishedBlock:
+        Journal(store, "runs/r/a").block(0, lambda: block_of("winner"))
+        return block_of("loser")
 
-    assert Journal(store, "runs/r/a").block(0, overtaken) == episodes("winner")
+    assert Journal(store, "runs/r/a").block(0, overtaken) == block_of("winner")
 
 
 def test_a_block_whose_record_was_not_written_is_played_again(tmp_path: Path) -> None:
@@ -45,13 +49,13 @@ def test_a_block_whose_record_was_not_written_is_played_again(tmp_path: Path) ->
             raise StoreUnavailable("503")
 
     with pytest.raises(StoreUnavailable):
-        Journal(FailsOnce(tmp_path), "runs/r/a").block(0, lambda: episodes("lost"))
-    assert Journal(LocalArtifactStore(tmp_path), "runs/r/a").block(0, lambda: episodes("new")) == episodes("new")
+        Journal(FailsOnce(tmp_path), "runs/r/a").block(0, lambda: block_of("lost"))
+    assert Journal(LocalArtifactStore(tmp_path), "runs/r/a").block(0, lambda: block_of("new")) == block_of("new")
 
 
 def test_a_record_without_its_payload_is_an_error(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path)
-    Journal(store, "runs/r/a").block(0, lambda: episodes("a"))
+    Journal(store, "runs/r/a").block(0, lambda: block_of("a"))
     for key in [key for key in store.list("") if not key.startswith("runs/")]:
         store.delete(key)
     with pytest.raises(ArtifactMissing):

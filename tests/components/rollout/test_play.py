@@ -80,7 +80,7 @@ def test_what_concerns_the_whole_stage_passes_the_border_of_the_episode() -> Non
         play([start], rules, family=family, router=toy_router(family, illiterate), rubric=RUBRIC)
 
     class Unreachable(ToyFamily):
-        def build(self, problem: Any) -> Any:
+        def build(self, problem: Any, tools: Any = None) -> Any:
             raise StoreUnavailable("sandbox image")
 
     with pytest.raises(StoreUnavailable):
@@ -123,7 +123,7 @@ def test_a_failed_episode_is_no_success_even_where_the_state_says_so() -> None:
             return True
 
     class LuckyFamily(ToyFamily):
-        def build(self, problem: Any) -> ToyEnv:
+        def build(self, problem: Any, tools: Any = None) -> ToyEnv:
             return Lucky(problem.payload)
 
     family = LuckyFamily(1)

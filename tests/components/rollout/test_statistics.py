@@ -74,6 +74,8 @@ def test_step_metrics_name_every_agent_and_count_every_token() -> None:
         "rollout/num_failed_episodes": 1.0,
         "rollout/num_candidates": 8.0,
         "rollout/num_generated_tokens": 16.0,
+        "rollout/num_executions": 0.0,
+        "reward/unscorable_frac": 0.125,
         "rollout/success_rate": 0.5,
         "rollout/keep_rate": 1.0,
         "reward/tool/solve_rate": pytest.approx(1 / 6),

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from components.artifacts.refs import Frozen
+from components.environments.base import NO_TOOLS, Tools
 from components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from components.identity import content_id
 from components.rewards.base import Rubric
@@ -79,6 +80,9 @@ class ToyEnv:
             raise LookupError(f"{agent} sees nothing")
         return Observation(instructions=f"{agent}:", state=self._laws.text(self._history, agent))
 
+    def calls(self, agent: str, action: str) -> tuple[Any, ...]:
+        return ()
+
     def apply(self, agent: str, action: str) -> ActionOutcome:
         history = (*self._history, (agent, action))
         if self._laws.fails(history):
@@ -137,7 +141,15 @@ class ToyFamily:
         payload = {"name": name, "roles": list(self.roles), **options.model_dump(exclude={"num_names"})}
         return Problem(problem_id=content_id("toy", payload), environment="toy", payload=payload)
 
-    def build(self, problem: Problem) -> ToyEnv:
+    copies_proposals = True
+
+    def uses_sandbox(self, options: Any) -> bool:
+        return False
+
+    def retriever(self, options: Any) -> None:
+        return None
+
+    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> ToyEnv:
         self.num_built += 1
         return ToyEnv(problem.payload)
 

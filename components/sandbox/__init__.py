@@ -1,0 +1,1 @@
+"""Programs that agents wrote, run where they can do no harm."""

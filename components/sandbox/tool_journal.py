@@ -1,0 +1,32 @@
+"""What tools answered during one stage, written down as it comes, so that another attempt asks nothing twice."""
+
+from collections.abc import Iterator
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.payloads import get, put
+from components.artifacts.refs import ArtifactRef
+from components.schema import ToolRecord
+
+
+class ToolJournal:
+    """The records under one key prefix. Each refers to a payload, is named by its content and never changes.
+
+    The payload is written before the record, so a crash leaves garbage, never half a record. Two writers of one stage may
+    both append; whoever reads takes the first answer to a call in the order of the records' names.
+    """
+
+    def __init__(self, store: ArtifactStore, prefix: str) -> None:
+        self._store = store
+        self._prefix = prefix
+
+    def records(self) -> Iterator[ToolRecord]:
+        """All that was written down so far, in the order of the names."""
+        for key in self._store.list(f"{self._prefix}/tools/"):
+            content = self._store.read(key)
+            if content is not None:
+                yield get(self._store, ArtifactRef.model_validate_json(content), ToolRecord)
+
+    def append(self, record: ToolRecord) -> None:
+        """Write `record` down; durable when this returns."""
+        ref = put(self._store, record)
+        self._store.create(f"{self._prefix}/tools/{ref.sha256[:16]}.json", ref.model_dump_json().encode())

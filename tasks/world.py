@@ -1,0 +1,81 @@
+"""What answers an environment's calls: the sandbox and the retriever behind a configuration, and the ledger before them.
+
+A sandbox stays open between stages (warm boxes); what it answered is recorded with the work that asked.
+"""
+
+import os
+from functools import cache, partial
+
+from components.artifacts.refs import Frozen
+from components.config import RunConfig, SandboxConfig
+from components.environments.base import NO_TOOLS, RecordingTools, Retriever
+from components.environments.registry import family
+from components.sandbox.base import Sandbox
+from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.tool_journal import ToolJournal
+from components.schema import Limits, ToolRecord
+from tasks import wiring
+from tasks.home import HOME
+
+SANDBOX_HOME = HOME / "sandbox"
+_sandboxes: dict[SandboxConfig, Sandbox] = {}
+
+
+def sandbox(config: RunConfig) -> Sandbox:
+    """The open sandbox of a configuration. Raises ServiceMissing with the install command where there is none."""
+    if config.sandbox not in _sandboxes:
+        from components.sandbox.opening import open_sandbox
+
+        _sandboxes[config.sandbox] = open_sandbox(
+            config.sandbox.backend,
+            state_folder=SANDBOX_HOME,
+            num_boxes=config.sandbox.num_boxes,
+            docker_host=os.environ.get("DOCKER_HOST"),
+        )
+    return _sandboxes[config.sandbox]
+
+
+def close_sandboxes() -> None:
+    """End every box that this process started."""
+    while _sandboxes:
+        _, opened = _sandboxes.popitem()
+        opened.close()
+
+
+def retriever(config: RunConfig) -> Retriever | None:
+    """What answers the queries of a configuration's environment; None where none is asked."""
+    return _retriever(config.environment.name, wiring.environment(config)[1])
+
+
+@cache
+def _retriever(environment: str, options: Frozen) -> Retriever | None:
+    return family(environment).retriever(options)
+
+
+def uses_tools(config: RunConfig) -> bool:
+    """Whether the environment asks for anything outside itself."""
+    environment, options = wiring.environment(config)
+    return environment.uses_sandbox(options) or retriever(config) is not None
+
+
+def limits(config: RunConfig) -> Limits:
+    """What one program may use."""
+    return Limits(**config.execution.model_dump())
+
+
+def tools(
+    config: RunConfig,
+    *,
+    known: ToolRecord | None = None,
+    journal: str | None = None,
+    deadline_seconds: float | None = None,
+) -> RecordingTools:
+    """A ledger over the configuration's world, or NO_TOOLS for an environment that asks for nothing.
+
+    `known` answers first; `journal` is the key prefix under which answers are written down as they come.
+    """
+    if not uses_tools(config):
+        return NO_TOOLS
+    world = World(sandbox=partial(sandbox, config), retriever=partial(retriever, config), limits=limits(config))
+    kept = ToolJournal(wiring.store(config), journal) if journal else None
+    return ExecutionLedger(world, known=known, journal=kept, deadline_seconds=deadline_seconds)

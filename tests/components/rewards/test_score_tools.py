@@ -1,0 +1,162 @@
+"""Rewards of an environment that runs programs: recorded executions are reused, and a failing sandbox is never a 0."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.algorithms.at_grpo import compare_nodes
+from components.artifacts import codec
+from components.config import AlgorithmConfig, RolloutConfig
+from components.environments.base import Tools
+from components.errors import TooManyFailedEpisodes, TooManyUnscorable
+from components.rewards.base import Rubric
+from components.rewards.score import score_shard
+from components.rollout.sampler import ShardPlan, collect_shard
+from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
+from components.schema import ActionOutcome, Execution, ExecutionResult, Limits, RolloutShard, ToolRecord
+from tests.components.rollout.toy_team import RUBRIC, ToyEnv, ToyFamily, toy_problems, toy_router
+
+
+class ProgramEnv(ToyEnv):
+    """A toy whose every action is run, and whose quality is what its program printed."""
+
+    def __init__(self, payload: Any, tools: Tools) -> None:
+        super().__init__(payload)
+        self._tools = tools
+
+    def _execution(self, agent: str, action: str) -> Execution:
+        return Execution(program=action, stdin=self._laws.text(self._history, agent))
+
+    def calls(self, agent: str, action: str) -> tuple[Any, ...]:
+        return (self._execution(agent, action),)
+
+    def apply(self, agent: str, action: str) -> ActionOutcome:
+        ended = self._tools.run(self._execution(agent, action))
+        outcome = super().apply(agent, action)
+        self._newest = replace(outcome, team={"quality": float(ended.stdout)})
+        return self._newest
+
+
+class ProgramFamily(ToyFamily):
+    def build(self, problem: Any, tools: Any = None) -> ToyEnv:
+        self.num_built += 1
+        return ProgramEnv(problem.payload, tools)
+
+
+FAMILY = ProgramFamily(2)
+
+
+def length(program: str, stdin: str) -> ExecutionResult:
+    return printed(str(len(program)))
+
+
+def ledger(sandbox: ScriptedSandbox, known: ToolRecord | None = None) -> ExecutionLedger:
+    return ExecutionLedger(World(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()), known=known)
+
+
+def played(sandbox: ScriptedSandbox, max_failed_fraction: float = 1.0) -> RolloutShard:
+    settings = RolloutConfig(
+        num_problems=6, group_size=4, problems_per_block=4, max_failed_fraction=max_failed_fraction
+    )
+    plan = ShardPlan(step=2, shard=1, seed=5, max_turns=3, settings=settings, problems=toy_problems(FAMILY, 6))
+    return collect_shard(plan, family=FAMILY, router=toy_router(FAMILY), rubric=RUBRIC, tools=ledger(sandbox))
+
+
+def recorded(shard: RolloutShard) -> tuple[Any, ...]:
+    return tuple(
+        tuple(tuple(candidate.reward for candidate in node.candidates) for node in episode.turns)
+        for episode in shard.episodes
+    )
+
+
+def test_the_reward_stage_runs_nothing_that_the_rollout_ran() -> None:
+    sandbox = ScriptedSandbox(length)
+    shard = played(sandbox)
+    assert len(shard.tools.executions) == len(sandbox.asked) > 90
+    assert set(sandbox.asked.values()) == {1}
+    stored = codec.decode(codec.encode(shard), RolloutShard)
+    idle = ScriptedSandbox(length)
+    tools = ledger(idle, stored.tools)
+    assert score_shard(stored, family=FAMILY, rubric=RUBRIC, tools=tools).rewards_E_N_K == recorded(shard)
+    stricter = Rubric(team_weight=1.0, weights={"team.quality": 3.0, "local.style": 0.0})
+    assert score_shard(stored, family=FAMILY, rubric=stricter, tools=tools).rewards_E_N_K != recorded(shard)
+    assert idle.asked == {}
+
+
+def test_an_audit_runs_every_program_again_and_comes_to_the_same_rewards() -> None:
+    shard, sandbox = played(ScriptedSandbox(length)), ScriptedSandbox(length)
+    assert score_shard(shard, family=FAMILY, rubric=RUBRIC, tools=ledger(sandbox)).rewards_E_N_K == recorded(shard)
+    assert len(sandbox.asked) == len(shard.tools.executions)
+
+
+def failing(program: str, stdin: str) -> ExecutionResult:
+    return sandbox_failed("box gone") if program.startswith("3") else length(program, stdin)
+
+
+def test_a_candidate_at_which_the_sandbox_failed_has_no_reward_and_is_never_handed_on() -> None:
+    shard = played(ScriptedSandbox(failing))
+    scored = score_shard(
+        shard,
+        family=FAMILY,
+        rubric=RUBRIC,
+        tools=ledger(ScriptedSandbox(failing), shard.tools),
+        max_unscorable_fraction=0.5,
+    )
+    unscorable = 0
+    for episode, rewards_N_K in zip(shard.episodes, scored.rewards_E_N_K, strict=True):
+        assert episode.error is None
+        for node, rewards_K in zip(episode.turns, rewards_N_K, strict=True):
+            assert [reward is None for reward in rewards_K] == [c.text.startswith("3") for c in node.candidates]
+            assert node.candidates[node.chosen].outcome.unscorable is None
+            unscorable += sum(reward is None for reward in rewards_K)
+    assert unscorable > 3
+    advantages_E_N_K = compare_nodes(shard.episodes, scored.rewards_E_N_K, AlgorithmConfig())
+    for rewards_N_K, advantages_N_K in zip(scored.rewards_E_N_K, advantages_E_N_K, strict=True):
+        for rewards_K, advantages_K in zip(rewards_N_K, advantages_N_K, strict=True):
+            assert sum(advantages_K) == pytest.approx(0.0, abs=1e-9), "the group's baseline leaves it out"
+            assert all(a == 0.0 for a, r in zip(advantages_K, rewards_K, strict=True) if r is None)
+
+
+def test_a_sandbox_that_works_again_scores_what_could_not_be_scored() -> None:
+    shard = played(ScriptedSandbox(failing))
+    mended = ScriptedSandbox(length)
+    scored = score_shard(shard, family=FAMILY, rubric=RUBRIC, tools=ledger(mended, shard.tools))
+    assert None not in [r for n in scored.rewards_E_N_K for k in n for r in k]
+    assert all(program.startswith("3") for program, _ in mended.asked)
+
+
+def test_too_many_without_a_reward_raise_and_name_the_limit() -> None:
+    shard = played(ScriptedSandbox(failing))
+    with pytest.raises(TooManyUnscorable, match=r"rewards\.max_failed_fraction allows 0\.05"):
+        score_shard(
+            shard,
+            family=FAMILY,
+            rubric=RUBRIC,
+            tools=ledger(ScriptedSandbox(failing), shard.tools),
+            max_unscorable_fraction=0.05,
+        )
+
+
+def test_an_episode_of_which_no_candidate_can_be_scored_fails_as_data_within_the_budget() -> None:
+    def nothing(program: str, stdin: str) -> ExecutionResult:
+        return sandbox_failed("box gone")
+
+    shard = played(ScriptedSandbox(nothing))
+    assert all("no candidate could be scored: box gone" in str(episode.error) for episode in shard.episodes)
+    with pytest.raises(TooManyFailedEpisodes):
+        played(ScriptedSandbox(nothing), max_failed_fraction=0.5)
+
+
+def test_programs_that_end_differently_when_run_again_have_no_reward() -> None:
+    shard = played(ScriptedSandbox(length))
+
+    def moody(program: str, stdin: str) -> ExecutionResult:
+        return printed("99") if program.startswith("3") else length(program, stdin)
+
+    scored = score_shard(
+        shard, family=FAMILY, rubric=RUBRIC, tools=ledger(ScriptedSandbox(moody)), max_unscorable_fraction=1.0
+    )
+    missing = [r is None for n in scored.rewards_E_N_K for k in n for r in k]
+    assert 0 < sum(missing) < len(missing)
