@@ -7,19 +7,18 @@ from random import Random
 from typing import Any, Literal, TextIO, TypeVar
 
 from components.artifacts.refs import Frozen
-from components.environments.base import EnvironmentFamily, MultiAgentEnv, Split
+from components.environments.base import EnvironmentFamily, MultiAgentEnv, Split, Tools
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.evaluation.statistics import wilson_interval
 from components.identity import seed_for
 from components.metrics import mean
+from flows.suite_choice import bare_config
+from tasks import world
 
 Agent = Literal["human", "expert", "random", "noop"]
 AGENTS: tuple[Agent, ...] = ("human", "expert", "random", "noop")
 SPLITS: tuple[Split, ...] = ("train", "test")
-DEFAULT_MAX_TURNS = 2
-"""Turns of an episode that no person plays, as in training; a person may take any number."""
-
 Name = TypeVar("Name", bound=str)
 Answer = Callable[[MultiAgentEnv, str], str | None]
 """What an agent answers in a state; None leaves the table."""
@@ -53,25 +52,30 @@ def play(
 ) -> PlayReport:
     """Play the first `episodes` problems of a split and report. One agent answers for every role.
 
-    A single episode is shown turn by turn. `max_turns` None means DEFAULT_MAX_TURNS, or no limit for a person. Raises
-    ConfigurationError naming the argument, its value and the remedy.
+    A single episode is shown turn by turn. `max_turns` None means as many as a preset gives the environment, or no limit for
+    a person. Raises ConfigurationError naming the argument, its value and the remedy.
     """
     checked_agent = _one_of("agent", agent, AGENTS)
     for name, value in (("episodes", episodes), ("max_turns", max_turns)):
         if value is not None and value < 1:
             raise ConfigurationError(f"{name} {value}: ask for at least 1")
+    config = bare_config(environment, options)
     session = _Session(
         family=family(environment),
         options=family_options(environment, options),
+        tools=world.tools(config),
         agent=checked_agent,
         episodes=episodes,
         seed=seed,
         split=_one_of("split", split, SPLITS),
-        max_turns=DEFAULT_MAX_TURNS if max_turns is None and checked_agent != "human" else max_turns,
+        max_turns=config.environment.max_turns if max_turns is None and checked_agent != "human" else max_turns,
         stdin=stdin,
         stdout=stdout,
     )
-    report = _report(environment, checked_agent, list(session.finished()))
+    try:
+        report = _report(environment, checked_agent, list(session.finished()))
+    finally:
+        world.close_sandboxes()
     print(_summary(report), file=stdout)
     return report
 
@@ -82,6 +86,7 @@ class _Session:
 
     family: EnvironmentFamily
     options: Frozen
+    tools: Tools
     agent: Agent
     episodes: int
     seed: int
@@ -93,7 +98,8 @@ class _Session:
     def finished(self) -> Iterator[MultiAgentEnv]:
         """The environments of the episodes that were played to their end."""
         for index in range(self.episodes):
-            env = self.family.build(self.family.problem(self.options, split=self.split, index=index, seed=self.seed))
+            problem = self.family.problem(self.options, split=self.split, index=index, seed=self.seed)
+            env = self.family.build(problem, self.tools)
             if self.agent == "human":
                 print(f"\n{self.family.name}, episode {index + 1} of {self.episodes}", file=self.stdout)
             if not self._played(env, self._answers(index)):
@@ -105,7 +111,9 @@ class _Session:
         rng = Random(seed_for(self.seed, "play", index))
         match self.agent:
             case "human":
-                return _Person(self.stdin, self.stdout, explains=index == 0)
+                return _Person(
+                    self.stdin, self.stdout, explains=index == 0, writes_prose=not self.family.copies_proposals
+                )
             case "expert":
                 return self.family.expert_action
             case "random":
@@ -126,7 +134,7 @@ class _Session:
                     return False
                 env.apply(role, action)
                 if shown_on:
-                    print(f"turn {turn}, {role}: {action or '(nothing)'}", file=shown_on)
+                    print(f"turn {turn}, {role}: {_inset(action)}", file=shown_on)
             _show(env, f"after turn {turn}", shown_on)
         return True
 
@@ -148,19 +156,33 @@ def _show(env: MultiAgentEnv, caption: str, stdout: TextIO | None) -> None:
         print(f"\n{caption}{', solved' if env.success else ''}\n{env.render(color=stdout.isatty())}", file=stdout)
 
 
-class _Person:
-    """Asks a person in the terminal, explains errors and asks again, and shows where a proposal would lead."""
+def _inset(action: str) -> str:
+    """An action after its label: on the same line, or below it when it has several."""
+    if "\n" not in action.strip():
+        return action.strip() or "(nothing)"
+    return "\n" + "\n".join(f"    {line}" for line in action.strip().splitlines())
 
-    def __init__(self, stdin: TextIO, stdout: TextIO, *, explains: bool) -> None:
+
+class _Person:
+    """Asks a person in the terminal, explains errors and asks again, and shows where a proposal would lead.
+
+    Where roles share a grammar of short moves, an answer is one line and Enter keeps the proposal. Elsewhere it is prose or a
+    program (`writes_prose`): lines as typed, up to one that holds a dot alone.
+    """
+
+    def __init__(self, stdin: TextIO, stdout: TextIO, *, explains: bool, writes_prose: bool) -> None:
         self._stdin = stdin
         self._stdout = stdout
         self._proposal: str | None = None
         self._explains = explains
+        self._writes_prose = writes_prose
 
     def __call__(self, env: MultiAgentEnv, agent: str) -> str | None:
         decides = agent == env.roles[-1]
         if self._explains:
             self._explain(env)
+        if self._writes_prose:
+            self._say(f"\n{env.observe(agent).instructions}\n")
         if not decides or len(env.roles) == 1:
             self._say(f"\n{self._picture(env)}\n")
         while (text := self._asked(agent, decides)) is not None:
@@ -177,6 +199,9 @@ class _Person:
 
     def _explain(self, env: MultiAgentEnv) -> None:
         self._explains = False
+        if self._writes_prose:
+            self._say("You play every agent. An answer ends with a line that holds a dot alone; q alone quits.")
+            return
         self._say(env.observe(env.roles[0]).instructions)
         if len(env.roles) > 1:
             self._say(
@@ -189,16 +214,27 @@ class _Person:
         """The line typed, in capitals; the proposal for an empty line of who decides; None when the person left."""
         self._stdout.write(f"{agent}> ")
         self._stdout.flush()
+        if self._writes_prose:
+            return self._lines()
         line = self._stdin.readline()
         text = line.strip().upper()
         if line == "" or text == "Q":
             return None
         return self._proposal if decides and text == "" and self._proposal is not None else text
 
+    def _lines(self) -> str | None:
+        """What was typed up to a line with a dot alone or the end of the input; None for a lone q or nothing at all."""
+        lines: list[str] = []
+        while (line := self._stdin.readline()) and line.strip() != ".":
+            if not lines and line.strip() in ("q", "Q"):
+                return None
+            lines.append(line)
+        return "".join(lines).strip() if lines or line else None
+
     def _consequence(self, env: MultiAgentEnv, agent: str, text: str, before: Any, *, solves: bool) -> str:
         """What the answer does or, for an agent that only proposes, would do."""
-        if agent == env.roles[-1]:
-            return f"{self._picture(env)}\nSolved." if solves else ""
+        if agent == env.roles[-1] or self._writes_prose:
+            return f"{self._picture(env)}\nSolved." if solves and env.success else ""
         env.restore(before)
         env.apply(env.roles[-1], text)
         return f"would lead to{' the solution' if solves else ''}:\n{self._picture(env)}"

@@ -11,7 +11,7 @@ from tasks.run import Run
 from tasks.stage_task import current_key, stage_task
 
 
-@stage_task("collect_rollouts", version=2)
+@stage_task("collect_rollouts", version=1)
 def collect_rollouts(run: Run, step: int, part: int, versions: dict[str, PolicyVersion]) -> ArtifactRef:
     """The reference of the shard's RolloutShard. Finished blocks of an interrupted attempt are not played again."""
     config, store = run.config, wiring.store(run.config)

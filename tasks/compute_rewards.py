@@ -9,7 +9,7 @@ from tasks.run import Run
 from tasks.stage_task import current_key, stage_task
 
 
-@stage_task("compute_rewards", version=2)
+@stage_task("compute_rewards", version=1)
 def compute_rewards(run: Run, step: int, part: int, rollouts: ArtifactRef) -> ArtifactRef:
     """The reference of the shard's ScoredShard, recomputed from the recorded episodes and executions."""
     config, store = run.config, wiring.store(run.config)

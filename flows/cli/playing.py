@@ -15,7 +15,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def play(
-    environment: Annotated[str, typer.Argument(help="plan_path, sokoban or sudoku.")],
+    environment: Annotated[str, typer.Argument(help="plan_path, sokoban, sudoku, code, math, search, shop, ...")],
     agent: Annotated[str, typer.Option(help="human, expert, random or noop.")] = "human",
     episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 1,
     seed: Annotated[int, typer.Option(help="Which problems.")] = 0,

@@ -34,7 +34,7 @@ def environment(status: StackStatus) -> dict[str, str]:
 
     They must be set before prefect is imported, which reads its settings then.
     """
-    found = dict(QUIET)
+    found = {**QUIET, "TROUPE_HOME": str(status.home)}
     if status.prefect:
         found |= {
             "PREFECT_API_URL": status.prefect.api_url,

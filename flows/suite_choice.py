@@ -1,0 +1,52 @@
+"""What `--suite` and `troupe play` name, as a configuration."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.config import RunConfig, parse_config
+from components.environments.registry import FAMILIES, family
+from components.errors import ConfigurationError
+from components.evaluation.suites import suite
+from flows.presets import preset_values, with_overrides
+
+_TURNS_WITHOUT_PRESET = 4
+
+
+def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, str]:
+    """The configuration and the suite that `ENVIRONMENT_OR_PRESET[/SUITE]` names; SUITE is test where it is left out.
+
+    A preset brings its options and turns; an environment's name means its default options and the most turns that a preset
+    gives it. Where a preset has an environment's name, the preset is meant. Raises ConfigurationError.
+
+    **Example** "code-tiny/train" is the train split of the preset code-tiny, "sokoban" the test split of sokoban.
+    """
+    name, _, suite_name = text.partition("/")
+    suite_name = suite_name or "test"
+    suite(suite_name)
+    presets = preset_values()
+    if name in presets:
+        return parse_config(with_overrides(presets[name], overrides)), suite_name
+    if name not in FAMILIES:
+        known = ", ".join([*FAMILIES, *presets])
+        raise ConfigurationError(f"--suite {text!r}: {name!r} is no environment and no preset; there are {known}")
+    values = with_overrides(_bare_values(name), overrides)
+    return parse_config(values), suite_name
+
+
+def bare_config(environment: str, options: Mapping[str, Any]) -> RunConfig:
+    """A configuration that trains nothing: the environment with these options, every role played by one policy."""
+    return parse_config(_bare_values(environment) | {"environment": {"name": environment, "options": options}})
+
+
+def _bare_values(environment: str) -> dict[str, Any]:
+    turns = [
+        values["environment"].get("max_turns", 2)
+        for values in preset_values().values()
+        if values["environment"]["name"] == environment
+    ]
+    return {
+        "num_steps": 0,
+        "environment": {"name": environment, "max_turns": max(turns, default=_TURNS_WITHOUT_PRESET)},
+        "agents": {role: {"policy": "team"} for role in family(environment).roles},
+        "policies": {"team": {}},
+    }
