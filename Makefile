@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test lint up down clean lock smollm
+.PHONY: setup sandbox demo test lint up down clean lock smollm
 
 setup: .venv/.installed        ## .venv with the locked dependencies
 .venv/.installed: pyproject.toml constraints.txt
@@ -11,11 +11,14 @@ setup: .venv/.installed        ## .venv with the locked dependencies
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+sandbox:                       ## a container engine and bubblewrap, if they are missing and this is root on Debian
+	@infra/install_sandbox.sh
+
 demo: setup                    ## train the default preset here, show it learn, say where to look
 	$(BIN)/troupe up
 	$(BIN)/troupe train plan-path
 
-test: setup                    ## the whole test suite
+test: setup sandbox            ## the whole test suite
 	$(BIN)/pytest
 
 lint: setup                    ## format, lint and types, without changing a file

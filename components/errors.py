@@ -18,6 +18,7 @@
         ├── StoreRefused            the store cannot be used: no credentials, no conditional writes, full
         ├── ArtifactMissing         a reference points to nothing
         ├── ArtifactCorrupt         bytes differ from their digest
+        ├── RetrieverIncompatible   the retriever answers, but not in the protocol it was asked in
         ├── MalformedAction         an agent's answer does not follow its grammar (data in an episode)
         ├── NothingScorable         the sandbox failed at every candidate of a node (data in an episode)
         ├── TooManyFailedEpisodes   more of a shard failed than the configuration allows
@@ -99,6 +100,10 @@ class ArtifactMissing(PermanentError):
 
 class ArtifactCorrupt(PermanentError):
     """The bytes behind a reference differ from its digest."""
+
+
+class RetrieverIncompatible(PermanentError):
+    """The retriever answers, but not in the protocol it was asked in; the message shows what it said."""
 
 
 class MalformedAction(PermanentError):

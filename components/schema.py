@@ -196,7 +196,7 @@ class RolloutShard:
     shard: int
     policy_versions: Mapping[str, PolicyVersion]
     episodes: tuple[Episode, ...]
-    tools: ToolRecord = ToolRecord()
+    tools: ToolRecord = field(default_factory=ToolRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,24 +6,24 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from components.errors import TroupeError
+from flows.check import OPTIONAL, Check
+from flows.sandbox_checks import sandbox_checks
 from flows.services.environment import service_environment
-from flows.services.home import HOME
 from flows.services.records import read_record
 from flows.services.seaweedfs import SeaweedService, weed
 from flows.services.stack import status
 from flows.services.status import StackStatus
+from tasks.home import HOME
 
 LEAST_PYTHON = (3, 11)
 LEAST_FREE_GIB = 5
 PROBE_TIMEOUT_SECONDS = 60.0
 SETUP = "run `make setup`"
-OPTIONAL = "optional: "
 
 IMPORT_PROBE = """
 import json, os
@@ -55,32 +55,18 @@ told("deepspeed", deepspeed)
 """Imports the heavy libraries in a process of its own: a broken one must not take the doctor with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One thing that works or does not. `remedy` is what to do when it does not; "optional: ..." may stay as it is."""
-
-    name: str
-    ok: bool
-    detail: str
-    remedy: str
-
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
-
-
 def checks(home: Path = HOME) -> list[Check]:
     """Look at everything at once. Takes as long as importing torch and DeepSpeed, a few seconds."""
     with ThreadPoolExecutor(max_workers=8) as pool:
         imports = pool.submit(_imported)
         state = pool.submit(status, home)
-        sandboxes = [pool.submit(check) for check in (_bubblewrap, _docker)]
+        sandbox = pool.submit(sandbox_checks, home)
         light = [_python(), _bytecode(), _disk(home), _seaweedfs(), _smollm(), _engine()]
         services = _services(state.result())
         store = _store(home, state.result())
         found = imports.result()
         libraries = [_library(name, found) for name in ("torch", "transformers", "deepspeed")]
-        return [*light[:2], *libraries, _gpu(found), *light[2:], *services, store, *(s.result() for s in sandboxes)]
+        return [*light[:2], *libraries, _gpu(found), *light[2:], *services, store, *sandbox.result()]
 
 
 def _python() -> Check:
@@ -207,33 +193,3 @@ def _store(home: Path, state: StackStatus) -> Check:
         remedy = f"read {record.log}, then `troupe down` and `troupe up`"
         return Check(name="store", ok=False, detail=str(error), remedy=remedy)
     return Check(name="store", ok=True, detail=f"writes and reads s3://{state.s3.bucket}", remedy="")
-
-
-def _bubblewrap() -> Check:
-    return _sandbox(
-        "bubblewrap",
-        ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"],
-        "runs a command without network",
-        f"{OPTIONAL}apt-get install bubblewrap, for sandboxed code rewards without Docker",
-    )
-
-
-def _docker() -> Check:
-    return _sandbox(
-        "docker engine",
-        ["docker", "info", "--format", "{{.ServerVersion}}"],
-        "answers",
-        f"{OPTIONAL}apt-get install docker.io and start dockerd, for sandboxed code rewards in containers",
-    )
-
-
-def _sandbox(name: str, command: list[str], works: str, remedy: str) -> Check:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-    except FileNotFoundError:
-        return Check(name=name, ok=False, detail=f"{command[0]} is not installed", remedy=remedy)
-    except subprocess.TimeoutExpired:
-        return Check(name=name, ok=False, detail=f"{command[0]} does not answer", remedy=remedy)
-    if done.returncode:
-        return Check(name=name, ok=False, detail=done.stderr.strip()[-200:] or "does not work here", remedy=remedy)
-    return Check(name=name, ok=True, detail=works, remedy=remedy)

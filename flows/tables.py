@@ -110,6 +110,48 @@ def doctor_table(checks: Sequence[Any]) -> Table:
     return table
 
 
+def sandbox_status_table(document: Mapping[str, Any]) -> Table:
+    """How the sandbox stands on this machine."""
+    table = Table(box=None, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    taken = document["auto"]
+    table.add_row("auto takes", Text(taken or "nothing: no backend works", style="green" if taken else "red"))
+    for name, backend in document["backends"].items():
+        table.add_row(name, backend["detail"] if backend["works"] else f"{backend['detail']}\n  {backend['remedy']}")
+    table.add_row("engine", _engine(document["engine"]))
+    table.add_row("image", document["image_digest"])
+    for name, value in document["limits"].items():
+        table.add_row(name, value)
+    table.add_row("boxes running", ", ".join(f"{name} {count}" for name, count in document["boxes"].items()))
+    table.add_row(
+        "leftovers", f"{document['leftovers']}; the next sandbox removes them" if document["leftovers"] else "0"
+    )
+    return table
+
+
+def sandbox_build_table(document: Mapping[str, Any]) -> Table:
+    """What was built."""
+    table = Table(box=None, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("digest", document["digest"])
+    table.add_row("size", f"{document['num_bytes'] / 2**20:.1f} MiB")
+    table.add_row("folder", document["folder"])
+    engine = document["engine"]
+    table.add_row(
+        "engine", f"none: {document['why_no_engine']}; bubblewrap needs none" if engine is None else _engine(engine)
+    )
+    table.add_row("seconds", f"{document['seconds']:.1f}")
+    return table
+
+
+def _engine(engine: Mapping[str, Any] | None) -> str:
+    if engine is None:
+        return "none runs"
+    return f"version {engine['version']} at {engine['host']}, {'private' if engine['private'] else 'not ours'}"
+
+
 def spark(values: Sequence[float], width: int = 40) -> str:
     """A line of blocks, each the mean of a slice of `values`. **Example** `spark([0, 1])` is "▁█"."""
     if not values:

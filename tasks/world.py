@@ -18,21 +18,23 @@ from tasks import wiring
 from tasks.home import HOME
 
 SANDBOX_HOME = HOME / "sandbox"
-_sandboxes: dict[SandboxConfig, Sandbox] = {}
+_sandboxes: dict[tuple[SandboxConfig, Limits], Sandbox] = {}
 
 
 def sandbox(config: RunConfig) -> Sandbox:
     """The open sandbox of a configuration. Raises ServiceMissing with the install command where there is none."""
-    if config.sandbox not in _sandboxes:
+    key = (config.sandbox, limits(config))
+    if key not in _sandboxes:
         from components.sandbox.opening import open_sandbox
 
-        _sandboxes[config.sandbox] = open_sandbox(
+        _sandboxes[key] = open_sandbox(
             config.sandbox.backend,
             state_folder=SANDBOX_HOME,
             num_boxes=config.sandbox.num_boxes,
             docker_host=os.environ.get("DOCKER_HOST"),
+            limits=limits(config),
         )
-    return _sandboxes[config.sandbox]
+    return _sandboxes[key]
 
 
 def close_sandboxes() -> None:

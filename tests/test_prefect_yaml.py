@@ -11,7 +11,11 @@ from flows.preflight import check_environment
 from flows.presets import PREFECT_YAML, TRAIN_ENTRYPOINT, preset_config, preset_values
 
 DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load(PREFECT_YAML.read_text())["deployments"]
-PRESETS = ("plan-path", "plan-path-6x6", "sokoban", "sudoku", "tiny")
+PRESETS = (
+    *("plan-path", "plan-path-6x6", "sokoban", "sudoku", "tiny"),
+    *("code-tiny", "code-smollm", "math-tiny", "math-smollm", "search-tiny", "search-smollm"),
+    *("stateful-blocksworld", "stateful-eight-queens", "stateful-shop", "stateful-calendar", "stateful-file-tree"),
+)
 
 
 def name_of(deployment: dict[str, Any]) -> str:

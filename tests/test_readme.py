@@ -24,7 +24,10 @@ def test_every_command_is_in_the_readme_and_the_other_way_round() -> None:
 def test_every_flag_of_the_readme_belongs_to_its_command() -> None:
     for line in re.findall(r"`(troupe [a-z]+ [^`]*)`", README):
         _, command, rest = line.split(" ", 2)
-        options = {name for parameter in COMMANDS.commands[command].params for name in parameter.opts}  # type: ignore[attr-defined]
+        named = COMMANDS.commands[command]  # type: ignore[attr-defined]
+        for word in rest.split():
+            named = getattr(named, "commands", {}).get(word, named)
+        options = {name for parameter in named.params for name in parameter.opts}
         flags = set(re.findall(r"--[a-z-]+", rest))
         assert flags <= options, f"{line}: {flags - options}"
 

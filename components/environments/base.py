@@ -6,7 +6,16 @@ from typing import Any, Literal, NoReturn, Protocol
 
 from components.artifacts.refs import Frozen
 from components.errors import ConfigurationError, ExecutionFailed
-from components.schema import ActionOutcome, Execution, ExecutionResult, Observation, Passage, Problem, Query, ToolRecord
+from components.schema import (
+    ActionOutcome,
+    Execution,
+    ExecutionResult,
+    Observation,
+    Passage,
+    Problem,
+    Query,
+    ToolRecord,
+)
 
 Split = Literal["train", "test"]
 Snapshot = Any

@@ -5,7 +5,7 @@ uninterrupted one, and so the same floating-point results.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get, put
@@ -18,7 +18,7 @@ class FinishedBlock:
     """The episodes of one block and what tools told them, as stored."""
 
     episodes: tuple[Episode, ...]
-    tools: ToolRecord = ToolRecord()
+    tools: ToolRecord = field(default_factory=ToolRecord)
 
 
 class Journal:

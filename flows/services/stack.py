@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from components.errors import ConfigurationError, ServiceMissing
+from components.sandbox.engine import stop_engine
 from flows.services.environment import environment, service_environment
 from flows.services.mlflow_server import MlflowService, url_of
 from flows.services.ports import choose_ports
@@ -51,7 +52,7 @@ def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
 
 
 def down(home: Path) -> list[str]:
-    """Stop the services of `home` and everything that they started; returns the names of those that ran."""
+    """Stop the services of `home`, all that they started, and the sandbox's private engine; the names of those that ran."""
     home = home.absolute()
     if not home.exists():
         return []
@@ -60,7 +61,7 @@ def down(home: Path) -> list[str]:
         running = [record.name for record in records if is_alive(record)]
         with ThreadPoolExecutor(max_workers=len(ALL)) as pool:
             list(pool.map(partial(_stop, home), records))
-    return running
+    return [*running, *(["container engine"] if stop_engine(home / "sandbox") else [])]
 
 
 def status(home: Path) -> StackStatus:

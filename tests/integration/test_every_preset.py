@@ -11,7 +11,9 @@ from tests.integration.trainings import Trainings
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 SMALL = (
     "num_steps=1",
-    "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}",
+    "policies.team.base=tiny",
+    "policies.team.prompt_format=compact",
+    "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64, max_position_embeddings: 4096}",
     "warm_start={gate: 0.0, gate_ceiling: 1.0, max_steps: 2, check_every: 2, num_check_problems: 4}",
     "rollout.num_problems=4",
     "rollout.group_size=4",

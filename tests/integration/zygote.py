@@ -4,6 +4,7 @@ Importing torch, transformers and Prefect takes seconds; a test that kills forty
 computed before the fork, so each child is a fresh process in all but its imports.
 """
 
+import itertools
 import json
 import os
 import signal
@@ -20,9 +21,10 @@ import components.training.models
 import components.training.warm_start
 from components.artifacts.base import ArtifactStore
 from components.generation.transformers_engine import TransformersGenerator
+from components.sandbox.base import Sandbox
 from flows.presets import preset_config
 from flows.train import train
-from tasks import wiring
+from tasks import wiring, world
 
 IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)
 
@@ -50,9 +52,27 @@ class StoppingStore:
         return created
 
 
+class StoppingSandbox:
+    """A sandbox whose process stops itself when it is asked for its program number `at`, while others still run."""
+
+    def __init__(self, sandbox: Sandbox, at: int) -> None:
+        self._sandbox, self._at, self._asked = sandbox, at, itertools.count(1)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sandbox, name)
+
+    def run(self, program: str, **wanted: Any) -> Any:
+        if next(self._asked) == self._at:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return self._sandbox.run(program, **wanted)
+
+
 def run(order: dict[str, Any]) -> None:
     """Train as ordered and write the summary."""
     config = preset_config(order.get("preset", "tiny"), order["overrides"])
+    if at := order.get("stop_at_program"):
+        stopping = StoppingSandbox(world.sandbox(config), at)
+        world.sandbox = lambda _: stopping  # type: ignore[assignment,return-value]
     if stop := order.get("stop"):
         opened = wiring.open_store(config.store)
         wiring.open_store = lambda _: StoppingStore(opened, **stop)  # type: ignore[assignment]

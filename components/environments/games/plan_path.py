@@ -7,19 +7,40 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from components.artifacts.refs import Frozen
 from components.environments.games.family import PuzzleFamily
 from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text
 from components.environments.games.parsing import MOVES, parse_moves
 from components.environments.games.pictures import painted
 from components.environments.games.proposal import MARKS, Game, Trial
+from components.environments.games.python_tool import ToolOptions
 from components.environments.games.shortest_path import walk_table
 
 _STYLES = {WALL: "90", FLOOR: "2", "A": "1;36", "G": "1;33"}
 _MOVE_NUMBERS = {move: number for number, move in enumerate(MOVES)}
 
 
-class PlanPathOptions(Frozen):
+_LEGEND = (
+    "The board: A is where you are, G the goal, # a wall, . free. Moves: U up, D down, L left, R right. A move into a "
+    "wall or over the edge leaves A where it is. The list must end on G; passing over it does not count."
+)
+_SOLVER = """\
+import json, sys
+board = json.load(sys.stdin)
+rows = board["rows"]
+start = tuple(board["position"])
+ways = {start: ""}
+queue = [start]
+for r, c in queue:
+    for m, i, j in ("U", r - 1, c), ("D", r + 1, c), ("L", r, c - 1), ("R", r, c + 1):
+        if 0 <= i < len(rows) and 0 <= j < len(rows) and rows[i][j] == "." and (i, j) not in ways:
+            ways[i, j] = ways[r, c] + m
+            queue.append((i, j))
+print(json.dumps(ways[tuple(board["goal"])][: board["max_moves"]]))
+"""
+"""Breadth-first search, as a tool agent may write it."""
+
+
+class PlanPathOptions(ToolOptions):
     """What a plan_path puzzle looks like."""
 
     size: int = Field(5, ge=3, le=64)
@@ -47,11 +68,13 @@ class PlanPathGame(Game[int]):
 
     def __init__(self, payload: Mapping[str, Any]) -> None:
         self.size: int = payload["size"]
-        walls = "".join(payload["rows"])
+        self._walls: list[str] = payload["rows"]
+        walls = "".join(self._walls)
         self.goal = cell_at(payload["goal"], self.size)
         self.start = cell_at(payload["start"], self.size)
         self.max_moves = payload["max_moves"]
-        self.rules = _rules(self.max_moves)
+        self.legend = _LEGEND
+        self.grammar, self.program_rules = _grammars(self.max_moves)
         self._table = walk_table(walls, self.size, self.goal)
         self._board = walls[: self.goal] + "G" + walls[self.goal + 1 :]
         self._text = rows_text(self._board, self.size)
@@ -73,6 +96,14 @@ class PlanPathGame(Game[int]):
     def board_text(self, state: int) -> str:
         place = state + state // self.size
         return f"{self._text[:place]}A{self._text[place + 1 :]}"
+
+    def board_json(self, state: int) -> Mapping[str, Any]:
+        return {
+            "rows": self._walls,
+            "position": divmod(state, self.size),
+            "goal": divmod(self.goal, self.size),
+            "max_moves": self.max_moves,
+        }
 
     def report_text(self, state: int) -> str:
         return coordinates_text(self.size)[state]
@@ -121,19 +152,25 @@ class PlanPathFamily(PuzzleFamily[PlanPathOptions, int]):
     def game(self, payload: Mapping[str, Any]) -> PlanPathGame:
         return PlanPathGame(payload)
 
-    def alphabet(self, options: Frozen) -> str:
-        self.checked(options)
+    def solver_program(self) -> str:
+        return _SOLVER
+
+    def move_alphabet(self, options: PlanPathOptions) -> str:
         return f"\n{FLOOR}{WALL}AGTP:|>{MARKS}{MOVES}0123456789"
 
-    def max_action_characters(self, options: Frozen) -> int:
-        return self.checked(options).max_moves
+    def max_list_characters(self, options: PlanPathOptions) -> int:
+        return options.max_moves
 
 
 @cache
-def _rules(max_moves: int) -> str:
-    """The example goes one step and back, so from a start two steps away or more it never ends on the goal."""
+def _grammars(max_moves: int) -> tuple[str, str]:
+    """Of lists and of programs.
+
+    The example goes one step and back, so from a start two steps away or more it never ends on the goal.
+    """
     return (
-        "The board: A is where you are, G the goal, # a wall, . free. Moves: U up, D down, L left, R right. A move into a "
-        "wall or over the edge leaves A where it is. The list must end on G; passing over it does not count.\n"
-        f"Answer with at most {max_moves} moves and nothing else. Example: [U, D] tries one step up and then one down."
+        f"Answer with at most {max_moves} moves and nothing else. Example: [U, D] tries one step up and then one down.",
+        'Its standard input is JSON: {"rows": the rows with # for walls and . elsewhere, "position": [row, column] of A, '
+        f'"goal": [row, column] of G, "max_moves": {max_moves}}}, counted from 0. It must print at most {max_moves} moves. '
+        'Example: print(\'["U", "D"]\') proposes one step up and then one down.',
     )

@@ -8,9 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from components.environments.base import Snapshot
+from components.environments.base import NO_TOOLS, Snapshot, ToolCall, Tools
+from components.environments.games.python_tool import MALFORMED_MARK, MARKS_MEANING, ProgramFailed, PythonTool
 from components.errors import MalformedAction
 from components.rewards.base import Rubric
 from components.schema import ActionOutcome, Observation
@@ -29,6 +30,11 @@ MARKS = "yn!-"
 """Of a proposal: would solve, would not solve, malformed, none made."""
 
 _TOOL_DUTY = "You are the tool agent. You propose a list of moves; a tool tries it out and reports to the plan agent."
+_PROGRAM_DUTY = (
+    "You are the tool agent. You write a program in Python 3, of at most {max_characters} characters and with the standard "
+    "library alone. It is run, and the last line that it prints must be a list of moves in JSON; a tool tries that list out "
+    "and reports to the plan agent."
+)
 _PLAN_DUTY = (
     "You are the plan agent. After the board you see the list that the tool agent proposed (padded with '-'), then '|', "
     "{report}, and a mark: y it would solve, n it would not, ! the proposal was malformed, - there was none. You decide: "
@@ -53,10 +59,19 @@ class Game(ABC, Generic[State]):
     start: State
     max_moves: int
     move_width: int = 1
-    rules: str
-    """How to read the board, what moves do, and the grammar of an answer, with an example that solves nothing."""
+    legend: str
+    """How to read the board, and what moves do."""
+    grammar: str
+    """The grammar of an answer, with an example that solves nothing."""
+    program_rules: str
+    """What a program reads and prints, with an example that solves nothing, for a tool agent that writes Python."""
     report_meaning: str
     """What `report_text` says, for the plan agent's instructions."""
+
+    @property
+    def rules(self) -> str:
+        """All that somebody who writes moves must know."""
+        return f"{self.legend}\n{self.grammar}"
 
     @abstractmethod
     def parse(self, text: str) -> Sequence[str]:
@@ -73,6 +88,10 @@ class Game(ABC, Generic[State]):
     @abstractmethod
     def board_text(self, state: State) -> str:
         """The state as text of a width that depends on the options alone."""
+
+    @abstractmethod
+    def board_json(self, state: State) -> Mapping[str, Any]:
+        """The state as a program reads it: small plain JSON, a function of the state alone."""
 
     @abstractmethod
     def report_text(self, state: State) -> str:
@@ -97,18 +116,24 @@ class Game(ABC, Generic[State]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Proposal(Generic[State]):
-    """What the tool agent wrote and where it would lead; `moves` is None for a malformed answer."""
+    """What the tool agent wrote and where it would lead; `moves` is None for a malformed answer, which `mark` explains."""
 
     moves: Sequence[str] | None
     state: State
     solves: bool
+    mark: str = MALFORMED_MARK
 
 
 class ProposalEnv(Generic[State]):
-    """The `MultiAgentEnv` of a game. A malformed answer changes nothing but the newest outcome."""
+    """The `MultiAgentEnv` of a game. A malformed answer changes nothing but the newest outcome.
 
-    def __init__(self, game: Game[State]) -> None:
+    With `python` the tool agent writes a program, which `tools` runs on the board; what it prints last is the proposal.
+    """
+
+    def __init__(self, game: Game[State], *, python: PythonTool | None = None, tools: Tools = NO_TOOLS) -> None:
         self.game = game
+        self.python = python
+        self._tools = tools
         self._state = game.start
         self._proposal: _Proposal[State] | None = None
         self._newest: ActionOutcome | None = None
@@ -138,16 +163,29 @@ class ProposalEnv(Generic[State]):
         return Observation(instructions=self._instructions(agent), state=text)
 
     def _instructions(self, agent: str) -> str:
-        duty = _TOOL_DUTY if agent == TOOL_AGENT else _PLAN_DUTY.format(report=self.game.report_meaning)
-        return f"{duty}\n{self.game.rules}"
+        if agent == PLAN_AGENT:
+            explained = f" Other marks: {MARKS_MEANING}." if self.python else ""
+            return f"{_PLAN_DUTY.format(report=self.game.report_meaning)}{explained}\n{self.game.rules}"
+        if self.python is None:
+            return f"{_TOOL_DUTY}\n{self.game.rules}"
+        duty = _PROGRAM_DUTY.format(max_characters=self.python.max_program_characters)
+        return f"{duty}\n{self.game.legend}\n{self.game.program_rules}"
 
     def _proposal_text(self) -> str:
         proposal, width = self._proposal, self.game.max_moves * self.game.move_width
         if proposal is None or proposal.moves is None:
-            mark = "-" if proposal is None else "!"
+            mark = PAD if proposal is None else proposal.mark
             return f"{PAD * width}|{self.game.report_text(self._state)}{mark}"
         mark = "y" if proposal.solves else "n"
         return f"{''.join(proposal.moves).ljust(width, PAD)}|{self.game.report_text(proposal.state)}{mark}"
+
+    def calls(self, agent: str, action: str) -> tuple[ToolCall, ...]:
+        if agent != TOOL_AGENT or self.python is None or self.success:
+            return ()
+        try:
+            return (self.python.execution(action, self.game.board_json(self._state)),)
+        except MalformedAction:
+            return ()
 
     def apply(self, agent: str, action: str) -> ActionOutcome:
         assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
@@ -155,7 +193,7 @@ class ProposalEnv(Generic[State]):
         try:
             outcome = self._played(agent, action)
         except MalformedAction as error:
-            outcome = self._refused(agent, str(error))
+            outcome = self._refused(agent, error)
         self._newest = outcome
         self._newest_by_role = (*self._newest_by_role[:role], outcome, *self._newest_by_role[role + 1 :])
         return outcome
@@ -164,7 +202,7 @@ class ProposalEnv(Generic[State]):
         before = self.game.distance(self._state)
         if before == 0:
             raise MalformedAction("the episode is over: the puzzle is solved")
-        moves = self.game.parse(action)
+        moves = self._moves(agent, action)
         trial = self.game.play(self._state, moves)
         after = self.game.distance(trial.state)
         solves = after == 0
@@ -179,15 +217,22 @@ class ProposalEnv(Generic[State]):
             done=solves and agent == PLAN_AGENT,
         )
 
-    def _refused(self, agent: str, reason: str) -> ActionOutcome:
+    def _moves(self, agent: str, action: str) -> Sequence[str]:
+        if agent == TOOL_AGENT and self.python is not None:
+            execution = self.python.execution(action, self.game.board_json(self._state))
+            action = self.python.proposal(self._tools.run(execution))
+        return self.game.parse(action)
+
+    def _refused(self, agent: str, error: MalformedAction) -> ActionOutcome:
         if agent == TOOL_AGENT:
-            self._proposal = _Proposal(moves=None, state=self._state, solves=False)
+            mark = error.mark if isinstance(error, ProgramFailed) else MALFORMED_MARK
+            self._proposal = _Proposal(moves=None, state=self._state, solves=False, mark=mark)
         return ActionOutcome(
             team={"solved": 0.0, "progress": 0.0},
             local={"clean": 0.0, "malformed": 1.0},
             solves=self.success,
             done=self.done,
-            error=reason,
+            error=str(error),
         )
 
     def snapshot(self) -> Snapshot:

@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from components.artifacts.refs import Frozen
 from components.environments.games.family import PuzzleFamily
 from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text
 from components.environments.games.parsing import MOVES, parse_moves
 from components.environments.games.pictures import painted
 from components.environments.games.proposal import MARKS, Game, Trial
+from components.environments.games.python_tool import ToolOptions
 from components.environments.games.sokoban_solver import (
     SokobanState,
     Warehouse,
@@ -30,7 +30,14 @@ _MAX_GENERATOR_EXPANSIONS = 1000
 """A draw whose solution takes a longer search is thrown away, so that large puzzles come in bounded time."""
 
 
-class SokobanOptions(Frozen):
+_LEGEND = (
+    "The board: A is you, B a box, G a goal, * a box on a goal, + you on a goal, # a wall, . free; the edge is a "
+    "wall. Moves: U up, D down, L left, R right. Walking into a box pushes it, unless a wall or another box is behind "
+    "it; then nothing moves. It is solved when every box is on a goal."
+)
+
+
+class SokobanOptions(ToolOptions):
     """What a sokoban puzzle looks like."""
 
     size: int = Field(6, ge=4, le=32)
@@ -61,7 +68,8 @@ class SokobanGame(Game[SokobanState]):
     def __init__(self, payload: Mapping[str, Any]) -> None:
         self.size: int = payload["size"]
         self.max_moves = payload["max_moves"]
-        self.rules = _rules(self.max_moves)
+        self.legend = _LEGEND
+        self.grammar, self.program_rules = _grammars(self.max_moves)
         self.warehouse = _warehouse(payload, self.size)
         self.start = (
             cell_at(payload["player"], self.size),
@@ -104,6 +112,16 @@ class SokobanGame(Game[SokobanState]):
             cells[box] = "*" if cells[box] == "G" else "B"
         cells[player] = "+" if cells[player] == "G" else "A"
         return "".join(cells)
+
+    def board_json(self, state: SokobanState) -> Mapping[str, Any]:
+        player, boxes = state
+        return {
+            "rows": rows_of(self.warehouse.walls, self.size),
+            "player": _places([player], self.size)[0],
+            "boxes": _places(boxes, self.size),
+            "goals": _places(self.warehouse.goals, self.size),
+            "max_moves": self.max_moves,
+        }
 
     def report_text(self, state: SokobanState) -> str:
         """The player's row and column, then those of each box."""
@@ -165,12 +183,11 @@ class SokobanFamily(PuzzleFamily[SokobanOptions, SokobanState]):
     def game(self, payload: Mapping[str, Any]) -> SokobanGame:
         return SokobanGame(payload)
 
-    def alphabet(self, options: Frozen) -> str:
-        self.checked(options)
+    def move_alphabet(self, options: SokobanOptions) -> str:
         return f"\n{FLOOR}{WALL}A+B*GTP:|>{MARKS}{MOVES}0123456789"
 
-    def max_action_characters(self, options: Frozen) -> int:
-        return self.checked(options).max_moves
+    def max_list_characters(self, options: SokobanOptions) -> int:
+        return options.max_moves
 
 
 def _played_backwards(warehouse: Warehouse, max_pulls: int, rng: Random) -> SokobanState | None:
@@ -195,11 +212,14 @@ def _places(cells: Sequence[int], size: int) -> list[list[int]]:
 
 
 @cache
-def _rules(max_moves: int) -> str:
-    """The example pushes at most one box, once, however often it is repeated, and no start is one move from solved."""
+def _grammars(max_moves: int) -> tuple[str, str]:
+    """Of lists and of programs.
+
+    The example pushes at most one box, once, however often it is repeated, and no start is one move from solved.
+    """
     return (
-        "The board: A is you, B a box, G a goal, * a box on a goal, + you on a goal, # a wall, . free; the edge is a "
-        "wall. Moves: U up, D down, L left, R right. Walking into a box pushes it, unless a wall or another box is behind "
-        "it; then nothing moves. It is solved when every box is on a goal.\n"
-        f"Answer with at most {max_moves} moves and nothing else. Example: [U, D] tries one step up and then one down."
+        f"Answer with at most {max_moves} moves and nothing else. Example: [U, D] tries one step up and then one down.",
+        'Its standard input is JSON: {"rows": the rows with # for walls and . elsewhere, "player": [row, column], "boxes" and '
+        f'"goals": lists of [row, column], "max_moves": {max_moves}}}, counted from 0. It must print at most {max_moves} '
+        'moves. Example: print(\'["U", "D"]\') proposes one step up and then one down.',
     )

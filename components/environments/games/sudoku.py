@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from components.artifacts.refs import Frozen
 from components.environments.games.family import PuzzleFamily
 from components.environments.games.grid import rows_of, rows_text
 from components.environments.games.parsing import SYMBOLS, parse_placements
 from components.environments.games.proposal import MARKS, Game, Trial
+from components.environments.games.python_tool import ToolOptions
 from components.environments.games.sudoku_grids import (
     BOX_SHAPES,
     Grid,
@@ -33,7 +33,7 @@ _PROBABILITY_WRONG = 0.15
 """That a cell of a scrambled state holds a random number, so that clones see mistakes to mend."""
 
 
-class SudokuOptions(Frozen):
+class SudokuOptions(ToolOptions):
     """What a sudoku puzzle looks like."""
 
     size: Literal[4, 6, 9, 16] = 4
@@ -73,7 +73,7 @@ class SudokuGame(Game[str]):
     def __init__(self, payload: Mapping[str, Any]) -> None:
         self.size: int = payload["size"]
         self.max_moves = payload["max_placements"]
-        self.rules = _rules(self.size, self.max_moves)
+        self.legend, self.grammar, self.program_rules = _rules(self.size, self.max_moves)
         self.start = "".join(payload["rows"])
         clues = numbers_of(self.start)
         solution = only_solution(clues, self.size)
@@ -107,6 +107,14 @@ class SudokuGame(Game[str]):
 
     def board_text(self, state: str) -> str:
         return rows_text(state, self.size)
+
+    def board_json(self, state: str) -> Mapping[str, Any]:
+        return {
+            "rows": _number_rows(state, self.size),
+            "clues": _number_rows(self.start, self.size),
+            "box": BOX_SHAPES[self.size],
+            "max_placements": self.max_moves,
+        }
 
     def report_text(self, state: str) -> str:
         """The number of blanks, then that of cells that clash with another one."""
@@ -162,12 +170,12 @@ class SudokuFamily(PuzzleFamily[SudokuOptions, str]):
     def game(self, payload: Mapping[str, Any]) -> SudokuGame:
         return SudokuGame(payload)
 
-    def alphabet(self, options: Frozen) -> str:
-        size = self.checked(options).size
+    def move_alphabet(self, options: SudokuOptions) -> str:
+        size = options.size
         return "".join(dict.fromkeys(f"\n {BLANK}TP:|>{MARKS}0123456789{SYMBOLS[:size]}{OWN[:size]}"))
 
-    def max_action_characters(self, options: Frozen) -> int:
-        return 4 * self.checked(options).placements - 1
+    def max_list_characters(self, options: SudokuOptions) -> int:
+        return 4 * options.placements - 1
 
 
 def numbers_of(cells: str) -> Grid:
@@ -178,15 +186,32 @@ def numbers_of(cells: str) -> Grid:
     return tuple(0 if mark == BLANK else (SYMBOLS.find(mark) + 1 or OWN.index(mark) + 1) for mark in cells)
 
 
+def _number_rows(cells: str, size: int) -> list[list[int]]:
+    numbers = numbers_of(cells)
+    return [list(numbers[start : start + size]) for start in range(0, size * size, size)]
+
+
 @cache
-def _rules(size: int, max_placements: int) -> str:
-    """The example fills at most two cells, however often it is repeated, and every puzzle has three blanks or more."""
+def _rules(size: int, max_placements: int) -> tuple[str, str, str]:
+    """Legend, grammar and program rules.
+
+    The example fills at most two cells, however often it is repeated, and every puzzle has three blanks or more.
+    """
     height, width = BOX_SHAPES[size]
-    return (
+    legend = (
         f"The board: . is a blank, {SYMBOLS[:size]} are clues, {OWN[:size]} are the numbers 1 to {size} where you placed "
         f"them. Each row, column and box of {height} rows and {width} columns must hold every number once. A move is a "
-        "placement. You may change what you placed, never a clue: a list that names a clue does nothing at all.\n"
+        "placement. You may change what you placed, never a clue: a list that names a clue does nothing at all."
+    )
+    grammar = (
         f"Answer with at most {max_placements} placements and nothing else: row, column and number, each one of "
         f"{SYMBOLS[:size]}, with spaces or commas between placements. Example: [123, 214] puts 3 in row 1, column 2, and "
         "4 in row 2, column 1."
     )
+    program_rules = (
+        'Its standard input is JSON: {"rows": the numbers row by row, 0 for a blank, "clues": the same at the start, "box": '
+        f'[rows, columns], "max_placements": {max_placements}}}. It must print at most {max_placements} placements of three '
+        f'symbols each, row, column and number, from {SYMBOLS[:size]}. Example: print(\'["123", "214"]\') proposes 3 in '
+        "row 1, column 2, and 4 in row 2, column 1."
+    )
+    return legend, grammar, program_rules

@@ -1,0 +1,1 @@
+"""A tester and a coder solve a programming problem; hidden tests decide."""

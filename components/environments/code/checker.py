@@ -1,0 +1,64 @@
+"""Whether what a program gave is what was expected. Both run here, on the host; nothing expected ever enters a box."""
+
+import math
+import re
+from typing import Any
+
+TOLERANCE = 1e-6
+"""Of a float, relative to the expected value where that is larger than 1."""
+_LONGEST_NUMBER = 400
+"""Characters; longer tokens are compared as text alone."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""No two parts can match the same digit, so a match takes linear time."""
+
+
+def outputs_match(actual: str, expected: str) -> bool:
+    """Whether a program printed what it should: the same tokens in the same order, whatever the white space between them.
+
+    Where the expected token is a decimal number with a point or an exponent, any decimal number within `TOLERANCE` of it will
+    do; all other tokens must be equal character by character.
+
+    **Example** "3\\n0.3333333" matches "3 0.33333333"; "3.0" does not match "3".
+    """
+    given, wanted = actual.split(), expected.split()
+    return given == wanted or (len(given) == len(wanted) and all(map(_tokens_match, given, wanted)))
+
+
+def values_match(actual: Any, expected: Any) -> bool:
+    """Whether a function returned what it should; both are JSON values.
+
+    Lists are compared item by item and objects key by key; true, false and null equal only themselves; numbers are equal
+    when they are the same number, or within `TOLERANCE` where the expected one is a float.
+
+    **Example** 2 and 2.0 match, [1, 2.0000001] matches [1, 2.0]; true does not match 1, "1" does not match 1.
+    """
+    if isinstance(expected, list):
+        return isinstance(actual, list) and len(actual) == len(expected) and all(map(values_match, actual, expected))
+    if isinstance(expected, dict):
+        return (
+            isinstance(actual, dict)
+            and actual.keys() == expected.keys()
+            and all(values_match(actual[key], value) for key, value in expected.items())
+        )
+    if isinstance(expected, bool | str | None):
+        return type(actual) is type(expected) and bool(actual == expected)
+    if isinstance(actual, bool) or not isinstance(actual, int | float):
+        return False
+    return actual == expected or (isinstance(expected, float) and _close(actual, expected))
+
+
+def _tokens_match(actual: str, expected: str) -> bool:
+    if actual == expected:
+        return True
+    if not ("." in expected or "e" in expected or "E" in expected) or max(len(actual), len(expected)) > _LONGEST_NUMBER:
+        return False
+    both_numbers = _NUMBER.fullmatch(actual) and _NUMBER.fullmatch(expected)
+    return both_numbers is not None and _close(float(actual), float(expected))
+
+
+def _close(actual: float, expected: float) -> bool:
+    try:
+        difference = abs(actual - expected)
+    except OverflowError:  # an integer beyond all floats
+        return False
+    return math.isfinite(expected) and difference <= TOLERANCE * max(1.0, abs(expected))

@@ -1,0 +1,239 @@
+"""One problem being played: the tester's tests and the coder's program, run in the sandbox and judged here."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from components.environments.base import Snapshot, ToolCall, Tools
+from components.environments.code.grammar import cases_in
+from components.environments.code.mutants import mutants
+from components.environments.code.observations import CODER, ROLES, TESTER, State, observation
+from components.environments.code.picture import picture
+from components.environments.code.problem import Case, CodeProblem
+from components.environments.code.programs import Verdict, agrees, execution, program_in, verdict
+from components.errors import MalformedAction
+from components.rewards.base import Rubric
+from components.schema import ActionOutcome, Limits, Observation
+
+DEFAULT_WEIGHTS: Mapping[str, float] = {
+    "team.solved": 1.0,
+    "team.passed": 0.2,
+    "local.visible": 0.1,
+    "local.valid": 0.2,
+    "local.killed": 0.2,
+    "local.malformed": -0.1,
+}
+_LOCAL_COMPONENTS = {TESTER: ("valid", "killed"), CODER: ("visible",)}
+_REFERENCE_LIMITS = Limits(wall_seconds=5.0, cpu_seconds=1.0)
+"""Of the reference and its mutants, some of which never end."""
+_NUM_EQUIVALENCE_CASES = 3
+"""A mutant that passes this many of the problem's tests is taken for a right program."""
+_DEFAULT_RUBRIC = Rubric(team_weight=1.0, weights=DEFAULT_WEIGHTS)
+
+
+class CodeEnv:
+    """The `MultiAgentEnv` of a programming problem.
+
+    The newest program decides: `success` when it passes every hidden test, `done` when it passes all tests that the team can
+    see, given and its own, which is what the team itself can know.
+    """
+
+    def __init__(self, problem: CodeProblem, tools: Tools) -> None:
+        assert problem.hidden, f"no hidden test, so nothing decides: {problem.statement!r}"
+        self.problem = problem
+        self._tools = tools
+        self._state = State()
+        self._newest: ActionOutcome | None = None
+        self._newest_by_role: tuple[ActionOutcome | None, ...] = (None,) * len(ROLES)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ROLES
+
+    @property
+    def state(self) -> State:
+        """The real state."""
+        return self._state
+
+    def observe(self, agent: str) -> Observation:
+        assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
+        return observation(self.problem, self._state, agent)
+
+    def calls(self, agent: str, action: str) -> tuple[ToolCall, ...]:
+        if self.done:
+            return ()
+        try:
+            return tuple(self._tester_calls(action) if agent == TESTER else self._coder_calls(action))
+        except MalformedAction:
+            return ()
+
+    def apply(self, agent: str, action: str) -> ActionOutcome:
+        assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
+        role = ROLES.index(agent)
+        try:
+            if self.done:
+                raise MalformedAction("the episode is over: all tests that the team can see pass")
+            state, local = self._tested(action) if agent == TESTER else self._coded(action)
+            outcome = self._outcome(state, local)
+        except MalformedAction as error:
+            state, outcome = self._state, self._refused(agent, str(error))
+        refusals = (*state.refusals[:role], outcome.error or "", *state.refusals[role + 1 :])
+        self._state = replace(state, refusals=refusals)
+        self._newest = outcome
+        self._newest_by_role = (*self._newest_by_role[:role], outcome, *self._newest_by_role[role + 1 :])
+        return outcome
+
+    def place_program(self, program: str) -> None:
+        """Go to the state after somebody wrote `program`, which no test has been generated for, without a hidden run."""
+        self._state = State(program=program, visible=self._verdicts(program, self.problem.visible))
+
+    def _coder_calls(self, action: str) -> Iterator[ToolCall]:
+        program = self._program(action)
+        for case in (*self.problem.visible, *self._state.cases, *self.problem.hidden):
+            yield execution(self.problem, program, case)
+
+    def _coded(self, action: str) -> tuple[State, dict[str, float]]:
+        program, problem = self._program(action), self.problem
+        visible = self._verdicts(program, problem.visible)
+        state = replace(
+            self._state,
+            program=program,
+            visible=visible,
+            generated=self._verdicts(program, self._state.cases),
+            num_hidden_passed=_num_passed(self._verdicts(program, problem.hidden)),
+        )
+        return state, {"visible": _num_passed(visible) / max(1, len(visible))}
+
+    def _tester_calls(self, action: str) -> Iterator[ToolCall]:
+        problem = self.problem
+        cases = cases_in(action, problem)
+        if self._state.program is not None:
+            yield from (execution(problem, self._state.program, case) for case in cases)
+        new = self._new(cases)
+        if problem.reference is None or not new:
+            return
+        for case in new:
+            if case.given not in self._known:
+                yield execution(problem, problem.reference, case, limits=_REFERENCE_LIMITS)
+        for mutant in self._mutants:
+            for case in (*self._equivalence_cases, *new):
+                yield execution(problem, mutant, case, limits=_REFERENCE_LIMITS)
+
+    def _tested(self, action: str) -> tuple[State, dict[str, float]]:
+        cases = cases_in(action, self.problem)
+        program = self._state.program
+        generated = () if program is None else self._verdicts(program, cases)
+        new = self._new(cases)
+        valid = [self._is_valid(case) for case in new]
+        found = {mutant: self._failed(mutant, new) for mutant in self._mutants} if new else {}
+        killed = [
+            any(fails and right for fails, right in zip(found[mutant], valid, strict=True))
+            for mutant in (self._wrong_programs if new else ())
+        ]
+        state = replace(self._state, cases=cases, generated=generated)
+        return state, {"valid": sum(valid) / len(cases), "killed": sum(killed) / max(1, len(killed))}
+
+    def _is_valid(self, case: Case) -> bool:
+        """Whether the reference gives what the tester expects."""
+        if case.given in self._known:
+            return agrees(self._known[case.given], case, self.problem.kind)
+        reference = self.problem.reference
+        return reference is not None and self._reference_verdict(reference, case).passed
+
+    def _failed(self, mutant: str, cases: Iterable[Case]) -> list[bool]:
+        """Which of `cases` the mutant fails. All are run: what `calls` announced is what is used, and so what is recorded."""
+        return [not self._reference_verdict(mutant, case).passed for case in cases]
+
+    def _reference_verdict(self, program: str, case: Case) -> Verdict:
+        run = execution(self.problem, program, case, limits=_REFERENCE_LIMITS)
+        return verdict(self._tools.run(run), case, self.problem.kind)
+
+    def _verdicts(self, program: str, cases: Sequence[Case]) -> tuple[Verdict, ...]:
+        return tuple(
+            verdict(self._tools.run(execution(self.problem, program, case)), case, self.problem.kind) for case in cases
+        )
+
+    def _program(self, action: str) -> str:
+        return program_in(action, max_characters=self.problem.bounds.max_answer_characters)
+
+    def _new(self, cases: Sequence[Case]) -> list[Case]:
+        """The tests whose inputs are not given ones: repeating those tells nobody anything."""
+        given = {case.given for case in self.problem.visible}
+        return [case for case in cases if case.given not in given]
+
+    @cached_property
+    def _known(self) -> Mapping[str, str]:
+        """What the reference gives for the problem's own inputs."""
+        problem = self.problem
+        if problem.reference is None:
+            return {}
+        return {case.given: case.expected for case in (*problem.visible, *problem.hidden, *problem.spare)}
+
+    @cached_property
+    def _mutants(self) -> tuple[str, ...]:
+        if self.problem.reference is None:
+            return ()
+        return mutants(self.problem.reference, max_mutants=self.problem.bounds.max_mutants)
+
+    @cached_property
+    def _equivalence_cases(self) -> tuple[Case, ...]:
+        return (*self.problem.hidden, *self.problem.visible)[:_NUM_EQUIVALENCE_CASES]
+
+    @cached_property
+    def _wrong_programs(self) -> tuple[str, ...]:
+        """The mutants that some of the problem's own tests tell from the reference."""
+        return tuple(mutant for mutant in self._mutants if any(self._failed(mutant, self._equivalence_cases)))
+
+    def _outcome(self, state: State, local: Mapping[str, float]) -> ActionOutcome:
+        return ActionOutcome(
+            team={"solved": float(self._solved(state)), "passed": state.num_hidden_passed / len(self.problem.hidden)},
+            local={**local, "malformed": 0.0},
+            solves=self._solved(state),
+            done=_done(state),
+        )
+
+    def _refused(self, agent: str, reason: str) -> ActionOutcome:
+        return ActionOutcome(
+            team={"solved": 0.0, "passed": 0.0},
+            local={**dict.fromkeys(_LOCAL_COMPONENTS[agent], 0.0), "malformed": 1.0},
+            solves=self.success,
+            done=self.done,
+            error=reason,
+        )
+
+    def _solved(self, state: State) -> bool:
+        return state.num_hidden_passed == len(self.problem.hidden)
+
+    def snapshot(self) -> Snapshot:
+        return (self._state, self._newest, self._newest_by_role)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._state, self._newest, self._newest_by_role = snapshot
+
+    @property
+    def team_reward(self) -> float:
+        return _DEFAULT_RUBRIC.team(self._newest) if self._newest else 0.0
+
+    def local_reward(self, agent: str) -> float:
+        newest = self._newest_by_role[ROLES.index(agent)]
+        return _DEFAULT_RUBRIC.local(newest) if newest else 0.0
+
+    @property
+    def done(self) -> bool:
+        return _done(self._state)
+
+    @property
+    def success(self) -> bool:
+        return self._solved(self._state)
+
+    def render(self, *, color: bool) -> str:
+        return picture(self.problem, self._state, color=color)
+
+
+def _done(state: State) -> bool:
+    seen = (*state.visible, *state.generated)
+    return bool(seen) and all(one.passed for one in seen)
+
+
+def _num_passed(verdicts: Sequence[Verdict]) -> int:
+    return sum(one.passed for one in verdicts)

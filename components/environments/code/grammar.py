@@ -1,0 +1,130 @@
+"""The tester's grammar: one test a line, `INPUT => OUTPUT`, or blocks under `Input:` and `Output:`. Nothing is evaluated."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from components.environments.code.problem import Case, CodeProblem, Kind
+from components.environments.code.programs import escaped
+from components.environments.code.text import nests_deep, printable
+from components.errors import MalformedAction
+
+ARROW = "=>"
+_BULLET = re.compile(r"(?:[-+*] |[0-9]{1,2}[.)] )")
+_HEADINGS = {
+    "input": "input",
+    "test input": "input",
+    "output": "output",
+    "test output": "output",
+    "expected output": "output",
+}
+_ESCAPE = re.compile(r"\\(.)")
+
+
+def cases_in(answer: str, problem: CodeProblem) -> tuple[Case, ...]:
+    """The different tests in an answer, the first `max_cases` of them; lines that hold no test are passed over.
+
+    An input or output of several lines is written with `\\n`. The input of a function problem is the arguments as JSON or
+    Python literals, alone or as in `f(1, "a")`. Raises MalformedAction when there is no test, or the answer is too long.
+
+    **Example** "3 4 => 7" is one test of a program that reads "3 4\\n" and must print 7.
+    """
+    bounds = problem.bounds
+    if len(answer) > bounds.max_answer_characters:
+        raise MalformedAction(f"{len(answer)} characters; at most {bounds.max_answer_characters} are allowed")
+    if any("\ud800" <= character <= "\udfff" for character in answer):
+        raise MalformedAction("the answer holds half a character")
+    found: dict[str, Case] = {}
+    for case in (*_lines(answer, problem), *_blocks(answer, problem)):
+        found.setdefault(case.given, case)
+    if not found:
+        raise MalformedAction(f"there is no test in the answer; write one a line as INPUT {ARROW} OUTPUT")
+    return tuple(found.values())[: bounds.max_cases]
+
+
+def spelled(case: Case, kind: Kind) -> str:
+    """`case` on one line, as `cases_in` reads it."""
+    return f"{spelled_input(case, kind)} {ARROW} {spelled_output(case.expected, kind)}"
+
+
+def spelled_input(case: Case, kind: Kind) -> str:
+    """What the program is given, on one line."""
+    return escaped(case.given) if kind == "stdin" else printable(case.given[1:-1])
+
+
+def spelled_output(text: str, kind: Kind) -> str:
+    """What the program should give, on one line."""
+    return escaped(text) if kind == "stdin" else printable(text)
+
+
+def stdin_case(given: str, expected: str) -> Case:
+    """A test of a program, with the ends of its text in one form, so that equal tests are equal values."""
+    return Case(given=given.rstrip("\r\n") + "\n", expected=expected.strip())
+
+
+def function_case(arguments: list[Any], expected: Any) -> Case:
+    """A test of a function. Raises ValueError or TypeError for what JSON cannot spell."""
+    return Case(given=json.dumps(arguments, allow_nan=False), expected=json.dumps(expected, allow_nan=False))
+
+
+def _lines(answer: str, problem: CodeProblem) -> Iterator[Case]:
+    for line in answer.splitlines():
+        given, arrow, expected = line.strip().strip("`").rpartition(ARROW)
+        if arrow:
+            bullet = _BULLET.match(given)
+            case = _case(given[bullet.end() :] if bullet else given, expected, problem, escapes=True)
+            if case is not None:
+                yield case
+
+
+def _blocks(answer: str, problem: CodeProblem) -> Iterator[Case]:
+    part, parts = "", {"input": "", "output": ""}
+    for line in (*answer.splitlines(), "input:"):
+        heading = _HEADINGS.get(line.strip(" *#:_").lower(), "") if line.rstrip(" *").endswith(":") else ""
+        if heading == "input":
+            case = _case(_unfenced(parts["input"]), _unfenced(parts["output"]), problem, escapes=False)
+            if case is not None:
+                yield case
+            parts = {"input": "", "output": ""}
+        if heading:
+            part = heading
+        elif part:
+            parts[part] += f"{line}\n"
+
+
+def _unfenced(text: str) -> str:
+    """The first fenced block of `text`, or its first paragraph."""
+    if "```" in text:
+        return text.split("```")[1].partition("\n")[2].strip("\n")
+    return text.strip().partition("\n\n")[0]
+
+
+def _case(given: str, expected: str, problem: CodeProblem, *, escapes: bool) -> Case | None:
+    """The test, or None when the two texts are no test of this kind."""
+    given, expected = given.strip(), expected.strip()
+    if not expected:
+        return None
+    if problem.kind == "stdin":
+        return stdin_case(*map(_unescaped, (given, expected))) if escapes else stdin_case(given, expected)
+    if given.startswith(f"{problem.entry}(") and given.endswith(")"):
+        given = given[len(problem.entry) + 1 : -1]
+    try:
+        return function_case(_literal(f"[{given}]"), _literal(expected))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _literal(text: str) -> Any:
+    """JSON, or a Python literal. Raises what the two parsers raise."""
+    if nests_deep(text):
+        raise ValueError("too many brackets inside one another")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return ast.literal_eval(text)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda match: "\n" if match[1] == "n" else match[1], text)

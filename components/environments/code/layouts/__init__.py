@@ -1,0 +1,1 @@
+"""How each dataset spells a programming problem."""

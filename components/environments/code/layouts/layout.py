@@ -1,0 +1,107 @@
+"""The border of a dataset's layout, and how a row's tests are shared out."""
+
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.environments.base import Split
+from components.environments.code.options import CodeOptions
+from components.environments.code.problem import Case, CodeProblem, Kind
+from components.environments.code.text import plain_prose, shortened
+from components.environments.dataset_rows import DatasetSource
+
+Row = Mapping[str, Any]
+
+LEETCODE_PREAMBLE = (
+    "import bisect, collections, functools, heapq, itertools, math, random, re, string\n"
+    "from collections import *\nfrom typing import *\n\n"
+)
+"""What the sites that ask for functions import for everybody."""
+
+
+class Unusable(Exception):
+    """A row that makes no problem, and why. It never leaves the loading of a dataset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """One dataset: where it lies, and what its rows mean."""
+
+    places: Mapping[Split, DatasetSource]
+    """Where each split lies on the hub; empty for a dataset of a package, one split for a dataset that has only that."""
+    statement: Callable[[Row], str]
+    """The statement as the row has it, which alone decides which rows are equal."""
+    problem: Callable[[Row, CodeOptions], CodeProblem]
+    """A row as a problem. Raises Unusable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a row says, before its tests are shared out."""
+
+    kind: Kind
+    statement: str
+    shown: Sequence[Case]
+    """Tests that the dataset gives away."""
+    deciding: Sequence[Case]
+    """Tests that it keeps back."""
+    solutions: Iterable[str] = ()
+    entry: str = ""
+    preamble: str = ""
+    notes: Sequence[str] = field(default=())
+    """Lines under the statement, which are never cut."""
+
+
+def assembled(draft: Draft, options: CodeOptions, *, default_num_hidden: int) -> CodeProblem:
+    """The problem of `draft`: visible tests from the shown ones, hidden and then spare ones from the deciding ones.
+
+    A shown test is no hidden one as well, unless nothing else decides; then it is hidden alone. Raises Unusable where no test
+    decides. The reference is the shortest solution that can be parsed.
+    """
+    fitting = [_distinct(cases, options.max_test_characters) for cases in (draft.shown, draft.deciding)]
+    shown_inputs = {case.given for case in fitting[0]}
+    deciding = [case for case in fitting[1] if case.given not in shown_inputs] or fitting[1]
+    if not deciding:
+        raise Unusable("no test decides")
+    num_hidden = options.num_hidden_tests or default_num_hidden
+    hidden = tuple(deciding[:num_hidden])
+    hidden_inputs = {case.given for case in hidden}
+    visible = [case for case in fitting[0] if case.given not in hidden_inputs]
+    notes = "".join(f"\n{plain_prose(note)}" for note in draft.notes)
+    return CodeProblem(
+        kind=draft.kind,
+        statement=shortened(plain_prose(draft.statement).strip(), options.max_statement_characters) + notes,
+        entry=draft.entry,
+        preamble=draft.preamble,
+        reference=_reference(draft.solutions),
+        visible=tuple(visible[: options.num_visible_tests]),
+        hidden=hidden,
+        spare=tuple(deciding[num_hidden:][: options.max_generated_tests]),
+        bounds=options.bounds,
+    )
+
+
+def split_shown(cases: Sequence[Case], options: CodeOptions) -> tuple[Sequence[Case], Sequence[Case]]:
+    """The tests of a dataset that names none public: the first ones to be shown, at least one to decide."""
+    num_shown = max(0, min(options.num_visible_tests, len(cases) - 1))
+    return cases[:num_shown], cases[num_shown:]
+
+
+def _distinct(cases: Iterable[Case], max_characters: int) -> list[Case]:
+    """One test for each input, without too long ones."""
+    found: dict[str, Case] = {}
+    for case in cases:
+        if max(len(case.given), len(case.expected)) <= max_characters and case.expected:
+            found.setdefault(case.given, case)
+    return list(found.values())
+
+
+def _reference(solutions: Iterable[str]) -> str | None:
+    for solution in sorted(solutions, key=lambda text: (len(text), text)):
+        try:
+            ast.parse(solution)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            continue
+        return solution.replace("\r\n", "\n").rstrip() + "\n"
+    return None

@@ -1,0 +1,103 @@
+"""Programs that are almost right: a right one with one operator, comparison or constant changed."""
+
+import ast
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import lru_cache
+from random import Random
+
+from components.identity import seed_for
+
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.FloorDiv: ast.Mult,
+    ast.Div: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+}
+_NAMES = {"min": "max", "max": "min", "all": "any", "any": "all"}
+
+
+@lru_cache(maxsize=2048)
+def mutants(program: str, *, max_mutants: int) -> tuple[str, ...]:
+    """Up to `max_mutants` different programs, each `program` with one change; the same ones on every call.
+
+    Some may do just what `program` does: only running them shows it. What decides how long a `while` loop runs is left alone,
+    so that hardly any mutant runs for ever. A program that cannot be parsed has none.
+    """
+    try:
+        tree = ast.parse(program)
+        original = ast.unparse(tree)
+        changes = list(_changes(tree))
+        Random(seed_for(0, "mutants", original)).shuffle(changes)
+        made: dict[str, None] = {}
+        for change in changes:
+            if len(made) == max_mutants:
+                break
+            undo = change()
+            mutant = ast.unparse(tree)
+            undo()
+            if mutant != original:
+                made[f"{mutant}\n"] = None
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return ()
+    return tuple(made)
+
+
+_Undo = Callable[[], None]
+
+
+def _changes(tree: ast.Module) -> Iterator[Callable[[], _Undo]]:
+    """Everything that can be changed; each change is made in place and returns how to take it back."""
+    for node in _reachable(tree):
+        if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARISONS:
+            yield _setting(node, "ops", [_COMPARISONS[type(node.ops[0])](), *node.ops[1:]])
+        elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OPERATORS:
+            yield _setting(node, "op", _OPERATORS[type(node.op)]())
+        elif isinstance(node, ast.BoolOp):
+            yield _setting(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
+            yield _setting(node, "value", node.value + 1)
+        elif isinstance(node, ast.Name) and node.id in _NAMES:
+            yield _setting(node, "id", _NAMES[node.id])
+        elif isinstance(node, ast.If | ast.IfExp):
+            yield _setting(node, "test", ast.UnaryOp(op=ast.Not(), operand=deepcopy(node.test)))
+
+
+def _setting(node: ast.AST, name: str, value: object) -> Callable[[], _Undo]:
+    before = getattr(node, name)
+
+    def change() -> _Undo:
+        setattr(node, name, value)
+        return lambda: setattr(node, name, before)
+
+    return change
+
+
+def _reachable(node: ast.AST) -> Iterator[ast.AST]:
+    """`node` and what is below it, without what decides whether a `while` loop ends: its test, and the statements in it that
+    set a name of the test."""
+    yield node
+    if isinstance(node, ast.While):
+        deciding = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
+        for statement in node.body:
+            if not any(isinstance(p, ast.Name) and p.id in deciding and _is_set(p) for p in ast.walk(statement)):
+                yield from _reachable(statement)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _reachable(child)
+
+
+def _is_set(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store | ast.Del)

@@ -1,0 +1,41 @@
+"""The state of a team for people."""
+
+from collections.abc import Iterator
+
+from components.environments.code.observations import State, case_lines
+from components.environments.code.problem import CodeProblem
+from components.environments.code.text import printable
+
+_HEADING, _PASSED, _FAILED = "1;36", "32", "31"
+
+
+def picture(problem: CodeProblem, state: State, *, color: bool) -> str:
+    """Statement, program, and the tests with their marks, as plain ASCII or with ANSI colours. Of the hidden tests it says
+    only how many the newest program passes."""
+    lines = []
+    for text, style in _styled_lines(problem, state):
+        lines.append(f"\x1b[{style}m{text}\x1b[0m" if color and style else text)
+    return "\n".join(lines)
+
+
+def _styled_lines(problem: CodeProblem, state: State) -> Iterator[tuple[str, str]]:
+    yield "problem", _HEADING
+    yield from ((line, "") for line in problem.statement.splitlines())
+    if state.program is not None:
+        yield "program", _HEADING
+        yield from ((line, "") for line in printable(state.program.rstrip("\n")).splitlines())
+    for heading, cases, verdicts in (
+        ("given tests", problem.visible, state.visible),
+        ("the tester's tests", state.cases, state.generated),
+    ):
+        if cases:
+            yield heading, _HEADING
+            for line in case_lines(problem, cases, verdicts):
+                yield line, {"+ ": _PASSED, "- ": _FAILED}.get(line[:2], "") if verdicts else ""
+    yield "hidden tests", _HEADING
+    num_hidden = len(problem.hidden)
+    if state.program is None:
+        yield f"{num_hidden}, none run yet", ""
+    else:
+        solved = state.num_hidden_passed == num_hidden
+        yield f"{state.num_hidden_passed} of {num_hidden} pass", _PASSED if solved else _FAILED

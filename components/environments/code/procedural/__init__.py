@@ -1,0 +1,1 @@
+"""Programming problems made here, from small parametrised functions."""

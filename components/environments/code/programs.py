@@ -1,0 +1,139 @@
+"""From an agent's answer to a program that a box can run, and from what the box saw to a verdict."""
+
+import ast
+import json
+import re
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+
+from components.environments.code.checker import outputs_match, values_match
+from components.environments.code.problem import Case, CodeProblem, Kind
+from components.environments.code.text import nests_deep, printable
+from components.errors import MalformedAction
+from components.schema import Execution, ExecutionResult, Limits
+
+FRAME = "@result "
+"""Before the JSON of what a function returned, on the last line of the output. Everybody may print it: what follows must
+still be the expected value, which no box ever holds."""
+_FENCE = re.compile(r"```([^\n`]*)\n(.*?)(?:```|\Z)", re.DOTALL)
+_PYTHON_FENCES = ("python", "py", "python3")
+_DRIVER = """
+
+import json as _json, sys as _sys
+_owner = Solution() if {name!r} not in globals() and "Solution" in globals() else None
+_value = (getattr(_owner, {name!r}) if _owner else globals()[{name!r}])(*_json.load(_sys.stdin))
+_sys.stdout.write("\\n{frame}" + _json.dumps(_value) + "\\n")
+"""
+_warning_filters = threading.Lock()
+"""They belong to the process, so one thread at a time sets them."""
+_ENDINGS = {
+    "wall_timeout": "time limit",
+    "cpu_timeout": "time limit",
+    "memory": "memory limit",
+    "output_limit": "output limit",
+    "process_limit": "process limit",
+}
+
+
+def program_in(answer: str, *, max_characters: int) -> str:
+    """The program in an answer: the last block fenced as Python, else the last fenced block, else the whole answer.
+
+    Raises MalformedAction when it is empty, longer than `max_characters`, or no Python.
+    """
+    if len(answer) > max_characters:
+        raise MalformedAction(f"{len(answer)} characters; at most {max_characters} are allowed")
+    fenced = _FENCE.findall(answer)
+    named = [body for language, body in fenced if language.strip().lower() in _PYTHON_FENCES]
+    program = named[-1] if named else fenced[-1][1] if fenced else answer
+    if not program.strip():
+        raise MalformedAction("there is no program in the answer")
+    fault = syntax_fault(program)
+    if fault is not None:
+        raise MalformedAction(fault)
+    return program.rstrip() + "\n"
+
+
+@lru_cache(maxsize=4096)
+def syntax_fault(program: str) -> str | None:
+    """What keeps `program` from being Python, None for a well-formed one. It is parsed and never run.
+
+    How deep an expression may nest depends on the depth of the stack, so the parser gets a stack of its own: the same text
+    has the same answer wherever it is asked.
+    """
+    if not program.isascii() and any("\ud800" <= character <= "\udfff" for character in program):
+        return "the answer holds half a character"
+    with ThreadPoolExecutor(max_workers=1) as fresh_stack:
+        return fresh_stack.submit(_parse_fault, program).result()
+
+
+def _parse_fault(program: str) -> str | None:
+    try:
+        with _warning_filters, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(program)
+    except SyntaxError as error:
+        return printable(f"syntax error: {error.msg} (line {error.lineno})")
+    except (ValueError, MemoryError, RecursionError) as error:
+        return printable(f"no Python: {type(error).__name__} {error}".rstrip())
+    return None
+
+
+def execution(problem: CodeProblem, program: str, case: Case, *, limits: Limits | None = None) -> Execution:
+    """The run of `program` on `case`. A function is called by a driver behind it, with the arguments from standard input;
+    the program text does not depend on the case, and the expected output is no part of the run."""
+    text = f"{problem.preamble}{program}"
+    if problem.kind == "function":
+        text += _DRIVER.format(name=problem.entry, frame=FRAME)
+    return Execution(program=text, stdin=case.given, limits=limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a program passed a case, and in one line what it gave instead when it did not."""
+
+    passed: bool
+    got: str
+
+
+def verdict(result: ExecutionResult, case: Case, kind: Kind) -> Verdict:
+    """What came of a run: right only when the program ended well and gave what was expected."""
+    if result.status != "ok":
+        return Verdict(passed=False, got=_ENDINGS.get(result.status) or _last_line(result.stderr) or "an error")
+    if kind == "stdin":
+        passed = agrees(result.stdout, case, kind)
+        return Verdict(passed=passed, got="" if passed else escaped(result.stdout) or "nothing")
+    value = framed_value(result.stdout)
+    if value is None:
+        return Verdict(passed=False, got="no result")
+    passed = agrees(value, case, kind)
+    return Verdict(passed=passed, got="" if passed else printable(value))
+
+
+def agrees(given: str, case: Case, kind: Kind) -> bool:
+    """Whether printed text, or the JSON of a returned value, is what `case` expects."""
+    if kind == "stdin":
+        return outputs_match(given, case.expected)
+    return values_match(json.loads(given), json.loads(case.expected))
+
+
+def framed_value(stdout: str) -> str | None:
+    """The JSON that the driver printed; None when the last line is no frame."""
+    last = stdout.rstrip("\n").rpartition("\n")[2]
+    if not last.startswith(FRAME) or nests_deep(last):
+        return None
+    try:
+        return json.dumps(json.loads(last[len(FRAME) :]))
+    except ValueError:
+        return None
+
+
+def escaped(text: str) -> str:
+    """Text of several lines in one: `\\n` and `\\\\` as escapes, nothing at the end."""
+    return printable(text.rstrip().replace("\\", "\\\\").replace("\n", "\\n"))
+
+
+def _last_line(stderr: str) -> str:
+    return printable(stderr.rstrip().rpartition("\n")[2])

@@ -1,0 +1,175 @@
+"""The tables that problems are read from: which dataset serves which split, and no test problem among the train problems."""
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+
+from components.environments.base import Split
+from components.environments.code.layouts.apps import APPS
+from components.environments.code.layouts.code_contests import CODE_CONTESTS
+from components.environments.code.layouts.humaneval import HUMANEVAL, humaneval_rows
+from components.environments.code.layouts.layout import Layout, Row, Unusable
+from components.environments.code.layouts.livecodebench import LIVECODEBENCH
+from components.environments.code.options import CodeOptions, Dataset
+from components.environments.code.problem import CodeProblem
+from components.environments.dataset_rows import DatasetSource, Hygiene, load_rows, shuffled_index, train_without_test
+from components.environments.games.splits import split_of
+from components.errors import ConfigurationError
+
+LAYOUTS: Mapping[Dataset, Layout] = {
+    "humaneval": HUMANEVAL,
+    "apps": APPS,
+    "code_contests": CODE_CONTESTS,
+    "livecodebench": LIVECODEBENCH,
+}
+_MAX_SKIPPED = 1000
+_log = logging.getLogger("troupe.environments.code")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One dataset at one place; None for a dataset that needs none."""
+
+    dataset: Dataset
+    source: DatasetSource | None
+    field: str
+    """The option that named the place, for error messages."""
+
+
+def tables(options: CodeOptions) -> Mapping[Split, Table]:
+    """Which table serves which split; the same one twice where it is to be divided by content."""
+    train = _table(options.dataset, options.source, "train", "environment.options.source")
+    if options.test_dataset is None and options.test_source is None and options.source is not None:
+        return {"train": train, "test": train}
+    dataset = options.test_dataset or options.dataset
+    test = _table(dataset, options.test_source, "test", "environment.options.test_source")
+    same = (train.dataset, train.source) == (test.dataset, test.source)
+    return {"train": train, "test": train if same else test}
+
+
+def _table(dataset: Dataset, source: DatasetSource | None, split: Split, field: str) -> Table:
+    if dataset in ("procedural", "humaneval"):
+        if source is not None:
+            raise ConfigurationError(f"{field} {source.path!r}: {dataset} is not read from a source; leave it out")
+        return Table(dataset=dataset, source=None, field=field)
+    places = LAYOUTS[dataset].places
+    return Table(dataset=dataset, source=source or places.get(split) or next(iter(places.values())), field=field)
+
+
+def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) -> CodeProblem:
+    """Problem `index` of an endless walk over the split's rows, each once an epoch; rows that make no problem are passed over.
+
+    Raises ConfigurationError when the dataset cannot be read, has no row of this split, or none that makes a problem.
+    """
+    both = tables(options)
+    table = both[split]
+    positions = _division(both["train"], both["test"]).positions[split]
+    if not positions:
+        raise ConfigurationError(
+            f"{table.field} {_place(table)}: {table.dataset} has no problem of the {split} split; "
+            "use a larger file, or another one for each split (source, test_source)"
+        )
+    rows, reasons = _rows(table), set[str]()
+    for step in range(min(len(positions), _MAX_SKIPPED)):
+        place = shuffled_index(index + step, num_rows=len(positions), seed=seed, split=split)
+        try:
+            with _in_layout(table):
+                return LAYOUTS[table.dataset].problem(rows[positions[place]], options)
+        except Unusable as reason:
+            reasons.add(str(reason))
+    raise ConfigurationError(
+        f"{table.field} {_place(table)}: no row of {table.dataset} makes a problem: "
+        f"{'; '.join(sorted(reasons)[:3])}; raise max_test_characters, or use another file"
+    )
+
+
+def hygiene(options: CodeOptions) -> Hygiene:
+    """How many problems each split has, and how many train problems were dropped because they are test problems too.
+
+    Raises ConfigurationError when a dataset cannot be read.
+    """
+    both = tables(options)
+    return _division(both["train"], both["test"]).hygiene
+
+
+def statement_id(statement: str) -> str:
+    """Which problem a statement states, whatever its case, punctuation and white space."""
+    words = " ".join(re.findall(r"[^\W_]+", statement.casefold()))
+    return hashlib.sha256(words.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Division:
+    positions: Mapping[Split, Sequence[int]]
+    hygiene: Hygiene
+
+
+@lru_cache(maxsize=8)
+def _division(train: Table, test: Table) -> _Division:
+    """The rows of each split, found once a process."""
+    if train == test:
+        return _divided(_ids(train))
+    test_ids = _ids(test)
+    kept, counts = train_without_test(_ids(train), test_ids)
+    _log.info(
+        "%s: %d train problems, %d dropped because %s has them too",
+        train.dataset,
+        counts.num_train,
+        counts.num_dropped,
+        test.dataset,
+    )
+    return _Division(positions={"train": kept, "test": range(len(test_ids))}, hygiene=counts)
+
+
+def _divided(ids: Sequence[str]) -> _Division:
+    """One table for both splits: each different problem once, on the side that its content decides."""
+    first: dict[str, int] = {}
+    for number, row_id in enumerate(ids):
+        first.setdefault(row_id, number)
+    positions: dict[Split, list[int]] = {"train": [], "test": []}
+    for row_id, number in first.items():
+        positions[split_of({"statement": row_id})].append(number)
+    counts = Hygiene(
+        num_train=len(positions["train"]),
+        num_test=len(positions["test"]),
+        num_dropped=0,
+        num_repeated=len(ids) - len(first),
+        examples=(),
+    )
+    return _Division(positions=positions, hygiene=counts)
+
+
+@lru_cache(maxsize=4)
+def _ids(table: Table) -> Sequence[str]:
+    """Which problem each row states; none of a procedural table, which states no row's."""
+    if table.dataset == "procedural":
+        return ()
+    layout = LAYOUTS[table.dataset]
+    with _in_layout(table):
+        return tuple(statement_id(layout.statement(row)) for row in _rows(table))
+
+
+@contextmanager
+def _in_layout(table: Table) -> Iterator[None]:
+    """Where rows are read: one without a column that its layout has is the user's mistake."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{table.field} {_place(table)}: its rows are not in the layout of {table.dataset} "
+            f"({type(error).__name__}: {error}); correct the dataset or the path"
+        ) from error
+
+
+def _place(table: Table) -> str:
+    return repr(table.source.path) if table.source is not None else "(the package)"
+
+
+def _rows(table: Table) -> Sequence[Row]:
+    if table.source is None:
+        return humaneval_rows()
+    return load_rows(table.source, field=table.field)

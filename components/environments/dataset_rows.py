@@ -1,0 +1,248 @@
+"""Rows of a dataset by hub name or local file, in an order of their own for each epoch, with no test row among train rows."""
+
+import tempfile
+import threading
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from components.artifacts.refs import Frozen
+from components.errors import ConfigurationError
+from components.identity import seed_for
+
+_PROBE_TIMEOUT_SECONDS = 5.0
+_NUM_SHOWN_EXAMPLES = 5
+_LOADERS: Mapping[str, str] = {".json": "json", ".jsonl": "json", ".parquet": "parquet", ".csv": "csv"}
+"""File suffix -> the loader of the `datasets` library that reads it."""
+_settings_lock = threading.RLock()
+"""The library's settings belong to the process, so one thread loads at a time."""
+
+
+class DatasetSource(Frozen):
+    """Where rows come from: a dataset on the Hugging Face hub, or a local file or folder."""
+
+    path: str
+    """`owner/name` on the hub, or a .json, .jsonl, .parquet or .csv file, or a folder as `hf download` leaves it."""
+    name: str | None = None
+    """The configuration of a hub dataset or folder."""
+    split: str | None = None
+    """The split of a hub dataset or folder; None takes its only one. A file is one split."""
+    revision: str | None = None
+    """Branch, tag or commit on the hub; None takes the newest."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether `path` names a data file: then it is one split, and has no configuration and no revision."""
+        return Path(self.path).suffix in _LOADERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hygiene:
+    """How many different rows a pair of splits holds, and how many train rows were dropped because they are test rows too.
+
+    `num_repeated` counts further copies of a train row; `examples` are the ids of the first dropped rows.
+    """
+
+    num_train: int
+    num_test: int
+    num_dropped: int
+    num_repeated: int
+    examples: tuple[str, ...]
+
+
+def load_rows(source: DatasetSource, *, field: str) -> Sequence[Mapping[str, Any]]:
+    """The rows of `source`, loaded once a process. Rows stay on disk until they are read.
+
+    Raises ConfigurationError naming `field`, the value and the remedy: no such file, an unknown dataset, split or
+    configuration, unreadable content, or a hub that does not answer within seconds while no copy lies in the cache.
+    """
+    with _settings_lock:
+        return _loaded(source, field)
+
+
+@cache
+def _loaded(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
+    try:
+        import datasets
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{field}.path {source.path!r}: reading datasets needs the library `datasets`; pip install 'troupe[data]'"
+        ) from error
+    loaded = _read(source, field)
+    if not isinstance(loaded, datasets.Dataset):
+        raise ConfigurationError(
+            f"{field}.split None: {source.path!r} has the splits {', '.join(sorted(loaded))}; name one of them"
+        )
+    return _Rows(loaded)
+
+
+class _Rows(Sequence[Mapping[str, Any]]):
+    """A dataset as a plain sequence; walking through it reads whole batches."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self._dataset[number] for number in range(len(self))[index]]
+        return self._dataset[range(len(self))[index]]
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self._dataset)
+
+
+def _read(source: DatasetSource, field: str) -> Any:
+    """What the library makes of `source`: one split, or several by name."""
+    import datasets
+
+    path = Path(source.path)
+    if source.is_file and (source.name, source.split, source.revision) != (None, None, None):
+        raise ConfigurationError(
+            f"{field}.path {source.path!r}: a file is one split and has no configuration and no revision; "
+            "leave name, split and revision out"
+        )
+    if not path.exists() and (source.is_file or path.is_absolute() or source.path.startswith(".")):
+        raise ConfigurationError(f"{field}.path {source.path!r}: no such file or folder; correct the path")
+    try:
+        if source.is_file:
+            with _settings(offline=True):
+                return _read_file(path)
+        if path.is_dir():
+            with _settings(offline=True):
+                return _only_split(datasets.load_dataset(source.path, source.name, split=source.split))
+        return _read_hub(source, field)
+    except ConfigurationError:
+        raise
+    except Exception as error:  # the library's border: what it raises has no common base
+        raise ConfigurationError(
+            f"{field} {source.model_dump(exclude_none=True)}: cannot be read as a dataset: {type(error).__name__}: {error}; "
+            "check path, name and split, and that every row has the same columns"
+        ) from error
+
+
+def _read_file(path: Path) -> Any:
+    """The rows of one file. The library's own copy is deleted at once; its memory map outlives the name."""
+    import datasets
+
+    with tempfile.TemporaryDirectory(prefix="troupe-rows-") as folder:
+        loader = _LOADERS[path.suffix]
+        return datasets.load_dataset(loader, data_files=[str(path.resolve())], split="train", cache_dir=folder)
+
+
+def _read_hub(source: DatasetSource, field: str) -> Any:
+    """The rows of a hub dataset, from the library's cache when the hub does not answer."""
+    import datasets
+
+    fault = _hub_fault(source, field)
+    try:
+        with _settings(offline=fault is not None):
+            return _only_split(
+                datasets.load_dataset(source.path, source.name, split=source.split, revision=source.revision)
+            )
+    except ConnectionError as error:
+        raise ConfigurationError(
+            f"{field}.path {source.path!r}: neither a file or folder here nor in the local cache, and the hub does not "
+            f"answer ({fault or error}); on a machine with a network run `hf download --repo-type dataset {source.path} "
+            f"--local-dir FOLDER`, and give FOLDER or a file of it as {field}.path"
+        ) from error
+
+
+def _hub_fault(source: DatasetSource, field: str) -> str | None:
+    """Why the hub cannot be asked, None when it knows the dataset. One question without retries, bounded in time.
+
+    Raises ConfigurationError when the hub answers that there is no such dataset or revision.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
+
+    try:
+        HfApi().dataset_info(source.path, revision=source.revision, timeout=_PROBE_TIMEOUT_SECONDS)
+    except GatedRepoError as error:
+        raise ConfigurationError(
+            f"{field}.path {source.path!r}: the hub gives it to signed-in people only; accept its terms there and run "
+            "`hf auth login`"
+        ) from error
+    except RepositoryNotFoundError as error:
+        raise ConfigurationError(
+            f"{field}.path {source.path!r}: the hub has no such dataset; correct the name"
+        ) from error
+    except RevisionNotFoundError as error:
+        raise ConfigurationError(
+            f"{field}.revision {source.revision!r}: {source.path!r} has no such revision"
+        ) from error
+    except Exception as error:  # the network's border: refused, unresolved, timed out, or switched off
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _only_split(loaded: Any) -> Any:
+    return next(iter(loaded.values())) if isinstance(loaded, dict) and len(loaded) == 1 else loaded
+
+
+@contextmanager
+def _settings(*, offline: bool) -> Iterator[None]:
+    """The library's settings for one call: no progress bars, no download counting, and no network when `offline`."""
+    import datasets
+    from datasets.utils.logging import is_progress_bar_enabled
+
+    settings, had_bars = datasets.config, is_progress_bar_enabled()
+    before = settings.HF_HUB_OFFLINE, settings.HF_UPDATE_DOWNLOAD_COUNTS
+    settings.HF_HUB_OFFLINE, settings.HF_UPDATE_DOWNLOAD_COUNTS = offline or before[0], False
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        settings.HF_HUB_OFFLINE, settings.HF_UPDATE_DOWNLOAD_COUNTS = before
+        if had_bars:
+            datasets.enable_progress_bars()
+
+
+def shuffled_index(index: int, *, num_rows: int, seed: int, split: str) -> int:
+    """The row that is number `index` of an endless walk which meets every row once an epoch, each epoch in a new order.
+
+    **Example** with 3 rows, indices 0 to 2 give some order of (0, 1, 2), and 3 to 5 another one.
+    """
+    assert num_rows > 0, f"{split} has no rows"
+    epoch, place = divmod(index, num_rows)
+    return _permutation(num_rows, seed, split, epoch)[place]
+
+
+@lru_cache(maxsize=16)
+def _permutation(num_rows: int, seed: int, split: str, epoch: int) -> Sequence[int]:
+    order = list(range(num_rows))
+    Random(seed_for(seed, "rows", split, epoch)).shuffle(order)
+    return array("L", order)
+
+
+def train_without_test(train_ids: Sequence[str], test_ids: Sequence[str]) -> tuple[tuple[int, ...], Hygiene]:
+    """The positions in `train_ids` of the rows to keep, in order: the first of equal ones, and none that is a test row.
+
+    **Example** train (a, b, a, c), test (c, d): keep (0, 1); one dropped, one repeated.
+    """
+    held_out, seen = frozenset(test_ids), set[str]()
+    kept, dropped, num_repeated = list[int](), list[str](), 0
+    for position, row_id in enumerate(train_ids):
+        if row_id in held_out:
+            dropped.append(row_id)
+        elif row_id in seen:
+            num_repeated += 1
+        else:
+            seen.add(row_id)
+            kept.append(position)
+    examples = tuple(dict.fromkeys(dropped))[:_NUM_SHOWN_EXAMPLES]
+    hygiene = Hygiene(
+        num_train=len(kept),
+        num_test=len(held_out),
+        num_dropped=len(dropped),
+        num_repeated=num_repeated,
+        examples=examples,
+    )
+    return tuple(kept), hygiene

@@ -1,0 +1,58 @@
+"""JSON that an agent wrote: capped in length and depth before it is parsed, and never evaluated."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from components.errors import MalformedAction
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_FENCED = re.compile(r"```[A-Za-z]*[ \t]*\n(.*?)(?:\n[ \t]*)?```", re.DOTALL)
+_SHOWN_CHARACTERS = 60
+
+
+def parse_json(text: str, *, max_characters: int, max_depth: int) -> Any:
+    """`text` as plain JSON. Raises MalformedAction on anything else: too long, too deep, NaN, a key given twice.
+
+    **Example** `'[{"tool": "pay"}]'` has depth 2.
+    """
+    if len(text) > max_characters:
+        raise MalformedAction(f"{len(text)} characters; at most {max_characters} are allowed")
+    if _depth(text) > max_depth:
+        raise MalformedAction(f"{shown(text)} is nested deeper than {max_depth}")
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+    except ValueError as error:
+        raise MalformedAction(f"{shown(text)} is not JSON: {error}") from error
+
+
+def unfenced(text: str) -> str:
+    """The inside of the last block between ``` lines, for models that answer in Markdown; other text as it is."""
+    blocks: Sequence[str] = _FENCED.findall(text) if "```" in text else ()
+    return blocks[-1] if blocks else text
+
+
+def shown(text: str) -> str:
+    """The beginning of `text`, quoted, for a message."""
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
+
+
+def _depth(text: str) -> int:
+    """The deepest nesting of brackets outside strings; text that is no JSON gets some number."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[{\]}]", _STRING.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    if len({*keys}) != len(keys):
+        raise ValueError(f"the keys {keys} name one twice")
+    return dict(pairs)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")

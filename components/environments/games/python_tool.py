@@ -1,0 +1,121 @@
+"""The python tool: the tool agent writes a program, the sandbox runs it on the board, its last line is the proposal."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import printable
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from components.artifacts.refs import Frozen
+from components.environments.games.json_text import parse_json, shown, unfenced
+from components.errors import MalformedAction
+from components.schema import Execution, ExecutionResult, ExecutionStatus
+
+PROGRAM_ALPHABET = "\n" + "".join(sorted(printable[:95]))
+"""The characters of programs: printable ASCII and the line feed."""
+MALFORMED_MARK = "!"
+STATUS_MARKS: Mapping[ExecutionStatus, str] = {
+    "nonzero_exit": "x",
+    "wall_timeout": "t",
+    "cpu_timeout": "t",
+    "memory": "m",
+    "output_limit": "o",
+    "process_limit": "p",
+}
+NOT_JSON_MARK = "j"
+MARKS_MEANING = (
+    "x its program failed, t took too long, m took too much memory, o printed too much, p started too many processes, "
+    "j printed no JSON"
+)
+"""What the plan agent is told of the marks that only programs can earn."""
+
+_MAX_LINE_CHARACTERS = 4096
+_SHOWN_STDERR = 120
+
+
+class ToolOptions(Frozen):
+    """What the tool agent of a puzzle writes."""
+
+    tool: Literal["moves", "python"] = "moves"
+    """moves: the list itself. python: a program that reads the board and prints the list; it runs in the sandbox."""
+    max_program_characters: int = Field(1000, ge=60, le=20_000)
+    """Longest program; for tool python alone."""
+
+    @model_validator(mode="after")
+    def _program_needs_python(self) -> "ToolOptions":
+        if self.tool == "moves" and "max_program_characters" in self.model_fields_set:
+            raise ValueError("max_program_characters is for tool python: set tool to python, or remove it")
+        return self
+
+    @property
+    def tool_payload(self) -> dict[str, Any]:
+        """What a problem says of the tool: nothing for moves, so that the problems' names are what they always were."""
+        if self.tool == "moves":
+            return {}
+        return {"tool": self.tool, "max_program_characters": self.max_program_characters}
+
+
+class ProgramFailed(MalformedAction):
+    """A program that gave no list; `mark` tells the plan agent why."""
+
+    def __init__(self, message: str, mark: str = MALFORMED_MARK) -> None:
+        super().__init__(message)
+        self.mark = mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonTool:
+    """Programs in, lists of moves out."""
+
+    max_program_characters: int
+
+    def execution(self, answer: str, board: Mapping[str, Any]) -> Execution:
+        """The program of an answer, to be run on `board`. Raises ProgramFailed on one that is too long or no text."""
+        program = unfenced(answer).strip()
+        if len(program) > self.max_program_characters:
+            raise ProgramFailed(
+                f"a program of {len(program)} characters; at most {self.max_program_characters} are allowed"
+            )
+        if not program:
+            raise ProgramFailed("no program")
+        try:
+            program.encode()
+        except UnicodeEncodeError as error:
+            raise ProgramFailed(f"{shown(program)} is not text: {error.reason}") from error
+        return Execution(program=program + "\n", stdin=json.dumps(board, separators=(",", ":")))
+
+    def proposal(self, result: ExecutionResult) -> str:
+        """The list of moves that a program printed last, as an answer in the puzzle's own grammar.
+
+        Raises ProgramFailed when the program failed, or its last line is neither a JSON list of strings nor a JSON string.
+
+        **Example** a last line `["U", "D"]` is `"U, D"`.
+        """
+        if result.status != "ok":
+            raise ProgramFailed(_reason(result), STATUS_MARKS[result.status])
+        last_line = result.stdout.rstrip().rpartition("\n")[2].strip()
+        try:
+            value = parse_json(last_line, max_characters=_MAX_LINE_CHARACTERS, max_depth=1)
+        except MalformedAction as error:
+            raise ProgramFailed(f"the last line of the output: {error}", NOT_JSON_MARK) from error
+        if isinstance(value, list) and all(isinstance(move, str) for move in value):
+            return ", ".join(value)
+        if not isinstance(value, str):
+            raise ProgramFailed(f"the last line {shown(last_line)} is no list of moves", NOT_JSON_MARK)
+        return value
+
+
+def _reason(result: ExecutionResult) -> str:
+    """Why a program gave nothing, with the end of what it said itself."""
+    said = result.stderr.strip().rpartition("\n")[2][-_SHOWN_STDERR:] or result.detail
+    return f"the program ended with {result.status}{': ' if said else ''}{said}"
+
+
+def printing_program(moves: str) -> str:
+    """The shortest program that proposes `moves`.
+
+    **Example** `printing_program("UD")` is `print('"UD"')`.
+    """
+    return f"print('{json.dumps(moves)}')"

@@ -1,0 +1,102 @@
+"""The process that compares formulas: math-verify on top of SymPy, one fork a pair.
+
+It reads one JSON pair `[answer, expected]` a line and writes one line each: 1 equal, 0 different, ! ended by its limits.
+Each pair is compared in a fork of the warm process, whose CPU time and memory the kernel limits. So no formula can hang
+or crash anything, none leaves anything behind for the next one, and the process needs neither signals handlers nor threads.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import re
+import resource
+import signal
+import sys
+
+from components.environments.math.judging import compared
+
+CPU_SECONDS = 0.5
+_MEMORY_BYTES = 2 << 30
+_EQUAL, _DIFFERENT = 41, 40
+_WARMING = (
+    (r"x\left(3x+(1)\right)+(2)", "3*x**2+(1)*x+(3)"),
+    (r"\frac{3\sqrt{2}}{4}+1", r"\frac{5}{8}\sqrt{3}"),
+    (r"2\pi+\frac{1}{2}", "6.283185"),
+    (r"1<x\le 3", r"(1,3]"),
+    (r"\sin(x)+\log_{2}8-e^{x}", r"3+\cos x"),
+    (r"\binom{5}{2}-5!", r"\sqrt[3]{x}"),
+)
+"""Unequal pairs that lead through most of the parser and of the simplifier, whose caches every fork then inherits."""
+_PYTHON_SPELLINGS = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"\*\*", "^"),
+        (r"\^\s*(-?\d+)", r"^{\1}"),
+        (r"(?<![\\A-Za-z])(pi|sin|cos|tan|log|ln|exp|infty)(?![A-Za-z])", r"\\\1 "),
+        (r"(?<![\\A-Za-z])(?:oo|inf|infinity)(?![A-Za-z])", r"\\infty "),
+        (r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
+    )
+)
+
+
+def same_formula(answer: str, expected: str) -> bool:
+    """Whether math-verify finds two formulas equal. It may raise anything, take long, or need much memory."""
+    from math_verify import LatexExtractionConfig, parse, verify
+
+    def parsed(text: str) -> list[object]:
+        for pattern, replacement in _PYTHON_SPELLINGS:
+            text = pattern.sub(replacement, text)
+        found: list[object] = parse(
+            f"${text}$",
+            extraction_config=[LatexExtractionConfig()],
+            fallback_mode="no_fallback",
+            parsing_timeout=None,
+        )
+        return found
+
+    gold, target = parsed(expected), parsed(answer)
+    return bool(gold and target) and bool(verify(gold, target, allow_set_relation_comp=True, timeout_seconds=None))
+
+
+def serve() -> None:
+    """Answer pairs until standard input ends."""
+    os.chdir("/")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for answer, expected in _WARMING:
+        same_formula(answer, expected)
+    gc.collect()
+    gc.freeze()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        answer, expected = json.loads(line)
+        print(_answered(answer, expected), flush=True)
+
+
+def _answered(answer: str, expected: str) -> str:
+    child = os.fork()
+    if child == 0:
+        _compare_and_exit(answer, expected)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return {_EQUAL: "1", _DIFFERENT: "0"}.get(code, "!")
+
+
+def _compare_and_exit(answer: str, expected: str) -> None:
+    """The life of a fork. Over its CPU time the kernel ends it, even in the middle of one long multiplication."""
+    code = _DIFFERENT
+    try:
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+        code = _EQUAL if compared(answer, expected, formulas=same_formula) else _DIFFERENT
+    except BaseException:  # the fork's border: whatever the algebra raises means that it found no equality
+        code = _DIFFERENT
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        serve()

@@ -1,0 +1,72 @@
+"""What agents write: programs and answers. Text is cut out and never evaluated."""
+
+import re
+
+from components.environments.math.numbers import number
+from components.environments.math.spelling import boxed, plain
+from components.errors import MalformedAction
+from components.schema import Execution, ExecutionResult
+
+_FENCE = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_MAX_PRINTED_CHARACTERS = 400
+_MAX_ERROR_CHARACTERS = 160
+
+
+def parse_program(text: str, *, max_characters: int) -> Execution:
+    """The program of an answer: the last fenced block, or all of it where nothing is fenced.
+
+    Equal programs are equal executions. Raises MalformedAction when there is none, or one that is too long or no text.
+
+    **Example** "Let me see.\\n```python\\nprint(2)\\n```" runs `print(2)`.
+    """
+    blocks = _FENCE.findall(text)
+    program = "\n".join(line.rstrip() for line in (blocks[-1] if blocks else text).strip("\n").splitlines()).rstrip()
+    if not program.strip():
+        raise MalformedAction("no program")
+    if len(program) > max_characters:
+        raise MalformedAction(f"a program of {len(program)} characters; at most {max_characters} are allowed")
+    if "\0" in program or any("\ud800" <= character <= "\udfff" for character in program):
+        raise MalformedAction("a program with characters that are no text")
+    return Execution(program=program + "\n")
+
+
+def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
+    r"""The final answer: what the last `\boxed{}` holds, or the whole text where it is one short line.
+
+    Raises MalformedAction when there is none, or, with `numbers_only`, when it is no number.
+
+    **Example** `So it is \boxed{3/4}.` is `3/4`, and so is `3/4`; a page of text without a box is malformed.
+    """
+    found = boxed(text)
+    answer = text.strip() if found is None else found.strip()
+    if not answer or (found is None and "\n" in answer):
+        raise MalformedAction("no final answer: put it into \\boxed{}, or write it alone on one line")
+    if len(answer) > max_characters:
+        raise MalformedAction(f"an answer of {len(answer)} characters; at most {max_characters} are allowed")
+    if any("\ud800" <= character <= "\udfff" for character in answer):
+        raise MalformedAction("an answer with characters that are no text")
+    if numbers_only and number(plain(answer)) is None:
+        raise MalformedAction(f"{answer!r} is no number")
+    return answer
+
+
+def printed_answer(result: ExecutionResult) -> str | None:
+    """What a program gives as its answer: the last line that it printed; None when it failed or printed none.
+
+    What stands on standard error, a warning for example, does not matter to a program that ended well.
+    """
+    if result.status != "ok":
+        return None
+    last_line = result.stdout.rstrip().rpartition("\n")[2].strip()
+    return last_line if 0 < len(last_line) <= _MAX_PRINTED_CHARACTERS else None
+
+
+def failure(result: ExecutionResult) -> str:
+    """Why a program gave no answer: its status and the end of its own last words.
+
+    **Example** `nonzero_exit: ZeroDivisionError: division by zero`.
+    """
+    if result.status == "ok":
+        return "it printed no answer" if not result.stdout.strip() else "the last line that it printed is too long"
+    said = result.stderr.strip().rpartition("\n")[2][-_MAX_ERROR_CHARACTERS:] or result.detail
+    return f"{result.status}: {said}" if said else result.status

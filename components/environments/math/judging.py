@@ -1,0 +1,76 @@
+"""How two plain answers are compared, in the order of cost: as text, as numbers, part by part, and only then as formulas."""
+
+from components.environments.math.numbers import number, same_number
+from components.environments.math.spelling import named, words
+from components.environments.math.structure import SameScalar, is_too_deep, same_answer
+
+MAX_FORMULA_CHARACTERS = 400
+_MAX_OPERATORS = 80
+_MAX_EXPONENT_DIGITS = 5
+_MAX_FACTORIAL_DIGITS = 3
+
+
+class NeedsFormulas(Exception):
+    """Two answers differ as text and are not both numbers: only algebra can tell whether they are equal."""
+
+
+def compared(answer: str, expected: str, *, formulas: SameScalar) -> bool:
+    """Whether two plain answers are equal; `formulas` compares what is neither equal text nor two numbers nor words."""
+
+    def same(one: str, other: str) -> bool:
+        return _same_scalar(one, other, formulas)
+
+    if is_too_deep(answer) or is_too_deep(expected):
+        return False
+    return same_answer(answer, expected, same)
+
+
+def undecided(answer: str, expected: str) -> bool:
+    """The `formulas` of a caller that has no algebra at hand. Raises NeedsFormulas."""
+    raise NeedsFormulas
+
+
+def is_too_large(text: str) -> bool:
+    """Whether a formula is longer than any answer, or names a power or factorial that nobody would write out.
+
+    **Example** `2^{2020}` is not; `10^{10^{10}}` and `9999!` are.
+    """
+    if len(text) > MAX_FORMULA_CHARACTERS or sum(text.count(mark) for mark in "+-*/^_!=<>,") > _MAX_OPERATORS:
+        return True
+    powers = text.replace("**", "^").split("^")[1:]
+    return (
+        (len(powers) > 1 and any(_is_stacked(before) for before in powers[:-1]))
+        or any(_leading_digits(power.lstrip(" {(+-")) > _MAX_EXPONENT_DIGITS for power in powers)
+        or "!!" in text
+        or any(_trailing_digits(part) > _MAX_FACTORIAL_DIGITS for part in text.split("!")[:-1])
+    )
+
+
+def _same_scalar(answer: str, expected: str, formulas: SameScalar) -> bool:
+    (name, answer), (wanted_name, expected) = named(answer), named(expected)
+    if name and wanted_name and name != wanted_name:
+        return False
+    if "".join(answer.split()) == "".join(expected.split()):
+        return bool(expected.strip())
+    wanted, given = number(expected), number(answer)
+    if wanted is not None:
+        return given is not None and same_number(given, wanted)
+    if words(expected) is not None or words(answer) is not None:
+        return words(expected) == words(answer)
+    if not answer or is_too_large(answer) or is_too_large(expected):
+        return False
+    return formulas(answer, expected)
+
+
+def _is_stacked(power: str) -> bool:
+    """Whether a power starts, inside its own braces, where the text up to the next `^` ends."""
+    return power.count("{") + power.count("(") > power.count("}") + power.count(")") or not power.strip(" 0123456789")
+
+
+def _leading_digits(text: str) -> int:
+    return len(text) - len(text.lstrip("0123456789"))
+
+
+def _trailing_digits(text: str) -> int:
+    text = text.rstrip(" )}")
+    return len(text) - len(text.rstrip("0123456789"))

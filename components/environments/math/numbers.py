@@ -1,0 +1,124 @@
+"""Written-out numbers, compared exactly. Nothing is evaluated: an unfinished sum is not a number."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+_MAX_DIGITS = 400
+_MAX_EXPONENT = 400
+_DECIMAL_TOLERANCE = Fraction(1, 2_000_000)
+"""Half a unit of the sixth decimal place."""
+_RELATIVE_TOLERANCE = Fraction(1, 500_000)
+_SCALES = frozenset({"hundred", "thousand", "million", "billion", "trillion", "dozen", "half", "halves"})
+
+_WHOLE = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
+_DECIMAL = rf"(?:{_WHOLE}(?:\.\d*)?|\.\d+)"
+_POWER = r"(?:[eE](?P<e>[+-]?\d+)|\s?(?:\\times|\\cdot|\*)\s?10\s?\^\s?(?:\{\s?(?P<p>[+-]?\d+)\s?\}|(?P<q>[+-]?\d+)))"
+_PLAIN = re.compile(rf"(?P<sign>[+-]?)\s?(?P<decimal>{_DECIMAL}){_POWER}?")
+_SLASHED = re.compile(rf"(?P<sign>[+-]?)\s?(?:(?P<whole>\d+)\s)?(?P<above>{_DECIMAL})\s?/\s?(?P<below>-?{_DECIMAL})")
+_STACKED = re.compile(
+    rf"(?P<sign>[+-]?)\s?(?P<whole>\d+)?\s?\\frac\s?(?:\{{\s?(?P<above>-?{_DECIMAL})\s?\}}|(?P<above_digit>\d))"
+    rf"\s?(?:\{{\s?(?P<below>-?{_DECIMAL})\s?\}}|(?P<below_digit>\d))"
+)
+_CALLED = re.compile(r"Fraction\((?P<above>-?\d+), ?(?P<below>\d+)\)")
+_BRACKETED = re.compile(r"(?P<sign>[+-]?)\(\s?(?P<inner>[^()]*)\s?\)(?:\s?/\s?\(?(?P<below>-?\d+)\)?)?")
+_PERCENT = re.compile(r"\s?(?:%|percent|percentage)$")
+_UNIT = re.compile(r"(?<=[\d}.)])\s+(?P<unit>[A-Za-z][A-Za-z ]*?)(?:\s?\^\s?\{?[23]\}?)?$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number as written. `is_decimal`: with a decimal point or a power of ten, so that it may be rounded."""
+
+    value: Fraction
+    is_decimal: bool
+    is_percent: bool
+
+
+def number(text: str) -> Number | None:
+    r"""The number that a plain answer spells, None when it is anything else.
+
+    Whole numbers (also `1,234`), decimals, powers of ten (`1e3`, `1.5 \times 10^{3}`), fractions (`1/2`, `\frac12`,
+    `1 1/2`), each with a sign, a percent sign or a unit.
+
+    **Example** `r"-1\frac{1}{2} cm"` is -3/2; `12+7*3` is None.
+    """
+    if not text.isascii() or sum(character.isdigit() for character in text) > _MAX_DIGITS:
+        return None
+    without_percent = _PERCENT.sub("", text)
+    unit = _UNIT.search(without_percent)
+    if unit and _SCALES.isdisjoint(unit["unit"].casefold().split()):
+        without_percent = without_percent[: unit.start()]
+    read = _decimal(without_percent) or _fraction(without_percent)
+    if read is None:
+        return None
+    value, is_decimal = read
+    return Number(
+        value=value, is_decimal=is_decimal, is_percent=without_percent != text and bool(_PERCENT.search(text))
+    )
+
+
+def same_number(answer: Number, expected: Number) -> bool:
+    """Whether both are one number: exactly, or within half a unit of the sixth decimal where one is a rounded decimal.
+
+    A percentage equals both its value and its bare number, because a question may ask for either.
+
+    **Example** 0.333333 is 1/3, 0.3333 is not; 50% is 1/2 and is 50.
+    """
+    may_round = answer.is_decimal or expected.is_decimal
+    for value in _readings(answer):
+        for wanted in _readings(expected):
+            apart = abs(value - wanted)
+            if apart == 0 or (may_round and apart <= min(_DECIMAL_TOLERANCE, abs(wanted) * _RELATIVE_TOLERANCE)):
+                return True
+    return False
+
+
+def _readings(written: Number) -> tuple[Fraction, ...]:
+    return (written.value, written.value / 100) if written.is_percent else (written.value,)
+
+
+def _decimal(text: str) -> tuple[Fraction, bool] | None:
+    found = _PLAIN.fullmatch(text)
+    if found is None:
+        return None
+    written = found["decimal"].replace(",", "")
+    power = int(found["e"] or found["p"] or found["q"] or 0)
+    if abs(power) > _MAX_EXPONENT:
+        return None
+    value = Fraction(written if written[-1] != "." else written[:-1]) * Fraction(10) ** power
+    return _signed(found["sign"], value), "." in written or power != 0
+
+
+def _fraction(text: str) -> tuple[Fraction, bool] | None:
+    called = _CALLED.fullmatch(text)
+    if called:
+        return _ratio(called["above"], called["below"])
+    found = _SLASHED.fullmatch(text) or _STACKED.fullmatch(text)
+    if found is None:
+        return _bracketed(text)
+    parts = found.groupdict()
+    ratio = _ratio(parts["above"] or parts["above_digit"], parts["below"] or parts["below_digit"])
+    if ratio is None:
+        return None
+    return _signed(parts["sign"], ratio[0] + int(parts["whole"] or 0)), ratio[1]
+
+
+def _bracketed(text: str) -> tuple[Fraction, bool] | None:
+    """A number in one pair of brackets, over a whole number or not: `-(1/2)`, `(3)/4`."""
+    found = _BRACKETED.fullmatch(text)
+    if found is None:
+        return None
+    inner = _decimal(found["inner"].strip()) or (None if "(" in found["inner"] else _fraction(found["inner"].strip()))
+    if inner is None or int(found["below"] or 1) == 0:
+        return None
+    return _signed(found["sign"], inner[0] / int(found["below"] or 1)), inner[1]
+
+
+def _ratio(above: str, below: str) -> tuple[Fraction, bool] | None:
+    top, bottom = Fraction(above.replace(",", "").rstrip(".")), Fraction(below.replace(",", "").rstrip("."))
+    return (top / bottom, False) if bottom else None
+
+
+def _signed(sign: str, value: Fraction) -> Fraction:
+    return -value if sign == "-" else value

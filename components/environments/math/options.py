@@ -1,0 +1,67 @@
+"""What the math environment can be told."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from components.artifacts.refs import Frozen
+from components.environments.base import Split
+from components.environments.dataset_rows import DatasetSource
+from components.environments.math.arithmetic import LEVELS, NUM_LEVELS
+from components.environments.math.layouts import DatasetName
+from components.environments.math.procedural import Generator
+
+_ARITHMETIC: tuple[Generator, ...] = ("arithmetic",)
+
+
+class MathOptions(Frozen):
+    """Which problems are played, how they are put, and how long answers may be."""
+
+    dataset: DatasetName = "procedural"
+    """procedural, polaris, dapo_math, aime_past, aime24, aime25, olympiadbench or gsm8k, for both splits."""
+    train: DatasetName | None = None
+    """Another dataset for the train split."""
+    test: DatasetName | None = None
+    """Another dataset for the test split."""
+    train_source: DatasetSource | None = None
+    """Where the train split lies instead of the hub: a file, a folder or another hub name, in the dataset's own columns."""
+    test_source: DatasetSource | None = None
+    """The same for the test split."""
+    generators: tuple[Generator, ...] = Field(_ARITHMETIC, min_length=1)
+    """procedural: what draws the problems; all but arithmetic need reasoning-gym."""
+    level: int = Field(0, ge=0, lt=NUM_LEVELS)
+    """arithmetic: 0 has three numbers up to 20, 1 four up to 99 and brackets, 2 also // and %, 3 eight numbers."""
+    prose: bool = False
+    """arithmetic alone in whole sentences, as every other problem is, instead of one short line for tiny models."""
+    max_program_characters: int = Field(1500, ge=20, le=20_000)
+    max_answer_characters: int = Field(200, ge=1, le=400)
+    max_output_characters: int = Field(500, ge=20, le=4000)
+    """How much of a program's output the reasoner is shown; its end, for that is where answers are printed."""
+
+    @model_validator(mode="after")
+    def _sources_have_datasets(self) -> Self:
+        for split in ("train", "test"):
+            if self.source(split) is not None and self.dataset_of(split) == "procedural":
+                raise ValueError(
+                    f"{split}_source is given for procedural problems; name its layout in {split}, as gsm8k"
+                )
+        return self
+
+    def dataset_of(self, split: Split) -> DatasetName:
+        """The dataset that `split` is drawn from."""
+        return (self.train if split == "train" else self.test) or self.dataset
+
+    def source(self, split: Split) -> DatasetSource | None:
+        """The place that was given for `split`."""
+        return self.train_source if split == "train" else self.test_source
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether every problem is one short line: arithmetic without prose."""
+        drawn = {self.dataset_of("train"), self.dataset_of("test")}
+        return drawn == {"procedural"} and self.generators == _ARITHMETIC and not self.prose
+
+    @property
+    def max_answer_width(self) -> int:
+        """The longest program that may be written, in characters."""
+        return len("print()") + LEVELS[self.level].max_characters if self.is_compact else self.max_program_characters

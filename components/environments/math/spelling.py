@@ -1,0 +1,70 @@
+"""One spelling for the many ways in which people and models write the same answer."""
+
+import re
+
+MAX_CHARACTERS = 2000
+"""Longer texts are no answers."""
+
+_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_CHARACTERS = str.maketrans(
+    {"−": "-", "–": "-", "×": "*", "·": "*", "⋅": "*", "÷": "/", "’": "'", "\u00a0": " ", "\u202f": " ", "°": ""}
+)
+_SYMBOLS = (("π", r"\pi "), ("∞", r"\infty "), ("∪", r"\cup "), ("≤", r"\le "), ("≥", r"\ge "), ("±", r"\pm "))
+_REWRITES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"\\\$|\$|\\[()\[\]]|\\displaystyle|\\!|\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])", ""),
+        (r"(?<=\d)\\,(?=\d{3})", ""),
+        (r"\\[,;: ]|~|\\q?quad(?![a-zA-Z])", " "),
+        (r"\{\s*,\s*\}", ","),
+        (r"\\[dtc]frac", r"\\frac"),
+        (r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)\s*\{([^{}]*)\}", r" \1 "),
+        (r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)|\\degree", ""),
+        (r"\\%", "%"),
+        (r"\s+", " "),
+    )
+)
+_NAMED = re.compile(r"(?P<name>[A-Za-z](?:_\{?\w\}?)?)\s*(?:=|\\in(?![a-z]))\s*(?=[^=])")
+_WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*")
+_CONSTANTS = frozenset({"pi", "e", "i", "oo", "inf", "infinity"})
+
+
+def boxed(text: str) -> str | None:
+    r"""What stands in the last `\boxed{...}` of `text`, None when there is none that ends.
+
+    **Example** `r"so \boxed{3}, or better \boxed{\frac{1}{2}}"` gives `r"\frac{1}{2}"`.
+    """
+    found: str | None = None
+    for opening in _BOXED.finditer(text):
+        depth = 1
+        for place in range(opening.end(), len(text)):
+            depth += (text[place] == "{") - (text[place] == "}")
+            if depth == 0:
+                found = text[opening.end() : place]
+                break
+    return found
+
+
+def plain(text: str) -> str:
+    r"""`text` in the spelling that answers are compared in: no dollar signs, sizes, font commands or degree signs.
+
+    **Example** `r"$\left(1,\,\dfrac{1}{2}\right)$."` gives `r"(1, \frac{1}{2})"`.
+    """
+    text = text.translate(_CHARACTERS)
+    for symbol, command in _SYMBOLS:
+        text = text.replace(symbol, command)
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    return text.strip(" `*\"'").removesuffix(".").rstrip()
+
+
+def named(text: str) -> tuple[str, str]:
+    """The variable that a plain answer is given to, "" for none, and the answer: `x = 5` is ("x", "5")."""
+    found = _NAMED.match(text)
+    return (found["name"], text[found.end() :]) if found else ("", text)
+
+
+def words(text: str) -> str | None:
+    """A plain answer that is words and no formula, folded for comparison; None for anything else."""
+    folded = " ".join(text.strip("() ").casefold().split())
+    return folded if _WORDS.fullmatch(folded) and folded not in _CONSTANTS else None

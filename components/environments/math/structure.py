@@ -1,0 +1,135 @@
+"""Answers of several parts: tuples, intervals, sets and lists are compared part by part, each part by its own judge."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from components.environments.math.numbers import number
+
+SameScalar = Callable[[str, str], bool]
+"""(answer, expected): whether two parts that are no tuples, intervals, sets or lists are equal."""
+Kind = Literal["scalar", "bare", "set", "sequence", "union"]
+
+MAX_PARTS = 32
+MAX_DEPTH = 24
+_OPENING, _CLOSING = "([{", ")]}"
+_PLUS_MINUS = re.compile(r"\\pm(?![a-z])\s*")
+_UNORDERED = {
+    "set": ("set", "bare", "sequence", "scalar"),
+    "bare": ("set", "bare", "sequence", "scalar"),
+    "sequence": (),
+    "union": ("union",),
+    "scalar": ("set",),
+}
+"""What may stand for an answer whose parts have no order."""
+_UNION = re.compile(r"\s*\\cup(?![a-z])\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """An answer taken apart one level. `ends` are the brackets of a sequence: `()` is a tuple or an open interval."""
+
+    kind: Kind
+    parts: tuple[str, ...]
+    ends: str = ""
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether brackets nest deeper than any answer does, or do not match in number."""
+    depth = 0
+    for character in text:
+        depth += (character in _OPENING) - (character in _CLOSING)
+        if not 0 <= depth <= MAX_DEPTH:
+            return True
+    return depth != 0
+
+
+def taken_apart(text: str) -> Structure:
+    r"""The outermost structure of a plain answer.
+
+    **Example** `(1, \frac{2}{3})` is the sequence `1`, `\frac{2}{3}` with ends `()`; `1 \pm x` is the bare list `1 + x`,
+    `1 - x`; `1,234` is one number.
+    """
+    text = text.strip()
+    if number(text) is not None:
+        return Structure(kind="scalar", parts=(text,))
+    united = _split(text, _UNION)
+    if len(united) > 1:
+        return Structure(kind="union", parts=united)
+    inner, ends = _unwrapped(text)
+    if inner is not None:
+        parts = tuple(part for part in _split(inner, re.compile("[,;]")) if part)
+        if ends == "{}":
+            return Structure(kind="set", parts=parts)
+        if len(parts) > 1 or ends == "[]":
+            return Structure(kind="sequence", parts=parts, ends=ends)
+    listed = _split(re.sub(r",?\s+(?:and|or)\s+", ",", text), re.compile("[,;]"))
+    if len(listed) > 1:
+        return Structure(kind="bare", parts=listed)
+    if len(_PLUS_MINUS.findall(text)) == 1:
+        plus, minus = (_PLUS_MINUS.sub(sign, text).removeprefix("+") for sign in "+-")
+        return Structure(kind="bare", parts=(plus, minus))
+    return Structure(kind="scalar", parts=(text,))
+
+
+def same_structure(answer: Structure, expected: Structure, same: SameScalar) -> bool:
+    """Whether two answers, at least one of them of several parts, are equal.
+
+    Sequences keep their order and their brackets; sets, lists without brackets and unions do not. A list without brackets
+    may stand for a set or a tuple, and a set or a list in any brackets for a list without.
+    """
+    if max(len(answer.parts), len(expected.parts)) > MAX_PARTS:
+        return False
+
+    def same_part(one: str, other: str) -> bool:
+        return same_answer(one, other, same)
+
+    if expected.kind == "sequence" and answer.kind in ("sequence", "bare"):
+        kept_ends = answer.ends == expected.ends or (answer.kind == "bare" and expected.ends == "()")
+        return (
+            kept_ends and len(answer.parts) == len(expected.parts) and all(map(same_part, answer.parts, expected.parts))
+        )
+    if answer.kind not in _UNORDERED[expected.kind] or (expected.kind == "set" and answer.ends == "()"):
+        return False
+    return all(any(same_part(one, other) for other in expected.parts) for one in answer.parts) and all(
+        any(same_part(one, other) for one in answer.parts) for other in expected.parts
+    )
+
+
+def same_answer(answer: str, expected: str, same: SameScalar) -> bool:
+    """Whether two plain answers are equal; parts that cannot be taken apart further are left to `same`."""
+    if answer == expected:
+        return True
+    one, other = taken_apart(answer), taken_apart(expected)
+    if "scalar" in (one.kind, other.kind) and not {"set", "bare"} & {one.kind, other.kind}:
+        return same(answer, expected)
+    return same_structure(one, other, same)
+
+
+def _unwrapped(text: str) -> tuple[str | None, str]:
+    r"""The inside of the one pair of brackets around all of `text`, and that pair; None where there is none."""
+    opening = 2 if text.startswith("\\{") else 1
+    closing = 2 if text.endswith("\\}") else 1
+    if len(text) < opening + closing or text[opening - 1] not in _OPENING or text[-1] not in _CLOSING:
+        return None, ""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character in _OPENING) - (character in _CLOSING)
+        if depth == 0 and opening <= place < len(text) - 1:
+            return None, ""
+    return text[opening : len(text) - closing], text[opening - 1] + text[-1]
+
+
+def _split(text: str, separator: re.Pattern[str]) -> tuple[str, ...]:
+    """`text` at the separators outside all brackets."""
+    parts, depth, start, place = list[str](), 0, 0, 0
+    while place < len(text):
+        found = separator.match(text, place) if depth == 0 else None
+        if found:
+            parts.append(text[start:place].strip())
+            start = place = found.end()
+            continue
+        depth += (text[place] in _OPENING) - (text[place] in _CLOSING)
+        place += 1
+    return (*parts, text[start:].strip())

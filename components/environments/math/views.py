@@ -1,0 +1,138 @@
+"""What the agents read: one short line for tiny models, or whole sentences; and the team's work for people.
+
+The short line is `T` or `R`, the expression, `:`, the former turn as `printed,answered;`, and for the reasoner what this turn's
+program printed and `>`: `T12+7*3:` and `R12+7*3:40>`, and a turn later `R12+7*3:40,41;33>`.
+"""
+
+from collections.abc import Sequence
+from string import printable
+
+from components.environments.games.pictures import styled
+from components.environments.math.history import Round, Run
+
+TOOL_AGENT = "tool_agent"
+REASONER = "reasoner"
+
+FAILED_MARK, NONE_MARK, OTHER_MARK = "!", "_", "?"
+COMPACT_ALPHABET = f"0123456789+-*/%().,:;>TRprint{FAILED_MARK}{NONE_MARK}{OTHER_MARK}"
+PROSE_ALPHABET = "\n" + "".join(sorted(printable[:95]))
+"""Printable ASCII and the line feed."""
+
+_COMPACT_WIDTH = 14
+_SHOWN_TURNS = 2
+_MAX_SHOWN_PROGRAM = 600
+_CUT = "[...]"
+
+_DUTIES = {
+    TOOL_AGENT: (
+        "You are the tool agent of a team of two that solves a mathematical problem. Write a Python program that computes "
+        "the answer and prints it alone on its last line. The program is run for you, without a network and for a few "
+        "seconds; the reasoner sees what it prints."
+    ),
+    REASONER: (
+        "You are the reasoner of a team of two that solves a mathematical problem. The tool agent has written a program; you "
+        "see what it printed, which may be wrong. Your answer is the team's answer."
+    ),
+}
+_COMPACT_READING = {
+    TOOL_AGENT: "You read T, an expression, a colon, and of the turn before, if any, what was printed and answered.",
+    REASONER: (
+        "You read R, an expression, a colon, of the turn before, if any, what was printed and answered, and then what the "
+        f"program printed now: {FAILED_MARK} if it failed, {NONE_MARK} if there is none."
+    ),
+}
+_PROSE_GRAMMAR = {
+    TOOL_AGENT: "Put the program into one ```python block, for example:\n```python\nprint(1234567 * 7654321)\n```",
+    REASONER: "Think, and end with the final answer alone in \\boxed{}, for example \\boxed{9449772114007}.",
+}
+_COMPACT_GRAMMAR = {
+    TOOL_AGENT: "Answer with the program and nothing else. Example: print(1234567*7654321)",
+    REASONER: "Answer with the value of the expression and nothing else. Example: 9449772114007",
+}
+EXAMPLE_ANSWER = "9449772114007"
+"""What copying an example gives; no problem has this answer."""
+
+
+def instructions(agent: str, *, compact: bool) -> str:
+    """Who the agent is, what it reads, and the grammar of its answer."""
+    if compact:
+        return f"{_DUTIES[agent]}\n{_COMPACT_READING[agent]}\n{_COMPACT_GRAMMAR[agent]}"
+    return f"{_DUTIES[agent]}\n{_PROSE_GRAMMAR[agent]}"
+
+
+def compact_view(agent: str, expression: str, rounds: Sequence[Round], run: Run | None) -> str:
+    """The short line."""
+    former = f"{_compact_run(rounds[-1].run)},{_compact(rounds[-1].answer)};" if rounds else ""
+    if agent == TOOL_AGENT:
+        return f"T{expression}:{former}"
+    return f"R{expression}:{former}{_compact_run(run)}>"
+
+
+def prose_view(agent: str, statement: str, rounds: Sequence[Round], run: Run | None) -> str:
+    """The problem, the newest turns with program, output and answer, and for the reasoner this turn's program."""
+    parts = [f"Problem:\n{statement}"]
+    first = max(0, len(rounds) - _SHOWN_TURNS)
+    for number, played in enumerate(rounds[first:], start=first + 1):
+        parts.append(f"Turn {number}:\n{_told(played.run)}\nThe reasoner's answer: {_ascii(played.answer or 'none')}")
+    if agent == REASONER:
+        parts.append(f"Now:\n{_told(run)}")
+    return "\n\n".join(parts)
+
+
+def picture(statement: str, rounds: Sequence[Round], run: Run | None, *, solved: bool, color: bool) -> str:
+    """The team's work for people."""
+    lines = [styled(statement, "1") if color else statement]
+    pending = [Round(run=run, answer=None)] if run is not None else []
+    for number, played in enumerate((*rounds, *pending), start=1):
+        is_right = solved and number == len(rounds)
+        answer = f"answer  {played.answer or '-'}"
+        if color and played.answer:
+            answer = styled(answer, "1;32" if is_right else "33")
+        lines += [f"-- turn {number}", _told(played.run), f"{answer}{' (right)' if is_right else ''}"]
+    return "\n".join(lines)
+
+
+def shown_output(stdout: str, max_characters: int) -> str:
+    """The end of what a program printed, in printable ASCII.
+
+    **Example** 12 characters of `"0123456789abcdef"` are `"[...]bcdef"`, with the cut in front.
+    """
+    stdout = stdout.rstrip()
+    text = _ascii(stdout[-max_characters:])
+    if len(stdout) <= max_characters and len(text) <= max_characters:
+        return text
+    return _CUT + text[-(max_characters - len(_CUT)) :]
+
+
+def _ascii(text: str) -> str:
+    """`text` with escapes in place of what is neither printable ASCII nor a line feed, for any tokenizer."""
+    return "".join(
+        character if character == "\n" or " " <= character <= "~" else character.encode("unicode_escape").decode()
+        for character in text.replace("\r\n", "\n").replace("\t", "    ")
+    )
+
+
+def _told(run: Run | None) -> str:
+    """A program and what came of it."""
+    if run is None:
+        return "There is no program."
+    if not run.program:
+        return f"There is no program: {shown_output(run.failure, 200)}"
+    program = _ascii(run.program.rstrip())
+    if len(program) > _MAX_SHOWN_PROGRAM:
+        program = f"{program[:_MAX_SHOWN_PROGRAM]}\n{_CUT}"
+    told = f"The program:\n{program}\nprinted:\n{run.output or '(nothing)'}"
+    return told if run.printed is not None else f"{told}\nIt gave no answer: {shown_output(run.failure, 200)}"
+
+
+def _compact_run(run: Run | None) -> str:
+    if run is None:
+        return NONE_MARK
+    return FAILED_MARK if run.printed is None else _compact(run.printed)
+
+
+def _compact(text: str | None) -> str:
+    """At most so many characters, and none outside the alphabet of a line."""
+    if text is None:
+        return NONE_MARK
+    return "".join(one if one in "0123456789+-*/%()." else OTHER_MARK for one in text[:_COMPACT_WIDTH])

@@ -1,0 +1,108 @@
+"""BM25 over a local corpus.
+
+Source: Robertson et al., "Okapi at TREC-3" (1994), in the variant of Lucene
+(Kamphuis et al., ECIR 2020) with k1 1.5 and b 0.75.
+"""
+
+import logging
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from components.environments.search.corpus import Corpus
+from components.environments.search.questions import Text
+from components.errors import ConfigurationError
+from components.identity import fingerprint
+from components.schema import Passage, Query
+
+_WORD = re.compile(r"\w+")
+_METHOD = "lucene"
+_K1, _B = 1.5, 0.75
+_TITLE_WEIGHT = 2
+"""How often a title counts, so that the passage about somebody comes before those that mention them."""
+
+
+class Bm25Retriever:
+    """A `Retriever` over one corpus, held in memory. Only passages that share a word with the query are found.
+
+    Of equally good passages the one that stands first in the corpus comes first. Raises ConfigurationError when the
+    libraries are missing.
+    """
+
+    def __init__(self, corpus: Corpus) -> None:
+        libraries = _libraries()
+        self._passages = corpus.passages
+        self._words = _Words(libraries)
+        vocabulary: dict[str, int] = {}
+        documents = [self._numbered(passage, vocabulary) for passage in corpus.passages]
+        self._vocabulary = vocabulary
+        self._index = libraries.bm25s.BM25(method=_METHOD, k1=_K1, b=_B)
+        self._index.index((documents, dict(vocabulary)), show_progress=False)
+        self.digest = fingerprint(["bm25", corpus.digest, _METHOD, _K1, _B, _TITLE_WEIGHT, libraries.versions])
+
+    def search(self, query: Query) -> tuple[Passage, ...]:
+        known = [self._vocabulary[word] for word in self._words.of(query.text) if word in self._vocabulary]
+        if not known or query.num_passages < 1:
+            return ()
+        scores = self._index.get_scores_from_ids(known)
+        return tuple(
+            Passage(title=self._passages[place][0], text=self._passages[place][1], score=float(scores[place]))
+            for place in best_places(scores, query.num_passages)
+        )
+
+    def _numbered(self, passage: Text, vocabulary: dict[str, int]) -> list[int]:
+        """The words of a passage as numbers; new words get the next ones."""
+        title, text = passage
+        words = [*self._words.of(title) * _TITLE_WEIGHT, *self._words.of(text)]
+        return [vocabulary.setdefault(word, len(vocabulary)) for word in words]
+
+
+def best_places(scores: Any, count: int) -> list[int]:
+    """The places of the `count` largest scores above 0, largest first; of equal ones the first place first.
+
+    **Example** scores (0, 2, 1, 2), count 2: places 1 and 3.
+    """
+    places = np.flatnonzero(scores > 0)
+    if len(places) > count:
+        least = np.partition(scores[places], -count)[-count]
+        places = places[scores[places] >= least]
+    order = np.lexsort((places, -scores[places]))
+    return [int(place) for place in places[order[:count]]]
+
+
+class _Libraries:
+    """The libraries that this module alone imports, once they are needed."""
+
+    def __init__(self) -> None:
+        import bm25s  # type: ignore[import-untyped, unused-ignore]
+        import Stemmer  # type: ignore[import-not-found, unused-ignore]
+        from bm25s.stopwords import STOPWORDS_EN  # type: ignore[import-untyped, unused-ignore]
+
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for DEBUG, which a run's log would show
+        self.bm25s: Any = bm25s
+        self.stopwords = frozenset(STOPWORDS_EN)
+        self.stemmer: Any = Stemmer.Stemmer("english")
+        self.versions = [str(bm25s.__version__), str(Stemmer.version())]
+
+
+def _libraries() -> _Libraries:
+    try:
+        return _Libraries()
+    except ImportError as error:
+        raise ConfigurationError(
+            f"environment.name 'search': searching a local corpus needs {error.name}; pip install 'troupe[search]', or set "
+            "environment.options.retriever_url"
+        ) from error
+
+
+class _Words:
+    """The words of a text, in lower case and stemmed, without those that stand everywhere."""
+
+    def __init__(self, libraries: _Libraries) -> None:
+        self._stopwords = libraries.stopwords
+        self._stem = cache(libraries.stemmer.stemWord)
+
+    def of(self, text: str) -> list[str]:
+        return [self._stem(word) for word in _WORD.findall(text.lower()) if word not in self._stopwords]

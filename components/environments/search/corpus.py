@@ -1,0 +1,82 @@
+"""A corpus: the passages that a local index holds, and the name of its content."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.environments.search.questions import Text
+from components.errors import ConfigurationError
+
+_FIELD = "environment.options.corpus"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """Passages in a fixed order, each once. Equal digests mean equal passages in equal order."""
+
+    passages: tuple[Text, ...]
+    digest: str
+
+
+def corpus_of(passages: Iterable[Text]) -> Corpus:
+    """The passages, each kept once, where it first stood."""
+    kept = tuple(dict.fromkeys(passages))
+    digest = hashlib.sha256()
+    for title, text in kept:
+        digest.update(json.dumps([title, text]).encode())
+    return Corpus(passages=kept, digest=digest.hexdigest()[:16])
+
+
+def read_corpus(path: str) -> Corpus:
+    """The corpus in a .jsonl file with `{"title", "text"}` or `{"contents"}` in each line, further keys ignored.
+
+    `contents` holds the title, optionally in quotes, in its first line and the text in the others, as the corpora of
+    FlashRAG and Search-R1 do. Raises ConfigurationError naming file, line and remedy.
+    """
+    try:
+        with Path(path).open(encoding="utf-8") as lines:
+            found = corpus_of(_passages(lines, path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{_FIELD} {path!r}: cannot be read: {error}; name a .jsonl file of passages"
+        ) from error
+    if not found.passages:
+        raise ConfigurationError(f"{_FIELD} {path!r}: holds no passage; name a .jsonl file of passages")
+    return found
+
+
+def passage_of(document: Any) -> Text | None:
+    """Title and text of a document that spells them as `title` and `text` or together as `contents`; None otherwise.
+
+    **Example** `{"contents": '"Ann"\\nAnn lives here.'}` is `("Ann", "Ann lives here.")`.
+    """
+    if not isinstance(document, dict):
+        return None
+    title, text, contents = document.get("title"), document.get("text"), document.get("contents")
+    if isinstance(text, str):
+        return (title if isinstance(title, str) else "", text)
+    if not isinstance(contents, str):
+        return None
+    if isinstance(title, str):
+        return (title, contents)
+    first, _, rest = contents.partition("\n")
+    return (first.strip().strip('"'), rest) if rest else ("", contents)
+
+
+def _passages(lines: Iterable[str], path: str) -> Iterator[Text]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            passage = passage_of(json.loads(line))
+        except ValueError as error:
+            raise ConfigurationError(f"{_FIELD} {path!r}: line {number} is no JSON: {error}") from error
+        if passage is None:
+            raise ConfigurationError(
+                f"{_FIELD} {path!r}: line {number} holds no passage; write "
+                '{"title": ..., "text": ...} or {"contents": ...}'
+            )
+        yield passage

@@ -1,0 +1,236 @@
+"""One question being answered: in each turn the searcher searches, then the reasoner asks on or answers."""
+
+from dataclasses import dataclass, replace
+
+from components.environments.base import NO_TOOLS, Snapshot, ToolCall, Tools
+from components.environments.search.grammar import (
+    Ask,
+    Note,
+    Search,
+    parse_reasoner,
+    parse_searcher,
+    resolved,
+)
+from components.environments.search.judges import judge, mentions, normalized, words_of
+from components.environments.search.observing import ROLES, SEARCHER, instructions, state_text
+from components.environments.search.picture import picture
+from components.environments.search.questions import Question, Text
+from components.environments.search.sizes import Sizes
+from components.environments.search.state import SearchState, SubQuestion
+from components.errors import MalformedAction
+from components.rewards.base import Rubric
+from components.schema import ActionOutcome, Observation, Query
+
+DEFAULT_WEIGHTS = {
+    "team.solved": 1.0,
+    "team.f1": 0.1,
+    "local.found": 0.3,
+    "local.noted": 0.1,
+    "local.asked": 0.3,
+    "local.malformed": -0.1,
+}
+_DEFAULT_RUBRIC = Rubric(team_weight=1.0, weights=DEFAULT_WEIGHTS)
+_LONGEST_SMALL_WORD = 3
+_LOCALS = {"searcher": ("found", "noted", "malformed"), "reasoner": ("asked", "malformed")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """A well-formed answer of the searcher: the notes it makes, as a state, and the queries it sends."""
+
+    state: SearchState
+    notes: tuple[str, ...]
+    queries: tuple[Query, ...]
+
+
+class SearchEnv:
+    """The `MultiAgentEnv` of a question. A malformed answer changes nothing but its mark and the newest outcome."""
+
+    def __init__(self, question: Question, sizes: Sizes, tools: Tools = NO_TOOLS) -> None:
+        self.question = question
+        self.sizes = sizes
+        self._tools = tools
+        self._state = SearchState()
+        self._newest: ActionOutcome | None = None
+        self._newest_by_role: tuple[ActionOutcome | None, ...] = (None,) * len(ROLES)
+        self._hidden = frozenset(
+            number for number, hop in enumerate(question.hops) if hop.names and not hop.is_asked_by(question.text)
+        )
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ROLES
+
+    @property
+    def state(self) -> SearchState:
+        """Where the episode stands."""
+        return self._state
+
+    def observe(self, agent: str) -> Observation:
+        assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
+        return Observation(
+            instructions=instructions(agent, self.sizes),
+            state=state_text(self.question.text, self._state, agent, self.sizes),
+        )
+
+    def calls(self, agent: str, action: str) -> tuple[ToolCall, ...]:
+        if agent != SEARCHER:
+            return ()
+        try:
+            return self._planned(action).queries
+        except MalformedAction:
+            return ()
+
+    def apply(self, agent: str, action: str) -> ActionOutcome:
+        assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
+        try:
+            if agent == SEARCHER:
+                state, outcome = self._searched(self._planned(action))
+            else:
+                state, outcome = self._reasoned(action)
+            refused = state.refused - {agent}
+        except MalformedAction as error:
+            state, refused = self._state, self._state.refused | {agent}
+            outcome = self._refusal(agent, str(error))
+        role = ROLES.index(agent)
+        self._state = replace(state, refused=refused)
+        self._newest = outcome
+        self._newest_by_role = (*self._newest_by_role[:role], outcome, *self._newest_by_role[role + 1 :])
+        return outcome
+
+    def _planned(self, action: str) -> _Plan:
+        """Notes count from the line on in which they stand, so a later query of the same answer may refer to them."""
+        self._check_open()
+        state, queries = self._state, list[Query]()
+        notes: list[str] = []
+        for line in parse_searcher(action, self.sizes.bounds):
+            if isinstance(line, Note):
+                if not 1 <= line.number <= len(state.sub_questions) or state.answers[line.number - 1] is not None:
+                    raise MalformedAction(f"#{line.number} is no open sub-question")
+                state = state.with_note(line.number, line.text)
+                notes.append(line.text)
+            else:
+                assert isinstance(line, Search), f"{line!r} is no line of a searcher"
+                queries.append(self._query(resolved(line.text, state.answers)))
+        return _Plan(state=state, notes=tuple(notes), queries=tuple(dict.fromkeys(queries)))
+
+    def _query(self, text: str) -> Query:
+        """A query for `text`, in which nothing stands that UTF-8 cannot carry."""
+        sendable = text.encode("utf-8", "replace").decode("utf-8")
+        return Query(text=sendable, num_passages=self.sizes.num_passages)
+
+    def _searched(self, plan: _Plan) -> tuple[SearchState, ActionOutcome]:
+        brought = [passage for query in plan.queries for passage in self._tools.retrieve(query)]
+        passages = tuple((passage.title, passage.text) for passage in brought)
+        state = plan.state.with_evidence(passages)
+        found = self._found(passages) - state.found
+        right = self._right_notes(plan.notes) - state.noted
+        outcome = self._outcome(
+            {
+                "found": len(found) / max(1, len(self.question.hops)),
+                "noted": len(right) / max(1, len(self._expected_notes())),
+                "malformed": 0.0,
+            }
+        )
+        return replace(state, found=state.found | found, noted=state.noted | right), outcome
+
+    def _found(self, passages: tuple[Text, ...]) -> frozenset[int]:
+        """The hops that the passages serve; without hops, number 0 stands for any passage that holds a gold answer."""
+        if not self.question.hops:
+            told = any(mentions(text, answer) for _, text in passages for answer in self.question.answers)
+            return frozenset({0} if told else ())
+        return frozenset(
+            number
+            for number, hop in enumerate(self.question.hops)
+            if any(hop.is_in(title, text) for title, text in passages)
+        )
+
+    def _expected_notes(self) -> frozenset[str]:
+        """The answers that the data give for the hops; where they give none, the first answer of the question."""
+        known = {normalized(hop.answer) for hop in self.question.hops if hop.answer}
+        return frozenset(known or {normalized(self.question.answers[0])})
+
+    def _right_notes(self, notes: tuple[str, ...]) -> frozenset[str]:
+        return frozenset(map(normalized, notes)) & self._expected_notes()
+
+    def _reasoned(self, action: str) -> tuple[SearchState, ActionOutcome]:
+        self._check_open()
+        decided = parse_reasoner(action, self.sizes.bounds)
+        if isinstance(decided, Ask):
+            return self._asked(decided)
+        verdict = judge(decided.text, self.question.answers, question=self.question.text)
+        state = replace(self._state, answer=decided.text, verdict=verdict)
+        return state, ActionOutcome(
+            team={"solved": float(verdict.exact), "f1": verdict.f1},
+            local={"asked": 0.0, "malformed": 0.0},
+            solves=verdict.exact,
+            done=True,
+        )
+
+    def _asked(self, ask: Ask) -> tuple[SearchState, ActionOutcome]:
+        before = self._state.sub_questions
+        if len(before) + len(ask.texts) > self.sizes.num_sub_questions:
+            raise MalformedAction(f"more than {self.sizes.num_sub_questions} sub-questions; give the final answer")
+        open_hops = self._hidden - self._state.found - self._state.asked
+        named = frozenset(
+            number for number in open_hops if any(self.question.hops[number].is_asked_by(text) for text in ask.texts)
+        )
+        state = replace(
+            self._state,
+            sub_questions=(*before, *(SubQuestion(text=text) for text in ask.texts)),
+            asked=self._state.asked | named,
+        )
+        share = len(named) / max(1, len(self._hidden))
+        return state, self._outcome({"asked": share * self._focus(ask.texts, named), "malformed": 0.0})
+
+    def _focus(self, texts: tuple[str, ...], named: frozenset[int]) -> float:
+        """1 for sub-questions that name little else from the passages than what they need; listing n names for one that is
+        needed is worth a guess among n."""
+        needed = {*words_of(self.question.text)}.union(
+            *(words_of(name) for number in named for name in self.question.hops[number].names)
+        )
+        shown = {word for title, text in self._state.evidence for word in (*words_of(title), *words_of(text))}
+        taken = {word for text in texts for word in words_of(text) if len(word) > _LONGEST_SMALL_WORD}
+        return 1 / (1 + max(0, len(taken & shown - needed) - self.sizes.num_free_words))
+
+    def _outcome(self, local: dict[str, float]) -> ActionOutcome:
+        """The outcome of an action that does not end the episode."""
+        return ActionOutcome(team={"solved": 0.0, "f1": 0.0}, local=local, solves=False, done=False)
+
+    def _refusal(self, agent: str, reason: str) -> ActionOutcome:
+        return ActionOutcome(
+            team={"solved": 0.0, "f1": 0.0},
+            local={name: float(name == "malformed") for name in _LOCALS[agent]},
+            solves=self.success,
+            done=self.done,
+            error=reason,
+        )
+
+    def _check_open(self) -> None:
+        if self.done:
+            raise MalformedAction("the episode is over: the final answer was given")
+
+    def snapshot(self) -> Snapshot:
+        return (self._state, self._newest, self._newest_by_role)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._state, self._newest, self._newest_by_role = snapshot
+
+    @property
+    def team_reward(self) -> float:
+        return _DEFAULT_RUBRIC.team(self._newest) if self._newest else 0.0
+
+    def local_reward(self, agent: str) -> float:
+        newest = self._newest_by_role[ROLES.index(agent)]
+        return _DEFAULT_RUBRIC.local(newest) if newest else 0.0
+
+    @property
+    def done(self) -> bool:
+        return self._state.answer is not None
+
+    @property
+    def success(self) -> bool:
+        return self._state.verdict.exact
+
+    def render(self, *, color: bool) -> str:
+        return picture(self.question, self._state, color=color)

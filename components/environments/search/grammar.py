@@ -1,0 +1,142 @@
+"""The grammars of both roles' answers, read line by line.
+
+A line counts when it begins with one of its role's marks; other lines are taken for thoughts and ignored. Text is matched
+and never evaluated.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from components.errors import MalformedAction
+
+_SEARCH = re.compile(r"(?:\?|\**search query:\**)(?P<text>.*)", re.IGNORECASE)
+_NOTE = re.compile(r"#(?P<number>\d{1,4})\s*=(?P<text>.*)")
+_ASK = re.compile(r"(?:\?|###(?!#))(?P<text>.*)")
+_ANSWER = re.compile(r"(?:=|\**answer:\**)(?P<text>.*)", re.IGNORECASE)
+_REFERENCE = re.compile(r"#(\d{1,4})\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """The searcher asks the retriever."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """The searcher answers sub-question `number`, counted from 1."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """The reasoner poses sub-questions."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The reasoner answers the question, which ends the episode."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much one answer may hold: marked lines, and characters of text behind a mark."""
+
+    num_lines: int
+    num_characters: int
+
+
+def parse_searcher(text: str, bounds: Bounds) -> tuple[Search | Note, ...]:
+    """The searcher's lines in order.
+
+    `? words` or `Search Query: words` searches, `#2 = words` answers sub-question 2. Raises MalformedAction when there is
+    no such line, too many, or one that is empty or too long.
+
+    **Example** `"#1 = Ann\\n?home of #1"` notes an answer and searches with it.
+    """
+    lines: list[Search | Note] = []
+    for line in _lines(text):
+        if note := _NOTE.fullmatch(line):
+            lines.append(Note(number=int(note["number"]), text=_content(note["text"], bounds)))
+        elif search := _SEARCH.fullmatch(line):
+            lines.append(Search(text=_content(search["text"], bounds)))
+    if not lines:
+        raise MalformedAction("no line begins with ? (a query) or #1 = (the answer of a sub-question)")
+    _check_count(len(lines), bounds)
+    return tuple(lines)
+
+
+def parse_reasoner(text: str, bounds: Bounds) -> Ask | Answer:
+    """The reasoner's sub-questions, or its final answer.
+
+    `? words` or `### words` asks, `= words` or `Answer: words` answers. Raises MalformedAction when there is neither, when
+    it does both, answers twice in different words, asks too much, or a line is empty or too long.
+    """
+    asked: list[str] = []
+    answers: list[str] = []
+    for line in _lines(text):
+        if ask := _ASK.fullmatch(line):
+            asked.append(_content(ask["text"], bounds))
+        elif answer := _ANSWER.fullmatch(line):
+            answers.append(_content(answer["text"], bounds))
+    if not asked and not answers:
+        raise MalformedAction("no line begins with ? (a sub-question) or = (the final answer)")
+    if asked and answers:
+        raise MalformedAction("sub-questions and a final answer at once: either ask on or answer")
+    if answers:
+        if len(set(answers)) > 1:
+            raise MalformedAction(f"{len(set(answers))} different final answers; give one")
+        return Answer(text=answers[0])
+    _check_count(len(asked), bounds)
+    return Ask(texts=tuple(asked))
+
+
+def resolved(text: str, answers: tuple[str | None, ...]) -> str:
+    """`text` with each reference to a sub-question replaced by its answer; a number that names none stays.
+
+    `answers[i]` belongs to sub-question i + 1. Raises MalformedAction on a sub-question that is still open.
+
+    **Example** `resolved("home of #1", ("Ann", None))` is `"home of Ann"`.
+    """
+
+    def answer_of(match: re.Match[str]) -> str:
+        number = int(match[1])
+        if not 1 <= number <= len(answers):
+            return match[0]
+        answer = answers[number - 1]
+        if answer is None:
+            raise MalformedAction(f"#{number} has no answer yet")
+        return answer
+
+    return _REFERENCE.sub(answer_of, text)
+
+
+def single_line(text: str) -> str:
+    """`text` with every run of white space as one space."""
+    return " ".join(text.split())
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line.strip() for line in text.splitlines())
+
+
+def _content(text: str, bounds: Bounds) -> str:
+    content = single_line(text)
+    if not content:
+        raise MalformedAction("a mark without words behind it")
+    if len(content) > bounds.num_characters:
+        raise MalformedAction(f"a line of {len(content)} characters; at most {bounds.num_characters} are allowed")
+    return content
+
+
+def _check_count(count: int, bounds: Bounds) -> None:
+    if count > bounds.num_lines:
+        raise MalformedAction(f"{count} marked lines; at most {bounds.num_lines} are allowed")

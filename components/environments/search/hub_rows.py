@@ -1,0 +1,150 @@
+"""Rows of the field's data sets as questions, in the column layouts of their usual copies.
+
+| layout | columns |
+|---|---|
+| HotpotQA, 2WikiMultihopQA | question, answer, supporting_facts {title, sent_id}, context {title, sentences} |
+| MuSiQue | question, answer, answer_aliases, answerable, paragraphs, question_decomposition |
+| FlashRAG (nq and others) | question, golden_answers, metadata {supporting_facts, context {title, content}} |
+| Bamboogle | Question, Answer |
+
+The authors' own files, where context and supporting_facts are lists of pairs, are read as well.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from components.environments.search.grammar import single_line
+from components.environments.search.judges import normalized
+from components.environments.search.questions import Hop, Question, Text
+from components.errors import ConfigurationError
+
+_REFERENCE = re.compile(r"#(\d+)")
+_BODIES = ("sentences", "content", "text")
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRows:
+    """The questions of one split in order, all their passages, and how many rows had no usable answer."""
+
+    questions: tuple[Question, ...]
+    passages: tuple[Text, ...]
+    num_left_out: int
+
+
+def read_rows(rows: Iterable[Row], *, field: str) -> ReadRows:
+    """The questions in `rows`. Raises ConfigurationError naming `field` when a row has none of the layouts above."""
+    questions: list[Question] = []
+    passages: dict[Text, None] = {}
+    num_left_out = 0
+    for number, row in enumerate(rows):
+        try:
+            question, brought = question_of(row)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise ConfigurationError(
+                f"{field}: row {number} with the columns {sorted(row)} has none of the known layouts ({error!r}); expected "
+                "question and answer or golden_answers, with context and supporting_facts or paragraphs where it has passages"
+            ) from error
+        passages.update(dict.fromkeys(brought))
+        if question is None:
+            num_left_out += 1
+        else:
+            questions.append(question)
+    return ReadRows(questions=tuple(questions), passages=tuple(passages), num_left_out=num_left_out)
+
+
+def question_of(row: Row) -> tuple[Question | None, tuple[Text, ...]]:
+    """The question of one row, None when it has no usable answer, and the passages that came with it."""
+    merged = {**(row.get("metadata") or {}), **row}
+    text = single_line(_text(merged["question"] if "question" in merged else merged["Question"]))
+    answers = _answers(merged)
+    if "paragraphs" in merged:
+        passages, hops = _musique(merged)
+    else:
+        passages, hops = _hotpot(merged, text)
+    if not answers or not normalized(text) or merged.get("answerable") is False:
+        return None, passages
+    return Question(text=text, answers=answers, hops=hops), passages
+
+
+def _answers(row: Row) -> tuple[str, ...]:
+    """The different gold answers that have a word left when normalised."""
+    if "golden_answers" in row:
+        given = row["golden_answers"]
+    elif "answer" in row:
+        given = [row["answer"], *(row.get("answer_aliases") or ())]
+    else:
+        given = row["Answer"]
+    listed = [given] if isinstance(given, str) else list(given)
+    return tuple(
+        dict.fromkeys(single_line(_text(each)) for each in listed if each is not None and normalized(_text(each)))
+    )
+
+
+def _hotpot(row: Row, question: str) -> tuple[tuple[Text, ...], tuple[Hop, ...]]:
+    """One hop a supporting title; those that the question names come first, because the search begins there."""
+    passages = tuple((title, _joined(body)) for title, body in _pairs(row.get("context"), _BODIES))
+    titles = dict.fromkeys(title for title, _ in _pairs(row.get("supporting_facts"), ("sent_id",)))
+    hops = [Hop(title=title, names=(title,)) for title in titles]
+    return passages, tuple(sorted(hops, key=lambda hop: not hop.is_asked_by(question)))
+
+
+def _pairs(value: Any, seconds: Sequence[str]) -> list[tuple[str, Any]]:
+    """Title and second column of columns side by side, of rows by name, or of plain pairs."""
+    if not value:
+        return []
+    if isinstance(value, Mapping):
+        return list(zip(map(_text, value["title"]), _first_of(value, seconds), strict=True))
+    pairs = []
+    for entry in value:
+        if isinstance(entry, Mapping):
+            pairs.append((_text(entry["title"]), _first_of(entry, seconds)))
+        else:
+            pairs.append((_text(entry[0]), entry[1]))
+    return pairs
+
+
+def _first_of(columns: Mapping[str, Any], names: Sequence[str]) -> Any:
+    present = [name for name in names if name in columns]
+    if not present:
+        raise KeyError(" or ".join(names))
+    return columns[present[0]]
+
+
+def _musique(row: Row) -> tuple[tuple[Text, ...], tuple[Hop, ...]]:
+    """One hop a step of the decomposition, references replaced by the earlier steps' answers.
+
+    A step is asked for by naming an earlier answer that it refers to, and, where it refers to none, by its passage's title.
+    """
+    paragraphs = {entry["idx"]: (_text(entry["title"]), _text(entry["paragraph_text"])) for entry in row["paragraphs"]}
+    steps = row.get("question_decomposition") or ()
+    answers = [_text(step["answer"]) for step in steps]
+    hops = []
+    for step, answer in zip(steps, answers, strict=True):
+        if step["paragraph_support_idx"] is None:
+            continue
+        title = paragraphs[step["paragraph_support_idx"]][0]
+        referred = [answers[int(number) - 1] for number in _REFERENCE.findall(step["question"])]
+        spelled = _REFERENCE.sub(lambda match: answers[int(match[1]) - 1], step["question"])
+        hops.append(
+            Hop(
+                title=title,
+                snippet=answer,
+                names=tuple(referred) or (title,),
+                question=single_line(spelled.replace(">>", " ")),
+                answer=answer,
+            )
+        )
+    return tuple(paragraphs.values()), tuple(hops)
+
+
+def _joined(body: Any) -> str:
+    return body if isinstance(body, str) else " ".join(_text(sentence).strip() for sentence in body)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value

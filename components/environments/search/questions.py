@@ -1,0 +1,83 @@
+"""A question with its gold answers and the chain of passages that leads to them, whatever data set it came from."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from components.environments.search.judges import mentions, normalized
+from components.identity import content_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One link of the chain: a passage that is needed, and what the data say about it.
+
+    A passage is the one meant when its title is `title` and its text holds `snippet` (empty: any text). A sub-question
+    asks for it when it mentions one of `names`. `question` and `answer` are empty where the data do not spell them.
+    """
+
+    title: str
+    snippet: str = ""
+    names: tuple[str, ...] = ()
+    question: str = ""
+    answer: str = ""
+
+    def is_in(self, title: str, text: str) -> bool:
+        """Whether the passage `title`, `text` is the one that this hop needs."""
+        if normalized(title) != normalized(self.title):
+            return False
+        return not self.snippet or normalized(self.snippet) in normalized(text)
+
+    def is_asked_by(self, text: str) -> bool:
+        """Whether `text` names what this hop is about."""
+        return any(mentions(text, name) for name in self.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """`hops` lie in the order in which they can be walked; none where the data name no passages."""
+
+    text: str
+    answers: tuple[str, ...]
+    hops: tuple[Hop, ...] = ()
+
+    @property
+    def content_id(self) -> str:
+        """Equal for questions that differ only in case, punctuation, articles and spaces."""
+        return content_id("question", {"question": normalized(self.text)})
+
+    def as_payload(self) -> dict[str, Any]:
+        """This question as plain JSON."""
+        return {
+            "question": self.text,
+            "answers": list(self.answers),
+            "hops": [{**asdict(hop), "names": list(hop.names)} for hop in self.hops],
+        }
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> "Question":
+        """The question that `as_payload` spelled."""
+        return cls(
+            text=payload["question"],
+            answers=tuple(payload["answers"]),
+            hops=tuple(Hop(**{**hop, "names": tuple(hop["names"])}) for hop in payload["hops"]),
+        )
+
+
+Text = tuple[str, str]
+"""One passage of a corpus: title, text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionSet:
+    """The questions of both splits and the passages that came with them.
+
+    `num_left_out` counts rows without a usable answer, `num_removed` those that were taken out of train because test holds
+    the same question.
+    """
+
+    train: tuple[Question, ...]
+    test: tuple[Question, ...]
+    passages: tuple[Text, ...]
+    num_removed: int = 0
+    num_left_out: int = 0

@@ -1,0 +1,93 @@
+"""How much an environment shows and how much an answer may hold, in characters and counts."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from components.environments.search.grammar import Bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """The bounds of one environment. `ascii_only` folds what is shown to printable ASCII."""
+
+    num_passages: int
+    """Passages that one query brings."""
+    num_lines: int
+    """Marked lines of one answer."""
+    line_characters: int
+    """Characters of text behind a mark."""
+    num_sub_questions: int
+    """Sub-questions of one episode."""
+    question_characters: int
+    passage_characters: int
+    evidence_characters: int
+    """Of all passages that are shown, their marks included."""
+    num_free_words: int
+    """Words that a sub-question may take from the passages without need before it counts as a list of guesses."""
+    ascii_only: bool
+
+    @property
+    def bounds(self) -> Bounds:
+        """What one answer may hold."""
+        return Bounds(num_lines=self.num_lines, num_characters=self.line_characters)
+
+    @property
+    def observation_characters(self) -> int:
+        """No observation is longer."""
+        sub_question = len("#99  = \n") + 2 * self.line_characters
+        return (
+            len("Q \nS!>") + self.question_characters + self.num_sub_questions * sub_question + self.evidence_characters
+        )
+
+    @property
+    def action_characters(self) -> int:
+        """No well-formed answer in short form is longer, thoughts left out."""
+        return self.num_lines * (len("#99=\n") + self.line_characters) - 1
+
+    def as_payload(self) -> dict[str, Any]:
+        """These sizes as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> "Sizes":
+        """The sizes that `as_payload` spelled."""
+        return cls(**payload)
+
+
+SIZES_BY_LEVEL: Mapping[int, Sizes] = {
+    0: Sizes(
+        num_passages=2,
+        num_lines=1,
+        line_characters=20,
+        num_sub_questions=3,
+        question_characters=40,
+        passage_characters=40,
+        evidence_characters=90,
+        num_free_words=0,
+        ascii_only=True,
+    ),
+    1: Sizes(
+        num_passages=3,
+        num_lines=3,
+        line_characters=120,
+        num_sub_questions=6,
+        question_characters=240,
+        passage_characters=320,
+        evidence_characters=1600,
+        num_free_words=2,
+        ascii_only=True,
+    ),
+    2: Sizes(
+        num_passages=3,
+        num_lines=4,
+        line_characters=160,
+        num_sub_questions=8,
+        question_characters=600,
+        passage_characters=700,
+        evidence_characters=5000,
+        num_free_words=4,
+        ascii_only=False,
+    ),
+}
+"""Level -> sizes: 0 for a model of characters, 1 for a small language model, 2 for a large one and for real passages."""

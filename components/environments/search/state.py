@@ -1,0 +1,48 @@
+"""The state of one episode of `search`: small, immutable, and all that a snapshot needs."""
+
+from dataclasses import dataclass, replace
+
+from components.environments.search.judges import NOTHING, Verdict
+from components.environments.search.questions import Text
+
+_NUM_KEPT = 24
+"""Passages that are remembered; more are never shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubQuestion:
+    """What the reasoner asked, and what the searcher noted as its answer; None while it is open."""
+
+    text: str
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchState:
+    """`found` and `asked` hold numbers of hops, `noted` normalised answers: what has already been rewarded.
+
+    `evidence` lists passages, newest first. `refused` names the roles whose newest answer was malformed.
+    """
+
+    sub_questions: tuple[SubQuestion, ...] = ()
+    evidence: tuple[Text, ...] = ()
+    found: frozenset[int] = frozenset()
+    asked: frozenset[int] = frozenset()
+    noted: frozenset[str] = frozenset()
+    answer: str | None = None
+    verdict: Verdict = NOTHING
+    refused: frozenset[str] = frozenset()
+
+    @property
+    def answers(self) -> tuple[str | None, ...]:
+        """The noted answer of each sub-question."""
+        return tuple(each.answer for each in self.sub_questions)
+
+    def with_note(self, number: int, text: str) -> "SearchState":
+        """Sub-question `number`, counted from 1, answered."""
+        noted = replace(self.sub_questions[number - 1], answer=text)
+        return replace(self, sub_questions=(*self.sub_questions[: number - 1], noted, *self.sub_questions[number:]))
+
+    def with_evidence(self, passages: tuple[Text, ...]) -> "SearchState":
+        """The passages before all others, each kept once."""
+        return replace(self, evidence=tuple(dict.fromkeys((*passages, *self.evidence)))[:_NUM_KEPT])

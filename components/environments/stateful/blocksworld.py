@@ -1,0 +1,184 @@
+"""blocksworld: build the goal's towers by moving one block at a time. A block moves only when nothing stands on it."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from random import Random
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from components.environments.games.family import PuzzleFamily
+from components.environments.games.pictures import styled
+from components.environments.games.proposal import MARKS, PAD, Game, Trial
+from components.environments.games.python_tool import ToolOptions
+from components.environments.stateful.pairs import parse_pairs
+from components.environments.stateful.towers import (
+    BETWEEN,
+    BLOCKS,
+    TABLE,
+    Arrangement,
+    arrangement_of,
+    good_moves,
+    misplaced,
+    moved,
+    moves_needed,
+    random_arrangement,
+    towers_of,
+    towers_text,
+)
+
+_LEGEND = (
+    "Towers of blocks, written from bottom to top with . between towers and padded with -: first as they stand, then as they "
+    "shall stand; their order on the table does not matter. A move is two characters: a block and what it is put on, another "
+    "block or 0 for the table. A block with another one on top can neither be moved nor moved onto from elsewhere; such a "
+    "move does nothing."
+)
+_IN_PLACE = "1;32"
+
+
+class BlocksworldOptions(ToolOptions):
+    """What a blocksworld puzzle looks like."""
+
+    num_blocks: int = Field(5, ge=3, le=12)
+    min_distance: int = Field(3, ge=3)
+    """Fewest moves of the solver. At least 3, so that neither the example in the instructions nor luck solves."""
+    max_distance: int = Field(8, ge=3)
+    """Most moves of the solver."""
+    max_moves: int = Field(8, ge=1, le=100)
+    """Longest list of moves in one answer."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "BlocksworldOptions":
+        if self.min_distance > self.max_distance:
+            raise ValueError(f"min_distance {self.min_distance} exceeds max_distance {self.max_distance}; lower it")
+        return self
+
+
+class BlocksworldGame(Game[Arrangement]):
+    """The state is what each block stands on."""
+
+    move_width = 2
+    report_meaning = "the towers that it would leave (padded with -)"
+
+    def __init__(self, payload: Mapping[str, Any]) -> None:
+        self.start = arrangement_of(payload["towers"])
+        self.goal = arrangement_of(payload["goal"])
+        self.max_moves = payload["max_moves"]
+        self.blocks = BLOCKS[: len(self.goal)]
+        self.legend = _LEGEND
+        self.grammar, self.program_rules = _grammars(self.max_moves)
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return parse_pairs(
+            text,
+            first=self.blocks,
+            second=self.blocks + TABLE,
+            max_pairs=self.max_moves,
+            expected=f"moves, a block of {self.blocks} and then a block or {TABLE}",
+        )
+
+    def play(self, state: Arrangement, moves: Sequence[str]) -> Trial[Arrangement]:
+        num_idle = 0
+        for move in moves:
+            following = moved(state, move[0], move[1])
+            num_idle += following is None
+            state = following or state
+        return Trial(state=state, num_faults=num_idle)
+
+    def distance(self, state: Arrangement) -> int:
+        return moves_needed(state, self.goal)
+
+    def board_text(self, state: Arrangement) -> str:
+        return f"{towers_text(state, PAD)}\n{towers_text(self.goal, PAD)}\n"
+
+    def board_json(self, state: Arrangement) -> Mapping[str, Any]:
+        towers, goal = ([list(tower) for tower in towers_of(below)] for below in (state, self.goal))
+        return {"towers": towers, "goal": goal, "max_moves": self.max_moves}
+
+    def report_text(self, state: Arrangement) -> str:
+        return towers_text(state, PAD)
+
+    def picture(self, state: Arrangement, *, color: bool) -> str:
+        """The towers side by side; blocks that stand where they belong are coloured, or marked with ' in plain ASCII."""
+        wrong, towers = misplaced(state, self.goal), towers_of(state)
+        height = max(map(len, towers))
+        rows = [
+            " ".join(_cell(tower[level : level + 1], wrong, color=color) for tower in towers).rstrip()
+            for level in reversed(range(height))
+        ]
+        return "\n".join([*rows, f"goal {BETWEEN.join(towers_of(self.goal))}"])
+
+    def expert_move(self, state: Arrangement, rng: Random | None) -> str | None:
+        moves = good_moves(state, self.goal)
+        if not moves:
+            return None
+        return rng.choice(moves) if rng else moves[0]
+
+    def random_move(self, state: Arrangement, rng: Random) -> str:
+        """A move that can be made, if any can: others do nothing and teach little."""
+        pairs = [block + onto for block in self.blocks for onto in self.blocks + TABLE]
+        return rng.choice([pair for pair in pairs if moved(state, *pair)] or pairs)
+
+    def random_state(self, rng: Random) -> Arrangement:
+        """An arrangement from which the solver needs one list."""
+        while True:
+            state = random_arrangement(len(self.blocks), rng)
+            if 0 < solver_length(state, self.goal) <= self.max_moves:
+                return state
+
+
+class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
+    """All blocksworld puzzles. The board is the goal; the towers at the start are drawn for it."""
+
+    name = "blocksworld"
+    options_type = BlocksworldOptions
+
+    def draw_board(self, options: BlocksworldOptions, rng: Random) -> dict[str, Any] | None:
+        return {"goal": towers_of(random_arrangement(options.num_blocks, rng))}
+
+    def draw_puzzle(self, options: BlocksworldOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+        start = random_arrangement(options.num_blocks, rng)
+        length = solver_length(start, arrangement_of(board["goal"]))
+        if not options.min_distance <= length <= options.max_distance:
+            return None
+        return {**board, "towers": towers_of(start), "max_moves": options.max_moves}
+
+    def game(self, payload: Mapping[str, Any]) -> BlocksworldGame:
+        return BlocksworldGame(payload)
+
+    def move_alphabet(self, options: BlocksworldOptions) -> str:
+        return f"\nTP:|>{BETWEEN}{TABLE}{MARKS}{BLOCKS[: options.num_blocks]}"
+
+    def max_list_characters(self, options: BlocksworldOptions) -> int:
+        return 2 * options.max_moves
+
+
+def solver_length(below: Arrangement, goal: Arrangement) -> int:
+    """How many moves the solver makes when it always takes the first of those it considers."""
+    length = 0
+    while moves := good_moves(below, goal):
+        following = moved(below, *moves[0])
+        assert following is not None, f"the solver cannot make {moves[0]} in {below}"
+        below = following
+        length += 1
+    return length
+
+
+def _cell(block: str, wrong: frozenset[str], *, color: bool) -> str:
+    if not block or block in wrong:
+        return f"{block or ' '} "
+    return styled(block, _IN_PLACE) + " " if color else f"{block}'"
+
+
+@cache
+def _grammars(max_moves: int) -> tuple[str, str]:
+    """Of lists and of programs.
+
+    The example makes one move at most, however often it is repeated, and no start is one move from solved.
+    """
+    return (
+        f"Answer with at most {max_moves} moves and nothing else. Example: [a0, a0] puts a on the table, twice.",
+        'Its standard input is JSON: {"towers": lists of blocks from bottom to top, "goal": the same, "max_moves": '
+        f'{max_moves}}}. It must print at most {max_moves} moves. Example: print(\'["a0", "a0"]\') proposes to put a on the '
+        "table, twice.",
+    )

@@ -1,0 +1,215 @@
+"""file_tree: sort files into folders until the tree is exactly the one that was asked for."""
+
+import re
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from components.environments.games.pictures import styled
+from components.environments.stateful.family import WorldFamily, WorldOptions
+from components.environments.stateful.file_tree_problems import WORDS, draw_file_tree, goal_text, target_of
+from components.environments.stateful.file_tree_rules import Disk
+from components.environments.stateful.tools import Call
+from components.environments.stateful.tree import (
+    NAME,
+    ROOT,
+    File,
+    Nodes,
+    Tree,
+    base_name,
+    empty_folders,
+    is_within,
+    joined,
+    parent,
+    tree_of,
+)
+from components.environments.stateful.world import World, carried_out
+
+_SPARE_NODES = 6
+"""Files and folders that may be made beside those that are needed."""
+_MAX_EXPERT_STEPS = 60
+_PLACE = rf"(?:/|{NAME}|(?:/{NAME})+)"
+_PLANNER_GUIDE = (
+    "You see: the requests, | the files as name@folder age (/ is the root folder, ages are in days), | the names of the "
+    "folders, | the news. `archive .log >5 old`: files ending in .log and older than 5 days shall be in the folder old of the "
+    "root folder, which is made where it is missing. `delete .tmp`: no such file shall be left. `copy F D`, `write F D TEXT`: "
+    "folder D shall hold a copy of file F, or a file F with that text. `prune`: no folder without a file under it shall be "
+    "left. The folder sys and what is in it stay as they are, and so does all that no request speaks of.\n"
+    "Steps: `move FILE FOLDER`, `copy FILE FOLDER`, `delete NAME`, `make NAME FOLDER` for a new folder in a folder, `write "
+    "NAME FOLDER TEXT`, `prune`. Answer with at most {max_steps} steps separated by `;` and nothing else. Example: move "
+    "zebra.txt /"
+)
+_TOOL_GUIDE = (
+    "After the plan you see: all paths, those of folders ending in /, | the answers. The plan names files and folders without "
+    "their paths; tools need paths from the root, without a / at the end. `prune` means to delete the folders without a file "
+    'under them, the deepest first. Example: [{"tool":"find","ending":".zip"}]'
+)
+
+
+class FileTreeOptions(WorldOptions):
+    """What a file_tree problem looks like.
+
+    Level 0: files to archive. 1: files to delete, too, and empty folders. 2: nested folders, one of them protected, and a
+    file to copy. 3: more of all, and a file to write.
+    """
+
+
+class FileTreeWorld(World[Tree]):
+    """One tree and what is asked of it."""
+
+    step_pattern = re.compile(
+        rf"(?:move|copy) {_PLACE} {_PLACE}|delete {_PLACE}|make {NAME} {_PLACE}|write {NAME} {_PLACE} [a-z]{{1,8}}|prune"
+    )
+    tool_guide = _TOOL_GUIDE
+
+    def __init__(self, payload: Mapping[str, Any], max_step_characters: int, max_call_characters: int) -> None:
+        self.max_step_characters = max_step_characters
+        self.max_call_characters = max_call_characters
+        self.max_steps = payload["max_steps"]
+        self.max_calls = payload["max_calls"]
+        self.max_answer_characters = payload["max_answer_characters"]
+        self.planner_guide = _PLANNER_GUIDE.format(max_steps=self.max_steps)
+        self.start = tree_of(
+            {path: None if file is None else File(age=file[0], text=file[1]) for path, file in payload["nodes"]}
+        )
+        goals = payload["goals"]
+        self.goal_text = ";".join(map(goal_text, goals))
+        self.target = target_of(self.start, goals)
+        self._prunes = any(goal["do"] == "prune" for goal in goals)
+        self._protected: str | None = payload["protected"]
+        most = max(len(self.start), len(self.target)) + _SPARE_NODES
+        self.tools = Disk(self._protected, most).tools()
+
+    def distance(self, state: Tree) -> int:
+        """Paths that hold, or lack, something else than asked for; a file in the wrong folder counts in both."""
+        return len({*state} ^ {*self.target})
+
+    def planner_view(self, state: Tree) -> str:
+        files = ",".join(
+            f"{base_name(path)}@{base_name(parent(path)) or ROOT} {file.age}" for path, file in state if file
+        )
+        return f"{files}|{','.join(base_name(path) for path, file in state if file is None)}"
+
+    def tool_view(self, state: Tree) -> str:
+        return ",".join(path if file else f"{path}/" for path, file in state)
+
+    def calls_for(self, state: Tree, step: str) -> list[Call]:
+        nodes = dict(state)
+        match step.split():
+            case ["prune"]:
+                empty = [path for path in empty_folders(nodes) if not self._is_protected(path)]
+                return [{"tool": "delete", "path": path} for path in empty]
+            case ["delete", name]:
+                path = located(nodes, name)
+                return [{"tool": "delete", "path": path}] if path else []
+            case ["move" | "copy" as tool, name, place]:
+                source, folder = located(nodes, name), located(nodes, place, folders=True)
+                return [{"tool": tool, "source": source, "folder": folder}] if source and folder else []
+            case ["make", name, place]:
+                folder = located(nodes, place, folders=True)
+                return [{"tool": "make", "folder": joined(folder, name)}] if folder else []
+            case ["write", name, place, text]:
+                folder = located(nodes, place, folders=True)
+                return [{"tool": "write", "file": joined(folder, name), "text": text}] if folder else []
+        raise AssertionError(f"{step!r} is no step of a file tree")
+
+    def _is_protected(self, path: str) -> bool:
+        return self._protected is not None and is_within(path, self._protected)
+
+    def expert_steps(self, state: Tree) -> list[str]:
+        steps: list[str] = []
+        while len(steps) < _MAX_EXPERT_STEPS and (step := self._next_step(dict(state))) is not None:
+            steps.append(step)
+            state = carried_out(self, state, [step]).state
+        return steps if self.distance(state) == 0 else []
+
+    def _next_step(self, nodes: Nodes) -> str | None:
+        """What mends the first difference: missing folders, missing files, then what should not be there."""
+        target = dict(self.target)
+        for path, wanted in sorted(target.items(), key=lambda node: (node[1] is not None, node[0].count("/"), node[0])):
+            if path in nodes and nodes[path] == wanted:
+                continue
+            if path in nodes:
+                return f"delete {named(nodes, path)}"
+            folder = named(nodes, parent(path), folders=True)
+            return f"make {base_name(path)} {folder}" if wanted is None else self._fetched(nodes, path, wanted, folder)
+        extra = sorted((path for path in nodes if path not in target), key=lambda path: (-path.count("/"), path))
+        for path in (path for path in extra if nodes[path] is not None):
+            return f"delete {named(nodes, path)}"
+        return ("prune" if self._prunes else f"delete {named(nodes, extra[0])}") if extra else None
+
+    def _fetched(self, nodes: Nodes, path: str, wanted: File, folder: str) -> str | None:
+        """The step that brings a file to `path`; None where it is lost."""
+        target, name = dict(self.target), base_name(path)
+        alike = [
+            other for other, file in nodes.items() if file and base_name(other) == name and file.text == wanted.text
+        ]
+        for other in alike:
+            if nodes[other] == wanted and target.get(other) != wanted:
+                return f"move {named(nodes, other)} {folder}"
+        if wanted.age > 0:
+            return None
+        return f"copy {named(nodes, alike[0])} {folder}" if alike else f"write {name} {folder} {wanted.text}"
+
+    def random_step(self, rng: Random) -> str:
+        files = [base_name(path) for path, file in self.start if file]
+        folders = [ROOT, *(base_name(path) for path, file in self.start if file is None)]
+        file, folder = rng.choice(files), rng.choice(folders)
+        steps = [f"move {file} {folder}", f"move {file} {folder}", f"copy {file} {folder}", f"delete {file}"]
+        return rng.choice([*steps, f"make new {folder}", f"write new.txt {folder} {rng.choice(WORDS)}", "prune"])
+
+    def random_call(self, state: Tree, rng: Random) -> Call:
+        file = rng.choice([path for path, node in state if node] or [ROOT])
+        folder = rng.choice([ROOT, *(path for path, node in state if node is None)])
+        transfers = [{"tool": tool, "source": file, "folder": folder} for tool in ("move", "move", "copy")]
+        others = [
+            {"tool": "list", "folder": folder},
+            {"tool": "read", "file": file},
+            {"tool": "find", "ending": ".log"},
+            {"tool": "make", "folder": joined(folder, "new")},
+            {"tool": "delete", "path": file},
+        ]
+        return rng.choice([*transfers, *others])
+
+    def picture(self, state: Tree, *, color: bool) -> str:
+        rows = [
+            f"{'  ' * (path.count('/') - 1)}{base_name(path)}{f'  {file.age} days' if file else '/'}"
+            for path, file in state
+        ]
+        goal = styled(self.goal_text, "1;33") if color else self.goal_text
+        return "\n".join([ROOT, *(f"  {row}" for row in rows), f"goal: {goal}"])
+
+
+class FileTreeFamily(WorldFamily[FileTreeOptions, Tree]):
+    """All file_tree problems."""
+
+    name = "file_tree"
+    options_type = FileTreeOptions
+    max_step_characters = 40
+    max_call_characters = 90
+
+    def draw(self, options: FileTreeOptions, rng: Random) -> dict[str, Any] | None:
+        return draw_file_tree(options.level, rng)
+
+    def world(self, payload: Mapping[str, Any]) -> FileTreeWorld:
+        return FileTreeWorld(payload, self.max_step_characters, self.max_call_characters)
+
+
+def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:
+    """The path that a step means: a path itself, or a name, of which files come first; None where there is none.
+
+    With `folders` only folders count, the root among them.
+
+    **Example** `a.txt` in a tree with `/docs/a.txt` is `/docs/a.txt`.
+    """
+    if folders and place == ROOT:
+        return ROOT
+    named_so = [path for path in nodes if path == place or base_name(path) == place]
+    fitting = [path for path in named_so if nodes[path] is None or not folders]
+    return min(fitting, key=lambda path: (nodes[path] is None, path), default=None) if fitting else None
+
+
+def named(nodes: Nodes, path: str, *, folders: bool = False) -> str:
+    """The shortest text by which a step means `path`."""
+    name = base_name(path)
+    return name if name and located(nodes, name, folders=folders) == path else path

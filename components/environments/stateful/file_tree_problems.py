@@ -1,0 +1,156 @@
+"""Random file_tree problems, and the tree that their requests ask for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from components.environments.stateful.tree import (
+    ROOT,
+    File,
+    Nodes,
+    Tree,
+    base_name,
+    empty_folders,
+    is_within,
+    joined,
+    parent,
+    tree_of,
+)
+
+Goal = Mapping[str, Any]
+
+STEMS = ("ape", "bee", "cow", "dog", "elk", "fox", "gnu", "hen", "ibex", "kiwi", "lynx", "mole", "newt", "owl", "pug")
+FOLDERS = ("bin", "docs", "home", "lib", "mail", "src", "var", "web")
+PROTECTED = "/sys"
+ARCHIVES = ("old", "attic", "vault")
+WORDS = ("done", "hello", "later", "yes", "no")
+_MAX_AGE = 9
+_MAX_TO_ARCHIVE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Level:
+    num_files: int
+    num_folders: int
+    goals: tuple[str, ...]
+    nested: bool = False
+    protected: bool = False
+
+
+_LEVELS = (
+    _Level(num_files=3, num_folders=1, goals=("archive",)),
+    _Level(num_files=5, num_folders=2, goals=("archive", "delete", "prune")),
+    _Level(num_files=7, num_folders=4, goals=("archive", "delete", "copy", "prune"), nested=True, protected=True),
+    _Level(
+        num_files=9, num_folders=5, goals=("archive", "delete", "copy", "write", "prune"), nested=True, protected=True
+    ),
+)
+
+
+def draw_file_tree(level: int, rng: Random) -> dict[str, Any] | None:
+    """The content of a problem, or None where there is nothing, or too much, to do."""
+    shape = _LEVELS[level]
+    archive = joined(ROOT, rng.choice(ARCHIVES))
+    nodes: dict[str, File | None] = {}
+    for name in rng.sample(FOLDERS, shape.num_folders):
+        above = rng.choice([ROOT, *nodes]) if shape.nested else ROOT
+        nodes[joined(above, name)] = None
+    if level == 0 or rng.random() < 0.5:
+        nodes[archive] = None
+    if shape.protected:
+        nodes[PROTECTED] = None
+    folders = [ROOT, *nodes]
+    endings = ["log", "log", "tmp", *(rng.choice(["log", "log", "tmp", "txt"]) for _ in range(shape.num_files))]
+    for stem, ending in zip(rng.sample(STEMS, shape.num_files), endings, strict=False):
+        nodes[joined(rng.choice(folders), f"{stem}.{ending}")] = File(
+            age=rng.randint(1, _MAX_AGE), text=rng.choice(WORDS)
+        )
+    tree = tree_of(nodes)
+    goals = _goals(shape, archive, tree, rng)
+    if goals is None:
+        return None
+    listed = [[path, None if file is None else [file.age, file.text]] for path, file in tree]
+    return {"nodes": listed, "goals": goals, "protected": PROTECTED if shape.protected else None}
+
+
+def _goals(shape: _Level, archive: str, tree: Tree, rng: Random) -> list[dict[str, Any]] | None:
+    files = [path for path, file in tree if file is not None and not is_within(path, PROTECTED)]
+    texts = [path for path in files if path.endswith(".txt")]
+    folders = [path for path, file in tree if file is None and path not in (PROTECTED, archive)]
+    goals: list[dict[str, Any]] = []
+    for kind in shape.goals:
+        into = base_name(rng.choice(folders))
+        if kind == "archive":
+            goals.append({"do": kind, "ending": "log", "older": rng.randint(2, 6), "into": base_name(archive)})
+        elif kind == "delete":
+            goals.append({"do": kind, "ending": "tmp"})
+        elif kind == "write":
+            goals.append({"do": kind, "file": "note.md", "into": into, "text": rng.choice(WORDS)})
+        elif kind == "copy":
+            if not texts or base_name(parent(source := rng.choice(texts))) == into:
+                return None
+            goals.append({"do": kind, "file": base_name(source), "into": into})
+        elif rng.random() < 0.5:
+            goals.append({"do": kind})
+    num_moved = sum(_is_to_archive(path, file, goals[0]) for path, file in tree)
+    deletes = any(goal["do"] == "delete" for goal in goals)
+    num_deleted = sum(path.endswith(".tmp") for path in files)
+    return None if not 0 < num_moved <= _MAX_TO_ARCHIVE or (deletes and not num_deleted) else goals
+
+
+def _is_to_archive(path: str, file: File | None, goal: Goal) -> bool:
+    folder = joined(ROOT, goal["into"])
+    older = file is not None and file.age > goal["older"]
+    return older and path.endswith(f".{goal['ending']}") and parent(path) not in (folder, PROTECTED)
+
+
+def target_of(tree: Tree, goals: Sequence[Goal]) -> Tree:
+    """The tree in which all requests are met and all else is as in `tree`: the only one that counts as solved."""
+    nodes = dict(tree)
+    for goal in goals:
+        match goal["do"]:
+            case "archive":
+                folder = joined(ROOT, goal["into"])
+                nodes.setdefault(folder, None)
+                for path in [path for path, file in nodes.items() if _is_to_archive(path, file, goal)]:
+                    nodes[joined(folder, base_name(path))] = nodes.pop(path)
+            case "delete":
+                nodes = {path: file for path, file in nodes.items() if not _is_to_delete(path, file, goal)}
+            case "copy":
+                source = _find(nodes, goal["file"])
+                file = nodes[source]
+                assert file is not None, f"{source} is a folder"
+                nodes[joined(_find(nodes, goal["into"]), goal["file"])] = File(age=0, text=file.text)
+            case "write":
+                nodes[joined(_find(nodes, goal["into"]), goal["file"])] = File(age=0, text=goal["text"])
+    if any(goal["do"] == "prune" for goal in goals):
+        nodes = _pruned(nodes)
+    return tree_of(nodes)
+
+
+def _is_to_delete(path: str, file: File | None, goal: Goal) -> bool:
+    return file is not None and path.endswith(f".{goal['ending']}") and not is_within(path, PROTECTED)
+
+
+def _find(nodes: Nodes, name: str) -> str:
+    return next(path for path in nodes if base_name(path) == name)
+
+
+def _pruned(nodes: Nodes) -> dict[str, File | None]:
+    empty = {path for path in empty_folders(nodes) if not is_within(path, PROTECTED)}
+    return {path: file for path, file in nodes.items() if path not in empty}
+
+
+def goal_text(goal: Goal) -> str:
+    """**Example** `archive .log >5 old`: the log files older than 5 days shall be in the folder old."""
+    match goal["do"]:
+        case "archive":
+            return f"archive .{goal['ending']} >{goal['older']} {goal['into']}"
+        case "delete":
+            return f"delete .{goal['ending']}"
+        case "copy":
+            return f"copy {goal['file']} {goal['into']}"
+        case "write":
+            return f"write {goal['file']} {goal['into']} {goal['text']}"
+    return "prune"

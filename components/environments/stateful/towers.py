@@ -1,0 +1,122 @@
+"""Towers of blocks: what stands where, how far that is from a goal, and the next good move.
+
+An arrangement is a string with one character a block, in the order of BLOCKS: what the block stands on, TABLE or a block.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from random import Random
+
+BLOCKS = "abcdefghijkl"
+TABLE = "0"
+BETWEEN = "."
+Arrangement = str
+
+
+def towers_of(below: Arrangement) -> list[str]:
+    """The towers from bottom to top, ordered by their lowest block.
+
+    **Example** `"b0a0"`, a on b and c on a, is `["bac", "d"]`.
+    """
+    above = {under: block for block, under in zip(BLOCKS, below, strict=False) if under != TABLE}
+    towers = []
+    for block, under in zip(BLOCKS, below, strict=False):
+        if under == TABLE:
+            tower = block
+            while tower[-1] in above:
+                tower += above[tower[-1]]
+            towers.append(tower)
+    return towers
+
+
+def arrangement_of(towers: Sequence[str]) -> Arrangement:
+    """The arrangement of towers, each from bottom to top."""
+    below: dict[str, str] = {}
+    for tower in towers:
+        below.update(zip(tower, TABLE + tower, strict=False))
+    return "".join(below[block] for block in sorted(below))
+
+
+def towers_text(below: Arrangement, pad: str) -> str:
+    """The towers with BETWEEN in between, padded to the width of the longest arrangement of as many blocks.
+
+    **Example** `towers_text("b0a0", "-")` is `"bac.d--"`.
+    """
+    return BETWEEN.join(towers_of(below)).ljust(2 * len(below) - 1, pad)
+
+
+def random_arrangement(num_blocks: int, rng: Random) -> Arrangement:
+    """The blocks in random order, each put on the table or on the top of a tower."""
+    towers: list[str] = []
+    for block in rng.sample(BLOCKS[:num_blocks], num_blocks):
+        place = rng.randrange(len(towers) + 1)
+        if place == len(towers):
+            towers.append(block)
+        else:
+            towers[place] += block
+    return arrangement_of(towers)
+
+
+def moved(below: Arrangement, block: str, onto: str) -> Arrangement | None:
+    """The arrangement after a move; None when it cannot be made or moves nothing."""
+    number = BLOCKS.index(block)
+    if block in below or (onto != TABLE and onto in below) or onto in (block, below[number]):
+        return None
+    return below[:number] + onto + below[number + 1 :]
+
+
+@lru_cache(maxsize=65536)
+def misplaced(below: Arrangement, goal: Arrangement) -> frozenset[str]:
+    """The blocks that do not stand where they belong, or stand on such a block."""
+    wrong = set()
+    for tower in towers_of(below):
+        in_place = True
+        for block in tower:
+            number = BLOCKS.index(block)
+            in_place = in_place and below[number] == goal[number]
+            if not in_place:
+                wrong.add(block)
+    return frozenset(wrong)
+
+
+@lru_cache(maxsize=65536)
+def moves_needed(below: Arrangement, goal: Arrangement) -> int:
+    """A lower bound of the moves from `below` to `goal`, 0 exactly when they are equal.
+
+    Each misplaced block moves at least once; one that stands above a block that it shall stand above in the end, too, at
+    least twice, for it has to leave before what is wrong underneath can be mended.
+    """
+    return sum(1 + _moves_twice(block, below, goal) for block in misplaced(below, goal))
+
+
+def _moves_twice(block: str, below: Arrangement, goal: Arrangement) -> bool:
+    return bool(_under(block, below) & _under(block, goal))
+
+
+def _under(block: str, below: Arrangement) -> set[str]:
+    """All the blocks that `block` stands above."""
+    found = set()
+    while (block := below[BLOCKS.index(block)]) != TABLE:
+        found.add(block)
+    return found
+
+
+def good_moves(below: Arrangement, goal: Arrangement) -> list[str]:
+    """The moves that a solver considers next, all equally good in its eyes; none when `below` is the goal.
+
+    Moves of a block to where it stays come first; then putting aside, on the table, a block that has to move twice anyway;
+    else some block must be put aside that would otherwise have moved only once. At most twice as many moves as needed
+    (Gupta and Nau, "On the complexity of blocks-world planning", 1992), and nearly always the fewest.
+    """
+    wrong = misplaced(below, goal)
+    clear = sorted(block for block in wrong if block not in below)
+    final = [block + onto for block in clear if _is_ready(onto := goal[BLOCKS.index(block)], below, wrong)]
+    if final:
+        return final
+    aside = [block for block in clear if below[BLOCKS.index(block)] != TABLE]
+    twice = [block for block in aside if _moves_twice(block, below, goal)]
+    return [block + TABLE for block in twice or aside]
+
+
+def _is_ready(onto: str, below: Arrangement, wrong: frozenset[str]) -> bool:
+    return onto == TABLE or (onto not in wrong and onto not in below)

@@ -1,0 +1,80 @@
+"""What an attack on the host is after: a file with a secret, listening sockets, and facts that a box must not know."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bait:
+    """Real things of this machine. Whoever gets them in a box has got out of it."""
+
+    secret: str
+    """Content of `file`, which anybody on the host may read."""
+    file: Path
+    addresses: tuple[str, ...]
+    """Of this machine, loopback included; `port` listens on all of them."""
+    port: int
+    unix_socket: Path
+    abstract_socket: str
+    """Name in the abstract namespace, without its leading NUL."""
+    vsock_port: int | None
+    """Listens to virtual machines and to this one, where the kernel knows such sockets."""
+    hostname: str
+    pid: int
+    """Of this process."""
+
+
+@contextmanager
+def laid_out(folder: Path) -> Iterator[Bait]:
+    """Bait that lies in `folder` (made if needed) and listens until the block ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        tcp = stack.enter_context(socket.create_server(("0.0.0.0", 0)))
+        port = int(tcp.getsockname()[1])
+        file, unix_socket = folder / f"bait-{port}", folder / f"bait-{port}.sock"
+        secret = f"TRP-BAIT-{os.getpid()}-{port}"
+        stack.callback(file.unlink, missing_ok=True)
+        file.write_text(secret)
+        file.chmod(0o644)
+        stack.callback(unix_socket.unlink, missing_ok=True)
+        for address in (str(unix_socket), f"\0{secret}"):
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(address)
+            listener.listen()
+        unix_socket.chmod(0o777)
+        yield Bait(
+            secret=secret,
+            file=file.absolute(),
+            addresses=_addresses(),
+            port=port,
+            unix_socket=unix_socket.absolute(),
+            abstract_socket=secret,
+            vsock_port=_vsock_listener(stack, port),
+            hostname=socket.gethostname(),
+            pid=os.getpid(),
+        )
+
+
+def _addresses() -> tuple[str, ...]:
+    found = [
+        address.address
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family == socket.AF_INET
+    ]
+    return tuple(dict.fromkeys(["127.0.0.1", *found]))
+
+
+def _vsock_listener(stack: ExitStack, port: int) -> int | None:
+    with suppress(OSError, AttributeError):
+        listener = stack.enter_context(socket.socket(socket.AF_VSOCK))
+        listener.bind((socket.VMADDR_CID_ANY, port))
+        listener.listen()
+        return port
+    return None

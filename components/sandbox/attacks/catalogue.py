@@ -1,0 +1,33 @@
+"""All attacks, by name."""
+
+import difflib
+
+from components.errors import ConfigurationError
+from components.sandbox.attacks import disk, exhaustion, host, kernel, leaks, network, results, runner
+from components.sandbox.attacks.bait import Bait
+from components.sandbox.attacks.base import Attack
+
+
+def catalogue(bait: Bait) -> tuple[Attack, ...]:
+    """Every attack, in the order in which they are shown."""
+    return (
+        *exhaustion.ATTACKS,
+        *disk.ATTACKS,
+        *network.attacks(bait),
+        *host.attacks(bait),
+        *kernel.ATTACKS,
+        *runner.ATTACKS,
+        *leaks.ATTACKS,
+        *results.attacks(bait),
+    )
+
+
+def chosen(attacks: tuple[Attack, ...], only: str | None) -> tuple[Attack, ...]:
+    """The attacks with this name or theme; all of them for None. Raises ConfigurationError with the nearest name."""
+    found = tuple(attack for attack in attacks if only is None or only in (attack.name, attack.theme))
+    if found:
+        return found
+    names = sorted({name for attack in attacks for name in (attack.name, attack.theme)})
+    near = difflib.get_close_matches(str(only), names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}"
+    raise ConfigurationError(f"--only {only!r}: no attack or theme has this name; {hint}")

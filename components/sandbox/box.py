@@ -1,0 +1,101 @@
+"""One box: where programs run, one at a time, behind a stream of frames."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from components.sandbox.seccomp import encoded_filter
+from components.schema import Limits
+
+RUNNER_PATH = "/runner.py"
+"""Where the runner lies in the root file system of a box."""
+RUNNER_ENVIRONMENT = {
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/bin",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+}
+"""The whole environment of the runner, and so of every program."""
+BOX_UID = 65534
+"""The user and the group that programs run as."""
+RUNNER_MIB = 64
+"""What a box holds beside a program at its memory limit: the runner, the program's image and a full /tmp."""
+
+
+def runner_command(**settings: int) -> tuple[str, ...]:
+    """Process 1 of a box; see the runner for its settings."""
+    # Not `-I`: the hash seed comes from the environment, so that equal programs give equal results.
+    return "/usr/bin/python3", "-s", RUNNER_PATH, json.dumps({"filter": encoded_filter(), **settings})
+
+
+RUNNER_COMMAND = runner_command()
+"""Process 1 of a box that comes with its /tmp and with a limit on its processes."""
+
+
+class BoxGone(Exception):
+    """The box ended, was silent for too long or broke the protocol. Never leaves this package: a pool takes another box."""
+
+
+class Box(Protocol):
+    """One container or namespace with the runner as its process 1, started and ready. Used by one thread at a time."""
+
+    def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
+        """Send one job, a frame of `protocol.encode_job`, and return the payload of the answer, unchecked.
+
+        Raises BoxGone when no whole answer of at most `protocol.MAX_ANSWER_BYTES` came in time.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the box and all that is in it, from any thread, `ask` of another thread included; never raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxLimits:
+    """What one whole box may use: the program with all its processes, the runner, and the files under /tmp."""
+
+    memory_mib: int = Limits().memory_mib + RUNNER_MIB
+    num_processes: int = 64
+    num_cpus: float = 1.0
+    tmp_mib: int = 32
+    num_tmp_files: int = 2048
+
+    @classmethod
+    def around(cls, limits: Limits) -> "BoxLimits":
+        """A box in which a single process meets its own memory limit before it meets the box's."""
+        return cls(memory_mib=limits.memory_mib + RUNNER_MIB)
+
+    def in_words(self) -> dict[str, str]:
+        """The limits as a `SandboxDescription` tells them."""
+        return {
+            "memory": f"{self.memory_mib} MiB",
+            "processes": str(self.num_processes),
+            "cpus": f"{self.num_cpus:g}",
+            "tmp": f"{self.tmp_mib} MiB, {self.num_tmp_files} files, nothing executable",
+            "network": "none",
+        }
+
+
+class FakeBox:
+    """A box that answers from a script: bytes are an answer, an exception is raised; the last one repeats."""
+
+    def __init__(self, answers: Sequence[bytes | Exception], *, on_ask: Callable[[bytes], None] | None = None) -> None:
+        self.frames: list[bytes] = []
+        self.closed = False
+        self._answers = list(answers)
+        self._on_ask = on_ask
+
+    def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
+        self.frames.append(frame)
+        if self._on_ask is not None:
+            self._on_ask(frame)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self.closed = True

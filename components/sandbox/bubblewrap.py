@@ -1,0 +1,251 @@
+"""Boxes without a container engine: bubblewrap starts the runner in namespaces of its own.
+
+What bubblewrap cannot do is done on either side of it: the control groups are made here, when we are root, and the runner
+mounts its /tmp (nothing executable, few files) before it gives up the capability to do so and closes the system calls.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from components.errors import SandboxUnavailable, ServiceMissing
+from components.sandbox.base import SandboxDescription
+from components.sandbox.box import BOX_UID, RUNNER_ENVIRONMENT, Box, BoxGone, BoxLimits, runner_command
+from components.sandbox.cgroups import MOUNT, Cgroup, CgroupTree, find_cgroups, remove_leftovers
+from components.sandbox.pool import BoxPool
+from components.sandbox.protocol import FrameReader, check_ready
+from components.sandbox.reach import ReachableFolder
+
+START_SECONDS = 20.0
+_CHUNK_BYTES = 1 << 18
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_SWITCHES = {
+    # where the kernel says no: file, its value then, and the remedy
+    "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
+        "1",
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=10000"),
+}
+
+
+def open_bubblewrap(
+    rootfs: Path,
+    *,
+    num_boxes: int,
+    image_digest: str,
+    limits: BoxLimits | None = None,
+    bwrap: str = "bwrap",
+    use_cgroups: bool = True,
+    start_timeout_seconds: float = 30.0,
+) -> BoxPool:
+    """A pool of `num_boxes` boxes over the file system at `rootfs`, of which one is ready.
+
+    As root, programs run as an unprivileged user of this machine, in control groups. Without root, or where groups cannot be
+    made, the limits of each process are all there is, and the description says so. Groups of dead owners are removed.
+    Raises ServiceMissing when bubblewrap is not installed or may not make namespaces, with the command that helps;
+    SandboxUnavailable when no box starts.
+    """
+    program = shutil.which(bwrap)
+    if program is None:
+        raise ServiceMissing(f"{bwrap} is not installed: `apt-get install -y bubblewrap`")
+    remove_leftovers()
+    recipe = _Recipe(program, rootfs, limits or BoxLimits(), find_cgroups() if use_cgroups else None)
+    description = SandboxDescription(
+        backend="bubblewrap", image_digest=image_digest, num_boxes=num_boxes, box_limits=recipe.limits_in_words()
+    )
+    pool = BoxPool(
+        recipe.make,
+        description=description,
+        start_timeout_seconds=start_timeout_seconds,
+    )
+    try:
+        pool.wait_ready()
+    except BaseException:
+        pool.close()
+        raise
+    return pool
+
+
+class _Recipe:
+    """How boxes of one pool are made."""
+
+    def __init__(self, program: str, rootfs: Path, limits: BoxLimits, cgroups: CgroupTree | None) -> None:
+        self._program = program
+        self._limits = limits
+        self._cgroups = cgroups
+        self._rootfs = ReachableFolder(rootfs)
+
+    def make(self) -> Box:
+        cgroup = self._cgroups.make(self._limits) if self._cgroups else None
+        try:
+            return BubblewrapBox(self._argv(cgroup), cgroup=cgroup)
+        except BaseException:
+            if cgroup is not None:
+                cgroup.remove()
+            raise
+
+    def limits_in_words(self) -> dict[str, str]:
+        words = self._limits.in_words()
+        if self._cgroups is not None:
+            return {**words, "kept by": f"control groups, version {self._cgroups.version}"}
+        for_each = "none for a box, the program's own for each process"
+        return {**words, "memory": for_each, "cpus": for_each, "kept by": "resource limits"}
+
+    def _argv(self, cgroup: Cgroup | None) -> list[str]:
+        settings = {"tmp_mib": self._limits.tmp_mib, "num_tmp_files": self._limits.num_tmp_files}
+        if cgroup is None:
+            settings["num_processes"] = self._limits.num_processes
+        argv = [self._program, "--unshare-all", "--unshare-user", "--uid", str(BOX_UID), "--gid", str(BOX_UID)]
+        argv += ["--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "box", "--clearenv"]
+        for name, value in RUNNER_ENVIRONMENT.items():
+            argv += ["--setenv", name, value]
+        argv += ["--ro-bind", str(self._rootfs.path()), "/", "--proc", "/proc", "--tmpfs", "/dev"]
+        for device in _DEVICES:
+            argv += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+        argv += ["--symlink", "/proc/self/fd", "/dev/fd", "--remount-ro", "/dev", "--tmpfs", "/sys"]
+        for place, folder in cgroup.folders.items() if cgroup else ():
+            argv += ["--ro-bind", str(folder), str(MOUNT / place)]
+        # For its /tmp and its bounding set; the runner drops both before the first program.
+        argv += ["--remount-ro", "/sys", "--chdir", "/tmp", "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"]
+        return [*argv, "--", *runner_command(**settings)]
+
+
+class BubblewrapBox:
+    """One box. It ends with the thread that made it (`--die-with-parent`), with its stream, and when it is closed."""
+
+    def __init__(self, argv: Sequence[str], *, cgroup: Cgroup | None) -> None:
+        """Start a box and wait until it is ready. Raises SandboxUnavailable or ServiceMissing."""
+        self._cgroup = cgroup
+        self._in_use = threading.Lock()
+        self._closed = False
+        self._stream, theirs = socket.socketpair()
+        with theirs:
+            self._process, info_fd, go_fd = _spawn(argv, theirs)
+        try:
+            pid = _child_pid(info_fd)
+            if cgroup is not None:
+                cgroup.add(pid)
+            os.write(go_fd, b"g")
+            self._stream.settimeout(START_SECONDS)
+            check_ready(self._receive(time.monotonic() + START_SECONDS))
+        except (BoxGone, OSError) as error:
+            raise self._start_failure(error) from error
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(info_fd)
+            os.close(go_fd)
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+    def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
+        """See `Box.ask`."""
+        end = time.monotonic() + timeout_seconds
+        with self._in_use:
+            try:
+                self._stream.settimeout(timeout_seconds)
+                self._stream.sendall(frame)
+                return self._receive(end)
+            except OSError as error:
+                raise BoxGone(f"no answer within {timeout_seconds:g} s: {error}") from error
+
+    def close(self) -> None:
+        """See `Box.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._stream.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer waits no more
+        self._process.kill()
+        self._process.wait()
+        with self._in_use:
+            self._stream.close()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+        if self._cgroup is not None:
+            self._cgroup.remove()
+
+    def _receive(self, end: float) -> bytes:
+        reader = FrameReader()
+        while True:
+            chunk = self._stream.recv(_CHUNK_BYTES)
+            if not chunk:
+                raise BoxGone("the box ended")
+            payload = reader.feed(chunk)
+            if payload is not None:
+                return payload
+            self._stream.settimeout(max(0.001, end - time.monotonic()))
+
+    def _start_failure(self, error: Exception) -> Exception:
+        """Close what was started; why it was not, with what to do about it where that is known."""
+        self._process.kill()
+        _, told = self._process.communicate()
+        self.close()
+        text = told.decode("utf-8", "replace").strip()[-500:]
+        if "namespace" in text or "uid map" in text:
+            return ServiceMissing(f"bubblewrap may not make user namespaces ({text}): {_remedy()}")
+        return SandboxUnavailable(f"bubblewrap started no box: {text or error}")
+
+
+def _spawn(argv: Sequence[str], stream: socket.socket) -> tuple[subprocess.Popen[bytes], int, int]:
+    """bubblewrap, not yet running its program; where it tells the program's process id, and where to let it go on."""
+    info_fd, info_theirs = os.pipe()
+    go_theirs, go_fd = os.pipe()
+    as_root = os.geteuid() == 0
+    try:
+        process = subprocess.Popen(
+            [argv[0], "--info-fd", str(info_theirs), "--block-fd", str(go_theirs), *argv[1:]],
+            stdin=stream.fileno(),
+            stdout=stream.fileno(),
+            stderr=subprocess.PIPE,
+            pass_fds=(info_theirs, go_theirs),
+            cwd="/",
+            env={},
+            start_new_session=True,
+            # bubblewrap itself drops to this user: else the box's user would be root outside.
+            user=BOX_UID if as_root else None,
+            group=BOX_UID if as_root else None,
+            extra_groups=[] if as_root else None,
+        )
+    except BaseException:
+        os.close(info_fd)
+        os.close(go_fd)
+        raise
+    finally:
+        os.close(info_theirs)
+        os.close(go_theirs)
+    return process, info_fd, go_fd
+
+
+def _child_pid(info_fd: int) -> int:
+    """The id of process 1 of the box, in our namespace. Raises BoxGone when bubblewrap ended before it had one."""
+    told = b""
+    while b"}" not in told:
+        chunk = os.read(info_fd, 4096)
+        if not chunk:
+            raise BoxGone("bubblewrap ended at its start")
+        told += chunk
+    return int(json.loads(told)["child-pid"])
+
+
+def _remedy() -> str:
+    """The commands that allow user namespaces on this machine."""
+    commands = [command for path, (off, command) in _SWITCHES.items() if _reads(path, off)]
+    if commands:
+        return " and ".join(f"`{command}`" for command in commands)
+    return "in a container, start it with `--security-opt seccomp=unconfined`, or use the docker backend"
+
+
+def _reads(path: str, value: str) -> bool:
+    try:
+        return Path(path).read_text().strip() == value
+    except OSError:
+        return False

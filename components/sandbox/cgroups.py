@@ -1,0 +1,148 @@
+"""Control groups for boxes that no engine starts: memory, processes and CPU of a whole box. Versions 1 and 2, root only."""
+
+import itertools
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.sandbox.box import BoxLimits
+from components.sandbox.owner import Owner, this_owner
+
+MOUNT = Path("/sys/fs/cgroup")
+CONTROLLERS = ("memory", "pids", "cpu")
+_PARENT = "troupe"
+_PERIOD_MICROSECONDS = 100_000
+_REMOVE_SECONDS = 2.0
+_numbers = itertools.count()
+
+
+class Cgroup:
+    """One box's control groups. They carry this process's name, so that `remove_leftovers` finds them when it is dead."""
+
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        """`folders`: where each group lies, by the path under `MOUNT` at which its box shall see it."""
+        self.folders = dict(folders)
+
+    def add(self, pid: int) -> None:
+        """Move a process in; what it starts from then on is in, too."""
+        for folder in self.folders.values():
+            (folder / "cgroup.procs").write_text(str(pid))
+
+    def remove(self) -> None:
+        """Kill what is left inside and remove the groups; what the kernel does not let go of now is left to the next start."""
+        for folder in self.folders.values():
+            _remove(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupTree:
+    """Where groups can be made: one folder for each controller (version 1), or one for all (version 2)."""
+
+    parents: Mapping[str, Path]
+    """By the path under the mount, empty in version 2."""
+    version: int
+
+    def make(self, limits: BoxLimits) -> Cgroup:
+        """Groups for one more box, with its limits. Raises OSError."""
+        name = f"{this_owner()}-{next(_numbers)}"
+        cgroup = Cgroup({place: parent / name for place, parent in self.parents.items()})
+        try:
+            for place, folder in cgroup.folders.items():
+                folder.mkdir()
+                for file, value in _values(self.version, place, limits).items():
+                    if (folder / file).exists() or file not in _OPTIONAL:
+                        (folder / file).write_text(value)
+        except OSError:
+            cgroup.remove()
+            raise
+        return cgroup
+
+
+def find_cgroups(mount: Path = MOUNT) -> CgroupTree | None:
+    """Where this process can make groups with all three controllers; None where it cannot (no root, mounted read-only)."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        if (mount / "cgroup.controllers").exists():
+            return _version_2(mount)
+        if all((mount / controller / "cgroup.procs").exists() for controller in CONTROLLERS):
+            parents = {controller: mount / controller / _PARENT for controller in CONTROLLERS}
+            for parent in parents.values():
+                parent.mkdir(exist_ok=True)
+            return CgroupTree(parents=parents, version=1)
+    except OSError:
+        return None
+    return None
+
+
+def remove_leftovers(mount: Path = MOUNT) -> int:
+    """Remove the groups of processes that are dead, with all that still runs inside; how many there were."""
+    removed = 0
+    for parent in {mount / _PARENT, *(mount / controller / _PARENT for controller in CONTROLLERS)}:
+        for folder in parent.glob("*-*-*-*"):
+            owner = Owner.parse(folder.name.rpartition("-")[0])
+            if owner is not None and owner.is_gone():
+                _remove(folder)
+                removed += 1
+    return removed
+
+
+def _version_2(mount: Path) -> CgroupTree | None:
+    if not set(CONTROLLERS) <= set((mount / "cgroup.controllers").read_text().split()):
+        return None
+    parent = mount / _PARENT
+    parent.mkdir(exist_ok=True)
+    wanted = " ".join(f"+{controller}" for controller in CONTROLLERS)
+    for folder in (mount, parent):
+        if not set(CONTROLLERS) <= set((folder / "cgroup.subtree_control").read_text().split()):
+            (folder / "cgroup.subtree_control").write_text(wanted)
+    return CgroupTree(parents={"": parent}, version=2)
+
+
+_OPTIONAL = {"memory.swap.max", "memory.memsw.limit_in_bytes"}
+"""There only where the kernel counts swap."""
+
+
+def _values(version: int, place: str, limits: BoxLimits) -> dict[str, str]:
+    """What to write into which file, in this order."""
+    num_bytes = str(limits.memory_mib << 20)
+    quota = int(limits.num_cpus * _PERIOD_MICROSECONDS)
+    if version == 2:
+        return {
+            "memory.max": num_bytes,
+            "memory.swap.max": "0",
+            "pids.max": str(limits.num_processes),
+            "cpu.max": f"{quota} {_PERIOD_MICROSECONDS}",
+        }
+    return {
+        "memory": {"memory.limit_in_bytes": num_bytes, "memory.memsw.limit_in_bytes": num_bytes},
+        "pids": {"pids.max": str(limits.num_processes)},
+        "cpu": {"cpu.cfs_period_us": str(_PERIOD_MICROSECONDS), "cpu.cfs_quota_us": str(quota)},
+    }[place]
+
+
+def _remove(folder: Path) -> None:
+    """A group can be removed once its last process is reaped, which takes a moment after it was killed."""
+    end = time.monotonic() + _REMOVE_SECONDS
+    while True:
+        try:
+            folder.rmdir()
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            if time.monotonic() > end:
+                return
+        _kill(folder)
+        time.sleep(0.005)
+
+
+def _kill(folder: Path) -> None:
+    try:
+        for pid in (folder / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+    except OSError:
+        return  # it ended, or the group is gone

@@ -1,0 +1,193 @@
+"""Boxes that are containers: the runner as process 1, spoken to over the attached standard streams."""
+
+import contextlib
+import itertools
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from components.errors import ConfigurationError, SandboxUnavailable
+from components.sandbox.attached import AttachedStream
+from components.sandbox.base import SandboxDescription
+from components.sandbox.box import Box, BoxGone, BoxLimits
+from components.sandbox.container_config import box_labels, check_engine, container_config
+from components.sandbox.docker_api import EngineApi
+from components.sandbox.engine import Engine, revive_engine
+from components.sandbox.image import ensure_image, named_image
+from components.sandbox.pool import BoxPool
+from components.sandbox.protocol import check_ready
+from components.sandbox.reaper import Patrol, remove_container, remove_leftovers, remove_own
+from components.schema import Limits
+
+_READY_SECONDS = 20.0
+_CLOSE_SECONDS = 5.0
+_SILENCE_SECONDS = 30.0
+_ATTACH = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+_pool_numbers = itertools.count()
+_log = logging.getLogger(__name__)
+
+
+class EngineLink:
+    """A client of an engine that answered. After a removal that the engine did not answer it asks for none for a while,
+    so that closing many boxes of a hung engine takes as long as closing one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.api = EngineApi(engine.host)
+        self._silent_until = 0.0
+
+    def remove(self, container_id: str) -> None:
+        """Remove a container. One that the engine does not remove now ends with its input, or is left to the reaper."""
+        if time.monotonic() < self._silent_until:
+            return
+        try:
+            remove_container(self.api, container_id)
+        except SandboxUnavailable as error:
+            self._silent_until = time.monotonic() + _SILENCE_SECONDS
+            _log.warning("%s", error)
+
+    def remove_own(self, pool: str) -> None:
+        """Remove what is left of one pool, and wait until it is gone."""
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        with contextlib.suppress(SandboxUnavailable):  # the reaper's, later
+            while time.monotonic() < max(deadline, self._silent_until) and remove_own(self.api, pool):
+                time.sleep(0.05)
+
+
+class ContainerBox:
+    """A `Box` that is one container. Raises SandboxUnavailable when it does not become ready."""
+
+    def __init__(self, link: EngineLink, config: dict[str, Any]) -> None:
+        self._link = link
+        self._closed = threading.Lock()
+        self._stream: AttachedStream | None = None
+        with link.api.call("a container cannot be made") as docker:
+            self._id: str = docker.create_container_from_config(config)["Id"]
+        try:
+            with link.api.call("a container does not start") as docker:
+                # Attached before the start, so that nothing that the runner says is missed.
+                stream = self._stream = AttachedStream(docker.attach_socket(self._id, params=_ATTACH))
+                docker.start(self._id)
+            check_ready(stream.receive(time.monotonic() + _READY_SECONDS))
+        except BoxGone as error:
+            self.close()
+            told = stream.complaint.decode(errors="replace")
+            raise SandboxUnavailable(f"a container did not become ready: {error} {told}".rstrip()) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
+        """See `Box.ask`. No call of the engine's API: one send and, for a short answer, one receive."""
+        deadline = time.monotonic() + timeout_seconds
+        assert self._stream is not None
+        try:
+            self._stream.send(frame, timeout_seconds=timeout_seconds)
+            return self._stream.receive(deadline)
+        except BoxGone as error:
+            raise BoxGone(f"container {self._id[:12]}: {error}") from error
+
+    def close(self) -> None:
+        """See `Box.close`."""
+        if not self._closed.acquire(blocking=False):
+            return
+        if self._stream is not None:
+            self._stream.close()
+        self._link.remove(self._id)
+
+
+class _Containers:
+    """Makes the boxes of one pool, and finds the engine again when it was killed."""
+
+    def __init__(
+        self, engine: Engine, *, state_folder: Path, image: str | None, limits: BoxLimits, run_label: str
+    ) -> None:
+        self._state_folder = state_folder
+        self._image = image
+        self._limits = limits
+        self._run_label = run_label
+        self._pool = str(next(_pool_numbers))
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._link: EngineLink | None = EngineLink(engine)
+        self._tag, self.image_digest = self._ensure_image(self._link)
+        self.sweep()
+        self._patrol = Patrol(self.sweep)
+
+    def make(self) -> Box:
+        """One more box. Raises SandboxUnavailable; the next call then looks for the engine anew."""
+        with self._lock:
+            link = self._link = self._link or self._linked_again()
+        config = container_config(
+            self._tag, limits=self._limits, labels=box_labels(pool=self._pool, run_label=self._run_label)
+        )
+        try:
+            return ContainerBox(link, config)
+        except SandboxUnavailable:
+            with self._lock:
+                if self._link is link:
+                    self._link = None
+            raise
+
+    def sweep(self) -> None:
+        """Remove what dead owners left in the engine."""
+        link = self._link
+        if link is not None:
+            num_removed = remove_leftovers(link.api, local=link.engine.is_local)
+            if num_removed:
+                _log.warning("removed %d containers whose owners are gone", num_removed)
+
+    def close(self) -> None:
+        """Remove what is left of this pool."""
+        self._patrol.close()
+        link, self._link = self._link, None
+        if link is not None:
+            link.remove_own(self._pool)
+            link.api.close()
+
+    def _linked_again(self) -> EngineLink:
+        self._engine = revive_engine(self._engine, self._state_folder)
+        link = EngineLink(self._engine)
+        _, digest = self._ensure_image(link)
+        if digest != self.image_digest:
+            raise ConfigurationError("sandbox: its image changed while it was open; open it again")
+        return link
+
+    def _ensure_image(self, link: EngineLink) -> tuple[str, str]:
+        if self._image is not None:
+            return named_image(link.api, self._image)
+        return ensure_image(link.api, self._state_folder)
+
+
+def check_limits_kept(engine: Engine) -> None:
+    """Pass if `engine` keeps its containers to all limits. Raises ServiceMissing where it does not, SandboxUnavailable."""
+    with EngineApi(engine.host) as api, api.call(f"the engine at {engine.host} does not describe itself") as docker:
+        check_engine(docker.info())
+
+
+def open_containers(
+    engine: Engine,
+    *,
+    num_boxes: int,
+    state_folder: Path,
+    image: str | None = None,
+    limits: Limits | None = None,
+    run_label: str = "",
+) -> BoxPool:
+    """A pool of containers in `engine`, of our own image unless `image` names one. Leftovers of dead owners are removed.
+
+    `limits` are the largest that programs will have; None means `Limits()`. Raises SandboxUnavailable when the engine does
+    not answer, ServiceMissing when it would not keep to the limits, ConfigurationError when there is no such image.
+    """
+    box_limits = BoxLimits.around(limits or Limits())
+    check_limits_kept(engine)
+    containers = _Containers(engine, state_folder=state_folder, image=image, limits=box_limits, run_label=run_label)
+    description = SandboxDescription(
+        backend="docker",
+        image_digest=containers.image_digest,
+        num_boxes=num_boxes,
+        box_limits=box_limits.in_words(),
+    )
+    return BoxPool(containers.make, description=description, close_also=containers.close)

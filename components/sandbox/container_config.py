@@ -1,0 +1,98 @@
+"""What a container may do, in the words of the Engine API, and whether an engine can be held to it."""
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from components.errors import ServiceMissing
+from components.sandbox.box import BOX_UID, RUNNER_COMMAND, RUNNER_ENVIRONMENT, BoxLimits
+from components.sandbox.owner import this_owner
+from components.sandbox.reaper import HOST_LABEL, OWNER_LABEL, POOL_LABEL, RUN_LABEL
+
+_NEEDED = {
+    "MemoryLimit": "memory limits",
+    "PidsLimit": "process limits",
+    "CpuCfsQuota": "CPU limits",
+}
+_MOUNT_FLAGS = "nosuid,nodev,noexec"
+
+
+def box_labels(*, pool: str, run_label: str) -> dict[str, str]:
+    """Whose container it is."""
+    return {
+        OWNER_LABEL: str(this_owner()),
+        HOST_LABEL: socket.gethostname(),
+        POOL_LABEL: pool,
+        RUN_LABEL: run_label,
+    }
+
+
+def container_config(image: str, *, limits: BoxLimits, labels: Mapping[str, str]) -> dict[str, Any]:
+    """The body of `POST /containers/create` for one box.
+
+    Docker's own seccomp profile stays on, and the runner adds its filter. The message queues' file system is covered
+    because Docker leaves it writable in a read-only container.
+    """
+    return {
+        "Image": image,
+        "Entrypoint": list(RUNNER_COMMAND),
+        "Cmd": [],
+        "Env": [f"{name}={value}" for name, value in RUNNER_ENVIRONMENT.items()],
+        "User": f"{BOX_UID}:{BOX_UID}",
+        "WorkingDir": "/tmp",
+        "Hostname": "box",
+        "Labels": dict(labels),
+        "Tty": False,
+        "OpenStdin": True,
+        "StdinOnce": True,  # the runner ends when its owner does
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "NetworkDisabled": True,
+        "Healthcheck": {"Test": ["NONE"]},
+        "HostConfig": _host_config(limits),
+    }
+
+
+def check_engine(info: Mapping[str, Any]) -> None:
+    """Pass if an engine that describes itself as `info` keeps to all limits. Raises ServiceMissing: some ignore them."""
+    missing = [words for key, words in _NEEDED.items() if not info.get(key)]
+    if not any(str(option).startswith("name=seccomp") for option in info.get("SecurityOptions") or ()):
+        missing.append("a seccomp profile")
+    if info.get("OSType") != "linux":
+        missing.append("Linux containers")
+    if missing:
+        raise ServiceMissing(
+            f"the container engine does not keep {', '.join(missing)} here; run it as root (not rootless on version 1 of "
+            "control groups), or use the backend bubblewrap"
+        )
+
+
+def _host_config(limits: BoxLimits) -> dict[str, Any]:
+    memory_bytes = limits.memory_mib << 20
+    tmp_bytes = limits.tmp_mib << 20
+    return {
+        "NetworkMode": "none",
+        "IpcMode": "none",
+        "CgroupnsMode": "private",
+        "ReadonlyRootfs": True,
+        "AutoRemove": True,
+        "Privileged": False,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges:true"],
+        "Memory": memory_bytes,
+        "MemorySwap": memory_bytes,
+        "PidsLimit": limits.num_processes,
+        "NanoCpus": int(limits.num_cpus * 1e9),
+        "OomScoreAdj": 500,
+        "LogConfig": {"Type": "none"},
+        "Tmpfs": {
+            "/tmp": f"rw,{_MOUNT_FLAGS},size={tmp_bytes},mode=1777,nr_inodes={limits.num_tmp_files}",
+            "/dev/mqueue": f"ro,{_MOUNT_FLAGS},size=4k,nr_inodes=1",
+        },
+        "Ulimits": [
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "nofile", "Soft": 256, "Hard": 256},
+            {"Name": "fsize", "Soft": tmp_bytes, "Hard": tmp_bytes},
+        ],
+    }

@@ -1,0 +1,237 @@
+"""A private Docker engine as processes of this machine: its places, its start, and the removal of all that it left."""
+
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from components.errors import SandboxUnavailable
+from components.sandbox.owner import Owner, owner_of
+
+_LOCK_SECONDS = 90.0
+_END_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+_PROGRAMS = ("dockerd", "containerd", "containerd-shim")
+_RUNTIME_PARENT = Path("/run")
+_CGROUPS = Path("/sys/fs/cgroup")
+_SHIM_SOCKETS = "/run/containerd/s/"  # containerd's own choice, whatever folders it is given
+_MNT_DETACH = 2
+_started: list[subprocess.Popen[bytes]] = []
+"""Engines that this process started, kept so that a killed one does not stay a zombie: it would hold its pid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where one private engine keeps what it has. All follow from the state folder."""
+
+    state_folder: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.state_folder.absolute() / "engine"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "dockerd.log"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def record(self) -> Path:
+        return self.folder / "process"
+
+    @property
+    def name(self) -> str:
+        """Also of its control groups."""
+        return f"troupe-engine-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}"
+
+    @property
+    def runtime(self) -> Path:
+        """Sockets have at most 107 characters in their paths, so they are not below the state folder."""
+        return _RUNTIME_PARENT / self.name
+
+    @property
+    def host(self) -> str:
+        return f"unix://{self.runtime}/docker.sock"
+
+
+@contextmanager
+def locked(places: Places) -> Iterator[None]:
+    """Hold the engine's lock: one process at a time starts or stops it. Raises SandboxUnavailable when it is held too long."""
+    places.folder.mkdir(parents=True, exist_ok=True)
+    with (places.folder / "lock").open("w") as file:
+        if not _within(_LOCK_SECONDS, lambda: _try_lock(file.fileno())):
+            raise SandboxUnavailable(f"{file.name} has been held for {_LOCK_SECONDS:.0f} s by another process")
+        yield
+
+
+def daemon(places: Places) -> Owner | None:
+    """The engine's process when it runs, answering or not."""
+    for process in _started:
+        process.poll()
+    try:
+        owner = Owner.parse(places.record.read_text())
+    except FileNotFoundError:
+        return None
+    return None if owner is None or owner.is_gone() else owner
+
+
+def start_daemon(places: Places, program: str) -> None:
+    """Start the engine in a session of its own, after removing what an earlier one left. It answers some seconds later."""
+    remove_remains(places)
+    places.runtime.mkdir(mode=0o700)
+    settings = places.folder / "daemon.json"
+    settings.write_text("{}")  # the machine's own file may contradict these flags
+    command = [
+        *(program, "--config-file", str(settings), "--host", places.host, "--data-root", str(places.data)),
+        *("--exec-root", str(places.runtime / "exec"), "--pidfile", str(places.runtime / "dockerd.pid")),
+        *("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"),
+        *("--userland-proxy=false", "--storage-driver=overlay2", "--exec-opt", "native.cgroupdriver=cgroupfs"),
+        *("--cgroup-parent", f"/{places.name}", "--log-level=warn"),
+    ]
+    with places.log.open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    _started.append(process)
+    places.record.write_text(str(owner_of(process.pid)))
+
+
+def stop_daemon(places: Places) -> bool:
+    """End the engine, its containers and all that it left but its images; returns whether it ran."""
+    owner = daemon(places)
+    if owner is not None:
+        _kill_containers(places)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(owner.pid, signal.SIGCONT)
+            os.kill(owner.pid, signal.SIGTERM)
+        _within(_END_SECONDS, lambda: daemon(places) is None)
+    remove_remains(places)
+    return owner is not None
+
+
+def remove_remains(places: Places) -> bool:
+    """End what is left of an engine and its containers, and remove mounts, control groups and sockets.
+
+    Returns whether there was anything. Raises SandboxUnavailable when something cannot be ended.
+    """
+    programs = _programs(places)
+    anything = bool(programs) or places.runtime.exists()
+    sockets = [path for process in programs for path in _shim_sockets(process)]
+    for process in programs:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    _kill_containers(places)
+    if not _within(_END_SECONDS, lambda: daemon(places) is None and not _programs(places)):
+        raise SandboxUnavailable(f"processes {[p.pid for p in _programs(places)]} of {places.runtime} cannot be ended")
+    _unmount(places)
+    _remove_cgroups(places)
+    for path in sockets:
+        Path(path).unlink(missing_ok=True)
+    if not _mounts(places):
+        shutil.rmtree(places.runtime, ignore_errors=True)
+    places.record.unlink(missing_ok=True)
+    return anything
+
+
+def log_tail(places: Places, num_lines: int = 15) -> str:
+    """The end of the engine's log, for errors."""
+    try:
+        lines = places.log.read_text(errors="replace").splitlines()[-num_lines:]
+    except FileNotFoundError:
+        lines = []
+    return "\n".join(f"  {line[:500]}" for line in lines)
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Whether `holds` becomes true in this time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _programs(places: Places) -> list[psutil.Process]:
+    """dockerd, containerd and its shims: each names the runtime folder on its command line."""
+    found = []
+    for process in psutil.process_iter(["name", "cmdline", "status"]):
+        named = any(str(places.runtime) in word for word in process.info["cmdline"] or ())
+        if named and str(process.info["name"]).startswith(_PROGRAMS) and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+def _shim_sockets(process: psutil.Process) -> list[str]:
+    try:
+        connections = process.net_connections(kind="unix")
+    except psutil.Error:
+        return []
+    return [connection.laddr for connection in connections if str(connection.laddr).startswith(_SHIM_SOCKETS)]
+
+
+def _cgroups(places: Places) -> list[Path]:
+    """The engine's control groups, children first: one below each controller (version 1), or one in all (version 2)."""
+    tops = [path for path in (_CGROUPS / places.name, *_CGROUPS.glob(f"*/{places.name}")) if path.is_dir()]
+    return [Path(folder) for top in tops for folder, _, _ in os.walk(top, topdown=False)]
+
+
+def _kill_containers(places: Places) -> None:
+    """Kill what runs in the engine's control groups until nothing does."""
+
+    def empty() -> bool:
+        pids = {int(pid) for folder in _cgroups(places) for pid in _read_lines(folder / "cgroup.procs")}
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not pids
+
+    _within(_END_SECONDS, empty)
+
+
+def _remove_cgroups(places: Places) -> None:
+    for folder in _cgroups(places):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _mounts(places: Places) -> list[str]:
+    """Mount points in the engine's folders, the newest first. The engine mounts its data folder onto itself."""
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    plain = [Path(point.encode().decode("unicode_escape")) for point in reversed(points)]
+    return [str(point) for point in plain if point.is_relative_to(places.data) or point.is_relative_to(places.runtime)]
+
+
+def _unmount(places: Places) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    for point in _mounts(places):
+        libc.umount2(point.encode(), _MNT_DETACH)

@@ -1,0 +1,161 @@
+"""Finding a container engine: the caller's, the machine's, or a private one that is started for us."""
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.errors import SandboxUnavailable, ServiceMissing
+from components.sandbox.docker_api import EngineApi
+from components.sandbox.dockerd import (
+    Places,
+    daemon,
+    locked,
+    log_tail,
+    remove_remains,
+    start_daemon,
+    stop_daemon,
+)
+
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+INSTALL = "apt-get install -y docker.io"
+_START_SECONDS = 30.0
+_PROBE_SECONDS = 5.0
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """A container engine that answered. `private` ones are ours: started when there is no other, stopped by `stop_engine`."""
+
+    host: str
+    private: bool
+    version: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its containers run on this kernel's machine."""
+        return self.host.startswith("unix://")
+
+
+def running_engine(state_folder: Path, docker_host: str | None = None) -> Engine | None:
+    """The engine that `ensure_engine` would take without starting one. Answers within seconds; changes nothing.
+
+    Raises ServiceMissing when the docker SDK is not installed.
+    """
+    for host in (docker_host,) if docker_host else (DEFAULT_HOST, Places(state_folder).host):
+        try:
+            return _engine(host, private=host == Places(state_folder).host)
+        except SandboxUnavailable:
+            continue
+    return None
+
+
+def ensure_engine(state_folder: Path, docker_host: str | None = None) -> Engine:
+    """The engine at `docker_host`; without one the machine's own; without that a private one, started where need be.
+
+    A private engine runs on after this process, until `stop_engine`. One that was killed is started again. Several processes
+    may ask at once. Raises ServiceMissing, with what to do, when there is none; SandboxUnavailable when one that should
+    answer does not.
+    """
+    if docker_host:
+        return _engine(docker_host, private=False)
+    try:
+        return _engine(DEFAULT_HOST, private=False)
+    except SandboxUnavailable as error:
+        return _private_engine(Places(state_folder), str(error))
+
+
+def revive_engine(engine: Engine, state_folder: Path) -> Engine:
+    """The same engine, answering; started again where it is a private one that was killed. Raises SandboxUnavailable."""
+    try:
+        if engine.private:
+            return _private_engine(Places(state_folder), f"{engine.host} does not answer")
+        return _engine(engine.host, private=False)
+    except ServiceMissing as error:
+        raise SandboxUnavailable(str(error)) from error
+
+
+def _private_engine(places: Places, reason: str) -> Engine:
+    """The private engine, started unless it runs. `reason` says why there is no other."""
+    if daemon(places) is None:
+        program = dockerd_program(reason)
+        with locked(places):
+            if daemon(places) is None:
+                return _started(places, program)
+    with locked(places):  # whoever starts it holds the lock until it answers
+        return _answering(places)
+
+
+def stop_engine(state_folder: Path) -> bool:
+    """End the private engine of `state_folder` with its containers; returns whether it ran. Images stay on disk."""
+    places = Places(state_folder)
+    if not places.folder.exists():
+        return False
+    with locked(places):
+        return stop_daemon(places)
+
+
+def clean_dead_engine(state_folder: Path) -> bool:
+    """Remove what a killed private engine left: processes, mounts, control groups, sockets. A running one is left alone.
+
+    Returns whether there was anything.
+    """
+    places = Places(state_folder)
+    if not places.folder.exists():
+        return False
+    with locked(places):
+        return daemon(places) is None and remove_remains(places)
+
+
+def _engine(host: str, *, private: bool) -> Engine:
+    with (
+        EngineApi(host, timeout_seconds=_PROBE_SECONDS) as api,
+        api.call(f"the engine at {host} has no version") as docker,
+    ):
+        return Engine(host=host, private=private, version=str(docker.version()["Version"]))
+
+
+def dockerd_program(reason: str) -> str:
+    """The program of a private engine. Raises ServiceMissing, after `reason`, when this process cannot start one."""
+    program = shutil.which("dockerd") or shutil.which("/usr/sbin/dockerd")
+    if program is None:
+        raise ServiceMissing(f"no container engine: {reason}; dockerd is not installed: `{INSTALL}` as root")
+    if os.geteuid() != 0:
+        raise ServiceMissing(
+            f"no container engine: {reason}; start Docker (`systemctl start docker`) and join its group "
+            "(`usermod -aG docker $USER`), or run as root, or use the backend bubblewrap"
+        )
+    return program
+
+
+def _started(places: Places, program: str) -> Engine:
+    start_daemon(places, program)
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            return _engine(places.host, private=True)
+        except SandboxUnavailable as error:
+            ended, late = daemon(places) is None, time.monotonic() >= deadline
+            if ended or late:
+                stop_daemon(places)
+            if ended:
+                raise ServiceMissing(_did_not_start(places, "it ended")) from error
+            if late:
+                raise SandboxUnavailable(_did_not_start(places, f"no answer in {_START_SECONDS:.0f} s")) from error
+        time.sleep(_POLL_SECONDS)
+
+
+def _answering(places: Places) -> Engine:
+    """The engine that runs. It is not ended when it does not answer: others may have containers in it."""
+    try:
+        return _engine(places.host, private=True)
+    except SandboxUnavailable as error:
+        owner = daemon(places)
+        remedy = f"`kill -9 {owner.pid}` and try again: a new one is started" if owner else "try again"
+        raise SandboxUnavailable(f"{error}; {remedy}. The end of {places.log}:\n{log_tail(places)}") from error
+
+
+def _did_not_start(places: Places, why: str) -> str:
+    return f"dockerd did not start: {why}. The end of {places.log}:\n{log_tail(places)}"

@@ -1,0 +1,145 @@
+"""Opening a sandbox: which backend works here, and a refusal with remedies where none does. Never less than a sandbox."""
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from components.artifacts.refs import Frozen
+from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
+from components.sandbox import cgroups
+from components.sandbox.base import Backend
+from components.sandbox.box import BoxLimits
+from components.sandbox.bubblewrap import open_bubblewrap
+from components.sandbox.container import check_limits_kept, open_containers
+from components.sandbox.docker_api import EngineApi
+from components.sandbox.engine import INSTALL, clean_dead_engine, dockerd_program, ensure_engine, running_engine
+from components.sandbox.pool import BoxPool
+from components.sandbox.reaper import remove_leftovers
+from components.sandbox.rootfs import cached_rootfs, remove_unused_rootfs
+from components.schema import Limits
+
+BOXES_PER_CORE = 2
+_REMEDIES: dict[Backend, str] = {
+    "docker": f"as root `{INSTALL}`; a private engine then starts by itself",
+    "bubblewrap": "as root `apt-get install -y bubblewrap`",
+}
+_log = logging.getLogger(__name__)
+
+
+class Probe(Frozen):
+    """Whether a backend works on this machine, what was found, and what to do where it does not."""
+
+    works: bool
+    detail: str
+    remedy: str
+
+
+def open_sandbox(
+    backend: Literal["auto", "docker", "bubblewrap"],
+    *,
+    state_folder: Path,
+    num_boxes: int | None = None,
+    docker_host: str | None = None,
+    image: str | None = None,
+    limits: Limits | None = None,
+    run_label: str = "",
+) -> BoxPool:
+    """A sandbox whose first box is ready. `auto` takes docker, then bubblewrap.
+
+    `state_folder` keeps the file system of the boxes and a private engine. `num_boxes` None means two a core. `docker_host`
+    names an engine, `image` one of its images instead of our own. `limits` are the largest that programs will have, None
+    means `Limits()`: a box is made a little larger. `run_label` marks containers for people.
+
+    Raises ServiceMissing with the install commands when no backend can work here, SandboxUnavailable when the one asked for
+    should work and does not, ConfigurationError for an image that there is none of.
+    """
+    if image is not None and backend == "bubblewrap":
+        raise ConfigurationError(f"sandbox image {image!r}: bubblewrap has no images; use the backend docker")
+    state_folder.mkdir(parents=True, exist_ok=True)
+    num_boxes = num_boxes or BOXES_PER_CORE * len(os.sched_getaffinity(0))
+
+    def docker() -> BoxPool:
+        engine = ensure_engine(state_folder, docker_host)
+        pool = open_containers(
+            engine, num_boxes=num_boxes, state_folder=state_folder, image=image, limits=limits, run_label=run_label
+        )
+        try:
+            pool.wait_ready()
+        except BaseException:
+            pool.close()
+            raise
+        return pool
+
+    def bubblewrap() -> BoxPool:
+        rootfs, digest = cached_rootfs(state_folder)
+        return open_bubblewrap(
+            rootfs, num_boxes=num_boxes, image_digest=digest, limits=BoxLimits.around(limits or Limits())
+        )
+
+    if backend == "docker" or image is not None:
+        return docker()
+    return bubblewrap() if backend == "bubblewrap" else _first({"docker": docker, "bubblewrap": bubblewrap})
+
+
+def probe(backend: Backend, *, state_folder: Path, docker_host: str | None = None) -> Probe:
+    """Whether `backend` works here. Starts no engine; bubblewrap is asked to run a program. Takes seconds at most."""
+    look = {
+        "docker": lambda: _probe_docker(state_folder, docker_host),
+        "bubblewrap": lambda: _probe_bubblewrap(state_folder),
+    }
+    try:
+        return Probe(works=True, detail=look[backend](), remedy="")
+    except (ServiceMissing, SandboxUnavailable) as error:
+        return Probe(works=False, detail=str(error), remedy=_REMEDIES[backend])
+
+
+def clean_leftovers(state_folder: Path, docker_host: str | None = None) -> int:
+    """Remove what dead owners left of either backend: containers, a killed private engine, control groups, unfinished file
+    systems. Returns how many things there were. Nothing of a living owner is touched."""
+    removed = cgroups.remove_leftovers() + remove_unused_rootfs(state_folder) + clean_dead_engine(state_folder)
+    engine = running_engine(state_folder, docker_host)
+    if engine is not None:
+        with EngineApi(engine.host) as api:
+            removed += remove_leftovers(api, local=engine.is_local)
+    return removed
+
+
+def _first(backends: dict[Backend, Callable[[], BoxPool]]) -> BoxPool:
+    """The first backend that opens. Raises ServiceMissing with why each did not."""
+    reasons: dict[Backend, str] = {}
+    for name, open_it in backends.items():
+        try:
+            pool = open_it()
+        except (ServiceMissing, SandboxUnavailable) as error:
+            reasons[name] = str(error)
+            continue
+        for skipped, reason in reasons.items():
+            _log.warning("sandbox: %s instead of %s: %s", name, skipped, reason)
+        return pool
+    told = "\n".join(f"- {name}: {reason}\n  {_REMEDIES[name]}" for name, reason in reasons.items())
+    raise ServiceMissing(f"no sandbox works here, and programs never run outside one:\n{told}")
+
+
+def _probe_docker(state_folder: Path, docker_host: str | None) -> str:
+    engine = running_engine(state_folder, docker_host)
+    if engine is None:
+        if docker_host:
+            raise SandboxUnavailable(f"the engine at {docker_host} does not answer")
+        return f"not running; `{dockerd_program('none runs')}` is started with the first sandbox"
+    check_limits_kept(engine)
+    return f"version {engine.version} at {engine.host}" + (", private" if engine.private else "")
+
+
+def _probe_bubblewrap(state_folder: Path) -> str:
+    state_folder.mkdir(parents=True, exist_ok=True)
+    rootfs, digest = cached_rootfs(state_folder)
+    pool = open_bubblewrap(rootfs, num_boxes=1, image_digest=digest)
+    try:
+        result = pool.run("print(6 * 7)")
+        if result.stdout != "42\n":
+            raise SandboxUnavailable(f"a program ended with {result.status}: {result.detail}")
+        return f"runs a program; limits kept by {pool.description.box_limits['kept by']}"
+    finally:
+        pool.close()

@@ -1,0 +1,247 @@
+"""A pool of warm boxes: the one implementation of `Sandbox`, over whatever can make a box.
+
+Boxes are made and ended by threads that live as long as the pool: a backend may tie a box's life to the thread that started
+it, and no job shall wait for the end of a box that another one can replace.
+"""
+
+import atexit
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from components.errors import PermanentError, SandboxUnavailable
+from components.sandbox.base import SandboxDescription
+from components.sandbox.box import Box, BoxGone
+from components.sandbox.protocol import decode_answer, encode_job, sandbox_error
+from components.schema import ExecutionResult, Limits
+
+MAX_USES = 200
+"""Jobs that one box serves at most."""
+WALL_MARGIN_SECONDS = 10.0
+"""How long a box may take beyond a program's wall limit: to end what the program left, to clean up, to be scheduled."""
+PAUSE_SECONDS = 0.25
+"""Between two attempts to make a box."""
+MAX_MAKERS = 4
+
+
+class _Place:
+    """One box of the pool, and how many jobs it was given."""
+
+    __slots__ = ("box", "uses")
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self.uses = 0
+
+
+class BoxPool:
+    """Runs programs in `description.num_boxes` warm boxes.
+
+    The newest idle box serves first, so that few boxes stay in the processor's caches. A box is thrown away on any doubt
+    and after 200 jobs, and replaced in the background. A job whose box is gone is run once more, in a new box.
+    """
+
+    def __init__(
+        self,
+        make_box: Callable[[], Box],
+        *,
+        description: SandboxDescription,
+        start_timeout_seconds: float = 30.0,
+        close_also: Callable[[], None] | None = None,
+    ) -> None:
+        """Boxes are made at once, in the background. `close_also` is called once, after the last box ended.
+
+        `make_box` returns a box that is ready, or raises: after a PermanentError (a program is not installed) nobody waits
+        for a box, anything else is tried again while jobs wait.
+        """
+        self._make_box = make_box
+        self._description = description
+        self._start_timeout_seconds = start_timeout_seconds
+        self._close_also = close_also
+        self._owner_pid = os.getpid()
+        lock = threading.Lock()
+        self._served = threading.Condition(lock)
+        """A box became idle, or there will be none. Jobs wait for it."""
+        self._ordered = threading.Condition(lock)
+        """A box is to be made or ended. Makers wait for it."""
+        self._idle: list[_Place] = []
+        self._set_aside: list[_Place] = []
+        """New boxes for jobs that lost theirs, of which `_num_losers` wait."""
+        self._busy: set[_Place] = set()
+        self._doomed: deque[_Place] = deque()
+        self._num_missing = description.num_boxes
+        self._num_waiting = 0
+        self._num_losers = 0
+        self._num_replaced = 0
+        self._failure: Exception | None = None
+        self._dry_since = time.monotonic()
+        self._closed = False
+        num_makers = max(2, min(description.num_boxes, os.cpu_count() or 1, MAX_MAKERS))
+        self._makers = [
+            threading.Thread(target=self._keep, name="sandbox-boxes", daemon=True) for _ in range(num_makers)
+        ]
+        for maker in self._makers:
+            maker.start()
+        atexit.register(self.close)
+
+    @property
+    def description(self) -> SandboxDescription:
+        return self._description
+
+    @property
+    def num_replaced(self) -> int:
+        """Boxes thrown away so far."""
+        return self._num_replaced
+
+    def wait_ready(self) -> None:
+        """Return when one box is ready. Raises what `run` raises when none can be had."""
+        place = self._take(fresh=False)
+        place.uses -= 1
+        self._give_back(place, reusable=True)
+
+    def run(
+        self,
+        program: str,
+        *,
+        stdin: str = "",
+        files: Mapping[str, str] | None = None,
+        outputs: tuple[str, ...] = (),
+        limits: Limits | None = None,
+    ) -> ExecutionResult:
+        """See `Sandbox.run`. Raises ConfigurationError for limits, names or sizes that no box can serve."""
+        limits = limits or Limits()
+        frame = encode_job(program, stdin=stdin, files=files or {}, outputs=outputs, limits=limits)
+        failures = []
+        for fresh in (False, True):
+            place = self._take(fresh=fresh)
+            answer = None
+            try:
+                payload = place.box.ask(frame, timeout_seconds=limits.wall_seconds + WALL_MARGIN_SECONDS)
+                answer = decode_answer(payload, outputs=outputs, limits=limits)
+                return answer.result
+            except BoxGone as error:
+                failures.append(str(error))
+            finally:
+                self._give_back(place, reusable=answer is not None and answer.reusable)
+        return sandbox_error(f"two boxes failed at it: {'; '.join(failures)}")
+
+    def close(self) -> None:
+        """See `Sandbox.close`. Jobs in flight raise SandboxUnavailable."""
+        if os.getpid() != self._owner_pid:
+            return  # a forked copy of the owner, whose boxes these are not
+        with self._served:
+            if self._closed:
+                return
+            self._closed = True
+            boxes = [place.box for place in (*self._idle, *self._set_aside, *self._busy, *self._doomed)]
+            self._served.notify_all()
+            self._ordered.notify_all()
+        for box in boxes:
+            box.close()
+        for maker in self._makers:
+            maker.join(self._start_timeout_seconds)
+        if self._close_also is not None:
+            self._close_also()
+        atexit.unregister(self.close)
+
+    def _take(self, *, fresh: bool) -> _Place:
+        """An idle box; with `fresh` one that has served nobody. Waits while boxes exist, and for a while when none does."""
+        with self._served:
+            source = self._set_aside if fresh else self._idle
+            if not source or self._closed:
+                self._wait_for(source, fresh=fresh)
+            place = source.pop()
+            self._busy.add(place)
+            place.uses += 1
+            return place
+
+    def _wait_for(self, source: list[_Place], *, fresh: bool) -> None:
+        """Return when `source` has a box. Raises SandboxUnavailable, or the PermanentError that keeps boxes from being made."""
+        started = time.monotonic()
+        self._num_waiting += 1
+        self._num_losers += fresh
+        self._ordered.notify()
+        try:
+            while not source or self._closed:
+                if self._closed:
+                    raise SandboxUnavailable("the sandbox is closed")
+                left = self._start_timeout_seconds
+                if fresh or not self._num_alive:
+                    if isinstance(self._failure, PermanentError):
+                        raise self._failure
+                    left += (started if fresh else max(started, self._dry_since)) - time.monotonic()
+                if left <= 0:
+                    raise SandboxUnavailable(
+                        f"no box can be had within {self._start_timeout_seconds:g} s: {self._failure or 'none started'}"
+                    ) from self._failure
+                self._served.wait(left)
+        finally:
+            self._num_waiting -= 1
+            self._num_losers -= fresh
+
+    def _give_back(self, place: _Place, *, reusable: bool) -> None:
+        with self._served:
+            self._busy.discard(place)
+            if self._closed:
+                return
+            if reusable and place.uses < MAX_USES:
+                self._idle.append(place)
+                self._wake_one()
+                return
+            self._doomed.append(place)
+            self._num_missing += 1
+            self._num_replaced += 1
+            if not self._num_alive:
+                self._dry_since = time.monotonic()
+            self._ordered.notify(2)
+
+    def _wake_one(self) -> None:
+        # Losers wait at the same place for other boxes: waking them as well makes sure that somebody else wakes.
+        if self._num_waiting:
+            self._served.notify(1 + self._num_losers)
+
+    @property
+    def _num_alive(self) -> int:
+        return len(self._idle) + len(self._busy) + len(self._set_aside)
+
+    def _keep(self) -> None:
+        """A maker's life: end what is doomed, make what is missing."""
+        while True:
+            with self._ordered:
+                while not self._closed and not self._doomed and not self._may_make:
+                    self._ordered.wait()
+                if self._closed:
+                    return
+                doomed = self._doomed.popleft() if self._doomed else None
+                if doomed is None:
+                    self._num_missing -= 1
+            if doomed is not None:
+                doomed.box.close()
+            else:
+                self._make()
+
+    @property
+    def _may_make(self) -> bool:
+        return self._num_missing > 0 and (self._failure is None or self._num_waiting > 0)
+
+    def _make(self) -> None:
+        """Make one box and put it where it is wanted most. The border where a backend's failure becomes a waiting job's."""
+        try:
+            place = _Place(self._make_box())
+        except Exception as error:
+            with self._served:
+                self._failure = error
+                self._num_missing += 1
+                self._served.notify_all()
+                if not self._closed:
+                    self._ordered.wait(PAUSE_SECONDS)
+            return
+        with self._served:
+            self._failure = None
+            if not self._closed:
+                (self._set_aside if self._num_losers > len(self._set_aside) else self._idle).append(place)
+                self._wake_one()
+                return
+        place.box.close()

@@ -1,0 +1,84 @@
+"""Ends the containers of owners that died. One of a living owner is never touched."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from components.errors import SandboxUnavailable
+from components.sandbox.docker_api import EngineApi, is_missing
+from components.sandbox.owner import Owner, this_kernel, this_owner
+
+OWNER_LABEL = "troupe.owner"
+POOL_LABEL = "troupe.pool"
+RUN_LABEL = "troupe.run"
+HOST_LABEL = "troupe.host"
+_log = logging.getLogger(__name__)
+
+
+def remove_leftovers(api: EngineApi, *, local: bool) -> int:
+    """Remove the containers of ours whose owner is gone; returns how many.
+
+    `local` says that the engine runs on this machine; in another's, owners of other machines cannot be seen, and stay.
+    Raises SandboxUnavailable when the engine does not answer.
+    """
+    leftovers = [container for container in _ours(api) if _is_leftover(container.get("Labels") or {}, local=local)]
+    return _remove(api, leftovers)
+
+
+def remove_own(api: EngineApi, pool: str) -> int:
+    """Remove the containers of one pool of this process; returns how many. Raises SandboxUnavailable."""
+    own = {OWNER_LABEL: str(this_owner()), POOL_LABEL: pool}
+    return _remove(api, [found for found in _ours(api) if own.items() <= (found.get("Labels") or {}).items()])
+
+
+def remove_container(api: EngineApi, container_id: str) -> bool:
+    """End and remove one container; whether it was there. Raises SandboxUnavailable."""
+    try:
+        with api.call(f"container {container_id[:12]} cannot be removed") as docker:
+            docker.remove_container(container_id, force=True)
+    except SandboxUnavailable as error:
+        if is_missing(error):
+            return False
+        raise
+    return True
+
+
+class Patrol:
+    """Calls `visit` every minute, in a thread, until it is closed."""
+
+    def __init__(self, visit: Callable[[], object], *, pause_seconds: float = 60.0) -> None:
+        self._visit = visit
+        self._pause_seconds = pause_seconds
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._walk, name="sandbox-leftovers", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it; waits no longer than a visit takes."""
+        self._closed.set()
+        self._thread.join()
+
+    def _walk(self) -> None:
+        while not self._closed.wait(self._pause_seconds):
+            try:
+                self._visit()
+            except SandboxUnavailable as error:
+                _log.warning("leftover containers were not looked for: %s", error)
+
+
+def _ours(api: EngineApi) -> list[Mapping[str, Any]]:
+    with api.call("containers cannot be listed") as docker:
+        found: list[Mapping[str, Any]] = docker.containers(all=True, filters={"label": OWNER_LABEL})
+        return found
+
+
+def _is_leftover(labels: Mapping[str, str], *, local: bool) -> bool:
+    owner = Owner.parse(labels.get(OWNER_LABEL, ""))
+    if owner is None:
+        return False  # not a name that we give
+    return (local or owner.kernel == this_kernel()) and owner.is_gone()
+
+
+def _remove(api: EngineApi, containers: list[Mapping[str, Any]]) -> int:
+    return sum(remove_container(api, container["Id"]) for container in containers)

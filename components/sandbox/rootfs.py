@@ -1,0 +1,271 @@
+"""The file system that programs see: one Python, its standard library, the runner, and nothing else.
+
+No shell, no package manager, no setuid file. It is built from an interpreter of this machine, so that no registry is needed,
+and serves a container image and bubblewrap alike.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from components.errors import ConfigurationError
+from components.sandbox.box import RUNNER_COMMAND, RUNNER_PATH
+from components.sandbox.owner import Owner, this_owner
+
+_PYTHON = RUNNER_COMMAND[0]
+_RECIPE = 2  # count up when what is built changes
+_RUNNER_SOURCE = Path(__file__).with_name("runner.py")
+_UNUSED_SECONDS = 7 * 24 * 3600.0
+_BUILD_TIMEOUT_SECONDS = 300.0
+_PART_PREFIX = ".part-"
+_FOLDERS = ("dev", "etc", "proc", "sys", "tmp", "usr/bin")
+_TEXTS = {
+    "etc/passwd": "root:x:0:0:root:/:/none\nnobody:x:65534:65534:nobody:/tmp:/none\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "etc/hosts": "127.0.0.1 localhost\n",
+    "etc/resolv.conf": "",
+}
+_LEFT_OUT = {
+    *(
+        "__pycache__",
+        "site-packages",
+        "dist-packages",
+        "test",
+        "tests",
+        "idle_test",
+        "idlelib",
+        "tkinter",
+        "turtledemo",
+    ),
+    *("ensurepip", "lib2to3", "pydoc_data", "venv"),
+}
+_LEFT_OUT_FILE = re.compile(r".*\.(a|pyc)|_(test|xxtest|ctypes_test|tkinter).*\.so|_xx.*\.so|xx.*\.so")
+_LOADED_AT_RUN_TIME = ("libgcc_s.so.1",)  # by pthread_exit; no file names it as needed
+_ASK = """
+import ctypes, json, os, sys, sysconfig
+for name in sys.argv[1:]:
+    ctypes.CDLL(name)
+maps = [line.split()[-1] for line in open("/proc/self/maps") if "/" in line]
+print(json.dumps([os.path.realpath(sys._base_executable), sysconfig.get_path("stdlib"), sorted(set(maps))]))
+"""
+
+
+class _Interpreter(NamedTuple):
+    """An interpreter as it names itself, outside any virtual environment."""
+
+    executable: Path
+    standard_library: Path
+    loaded_at_run_time: tuple[Path, ...]
+
+
+def build_rootfs(into: Path, *, python: Path | None = None) -> str:
+    """Build the file system at `into`, which must not exist, and return its digest.
+
+    `python` is the interpreter to take, None for the one that runs this; it keeps its path, and `/usr/bin/python3` leads to
+    it. The same interpreter and runner give the same digest. Raises ConfigurationError when the interpreter cannot be used.
+    """
+    interpreter = _ask(python or Path(sys.executable))
+    parent = into.parent
+    parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=_PART_PREFIX, suffix=f"-{this_owner()}", dir=parent))
+    try:
+        root = part / "root"
+        _fill(root, interpreter)
+        digest = rootfs_digest(root)
+        root.rename(into)
+        return digest
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
+    """The file system of this interpreter and runner below `state_folder`, and its digest; built when it is not there.
+
+    Several processes may ask at once: the first one to finish provides it for all. It is not to be written to.
+    """
+    folder = _cache(state_folder) / _key()
+    ready = folder / "digest"
+    if not ready.is_file():
+        _cache(state_folder).mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=_PART_PREFIX, suffix=f"-{this_owner()}", dir=_cache(state_folder)))
+        try:
+            (part / "digest").write_text(build_rootfs(part / "root"))
+            part.chmod(0o755)
+            _place(part, folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    os.utime(folder)
+    return folder / "root", ready.read_text()
+
+
+def rootfs_digest(root: Path) -> str:
+    """sha256 over everything below `root`, in order of path: kind, permissions, and content or link target."""
+    digest = hashlib.sha256()
+    for path in _sorted_tree(root):
+        mode = path.lstat().st_mode
+        content, permissions = b"", stat.S_IMODE(mode)
+        if stat.S_ISLNK(mode):
+            content, permissions = os.readlink(path).encode(), 0
+        elif stat.S_ISREG(mode):
+            content = path.read_bytes()
+        entry = f"{stat.S_IFMT(mode):o} {permissions:o} {path.relative_to(root)}\0"
+        digest.update(entry.encode() + hashlib.sha256(content).digest())
+    return digest.hexdigest()
+
+
+def write_tar(root: Path, out: IO[bytes]) -> None:
+    """Write the file system as a tar archive: owned by root, without times, in order of path."""
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for path in _sorted_tree(root):
+            member = archive.gettarinfo(path, str(path.relative_to(root)))
+            member.uid = member.gid = 0
+            member.uname = member.gname = ""
+            member.mtime = 0
+            if member.isreg():
+                with path.open("rb") as content:
+                    archive.addfile(member, content)
+            else:
+                archive.addfile(member)
+
+
+def remove_unused_rootfs(state_folder: Path) -> int:
+    """Remove what killed builders left and file systems that nobody has asked for in a week; returns how many."""
+    removed = 0
+    for folder in _cache(state_folder).glob("*"):
+        if folder.name.startswith(_PART_PREFIX):
+            owner = Owner.parse(folder.name.removeprefix(_PART_PREFIX).partition("-")[2])
+            stale = owner is None or owner.is_gone()
+        else:
+            stale = folder.name != _key() and time.time() - folder.stat().st_mtime > _UNUSED_SECONDS
+        if stale:
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+    return removed
+
+
+def _cache(state_folder: Path) -> Path:
+    return state_folder.absolute() / "rootfs"
+
+
+def _key() -> str:
+    """Names what the file system is made of, without building it."""
+    executable = os.path.realpath(sys.executable)
+    facts = f"{_RECIPE} {sys.version} {executable} {os.stat(executable).st_mtime_ns} "
+    return hashlib.sha256(facts.encode() + _RUNNER_SOURCE.read_bytes()).hexdigest()[:16]
+
+
+def _place(part: Path, folder: Path) -> None:
+    """Give a finished build its name, unless another builder was first."""
+    try:
+        part.rename(folder)
+    except OSError:
+        if not (folder / "digest").is_file():
+            raise
+
+
+def _ask(python: Path) -> _Interpreter:
+    command = [str(python), "-I", "-S", "-c", _ASK, *_LOADED_AT_RUN_TIME]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_BUILD_TIMEOUT_SECONDS)
+    except (OSError, subprocess.SubprocessError) as error:
+        told = getattr(error, "stderr", "") or str(error)
+        raise ConfigurationError(
+            f"python {python}: not an interpreter that a sandbox can use: {told[-500:]}"
+        ) from error
+    executable, standard_library, maps = json.loads(done.stdout)
+    found = tuple(Path(path) for path in maps if Path(path).name in _LOADED_AT_RUN_TIME)
+    return _Interpreter(Path(executable), Path(standard_library), found)
+
+
+def _fill(root: Path, interpreter: _Interpreter) -> None:
+    for name in _FOLDERS:
+        _make_folder(root, Path(name))
+    (root / "tmp").chmod(0o1777)
+    for name, text in _TEXTS.items():
+        (root / name).write_text(text)
+    modules = list(_standard_library(interpreter.standard_library))
+    binaries = [interpreter.executable, *(path for path in modules if path.suffix == ".so")]
+    programs = {interpreter.executable, *_shared_libraries([*binaries, *interpreter.loaded_at_run_time])}
+    for path in sorted({*programs, *interpreter.loaded_at_run_time, *modules}):
+        _copy(path, root / path.relative_to("/"), root, mode=0o755 if path in programs else 0o644)
+    if str(interpreter.executable) != _PYTHON:
+        (root / _PYTHON[1:]).symlink_to(interpreter.executable)
+    _copy(_RUNNER_SOURCE, root / RUNNER_PATH[1:], root, mode=0o644)
+    for path in root.glob("etc/*"):
+        path.chmod(0o644)
+    _compile(interpreter, root)
+    for path in _sorted_tree(root):
+        if not path.is_symlink():
+            os.utime(path, (0, 0))
+
+
+def _standard_library(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _LEFT_OUT and not name.startswith("config-")]
+        yield from (Path(parent, name) for name in names if not _LEFT_OUT_FILE.fullmatch(name))
+
+
+def _shared_libraries(binaries: Iterable[Path]) -> set[Path]:
+    """What the dynamic loader would load for `binaries`, itself included."""
+    command = ["ldd", *map(str, binaries)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_BUILD_TIMEOUT_SECONDS)
+    libraries = {Path(path) for path in re.findall(r"^\s+(?:\S+ => )?(/\S+) \(0x", found.stdout, re.MULTILINE)}
+    missing = sorted(set(re.findall(r"(\S+) => not found", found.stdout)))
+    if missing or not libraries:
+        raise ConfigurationError(f"python: its shared libraries {missing or ''} are not found: {found.stderr[-300:]}")
+    return libraries
+
+
+def _copy(source: Path, target: Path, root: Path, *, mode: int) -> None:
+    _make_folder(root, target.parent.relative_to(root))
+    shutil.copyfile(source, target)
+    target.chmod(mode)
+
+
+def _make_folder(root: Path, folder: Path) -> None:
+    """Make it and what is above it, readable by everybody whatever the umask."""
+    for path in reversed([root / folder, *(root / parent for parent in folder.parents)]):
+        if not path.is_dir():
+            path.mkdir()
+            path.chmod(0o755)
+
+
+def _compile(interpreter: _Interpreter, root: Path) -> None:
+    """Write bytecode that is trusted as it stands: nothing can be written when programs run, and times mean nothing."""
+    library = root / interpreter.standard_library.relative_to("/")
+    command = [
+        *(str(interpreter.executable), "-E", "-s", "-S", "-m", "compileall", "-q", "-o", "0"),
+        *("--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", "/", str(library)),
+    ]
+    done = subprocess.run(
+        command,
+        env={"PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=_BUILD_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise ConfigurationError(
+            f"{interpreter.executable}: its standard library does not compile: {done.stdout[-500:]}"
+        )
+    for path in library.rglob("__pycache__"):
+        path.chmod(0o755)
+        for compiled in path.iterdir():
+            compiled.chmod(0o644)
+
+
+def _sorted_tree(root: Path) -> list[Path]:
+    """Everything below `root`, in order of path, folders before what they hold."""
+    return sorted(root.rglob("*"), key=lambda path: path.relative_to(root).parts)

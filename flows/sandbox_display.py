@@ -1,0 +1,92 @@
+"""The terminal of `troupe sandbox`: attacks as they end, and one program's result."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from components.sandbox.attacks.base import Attack
+from components.sandbox.attacks.carrying_out import AttackReport
+from components.sandbox.base import SandboxDescription
+from components.schema import ExecutionResult
+
+NAME_WIDTH, TRIED_WIDTH, NEXT_WIDTH = 27, 46, 9
+LEAST_WIDTH = 120
+"""A narrow terminal breaks the lines of a row; a log gets this."""
+LONGEST_REASON = 240
+
+
+class AttackDisplay:
+    """A row for each attack as it ends, and below them, on a terminal, the one that runs."""
+
+    def __init__(self, *, on_stderr: bool) -> None:
+        console = Console(stderr=on_stderr)
+        self._console = (
+            console if console.is_terminal else Console(stderr=on_stderr, width=max(console.width, LEAST_WIDTH))
+        )
+        self._status: Status | None = None
+        self._started = False
+
+    @contextmanager
+    def shown(self) -> Iterator["AttackDisplay"]:
+        """Draw inside the block."""
+        if not self._console.is_terminal:
+            yield self
+            return
+        with self._console.status("opening the sandbox") as self._status:
+            yield self
+
+    def start(self, attack: Attack, description: SandboxDescription) -> None:
+        """An attack begins."""
+        if not self._started:
+            self._started = True
+            limits = ", ".join(f"{name} {value}" for name, value in description.box_limits.items())
+            self._console.print(
+                f"{description.backend}, image {description.image_digest[:12]}, {limits}\n", highlight=False
+            )
+            self._row(*(Text(title, style="bold") for title in ("attack", "tried", "stopped by", "next job")))
+        if self._status is not None:
+            self._status.update(f"{attack.name}: {attack.tries}")
+
+    def report(self, report: AttackReport) -> None:
+        """An attack ended."""
+        by = Text(report.stopped_by[:LONGEST_REASON])
+        if not report.stopped:
+            by = Text.assemble(("NOT STOPPED  ", "bold red"), report.stopped_by)
+        answer = Text("right", style="green") if report.next_job_ok else Text(report.next_job, style="bold red")
+        self._row(Text(report.name, style="" if report.held else "bold red"), Text(report.tries), by, answer)
+
+    def _row(self, *cells: Text) -> None:
+        table = Table.grid(padding=(0, 1))
+        for width in (NAME_WIDTH, TRIED_WIDTH, None, NEXT_WIDTH):
+            table.add_column(width=width, ratio=None if width else 1)
+        table.expand = True
+        table.add_row(*cells)
+        self._console.print(table)
+
+
+def result_document(result: ExecutionResult) -> dict[str, Any]:
+    """A result as `troupe sandbox run --json` prints it."""
+    keys = ("status", "stdout", "stderr", "exit_code", "wall_seconds", "cpu_seconds")
+    return {key: getattr(result, key) for key in keys}
+
+
+def print_result(result: ExecutionResult, description: SandboxDescription) -> None:
+    """The program's output on the streams that it used, then on standard error a line on how it ended."""
+    for text, stream in ((result.stdout, sys.stdout), (result.stderr, sys.stderr)):
+        stream.write(plain(text) if stream.isatty() else text)
+        stream.flush()
+    detail = f": {result.detail}" if result.detail else ""
+    code = "" if result.exit_code is None else f", exit code {result.exit_code}"
+    times = f"{result.wall_seconds:.3f} s, {result.cpu_seconds:.3f} s of CPU time"
+    print(f"{result.status}{code}{detail} ({times}, {description.backend})", file=sys.stderr)
+
+
+def plain(text: str) -> str:
+    """`text` as a terminal may see it: what would command the terminal is spelled out."""
+    return "".join(each if each in "\n\t" or each.isprintable() else repr(each)[1:-1] for each in text)

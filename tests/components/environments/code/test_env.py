@@ -1,0 +1,276 @@
+"""How a team plays a problem: what each role changes, earns and sees, and what a failing sandbox leaves."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.environments.code.env import CodeEnv
+from components.environments.code.problem import Case, CodeProblem
+from components.errors import ExecutionFailed
+from components.schema import Execution
+
+Made = Callable[..., CodeProblem]
+TESTER, CODER = "tester", "coder"
+RIGHT = "print(int(input()) * 2)"
+WRONG = "print(int(input()) + 3)"
+"""Passes the given test 3 => 6 alone."""
+CHEAT = "print({'3': 6, '5': 10}.get(input(), 0))"
+
+
+def everything(env: CodeEnv) -> tuple[Any, ...]:
+    seen = tuple(env.observe(role) for role in env.roles)
+    local = tuple(env.local_reward(role) for role in env.roles)
+    return seen, local, env.team_reward, env.done, env.success, env.render(color=False)
+
+
+def test_the_agents_see_the_problem_then_tests_program_and_verdicts(doubling: Made, host_tools: Any) -> None:
+    env = CodeEnv(doubling(), host_tools)
+    assert env.observe(TESTER).state == "tester: Read n. Print 2*n.\ngiven:\n3 => 6\n5 => 10\n>"
+    env.apply(TESTER, "7 => 14\n-1 => 5")
+    assert env.observe(CODER).state == (
+        "coder: Read n. Print 2*n.\ngiven:\n3 => 6\n5 => 10\ntests:\n7 => 14\n-1 => 5\n>"
+    )
+    env.apply(CODER, f"```python\n{WRONG}\n```")
+    assert env.observe(TESTER).state == (
+        "tester: Read n. Print 2*n.\ngiven:\n+ 3 => 6\n- 5 => 10; got 8\ntests:\n- 7 => 14; got 10\n- -1 => 5; got 2\n"
+        f"program:\n{WRONG}\n>"
+    )
+    env.apply(TESTER, "-1 => -2")
+    assert "tests:\n- -1 => -2; got 2\nprogram:" in env.observe(CODER).state
+
+
+def test_the_newest_program_is_judged_by_hidden_tests_alone(doubling: Made, host_tools: Any) -> None:
+    env = CodeEnv(
+        doubling(hidden=(Case(given="9\n", expected="18"), Case(given="3000\n", expected="3003"))), host_tools
+    )
+    wrong = env.apply(CODER, WRONG)
+    assert wrong.team == {"solved": 0.0, "passed": 0.5}
+    assert wrong.local == {"visible": 0.5, "malformed": 0.0}
+    assert (wrong.solves, wrong.done, env.done, env.success) == (False, False, False, False)
+
+
+def test_passing_all_that_can_be_seen_ends_the_episode_and_is_no_success(doubling: Made, host_tools: Any) -> None:
+    env = CodeEnv(doubling(), host_tools)
+    outcome = env.apply(CODER, CHEAT)
+    assert outcome.done
+    assert outcome.team == {"solved": 0.0, "passed": 0.0}
+    assert outcome.local["visible"] == 1.0
+    assert not env.success
+    before = everything(env)[0]
+    later = env.apply(CODER, RIGHT)
+    assert later.error == "the episode is over: all tests that the team can see pass"
+    assert (later.team["passed"], later.done, env.success) == (0.0, True, False)
+    assert env.calls(CODER, RIGHT) == ()
+    assert everything(env)[0][0] == before[0]
+
+
+def test_a_generated_test_keeps_a_cheat_from_ending_and_a_wrong_one_keeps_everybody(
+    doubling: Made, host_tools: Any
+) -> None:
+    env = CodeEnv(doubling(), host_tools)
+    env.apply(TESTER, "7 => 14")
+    assert not env.apply(CODER, CHEAT).done
+    assert env.apply(CODER, RIGHT).done
+    env = CodeEnv(doubling(), host_tools)
+    env.apply(TESTER, "7 => 15")
+    solved = env.apply(CODER, RIGHT)
+    assert (solved.solves, solved.done, env.success) == (True, False, True)
+    mended = env.apply(TESTER, "7 => 14")
+    assert (mended.solves, mended.done, mended.team["solved"]) == (True, True, 1.0)
+
+
+def test_without_any_test_to_see_nothing_ends(doubling: Made, host_tools: Any) -> None:
+    env = CodeEnv(doubling(visible=()), host_tools)
+    outcome = env.apply(CODER, RIGHT)
+    assert (outcome.solves, outcome.done, outcome.local["visible"]) == (True, False, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "valid", "killed"),
+    [
+        ("7 => 14", 1.0, 1.0),
+        ("7 => 15", 0.0, 0.0),
+        ("7 => 15\n8 => 16", 0.5, 1.0),
+        ("3 => 6\n5 => 10", 0.0, 0.0),
+        ("3 => 6\n7 => 14", 0.5, 1.0),
+        ("0 => 0", 1.0, 0.5),
+        ("one => two", 0.0, 0.0),
+        ("7000 => 14000", 1.0, 1.0),
+        ("7000 => 1", 0.0, 0.0),
+        ("7 => 14.0", 1.0, 1.0),
+    ],
+)
+def test_the_tester_earns_new_tests_that_agree_with_the_reference_and_find_mutants(
+    answer: str, valid: float, killed: float, doubling: Made, host_tools: Any
+) -> None:
+    """The two mutants are n * 3 and n + 2; an input of 0 finds the second alone."""
+    outcome = CodeEnv(doubling(), host_tools).apply(TESTER, answer)
+    assert outcome.local == {"valid": valid, "killed": killed, "malformed": 0.0}
+    assert outcome.team == {"solved": 0.0, "passed": 0.0}
+
+
+def test_a_mutant_that_passes_the_problems_own_tests_is_left_out(doubling: Made, host_tools: Any) -> None:
+    """n * 2 with n > 0 or n > 1 differ at 1 alone, which no test of the problem asks."""
+    reference = "n = int(input())\nprint(n * 2 if n > 0 else n * 2)\n"
+    outcome = CodeEnv(doubling(reference=reference), host_tools).apply(TESTER, "7 => 14")
+    assert outcome.local["killed"] == 1.0
+
+
+def test_without_a_reference_the_tester_has_no_reward_of_its_own(doubling: Made, host_tools: Any) -> None:
+    env = CodeEnv(doubling(reference=None), host_tools)
+    assert env.calls(TESTER, "7 => 14\n7000 => 14000") == ()
+    assert env.apply(TESTER, "7 => 14\n7000 => 14000").local == {"valid": 0.0, "killed": 0.0, "malformed": 0.0}
+    assert not host_tools.ran
+
+
+def test_the_references_answers_to_known_inputs_are_not_asked_for_again(doubling: Made, host_tools: Any) -> None:
+    problem = doubling(bounds=doubling().bounds.model_copy(update={"max_mutants": 0}))
+    env = CodeEnv(problem, host_tools)
+    assert env.apply(TESTER, "11 => 22\n7000 => 14000").local["valid"] == 1.0
+    assert not host_tools.ran
+
+
+@pytest.mark.parametrize("kind", ["stdin", "function"])
+def test_calls_list_every_run_of_apply_and_none_that_is_never_used(kind: str, doubling: Made, host_tools: Any) -> None:
+    parts: dict[str, Any] = {}
+    if kind == "function":
+        parts = {
+            "kind": "function",
+            "entry": "f",
+            "reference": "def f(n):\n    return n * 2\n",
+            "visible": (Case(given="[3]", expected="6"),),
+            "hidden": (Case(given="[9]", expected="18"), Case(given="[40]", expected="80")),
+            "spare": (),
+        }
+    env = CodeEnv(doubling(**parts), host_tools)
+    right = RIGHT if kind == "stdin" else "f = lambda n: 2 * n"
+    wrong = WRONG if kind == "stdin" else "def f(n): return n + 3"
+    answered: set[tuple[str, str]] = set()
+    for agent, answer in ((TESTER, "7 => 14\n8 => 17"), (CODER, wrong), (TESTER, "7 => 14"), (CODER, right)):
+        host_tools.ran.clear()
+        calls = [call for call in env.calls(agent, answer) if isinstance(call, Execution)]
+        assert not host_tools.ran
+        env.apply(agent, answer)
+        answered |= {*host_tools.ran}
+        assert {*host_tools.ran} <= {(call.program, call.stdin) for call in calls} <= answered
+    assert env.success
+
+
+@pytest.mark.parametrize("agent", [TESTER, CODER])
+@pytest.mark.parametrize("answer", ["", "I do not know", "3 =", "\ud800", "```python\n```", "x" * 401, "def f(:"])
+def test_a_malformed_answer_changes_nothing_but_the_note_on_it(
+    agent: str, answer: str, doubling: Made, host_tools: Any
+) -> None:
+    env = CodeEnv(doubling(), host_tools)
+    env.apply(TESTER, "7 => 15")
+    env.apply(CODER, WRONG)
+    before, ran = env.state, dict(host_tools.ran)
+    outcome = env.apply(agent, answer)
+    assert outcome.error
+    assert outcome.local["malformed"] == 1.0
+    assert sum(outcome.local.values()) == 1.0
+    assert outcome.team == {"solved": 0.0, "passed": 0.0}
+    assert (outcome.solves, outcome.done) == (False, False)
+    assert env.calls(agent, answer) == ()
+    assert host_tools.ran == ran
+    assert (env.state.program, env.state.cases, env.state.visible) == (before.program, before.cases, before.visible)
+    assert "refused: " in env.observe(agent).state
+    assert env.local_reward(agent) == pytest.approx(-0.1)
+    other = CODER if agent == TESTER else TESTER
+    assert "refused: " not in env.observe(other).state
+    env.apply(agent, "7 => 14" if agent == TESTER else WRONG)
+    assert "refused: " not in env.observe(agent).state
+
+
+def test_a_failing_sandbox_passes_through_and_leaves_the_state_as_it_was(doubling: Made, host_tools: Any) -> None:
+    env = CodeEnv(doubling(), host_tools)
+    env.apply(TESTER, "7 => 15")
+    env.apply(CODER, WRONG)
+    before, snapshot = everything(env), env.snapshot()
+    for failing, agent, answer in ((RIGHT, CODER, RIGHT), ("n * 2", TESTER, "70 => 140"), ("+ 3", TESTER, "70 => 140")):
+        host_tools.failing_program = failing
+        with pytest.raises(ExecutionFailed):
+            env.apply(agent, answer)
+        assert everything(env) == before
+        assert env.snapshot() == snapshot
+    host_tools.failing_program = None
+    assert env.apply(CODER, RIGHT).solves
+
+
+ANSWERS = st.sampled_from(
+    ["", "7 => 14", "7 => 15\n8 => 16", RIGHT, WRONG, CHEAT, "print(", "0 => 0", "import sys; sys.exit(1)"]
+)
+STEPS = st.lists(st.tuples(st.sampled_from([TESTER, CODER]), ANSWERS), min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=60)
+@given(first=STEPS, second=STEPS)
+def test_restoring_a_snapshot_brings_everything_back(first: Any, second: Any) -> None:
+    """In the same object and in another one of the same problem."""
+    problem, tools = PROBLEM, TOOLS
+    env, twin = CodeEnv(problem, tools), CodeEnv(problem, tools)
+    for agent, answer in first:
+        env.apply(agent, answer)
+    before, snapshot = everything(env), env.snapshot()
+    outcomes = [env.apply(agent, answer) for agent, answer in second]
+    env.restore(snapshot)
+    assert everything(env) == before
+    twin.restore(snapshot)
+    assert everything(twin) == before
+    assert [twin.apply(agent, answer) for agent, answer in second] == outcomes
+
+
+@pytest.fixture(autouse=True)
+def _shared(request: pytest.FixtureRequest, doubling: Made, host_tools: Any) -> None:
+    """Fixtures of one test for all examples of a property."""
+    globals().update(PROBLEM=doubling(), TOOLS=host_tools)
+
+
+def test_long_tests_programs_and_outputs_are_cut_in_what_is_shown(doubling: Made, host_tools: Any) -> None:
+    env = CodeEnv(doubling(visible=(Case(given="3\n" * 4000, expected="6" * 4000),)), host_tools)
+    env.apply(TESTER, f"{'9' * 150} => {'8' * 150}")
+    env.apply(CODER, "print('x' * 9000)")
+    assert max(map(len, env.observe(TESTER).state.splitlines())) < 150
+    assert "..." in env.observe(TESTER).state
+
+
+def test_the_picture_has_colour_only_when_asked_and_shows_no_hidden_test(doubling: Made, host_tools: Any) -> None:
+    env = CodeEnv(doubling(), host_tools)
+    assert "4, none run yet" in env.render(color=False)
+    env.apply(TESTER, "7 => 14")
+    env.apply(CODER, WRONG)
+    plain, coloured = env.render(color=False), env.render(color=True)
+    assert plain.isascii()
+    assert "\x1b" not in plain
+    assert "\x1b[31m- 5 => 10; got 8\x1b[0m" in coloured
+    assert "\x1b[32m+ 3 => 6\x1b[0m" in coloured
+    assert "0 of 4 pass" in plain
+
+
+def test_nothing_hidden_is_in_anything_that_agents_or_people_read(doubling: Made, host_tools: Any) -> None:
+    """Also not where a program prints its whole input, or dies of a hidden one."""
+    hidden = tuple(Case(given=f"{n}\n", expected=f"{2 * n}") for n in (770001, 770002))
+    env = CodeEnv(doubling(hidden=hidden), host_tools)
+    texts = []
+    for agent, answer in (
+        (TESTER, "7 => 14"),
+        (CODER, "n = input()\nprint(n)\nraise ValueError(n)"),
+        (TESTER, "8 => 16"),
+        (CODER, "n = input()\nimport sys\nprint(n, file=sys.stderr)\nprint(n)"),
+        (CODER, ""),
+    ):
+        outcome = env.apply(agent, answer)
+        texts += [outcome.error or "", env.render(color=False)]
+        texts += [one for role in env.roles for one in (env.observe(role).state, env.observe(role).instructions)]
+    assert not any(part in text for text in texts for part in ("77000", "154000"))
+
+
+def test_before_the_first_action_there_is_no_reward(doubling: Made, host_tools: Any) -> None:
+    env = CodeEnv(doubling(), host_tools)
+    assert (env.team_reward, env.local_reward(TESTER), env.local_reward(CODER)) == (0.0, 0.0, 0.0)
+    env.apply(CODER, RIGHT)
+    assert env.team_reward == pytest.approx(1.2)
+    assert env.local_reward(CODER) == pytest.approx(0.1)

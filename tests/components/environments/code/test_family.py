@@ -1,0 +1,186 @@
+"""What the family promises of every dataset: expert, noisy, random and idle play, splits, alphabet and bounds."""
+
+import json
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from components.environments.base import Split, Tools
+from components.environments.code.env import CodeEnv
+from components.environments.code.family import CodeFamily
+from components.environments.code.problem import problem_of
+from components.environments.registry import family, family_options
+from components.errors import ConfigurationError
+from components.identity import content_id
+from components.schema import Problem
+
+TESTER, CODER = "tester", "coder"
+FAMILY = CodeFamily()
+SMALL = {"num_hidden_tests": 3, "max_generated_tests": 2, "max_mutants": 2}
+VARIANTS: tuple[Mapping[str, Any], ...] = (
+    {"levels": [0], **SMALL},
+    {"levels": [1, 2], "kinds": ["stdin"], **SMALL},
+    {"levels": [3], "kinds": ["function"], "num_visible_tests": 1, **SMALL},
+    {"dataset": "humaneval", **SMALL},
+)
+
+
+def problem(options: Mapping[str, Any], index: int = 0, split: Split = "train", seed: int = 7) -> Problem:
+    return FAMILY.problem(family_options("code", options), split=split, index=index, seed=seed)
+
+
+def opened(tools: Tools, options: Mapping[str, Any], index: int = 0, split: Split = "train") -> CodeEnv:
+    return FAMILY.build(problem(options, index, split), tools)
+
+
+def test_it_is_registered_and_says_what_it_needs() -> None:
+    found, options = family("code"), family_options("code", {})
+    assert isinstance(found, CodeFamily)
+    assert found.roles == (TESTER, CODER)
+    assert found.uses_sandbox(options)
+    assert found.retriever(options) is None
+    assert not found.copies_proposals
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_an_expert_team_solves_every_problem_and_an_idle_or_random_one_none(
+    options: Mapping[str, Any], sandbox_tools: Tools
+) -> None:
+    rng = Random(0)
+    for index in range(4):
+        env = opened(sandbox_tools, options, index, "test")
+        for agent in (TESTER, CODER):
+            answer = FAMILY.expert_action(env, agent)
+            sandbox_tools.prepare(env.calls(agent, answer))
+            outcome = env.apply(agent, answer)
+            assert outcome.error is None
+        assert outcome.team == {"solved": 1.0, "passed": 1.0}
+        assert env.success
+        assert env.done
+        for idle in (True, False):
+            env = opened(sandbox_tools, options, index, "test")
+            for _ in range(2):
+                for agent in (TESTER, CODER):
+                    outcome = env.apply(agent, "" if idle else FAMILY.random_action(env, agent, rng))
+                    assert (outcome.error is None) is not idle
+                    assert outcome.team["solved"] == 0.0
+            assert not env.success
+            assert not env.done
+
+
+@pytest.mark.parametrize("options", VARIANTS[:3])
+def test_an_expert_tester_writes_new_right_tests_that_find_mutants(options: Mapping[str, Any], host_tools: Any) -> None:
+    killed = []
+    for index in range(12):
+        env = opened(host_tools, options, index)
+        outcome = env.apply(TESTER, FAMILY.expert_action(env, TESTER))
+        assert outcome.local["valid"] == 1.0
+        killed.append(outcome.local["killed"])
+    assert sum(killed) > 8
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_noise_makes_the_expert_worse_and_none_leaves_it_perfect(options: Mapping[str, Any], host_tools: Any) -> None:
+    solved, valid = dict[float, int](), dict[float, float]()
+    for noise in (0.0, 0.5, 1.0):
+        rng, solved[noise], valid[noise] = Random(1), 0, 0.0
+        for index in range(16):
+            env = opened(host_tools, options, index)
+            for agent in (TESTER, CODER):
+                outcome = env.apply(agent, FAMILY.noisy_expert_action(env, agent, noise=noise, rng=rng))
+                assert outcome.error is None
+                valid[noise] += outcome.local.get("valid", 0.0)
+            solved[noise] += outcome.solves
+    assert solved[0.0] == 16
+    assert solved[0.0] > solved[0.5] > solved[1.0]
+    assert valid[0.0] >= valid[0.5] >= valid[1.0]
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_a_scrambled_problem_is_unsolved_solvable_and_varied(options: Mapping[str, Any], host_tools: Any) -> None:
+    rng, states = Random(2), set()
+    for index in range(12):
+        env = opened(host_tools, options, index % 3)
+        FAMILY.scramble(env, rng)
+        assert not env.success
+        assert not env.done
+        states.add(env.observe(CODER).state)
+        assert env.apply(CODER, FAMILY.expert_action(env, CODER)).solves
+    assert len(states) > 5
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_a_problem_is_a_pure_function_of_its_arguments_and_plain_json(options: Mapping[str, Any]) -> None:
+    one = problem(options, 3, seed=11)
+    assert one == problem(options, 3, seed=11)
+    assert one.environment == "code"
+    assert one.problem_id == content_id("code", one.payload)
+    assert json.loads(json.dumps(one.payload)) == one.payload
+    assert problem_of(one.payload).payload() == one.payload
+    assert len({problem(options, index, seed=seed).problem_id for index in (3, 4) for seed in (11, 12)}) > 2
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_observations_and_answers_stay_in_the_alphabet_and_the_bounds(
+    options: Mapping[str, Any], host_tools: Any
+) -> None:
+    checked, rng = family_options("code", options), Random(3)
+    alphabet = FAMILY.alphabet(checked)
+    assert len({*alphabet}) == len(alphabet)
+    assert {*alphabet} == {*map(chr, range(32, 127)), "\n"}
+    for index in range(8):
+        env = opened(host_tools, options, index)
+        for agent in (TESTER, CODER, TESTER):
+            for answer in (
+                FAMILY.random_action(env, agent, rng),
+                "é => 1\n\x00 => \x1b",
+                FAMILY.noisy_expert_action(env, agent, noise=0.5, rng=rng),
+            ):
+                assert len(answer) <= FAMILY.max_action_characters(checked)
+                env.apply(agent, answer)
+                for role in env.roles:
+                    seen = env.observe(role)
+                    assert {*seen.state, *seen.instructions, *env.render(color=False)} <= {*alphabet}
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_copying_the_examples_of_the_instructions_solves_nothing(options: Mapping[str, Any], host_tools: Any) -> None:
+    for index in range(8):
+        env = opened(host_tools, options, index)
+        for agent in (TESTER, CODER):
+            example = env.observe(agent).instructions.partition("for another problem:")[2]
+            outcome = env.apply(agent, example)
+            assert outcome.error is None
+            assert outcome.local.get("valid", 0.0) == 0.0
+            assert outcome.team == {"solved": 0.0, "passed": 0.0}
+        assert not env.done
+
+
+def test_without_tools_the_error_says_how_to_get_them() -> None:
+    env = FAMILY.build(problem({}))
+    with pytest.raises(ConfigurationError, match="build it with tools"):
+        env.apply(CODER, "print(1)")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"levels": []}, "levels .*at least one of"),
+        ({"levels": [7]}, r"levels \[7\]"),
+        ({"kinds": []}, "kinds .*at least one of"),
+        ({"dataset": "mbpp"}, "environment.options.dataset"),
+        ({"num_hidden": 3}, "did you mean 'num_hidden_tests'"),
+        ({"test_source": {"path": "x.jsonl"}}, "test_source .*test_dataset"),
+        ({"max_generated_tests": 0}, "max_generated_tests"),
+    ],
+)
+def test_wrong_options_are_explained(options: Mapping[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        family_options("code", options)
+
+
+def test_options_that_allow_no_puzzle_are_an_error_with_a_remedy() -> None:
+    with pytest.raises(ConfigurationError, match="max_answer_characters"):
+        problem({"levels": [3], "max_answer_characters": 20})

@@ -1,0 +1,293 @@
+"""The datasets in their true column layouts, from small local files."""
+
+import base64
+import json
+import logging
+import pickle
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.environments.code.family import CodeFamily
+from components.environments.code.layouts.layout import Unusable
+from components.environments.code.layouts.livecodebench import unpacked_tests
+from components.environments.code.problem import Case, CodeProblem, problem_of
+from components.environments.code.tables import statement_id
+from components.environments.registry import family_options
+from components.errors import ConfigurationError
+
+FAMILY = CodeFamily()
+DOUBLE = "n = int(input())\nprint(2 * n)"
+
+
+def written(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def read(options: Mapping[str, Any], index: int = 0, split: Any = "train") -> CodeProblem:
+    checked = family_options("code", {"num_visible_tests": 1, **options})
+    return problem_of(FAMILY.problem(checked, split=split, index=index, seed=0).payload)
+
+
+def every(options: Mapping[str, Any], num: int, split: Any) -> dict[str, CodeProblem]:
+    problems = [read(options, index, split) for index in range(num)]
+    return {problem.statement: problem for problem in problems}
+
+
+def apps_row(question: str, **parts: Any) -> dict[str, Any]:
+    tests = {"inputs": ["1\n", "2\n", "3\n"], "outputs": ["2\n", "4\n", "6\n"]}
+    row = {
+        "problem_id": 0,
+        "question": question,
+        "solutions": json.dumps(["print 2", f"{DOUBLE}  # longer", DOUBLE]),
+        "input_output": json.dumps(tests),
+        "difficulty": "introductory",
+        "url": "",
+        "starter_code": "",
+    }
+    return {**row, **parts}
+
+
+def contests_row(description: str, **parts: Any) -> dict[str, Any]:
+    row = {
+        "name": "1_A",
+        "description": description,
+        "public_tests": {"input": ["1\n"], "output": ["2\n"]},
+        "private_tests": {"input": ["1\n", "7\n"], "output": ["2\n", "14\n"]},
+        "generated_tests": {"input": ["8\n", "9\n", "x" * 99], "output": ["16\n", "18\n", "1"]},
+        "solutions": {"language": [2, 1, 3], "solution": ["int main(){}", "print 1", DOUBLE]},
+        "incorrect_solutions": {"language": [3], "solution": ["print(1)"]},
+        "difficulty": 7,
+        "input_file": "",
+        "output_file": "",
+        "time_limit": {"seconds": 2, "nanos": 0},
+    }
+    return {**row, **parts}
+
+
+def packed(tests: Sequence[Mapping[str, str]]) -> str:
+    return base64.b64encode(zlib.compress(pickle.dumps(json.dumps(tests)))).decode()
+
+
+def live_row(content: str, *, functional: bool, private: str | None = None) -> dict[str, Any]:
+    kind = "functional" if functional else "stdin"
+    shown = [{"input": "[1, 2]\n3" if functional else "1\n", "output": "6" if functional else "2\n", "testtype": kind}]
+    kept = [
+        {"input": "[4]\n5" if functional else "7\n", "output": "9" if functional else "14\n", "testtype": kind},
+        {"input": "[]\n0" if functional else "8\n", "output": "0" if functional else "16\n", "testtype": kind},
+    ]
+    return {
+        "question_title": "t",
+        "question_content": content,
+        "platform": "leetcode" if functional else "atcoder",
+        "question_id": "1",
+        "contest_id": "c",
+        "contest_date": "2024-01-01T00:00:00",
+        "starter_code": "class Solution:\n    def total(self, x: List[int], y: int) -> int:\n        "
+        if functional
+        else "",
+        "difficulty": "easy",
+        "public_test_cases": json.dumps(shown),
+        "private_test_cases": private if private is not None else packed(kept),
+        "metadata": json.dumps({"func_name": "total"} if functional else {}),
+    }
+
+
+def test_apps_programs(tmp_path: Path) -> None:
+    path = written(tmp_path, "train.jsonl", [apps_row(f"Double it, number {n}.") for n in range(20)])
+    problem = read({"dataset": "apps", "source": {"path": path}})
+    assert problem.kind == "stdin"
+    assert problem.visible == (Case(given="1\n", expected="2"),)
+    assert problem.hidden == (Case(given="2\n", expected="4"), Case(given="3\n", expected="6"))
+    assert problem.reference == f"{DOUBLE}\n"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "expected"),
+    [
+        ([[1, "a"], [2, "b"], [3, "c"]], [[7], [[8]], ["x"]], ["7", "[8]", '"x"']),
+        ([[1, "a"], [2, "b"], [3, "c"]], [[7, 7], [8], []], ["[7, 7]", "[8]", "[]"]),
+        ([[1, "a"], [2, "b"], [3, "c"]], [7, True, None], ["7", "true", "null"]),
+    ],
+)
+def test_apps_functions(inputs: Any, outputs: Any, expected: list[str], tmp_path: Path) -> None:
+    tests = json.dumps({"fn_name": "mix", "inputs": inputs, "outputs": outputs})
+    rows = [apps_row(f"Mix {n}", input_output=tests, starter_code="def mix(a, b):\n\t") for n in range(9)]
+    problem = read({"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", rows)}})
+    assert (problem.kind, problem.entry) == ("function", "mix")
+    assert [case.expected for case in (*problem.visible, *problem.hidden)] == expected
+    assert problem.visible[0].given == '[1, "a"]'
+    assert problem.statement.endswith("\nWrite the function mix.\ndef mix(a, b):\n    ")
+    assert "from typing import *" in problem.preamble
+
+
+def test_apps_rows_without_tests_are_passed_over(tmp_path: Path) -> None:
+    rows = [apps_row(f"Nothing {n}", input_output="", solutions="") for n in range(30)] + [
+        apps_row(f"Double {n}", solutions="") for n in range(5)
+    ]
+    options = {"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", rows)}}
+    found = every(options, 40, "train")
+    assert found
+    assert all(statement.startswith("Double") for statement in found)
+    assert all(problem.reference is None for problem in found.values())
+
+
+def test_code_contests(tmp_path: Path) -> None:
+    rows = [contests_row(f"Double {n}; 1 ≤ n") for n in range(9)]
+    path = written(tmp_path, "c.jsonl", rows)
+    options = {"dataset": "code_contests", "source": {"path": path}, "num_hidden_tests": 2, "max_test_characters": 100}
+    problem = read(options)
+    assert problem.visible == (Case(given="1\n", expected="2"),)
+    assert problem.hidden == (Case(given="7\n", expected="14"), Case(given="8\n", expected="16"))
+    assert problem.spare[0] == Case(given="9\n", expected="18")
+    assert problem.reference == f"{DOUBLE}\n"
+    assert problem.statement.endswith("; 1 <= n")
+    file_rows = [contests_row(f"File {n}", input_file="in.txt") for n in range(9)]
+    with pytest.raises(ConfigurationError, match="it reads or writes files"):
+        read({"dataset": "code_contests", "source": {"path": written(tmp_path, "f.jsonl", file_rows)}})
+
+
+def test_livecodebench(tmp_path: Path) -> None:
+    rows = [live_row(f"Total {n}", functional=True) for n in range(5)] + [
+        live_row(f"Double {n}", functional=False) for n in range(5)
+    ]
+    options = {"dataset": "livecodebench", "source": {"path": written(tmp_path, "test6.jsonl", rows)}}
+    found = {**every(options, 10, "train"), **every(options, 10, "test")}
+    total = next(problem for statement, problem in found.items() if statement.startswith("Total"))
+    assert (total.kind, total.entry, total.reference) == ("function", "total", None)
+    assert total.visible == (Case(given="[[1, 2], 3]", expected="6"),)
+    assert total.hidden == (Case(given="[[4], 5]", expected="9"), Case(given="[[], 0]", expected="0"))
+    assert "class Solution:" in total.statement
+    double = next(problem for statement, problem in found.items() if statement.startswith("Double"))
+    assert double.kind == "stdin"
+    assert double.hidden == (Case(given="7\n", expected="14"), Case(given="8\n", expected="16"))
+    assert len(found) == 10
+
+
+def test_a_dataset_without_references_has_no_expert_and_says_so(tmp_path: Path) -> None:
+    rows = [live_row(f"Double {n}", functional=False) for n in range(9)]
+    options = family_options(
+        "code", {"dataset": "livecodebench", "source": {"path": written(tmp_path, "l.jsonl", rows)}}
+    )
+    env = FAMILY.build(FAMILY.problem(options, split="train", index=0, seed=0))
+    assert FAMILY.expert_action(env, "tester")
+    with pytest.raises(ConfigurationError, match="without a reference program"):
+        FAMILY.expert_action(env, "coder")
+
+
+class Bomb:
+    """What a pickle may do when it is trusted."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (exec, ("raise SystemExit('the pickle ran')",))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        base64.b64encode(zlib.compress(pickle.dumps(Bomb()))).decode(),
+        base64.b64encode(zlib.compress(pickle.dumps([Bomb()], protocol=0))).decode(),
+        base64.b64encode(zlib.compress(pickle.dumps(Path("x")))).decode(),
+        base64.b64encode(zlib.compress(pickle.dumps({"a": 1}))).decode(),
+        base64.b64encode(zlib.compress(pickle.dumps("no json"))).decode(),
+        base64.b64encode(zlib.compress(b"\x80\x04")).decode(),
+        base64.b64encode(b"not zlib").decode(),
+        "not base64!",
+        "",
+        "[1]",
+        '{"input": 1}',
+    ],
+)
+def test_packed_tests_can_only_be_texts(text: str) -> None:
+    with pytest.raises(Unusable):
+        unpacked_tests(text)
+
+
+def test_packed_and_plain_tests_are_read() -> None:
+    tests = [{"input": "1", "output": "2", "testtype": "stdin"}]
+    assert unpacked_tests(packed(tests)) == unpacked_tests(json.dumps(tests)) == tests
+
+
+def test_no_test_problem_is_in_the_train_split(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever its case, white space and punctuation, and also from another dataset."""
+    train = [
+        contests_row(text) for text in ("Only here one.", "DOUBLE\n\n  *it*,  now", "Only here two.", "Only here one!")
+    ]
+    test = [apps_row(text) for text in ("Double it now.", "Something else.")]
+    options = {
+        "dataset": "code_contests",
+        "source": {"path": written(tmp_path, "train.jsonl", train)},
+        "test_dataset": "apps",
+        "test_source": {"path": written(tmp_path, "test.jsonl", test)},
+    }
+    with caplog.at_level(logging.INFO, "troupe.environments.code"):
+        trained = every(options, 20, "train")
+    assert {*trained} == {"Only here one.", "Only here two."}
+    assert {*every(options, 20, "test")} == {"Double it now.", "Something else."}
+    found = FAMILY.hygiene(family_options("code", options))
+    assert (found.num_train, found.num_test, found.num_dropped, found.num_repeated) == (2, 2, 1, 1)
+    assert found.examples == (statement_id("double it now"),)
+    assert "1 dropped because apps has them too" in caplog.text
+
+
+def test_one_file_for_both_splits_is_divided_by_content(tmp_path: Path) -> None:
+    rows = [apps_row(f"Double it, number {n % 60}.") for n in range(80)]
+    options = {"dataset": "apps", "source": {"path": written(tmp_path, "all.jsonl", rows)}}
+    parts = {split: {*every(options, 60, split)} for split in ("train", "test")}
+    assert not parts["train"] & parts["test"]
+    assert len(parts["train"] | parts["test"]) == 60
+    assert 4 <= len(parts["test"]) <= 24
+    found = FAMILY.hygiene(family_options("code", options))
+    assert (found.num_train, found.num_test, found.num_repeated) == (len(parts["train"]), len(parts["test"]), 20)
+
+
+def test_an_epoch_meets_every_row_once(tmp_path: Path) -> None:
+    rows = [apps_row(f"Double it, number {n}.") for n in range(12)]
+    options = {
+        "dataset": "apps",
+        "source": {"path": written(tmp_path, "train.jsonl", rows)},
+        "test_dataset": "humaneval",
+    }
+    for epoch in range(2):
+        seen = [read(options, 12 * epoch + index).statement for index in range(12)]
+        assert len({*seen}) == 12
+
+
+def test_procedural_training_and_a_real_dataset_for_tests() -> None:
+    options = {"levels": [0], "test_dataset": "humaneval"}
+    assert read(options, 0, "train").statement.startswith(("Read", "Write f("))
+    assert read(options, 0, "test").statement.startswith("Write the function ")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (
+            {"dataset": "apps", "source": {"path": "/no/such.jsonl"}},
+            r"environment\.options\.source\.path.*no such file",
+        ),
+        ({"dataset": "humaneval", "source": {"path": "x.jsonl"}}, "humaneval is not read from a source"),
+    ],
+)
+def test_what_cannot_be_read_is_explained(options: Mapping[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        read(options)
+
+
+def test_a_file_in_another_layout_is_explained(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.jsonl", [{"question": "Double it.", "answer": "x"}] * 3)
+    for dataset, missing in (("apps", "input_output"), ("livecodebench", "question_content")):
+        with pytest.raises(ConfigurationError, match=f"not in the layout of {dataset}.*{missing}"):
+            read({"dataset": dataset, "source": {"path": path}, "test_dataset": "humaneval"})
+
+
+def test_a_long_statement_is_cut_and_its_task_is_kept(tmp_path: Path) -> None:
+    tests = json.dumps({"fn_name": "mix", "inputs": [[1], [2]], "outputs": [[7], [8]]})
+    path = written(tmp_path, "a.jsonl", [apps_row("é" + "x" * 9000, input_output=tests)])
+    options = {"dataset": "apps", "source": {"path": path}, "test_dataset": "humaneval", "max_statement_characters": 50}
+    assert read(options).statement == "e" + "x" * 46 + "...\nWrite the function mix.\n"

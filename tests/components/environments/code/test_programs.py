@@ -1,0 +1,152 @@
+"""From an answer to a program, and from a run to a verdict."""
+
+import time
+from collections.abc import Callable
+from threading import Thread
+
+import pytest
+
+from components.environments.code.problem import Case, CodeProblem
+from components.environments.code.programs import FRAME, execution, framed_value, program_in, syntax_fault, verdict
+from components.errors import MalformedAction
+from components.schema import ExecutionResult, ExecutionStatus
+
+Made = Callable[..., CodeProblem]
+
+
+def ended(stdout: str = "", *, status: ExecutionStatus = "ok", stderr: str = "") -> ExecutionResult:
+    return ExecutionResult(status=status, stdout=stdout, stderr=stderr, exit_code=0, wall_seconds=0.0, cpu_seconds=0.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "program"),
+    [
+        ("print(1)", "print(1)\n"),
+        ("Sure!\n```python\nprint(1)\n```\nDone.", "print(1)\n"),
+        ("```python\nprint(1)\n```\nbetter:\n```py\nprint(2)\n```", "print(2)\n"),
+        ("```python\nprint(1)\n```\nrun it:\n```bash\npython x.py\n```", "print(1)\n"),
+        ("```\nprint(1)\n```", "print(1)\n"),
+        ("```python\nprint(1)", "print(1)\n"),
+        ("x = '```'", "x = '```'\n"),
+    ],
+)
+def test_the_program_in_an_answer(answer: str, program: str) -> None:
+    assert program_in(answer, max_characters=200) == program
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("", "no program"),
+        (" \n", "no program"),
+        ("```python\n```", "no program"),
+        ("I cannot do it", "syntax error: invalid syntax"),
+        ("def f(:\n pass", r"syntax error: .*\(line 1\)"),
+        ("print(1)\x00", "null bytes"),
+        ("x = '\ud800'", "half a character"),
+        ("x" * 201, "201 characters; at most 200"),
+    ],
+)
+def test_what_is_no_program_is_malformed(answer: str, reason: str) -> None:
+    with pytest.raises(MalformedAction, match=reason):
+        program_in(answer, max_characters=200)
+
+
+def test_a_doubtful_escape_is_no_fault() -> None:
+    assert syntax_fault("x = '\\d'") is None
+    assert syntax_fault("x is 1") is None
+
+
+@pytest.mark.parametrize(
+    "piece", ["-", "not ", "(", "[", "a.", "f'{", "lambda:", "1 if 1 else ", "1**", "if 1:\n ", "x=", "{1:", "\\\n"]
+)
+@pytest.mark.parametrize("size", [50, 2_500, 60_000])
+def test_nothing_crashes_the_parser_and_it_says_the_same_at_every_depth(piece: str, size: int) -> None:
+    program = piece * (size // len(piece)) + "1"
+    started = time.perf_counter()
+    shallow = syntax_fault.__wrapped__(program)
+    assert time.perf_counter() - started < 1.0
+
+    def deep(levels: int) -> str | None:
+        return deep(levels - 1) if levels else syntax_fault.__wrapped__(program)
+
+    assert deep(600) == shallow
+
+
+def test_equal_programs_are_equal_text_on_every_test_and_hold_no_expected_output(doubling: Made) -> None:
+    for parts in ({}, {"kind": "function", "entry": "f", "preamble": "import math\n"}):
+        problem = doubling(**parts)
+        runs = [execution(problem, "x = 1\n", case) for case in (*problem.visible, *problem.hidden)]
+        assert len({run.program for run in runs}) == 1
+        assert [run.stdin for run in runs] == [case.given for case in (*problem.visible, *problem.hidden)]
+        assert not any(case.expected in run.program + run.stdin for run in runs for case in problem.hidden)
+        assert not any(run.files for run in runs)
+
+
+CASE = Case(given="[1]", expected='{"a": [1, 2.0]}')
+
+
+@pytest.mark.parametrize(
+    ("result", "passed", "got"),
+    [
+        (ended(f'{FRAME}{{"a": [1.0, 2.0000001]}}\n'), True, ""),
+        (ended(f'noise\n{FRAME}{{"a": [1, 2]}}\n\n'), True, ""),
+        (ended(f'{FRAME}{{"a": [1, 3]}}\n'), False, '{"a": [1, 3]}'),
+        (ended(f'{FRAME}{{"a": [true, 2]}}\n'), False, '{"a": [true, 2]}'),
+        (ended(f'{FRAME}{{"a": [1, 2]}}\nlater'), False, "no result"),
+        (ended(f'{FRAME}{{"a": [1, 2]}}\n{FRAME}5\n'), False, "5"),
+        (ended(f'{FRAME}{{"a"\n'), False, "no result"),
+        (ended(FRAME + "[" * 5000), False, "no result"),
+        (ended(FRAME + "9" * 5000), False, "no result"),
+        (ended(""), False, "no result"),
+        (
+            ended(f'{FRAME}{{"a": [1, 2]}}\n', status="nonzero_exit", stderr="T\nKeyError: 'x'\n"),
+            False,
+            "KeyError: 'x'",
+        ),
+        (ended(f'{FRAME}{{"a": [1, 2]}}\n', status="cpu_timeout"), False, "time limit"),
+        (ended("", status="memory"), False, "memory limit"),
+        (ended("", status="nonzero_exit"), False, "an error"),
+    ],
+)
+def test_verdicts_on_functions(result: ExecutionResult, passed: bool, got: str) -> None:
+    judged = verdict(result, CASE, "function")
+    assert (judged.passed, judged.got) == (passed, got)
+
+
+@pytest.mark.parametrize(
+    ("result", "passed", "got"),
+    [
+        (ended("6\n"), True, ""),
+        (ended("6 \n\n"), True, ""),
+        (ended("7\n8\n"), False, "7\\n8"),
+        (ended(""), False, "nothing"),
+        (ended("6\n", status="nonzero_exit", stderr="SystemExit"), False, "SystemExit"),
+        (ended("6\n", status="output_limit"), False, "output limit"),
+        (ended("\x1b[31m\u00e9"), False, "\\x1b[31m\\xe9"),
+    ],
+)
+def test_verdicts_on_programs(result: ExecutionResult, passed: bool, got: str) -> None:
+    judged = verdict(result, Case(given="3\n", expected="6"), "stdin")
+    assert (judged.passed, judged.got) == (passed, got)
+
+
+@pytest.mark.parametrize("text", ['"\\"', "[", '["', "{", "[]", "\\", '""'])
+def test_a_hostile_frame_is_read_in_less_than_a_second(text: str) -> None:
+    started = time.perf_counter()
+    framed_value(FRAME + text * (65_536 // len(text)))
+    assert time.perf_counter() - started < 1.0
+
+
+def test_brackets_inside_a_text_are_no_depth() -> None:
+    assert framed_value(f'{FRAME}"{"(" * 5000}"') is not None
+
+
+def test_many_threads_may_parse_at_once() -> None:
+    found: list[str | None] = []
+    threads = [Thread(target=lambda n=n: found.append(syntax_fault.__wrapped__(f"x = '\\d{n}'"))) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [None] * 8

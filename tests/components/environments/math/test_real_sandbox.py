@@ -1,0 +1,69 @@
+"""Programs of the tool agent in a real sandbox."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from components.environments.math.environment import MathEnv
+from components.environments.math.family import MathFamily
+from components.environments.math.options import MathOptions
+from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.opening import open_sandbox
+from components.schema import Limits
+
+FAMILY = MathFamily()
+LIMITS = Limits(wall_seconds=3.0, cpu_seconds=0.5, memory_mib=128)
+
+
+@pytest.fixture(scope="module")
+def ledger() -> Iterator[ExecutionLedger]:
+    with tempfile.TemporaryDirectory(prefix="troupe-math-") as folder:
+        Path(folder).chmod(0o755)  # boxes run as another user, who must get at their file system
+        sandbox = open_sandbox("bubblewrap", state_folder=Path(folder), num_boxes=1, limits=LIMITS)
+        try:
+            yield ExecutionLedger(World(sandbox=lambda: sandbox, retriever=lambda: None, limits=LIMITS))
+        finally:
+            sandbox.close()
+
+
+def env_number(index: int, ledger: ExecutionLedger) -> MathEnv:
+    return FAMILY.build(FAMILY.problem(MathOptions(), split="test", index=index, seed=0), ledger)
+
+
+def test_the_expert_solves_in_the_sandbox(ledger: ExecutionLedger) -> None:
+    for index in range(3):
+        env = env_number(index, ledger)
+        ledger.prepare(env.calls("tool_agent", FAMILY.expert_action(env, "tool_agent")))
+        asked = ledger.num_asked
+        for agent in FAMILY.roles:
+            env.apply(agent, FAMILY.expert_action(env, agent))
+        assert env.success
+        assert env.done
+        assert ledger.num_asked == asked
+
+
+@pytest.mark.parametrize(
+    ("program", "failure"),
+    [
+        ("while True: pass", "cpu_timeout"),
+        ("x = [0] * 10**9", "MemoryError"),
+        ("print('9' * 10**7)", "output_limit"),
+        ("import socket; socket.create_connection(('192.0.2.1', 80), 1)", "nonzero_exit"),
+        ("print(", "SyntaxError"),
+    ],
+)
+def test_a_program_that_fails_tells_why_and_earns_nothing(ledger: ExecutionLedger, program: str, failure: str) -> None:
+    env = MathEnv({**env_number(0, ledger).payload, "max_program_characters": 200}, ledger)
+    outcome = env.apply("tool_agent", program)
+    assert outcome.local == {"correct": 0.0, "failed": 1.0, "malformed": 0.0}
+    run = env.progress.run
+    assert run is not None
+    assert failure in run.failure
+
+
+def test_a_warning_is_no_failure_in_the_sandbox(ledger: ExecutionLedger) -> None:
+    env = MathEnv({**env_number(0, ledger).payload, "max_program_characters": 200}, ledger)
+    program = f"import warnings; warnings.warn('old'); print({env.payload['expression']})"
+    assert env.apply("tool_agent", program).local == {"correct": 1.0, "failed": 0.0, "malformed": 0.0}

@@ -1,0 +1,216 @@
+"""The verdict: independent oracles for each kind of answer, hostile answers, threads, and broken processes."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from math import isqrt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.environments.math import verifier
+from components.environments.math.verifier import FormulaProcesses, verdict
+from components.errors import ExecutionFailed
+from tests.components.environments.math.answers import mutated_pairs
+
+SMALL = st.integers(-30, 30)
+POSITIVE = st.integers(1, 40)
+with_formulas = settings(max_examples=8, deadline=None)
+WALL_SECONDS = 1.0
+BUSY_MACHINE = 3
+"""The limit is CPU time; where other programs want the cores too, the same work takes longer."""
+
+
+def spelled(value: Fraction, style: int) -> str:
+    above, below = value.numerator, value.denominator
+    if below == 1 and style % 2:
+        return (str(above), f"{above}.0", f"{above:,}", f"x = {above}")[style % 4]
+    return (f"{above}/{below}", rf"\frac{{{above}}}{{{below}}}", rf"${above}/{below}$", f"Fraction({above}, {below})")[
+        style % 4
+    ]
+
+
+@given(SMALL, POSITIVE, SMALL, POSITIVE, st.integers(0, 3), st.integers(0, 3))
+def test_rational_answers_agree_with_fractions(a: int, b: int, c: int, d: int, style: int, other_style: int) -> None:
+    one, other = Fraction(a, b), Fraction(c, d)
+    assert verdict(spelled(one, style), spelled(other, other_style)) == (one == other)
+    assert verdict(spelled(one, style), spelled(one, other_style))
+
+
+@with_formulas
+@given(
+    st.integers(-12, 12),
+    st.integers(1, 6),
+    st.integers(2, 20),
+    st.integers(-12, 12),
+    st.integers(1, 6),
+    st.integers(2, 20),
+)
+def test_surds_agree_with_squares(a: int, b: int, n: int, c: int, d: int, m: int) -> None:
+    """a*sqrt(n)/b: its sign and its square decide which number it is."""
+    answers = (rf"\frac{{{a}\sqrt{{{n}}}}}{{{b}}}", f"{a}*sqrt({n})/{b}")
+    expected = rf"\frac{{{c}}}{{{d}}}\sqrt{{{m}}}"
+    signs = (a > 0) - (a < 0) == (c > 0) - (c < 0)
+    is_equal = signs and Fraction(a * a * n, b * b) == Fraction(c * c * m, d * d)
+    if isqrt(m) ** 2 != m and c:
+        for answer in answers:
+            assert verdict(answer, expected) == is_equal
+            assert verdict(answer, rf"{2 * a}\sqrt{{{n}}}/{2 * b}")
+
+
+@with_formulas
+@given(st.lists(SMALL, min_size=3, max_size=3), st.lists(SMALL, min_size=3, max_size=3))
+def test_polynomials_agree_with_their_values(one: list[int], other: list[int]) -> None:
+    """Two quadratics are equal exactly when they agree at three points."""
+    answer = f"{one[0]}*x**2+({one[1]})*x+({one[2]})"
+    expected = rf"x\left({other[0]}x+({other[1]})\right)+({other[2]})"
+    values = [[a * x * x + b * x + c for x in (0, 1, 2)] for a, b, c in (one, other)]
+    if any(other[:2]):
+        assert verdict(answer, expected) == (values[0] == values[1])
+        assert verdict(rf"{other[0]}x^2+({other[1]})x+({other[2]})", expected)
+
+
+@with_formulas
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=3), st.lists(st.integers(0, 9), min_size=2, max_size=3))
+def test_collections_of_formulas_agree_with_python(one: list[int], other: list[int]) -> None:
+    def spelled(numbers: list[int], ends: str, root: str) -> str:
+        inner = ", ".join(root.format(number) for number in numbers)
+        return ends.replace(" ", inner)
+
+    latex, program = r"\sqrt{{2}}+{}", "{}+sqrt(2)"
+    assert verdict(spelled(one, "( )", program), spelled(other, "( )", latex)) == (one == other)
+    assert verdict(spelled(one, "[ )", program), spelled(other, "[ )", latex)) == (one == other)
+    assert not verdict(spelled(one, "[ ]", program), spelled(one, "( )", latex))
+    assert verdict(spelled(one, "{ }", program), spelled(other, r"\{ \}", latex)) == (set(one) == set(other))
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "right"),
+    [
+        ("12+7*3", "33", False),
+        ("2^{10}", "1024", False),
+        ("10/5", "2", True),
+        ("1024", "2^{10}", True),
+        (r"\frac{\sqrt{2}}{2}", r"1/\sqrt{2}", True),
+        ("1.414214", r"\sqrt{2}", True),
+        ("1.41", r"\sqrt{2}", False),
+        ("2pi", r"2\pi", True),
+        ("x=5", "y=5", False),
+        ("x=5", "5", True),
+        ("1 < x < 2", "(1,2)", True),
+        (r"x \in (1,2)", "(1,2)", True),
+        (r"\text{Monday}", "monday", True),
+        ("act", "cat", False),
+        ("(B)", "B", True),
+        ("A", "B", False),
+        (r"2^{2020}-1", r"-1+2^{2020}", True),
+        (r"10^{10^{10}}", r"$10^{10^{10}}$", True),
+        (r"(a+b)^2", "a^2+2ab+b^2", True),
+        (r"\binom{5}{2}x", "10x", True),
+        ("", "", False),
+        ("5", "", False),
+    ],
+)
+def test_forms_of_answers(answer: str, expected: str, right: bool) -> None:
+    assert verdict(answer, expected) is right
+
+
+def test_numbers_are_compared_without_any_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> FormulaProcesses:
+        raise AssertionError("a process was asked")
+
+    monkeypatch.setattr(verifier, "_pool", refuse)
+    assert verdict("(1/2, 3]", r"(0.5, \frac{6}{2}]")
+    assert not verdict("(x+y)(x-y)", "7654321")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["10**10**10", "9^{9^{9^9}}", "10^{999999999}", "99999999!", "((1000!)!)!", "((x+1)^{99})^{99}",
+     "(" * 500 + "1" + ")" * 500, r"\sqrt{" * 20 + "2" + "}" * 20, "x" * 2000, "9" * 1990, r"\frac{1}{" * 20 + "2" + "}" * 20,
+     "+".join("x" * 150),
+     r"\sum_{k=1}^{99999} k^{k}", r"\prod_{k=1}^{9999} (x+k)", r"\int_0^1 x^{x^{x}} dx", "\x00\ud83d" + "é" * 50],
+)  # fmt: skip
+def test_hostile_answers_end_within_a_second(answer: str) -> None:
+    verdict("1+x", "x+1")
+    started = time.monotonic()
+    assert not verdict(answer, "x^2+1")
+    assert not verdict(answer, "17")
+    assert time.monotonic() - started < 2 * WALL_SECONDS * BUSY_MACHINE
+    assert verdict("1+x+y", "x+1+y")
+
+
+def mutations_end_in_time(count: int, seed: int) -> None:
+    verdict("1+x", "x+1")
+    slowest = 0.0
+    for answer, expected in mutated_pairs(count, seed):
+        started = time.monotonic()
+        assert isinstance(verdict(answer, expected), bool)
+        slowest = max(slowest, time.monotonic() - started)
+    print(f"{count} mutated answers, slowest {slowest:.3f} s")
+    assert slowest < WALL_SECONDS * BUSY_MACHINE
+
+
+def test_mutated_answers_neither_hang_nor_crash() -> None:
+    mutations_end_in_time(60, seed=0)
+
+
+@pytest.mark.slow
+def test_ten_thousand_mutated_answers_neither_hang_nor_crash() -> None:
+    mutations_end_in_time(10_000, seed=1)
+
+
+def test_threads_get_the_answers_that_one_thread_gets() -> None:
+    pairs = [(rf"\sqrt{{{n}}}+{k}", rf"{k}+{n}^{{1/2}}" if k % 2 else f"{k}+x") for n in (2, 3, 5) for k in range(6)]
+    with ThreadPoolExecutor(6) as executor:
+        verdicts = list(executor.map(lambda pair: verdict(*pair), pairs))
+    assert verdicts == [k % 2 == 1 for _ in (2, 3, 5) for k in range(6)]
+
+
+def test_processes_that_always_fail_say_nothing_about_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        is_alive = False
+
+        def ask(self, line: str) -> None:
+            return None
+
+    monkeypatch.setattr(verifier, "_FormulaProcess", Broken)
+    with pytest.raises(ExecutionFailed, match="ended twice at 'x'"):
+        FormulaProcesses(1).compare("x", "y")
+
+
+def test_one_process_serves_many_callers_is_replaced_when_killed_and_ends_with_its_owner() -> None:
+    processes = FormulaProcesses(1)
+    found: list[bool] = []
+    threads = [threading.Thread(target=lambda: found.append(processes.compare("x+1", "1+x"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 4
+
+    first = _held(processes)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    assert processes.compare("x+1", "1+x")
+    assert not processes.compare("x+2", "1+x")
+
+    second = _held(processes)
+    assert second.pid != first.pid
+    assert second.stdin is not None
+    second.stdin.close()
+    assert second.wait(timeout=5) == 0
+    processes.close()
+
+
+def _held(processes: FormulaProcesses) -> "subprocess.Popen[bytes]":
+    """The one idle process."""
+    process = processes._idle.get()
+    processes._idle.put(process)
+    assert process is not None
+    return process._process

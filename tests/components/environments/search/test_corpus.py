@@ -1,0 +1,68 @@
+"""Corpora: reading local files, and both ways to spell a passage."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from components.environments.search.corpus import corpus_of, passage_of, read_corpus
+from components.errors import ConfigurationError
+
+
+def written(folder: Path, *lines: str) -> str:
+    path = folder / "corpus.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("document", "passage"),
+    [
+        ({"title": "Ann", "text": "lives here"}, ("Ann", "lives here")),
+        ({"id": "3", "contents": '"Ann"\nlives\nhere'}, ("Ann", "lives\nhere")),
+        ({"contents": "Ann\nlives here"}, ("Ann", "lives here")),
+        ({"title": "Ann", "contents": "lives here"}, ("Ann", "lives here")),
+        ({"contents": "one line"}, ("", "one line")),
+        ({"text": "no title"}, ("", "no title")),
+        ({"title": "no text"}, None),
+        ({"contents": 3}, None),
+        ("text", None),
+        (None, None),
+    ],
+)
+def test_how_a_document_spells_a_passage(document: object, passage: tuple[str, str] | None) -> None:
+    assert passage_of(document) == passage
+
+
+def test_a_file_is_read_line_by_line_and_each_passage_is_kept_once(tmp_path: Path) -> None:
+    ann = json.dumps({"title": "Ann", "text": "lives here", "id": 1})
+    bob = json.dumps({"contents": '"Bob"\nlives there'})
+    corpus = read_corpus(written(tmp_path, ann, "", bob, ann))
+    assert corpus.passages == (("Ann", "lives here"), ("Bob", "lives there"))
+    assert corpus.digest == corpus_of(corpus.passages).digest
+    assert corpus.digest != corpus_of(corpus.passages[::-1]).digest
+
+
+def test_title_and_text_are_kept_apart_in_the_digest() -> None:
+    assert corpus_of([("ab", "c")]).digest != corpus_of([("a", "bc")]).digest
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [("{", "line 2 is no JSON"), ('{"title": "x"}', "line 2 holds no passage"), ("[1]", "line 2 holds no passage")],
+)
+def test_a_line_that_is_no_passage_is_named(tmp_path: Path, line: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        read_corpus(written(tmp_path, '{"text": "fine"}', line))
+
+
+def test_a_missing_binary_or_empty_file_is_named(tmp_path: Path) -> None:
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for path, reason in (
+        (str(tmp_path / "none"), "cannot be read"),
+        (str(binary), "cannot be read"),
+        (written(tmp_path), "no passage"),
+    ):
+        with pytest.raises(ConfigurationError, match=reason):
+            read_corpus(path)

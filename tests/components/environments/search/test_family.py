@@ -1,0 +1,216 @@
+"""What the family promises: the expert wins through the real index, nobody else does by doing nothing, all is repeatable."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from random import Random
+
+import pytest
+
+from components.environments.base import Split
+from components.environments.search.sources import question_set
+from components.identity import content_id
+from tests.components.environments.search.tables import REASONER, SEARCHER, opened, options_of, the_family, tools_of
+
+LEVELS = (0, 1, 2)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_the_expert_answers_every_question_after_finding_every_passage(level: int, split: Split) -> None:
+    options = {"level": level}
+    for index in range(80):
+        chosen, env = opened(options, index, split)
+        num_hops = len(env.question.hops)
+        turns = 0
+        while not env.done and turns < num_hops:
+            turns += 1
+            for role in env.roles:
+                action = chosen.expert_action(env, role)
+                assert len(action) <= chosen.max_action_characters(options_of(**options))
+                outcome = env.apply(role, action)
+                assert outcome.error is None
+        assert env.success
+        assert turns <= num_hops
+        assert env.state.found == frozenset(range(num_hops))
+        assert outcome.team == {"solved": 1.0, "f1": 1.0}
+
+
+def test_two_turns_are_enough_by_default() -> None:
+    assert max(len(question.hops) for question in question_set(options_of()).train) == 2
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_useless_teams_score_nothing(level: int) -> None:
+    """Idle, copying the question or the instructions' examples, listing all that is shown, and random play."""
+    rng = Random(0)
+    for index in range(40):
+        _, probe = opened({"level": level}, index)
+        examples = [re.findall(r"Example: '([^']+)'", probe.observe(role).instructions)[0] for role in probe.roles]
+        for answer in ("", "=", f"={probe.question.text}", examples[0], examples[1], "=" + examples[1][2:]):
+            chosen, env = opened({"level": level}, index)
+            for _ in range(2):
+                for role in env.roles:
+                    assert not env.apply(role, answer).solves
+            assert not env.success
+        chosen, env = opened({"level": level}, index)
+        for _ in range(2):
+            env.apply(SEARCHER, chosen.expert_action(env, SEARCHER))
+            everything = " ".join(f"{title} {text}" for title, text in env.state.evidence)[: env.sizes.line_characters]
+            assert not env.apply(REASONER, f"={everything}").solves
+        chosen, env = opened({"level": level}, index)
+        for _ in range(3):
+            for role in env.roles:
+                if not env.done:
+                    assert env.apply(role, chosen.random_action(env, role, rng)).error is None
+        assert not env.success
+
+
+def test_a_problem_is_a_pure_function_of_its_arguments_and_plain_json() -> None:
+    chosen, options = the_family(), options_of()
+    problem = chosen.problem(options, split="train", index=3, seed=11)
+    assert problem == chosen.problem(options, split="train", index=3, seed=11)
+    assert problem.environment == "search"
+    assert problem.problem_id == content_id("search", problem.payload)
+    assert json.loads(json.dumps(problem.payload)) == problem.payload
+    others = {chosen.problem(options, split="train", index=i, seed=s).problem_id for i in (3, 4) for s in (11, 12)}
+    assert len(others) == 4
+
+
+def test_an_epoch_meets_every_question_once_and_the_splits_share_none() -> None:
+    chosen, options = the_family(), options_of()
+    ids = {}
+    for split, questions in (("train", question_set(options).train), ("test", question_set(options).test)):
+        met = [chosen.problem(options, split=split, index=i, seed=5).problem_id for i in range(len(questions))]
+        assert len(set(met)) == len(questions)
+        ids[split] = set(met)
+    assert not ids["train"] & ids["test"]
+
+
+def test_problems_and_digests_do_not_depend_on_the_hash_seed_of_the_process() -> None:
+    program = (
+        "from components.environments.registry import family, family_options\n"
+        "f, o = family('search'), family_options('search', {})\n"
+        "for i in range(5): print(f.problem(o, split='test', index=i, seed=5).problem_id)\n"
+        "print(f.retriever(o).digest)"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert len(outputs.pop().split()) == 6
+
+
+def test_importing_the_family_loads_no_heavy_library() -> None:
+    program = (
+        "import sys\n"
+        "from components.environments.registry import family, family_options\n"
+        "f = family('search'); f.problem(family_options('search', {}), split='train', index=0, seed=0)\n"
+        "print([name for name in ('bm25s', 'Stemmer', 'datasets', 'torch', 'transformers') if name in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_play_stays_within_the_alphabet_and_the_bounds(level: int) -> None:
+    rng = Random(0)
+    options = options_of(level=level)
+    alphabet = the_family().alphabet(options)
+    assert len({*alphabet}) == len(alphabet)
+    for index in range(40):
+        chosen, env = opened({"level": level}, index)
+        chosen.scramble(env, rng)
+        for _ in range(3):
+            for role in env.roles:
+                seen = env.observe(role).state
+                assert len(seen) <= env.sizes.observation_characters
+                for action in (
+                    chosen.noisy_expert_action(env, role, noise=0.5, rng=rng),
+                    chosen.random_action(env, role, rng),
+                    chosen.expert_action(env, role),
+                ):
+                    assert {*action, *seen} <= {*alphabet}
+                    assert len(action) <= chosen.max_action_characters(options)
+                if not env.done:
+                    env.apply(role, chosen.noisy_expert_action(env, role, noise=0.5, rng=rng))
+
+
+def test_level_0_is_short_enough_for_a_model_of_characters() -> None:
+    longest = 0
+    for index in range(300):
+        chosen, env = opened({}, index)
+        for _ in range(2):
+            for role in env.roles:
+                longest = max(longest, len(env.observe(role).state))
+                env.apply(role, chosen.expert_action(env, role))
+    assert longest <= 160
+    assert the_family().max_action_characters(options_of()) <= 32
+
+
+def test_demonstrations_are_well_formed_and_noise_makes_them_worse() -> None:
+    solved = {}
+    for noise in (0.0, 0.4, 1.0):
+        rng = Random(2)
+        solved[noise] = 0
+        for index in range(100):
+            chosen, env = opened({}, index)
+            for _ in range(2):
+                for role in env.roles:
+                    if not env.done:
+                        action = chosen.noisy_expert_action(env, role, noise=noise, rng=rng)
+                        assert env.apply(role, action).error is None
+            solved[noise] += env.success
+    assert solved[0.0] == 100
+    assert solved[0.0] > solved[0.4] > solved[1.0]
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_scrambled_episode_is_open_solvable_and_varied(level: int) -> None:
+    rng = Random(3)
+    states = set()
+    for index in range(60):
+        chosen, env = opened({"level": level}, index % 5)
+        chosen.scramble(env, rng)
+        assert not env.done
+        states.add(env.observe(SEARCHER).state)
+        for _ in range(4):
+            for role in env.roles:
+                if not env.done:
+                    assert env.apply(role, chosen.expert_action(env, role)).error is None
+        assert env.success
+    assert len(states) > 20
+
+
+def test_the_facts_of_the_family() -> None:
+    chosen = the_family()
+    assert chosen.roles == (SEARCHER, REASONER)
+    assert not chosen.uses_sandbox(options_of())
+    assert not chosen.copies_proposals
+
+
+def test_a_later_attempt_with_the_record_asks_the_retriever_nothing() -> None:
+    chosen = the_family()
+    tools = tools_of(chosen.retriever(options_of()))
+    problem = chosen.problem(options_of(), split="train", index=0, seed=7)
+    first, outcomes = chosen.build(problem, tools), []
+    actions = []
+    for _ in range(2):
+        for role in first.roles:
+            if not first.done:
+                actions.append((role, chosen.expert_action(first, role)))
+                outcomes.append(first.apply(*actions[-1]))
+    asked = tools.num_asked
+    assert asked >= 1
+    again = chosen.build(problem, tools)
+    assert [again.apply(*each) for each in actions] == outcomes
+    assert tools.num_asked == asked

@@ -1,0 +1,415 @@
+"""What every tool world promises, at every level: solvable, fair, repeatable, robust and bounded."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.environments.registry import family, family_options
+from components.environments.stateful.family import WorldFamily
+from components.environments.stateful.team import DEFAULT_WEIGHTS, PLANNER, TOOL_AGENT, PlannedWorldEnv
+from components.environments.stateful.world import calls_of_plan
+from components.identity import content_id
+from components.rewards.base import Rubric
+from components.schema import Problem
+from tests.components.environments.stateful.mutations import HOSTILE, mutated
+
+WORLDS = ("shop", "calendar", "file_tree")
+LEVELS = (0, 1, 2, 3)
+EVERY = [(name, level) for name in WORLDS for level in LEVELS]
+MOST_CHARACTERS = {"shop": 500, "calendar": 700, "file_tree": 1100}
+"""No observation is longer at any level, whatever the agents do, under the default limits."""
+
+PLANS = st.text(max_size=40) | st.text(alphabet="buy pay;move cancel 123 pear,-/\n", max_size=60)
+
+
+def opened(name: str, level: int = 1, index: int = 0, split: Any = "train") -> tuple[Any, PlannedWorldEnv[Any]]:
+    chosen = family(name)
+    problem = chosen.problem(family_options(name, {"level": level}), split=split, index=index, seed=7)
+    env = chosen.build(problem)
+    assert isinstance(env, PlannedWorldEnv)
+    return chosen, env
+
+
+def played_by_expert(chosen: Any, env: PlannedWorldEnv[Any], *, most_turns: int) -> int:
+    for turn in range(most_turns):
+        for role in env.roles:
+            assert env.apply(role, chosen.expert_action(env, role)).error is None
+        if env.done:
+            return turn + 1
+    raise AssertionError(f"not solved in {most_turns} turns:\n{env.render(color=False)}")
+
+
+@pytest.mark.parametrize(("name", "level"), EVERY)
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_expert_play_solves_every_problem(name: str, level: int, split: str) -> None:
+    for index in range(20):
+        chosen, env = opened(name, level, index, split)
+        assert not env.success
+        played_by_expert(chosen, env, most_turns=4)
+        assert env.team_reward == pytest.approx(1.2)
+        assert env.local_reward(TOOL_AGENT) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_two_turns_are_enough_by_default(name: str) -> None:
+    for index in range(40):
+        assert played_by_expert(*opened(name, 1, index), most_turns=2) <= 2
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_small_limits_take_more_turns_and_are_kept(name: str) -> None:
+    chosen = family(name)
+    options = family_options(name, {"level": 2, "max_steps": 2, "max_calls": 3})
+    turns = []
+    for index in range(10):
+        env = chosen.build(chosen.problem(options, split="train", index=index, seed=0))
+        assert len(chosen.expert_action(env, PLANNER).split(";")) <= 2
+        turns.append(played_by_expert(chosen, env, most_turns=9))
+    assert max(turns) > 1
+
+
+@pytest.mark.parametrize(("name", "level"), EVERY)
+def test_idle_agents_and_copied_examples_score_nothing(name: str, level: int) -> None:
+    for index in range(8):
+        _, probe = opened(name, level, index)
+        examples = [probe.observe(role).instructions.rpartition("Example: ")[2] for role in probe.roles]
+        assert all(examples)
+        for answers in (
+            ("", ""),
+            ("", "[]"),
+            examples,
+            (examples[0], "[]"),
+            ("", examples[1]),
+            (examples[1], examples[0]),
+        ):
+            _, env = opened(name, level, index)
+            for _ in range(4):
+                for role, answer in zip(env.roles, answers, strict=True):
+                    outcome = env.apply(role, answer)
+                    assert not outcome.solves
+                    assert outcome.team["progress"] <= 0.0
+            assert not env.success
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_examples_are_well_formed(name: str) -> None:
+    _, env = opened(name)
+    for role in env.roles:
+        example = env.observe(role).instructions.rpartition("Example: ")[2]
+        assert env.apply(role, example).error is None
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
+    rng = Random(4)
+    for index in range(80):
+        chosen, env = opened(name, 1, index)
+        for _ in range(2):
+            for role in env.roles:
+                assert env.apply(role, chosen.random_action(env, role, rng)).error is None
+        assert not env.success
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_splits_share_no_problem(name: str) -> None:
+    chosen, options = family(name), family_options(name, {"level": 0})
+    contents = {
+        split: {
+            json.dumps(
+                {
+                    key: value
+                    for key, value in chosen.problem(options, split=split, index=i, seed=0).payload.items()
+                    if not key.startswith("max_")
+                }
+            )
+            for i in range(200)
+        }
+        for split in ("train", "test")
+    }
+    assert not contents["train"] & contents["test"]
+    assert min(map(len, contents.values())) > 190
+
+
+@pytest.mark.parametrize(("name", "level"), EVERY)
+def test_a_problem_is_a_pure_function_of_its_arguments_and_plain_json(name: str, level: int) -> None:
+    chosen, options = family(name), family_options(name, {"level": level})
+    problem = chosen.problem(options, split="train", index=3, seed=11)
+    assert problem == chosen.problem(options, split="train", index=3, seed=11)
+    assert problem.problem_id == content_id(name, problem.payload)
+    assert json.loads(json.dumps(problem.payload)) == problem.payload
+    assert (
+        len({chosen.problem(options, split="train", index=i, seed=s).problem_id for i in (3, 4) for s in (11, 12)}) == 4
+    )
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_order_of_a_payloads_keys_does_not_matter(name: str) -> None:
+    chosen, env = opened(name, 3)
+    problem = chosen.problem(family_options(name, {"level": 3}), split="train", index=0, seed=7)
+    sorted_payload = json.loads(json.dumps(problem.payload, sort_keys=True))
+    twin = chosen.build(Problem(problem_id="x", environment=name, payload=sorted_payload))
+    assert [twin.observe(role) for role in env.roles] == [env.observe(role) for role in env.roles]
+    assert chosen.expert_action(twin, PLANNER) == chosen.expert_action(env, PLANNER)
+
+
+def test_problems_do_not_depend_on_the_hash_seed_of_the_process() -> None:
+    program = (
+        "from components.environments.registry import family, family_options\n"
+        f"for f in map(family, {[*WORLDS, 'blocksworld', 'eight_queens']!r}):\n"
+        "    for i in range(3):\n"
+        "        p = f.problem(family_options(f.name, {}), split='test', index=i, seed=5)\n"
+        "        print(p.problem_id, repr(f.expert_action(f.build(p), f.roles[0])))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert len(outputs.pop().splitlines()) == 15
+
+
+@pytest.mark.parametrize(("name", "level"), EVERY)
+def test_observations_and_demonstrations_use_the_alphabet_and_answers_keep_their_bound(name: str, level: int) -> None:
+    rng = Random(level)
+    options = family_options(name, {"level": level})
+    for index in range(6):
+        chosen, env = opened(name, level, index)
+        alphabet, longest = {*chosen.alphabet(options)}, chosen.max_action_characters(options)
+        for noise in (0.0, 0.3, 1.0):
+            chosen.scramble(env, rng)
+            for role in env.roles:
+                assert {*env.observe(role).state} <= alphabet
+                answer = chosen.noisy_expert_action(env, role, noise=noise, rng=rng)
+                assert {*answer} <= alphabet
+                assert len(answer) <= longest
+                assert env.apply(role, answer).error is None
+    assert len({*chosen.alphabet(options)}) == len(chosen.alphabet(options)) == 96
+
+
+FILLING = {
+    "shop": [
+        [{"tool": "add", "offer": "{offer}", "count": 1}, {"tool": "pay"}],
+        [{"tool": "add", "offer": "{offer}", "count": 1}],
+    ],
+    "calendar": [
+        [{"tool": "meet", "title": f"abcdefgh{letter}j", "people": ["{person}"], "slot": slot}]
+        for letter in "klmnop"
+        for slot in range(1, 10)
+    ],
+    "file_tree": [
+        [{"tool": "write", "file": f"/abcdefghijk{letter}", "text": "x" * 40}]
+        for letter in "abcdefghijklmnopqrstuvwxyz"
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "level"), EVERY)
+def test_observations_stay_bounded_whatever_the_agents_do(name: str, level: int) -> None:
+    for index in range(3):
+        _, env = opened(name, level, index)
+        view = env.world.tool_view(env.state)
+        fillings = {"{offer}": re.findall(r"\w\d(?= )", view), "{person}": re.findall(r"[a-z]+(?= [.#o])", view)}
+        for calls in FILLING[name] * 3:
+            for place, values in fillings.items():
+                for value in values if place in json.dumps(calls) else values[:1]:
+                    env.apply(PLANNER, "x" * 3000)
+                    env.apply(TOOL_AGENT, json.dumps(calls).replace(place, value))
+                    longest = max(len(env.observe(role).state) for role in env.roles)
+                    assert longest <= MOST_CHARACTERS[name]
+        env.apply(TOOL_AGENT, json.dumps([{"tool": "é" * 60}]))
+        assert "unknown_tool" in env.observe(TOOL_AGENT).state
+        assert max(len(env.observe(role).state) for role in env.roles) <= MOST_CHARACTERS[name]
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_noise_makes_the_team_worse_and_none_leaves_it_perfect(name: str) -> None:
+    solved = {}
+    for noise in (0.0, 0.4, 1.0):
+        rng, solved[noise] = Random(2), 0
+        for index in range(40):
+            chosen, env = opened(name, 0, index)
+            for role in env.roles:
+                env.apply(role, chosen.noisy_expert_action(env, role, noise=noise, rng=rng))
+            solved[noise] += env.success
+    assert solved[0.0] == 40
+    assert solved[0.0] > solved[0.4] > solved[1.0]
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_scrambled_world_is_unsolved_solvable_and_varied(name: str) -> None:
+    rng = Random(3)
+    states, told = set(), set()
+    for index in range(30):
+        chosen, env = opened(name, 1, index % 3)
+        chosen.scramble(env, rng)
+        assert not env.success
+        states.add(env.observe(TOOL_AGENT).state)
+        told.add(env.observe(PLANNER).state.rpartition("|")[2])
+        played_by_expert(chosen, env, most_turns=4)
+    assert len(states) > 10
+    assert {">", "ok>"} < told
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_only_the_tool_agent_changes_the_world(name: str) -> None:
+    chosen, env = opened(name)
+    before = env.state
+    outcome = env.apply(PLANNER, chosen.expert_action(env, PLANNER))
+    assert outcome.solves
+    assert outcome.team == {"solved": 1.0, "progress": 1.0}
+    assert not outcome.done
+    assert not env.success
+    assert env.state == before
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_tool_agent_reads_the_plan_and_not_the_goal_unless_nobody_planned(name: str) -> None:
+    chosen, env = opened(name, 0)
+    assert env.observe(TOOL_AGENT).state.startswith(f"T?{env.world.goal_text}|")
+    plan = chosen.expert_action(env, PLANNER)
+    env.apply(PLANNER, plan)
+    assert env.observe(TOOL_AGENT).state.startswith(f"T{plan}|")
+    env.apply(PLANNER, "what about lunch?")
+    assert env.observe(TOOL_AGENT).state.startswith("T!|")
+    assert chosen.expert_action(env, TOOL_AGENT) == "[]"
+    env.apply(PLANNER, "")
+    assert env.observe(TOOL_AGENT).state.startswith("T|")
+    _, alone = opened(name, 0)
+    assert alone.apply(TOOL_AGENT, chosen.expert_action(alone, TOOL_AGENT)).done
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_an_error_has_a_type_is_shown_next_turn_and_ends_the_list(name: str) -> None:
+    chosen, env = opened(name)
+    good, _ = calls_of_plan(env.world, env.state, env.world.expert_steps(env.state))
+    outcome = env.apply(TOOL_AGENT, json.dumps([good[0], {"tool": "teleport"}, *good[1:]]))
+    assert outcome.error is None
+    assert outcome.local == {"clean": 0.0, "malformed": 0.0, "errors": 1.0}
+    assert not outcome.solves
+    assert outcome.team["progress"] < 1.0
+    assert env.observe(PLANNER).state.endswith("|unknown_tool>")
+    assert '{"error":{"type":"unknown_tool","message":"' in env.observe(TOOL_AGENT).state
+    env.apply(TOOL_AGENT, "not json")
+    assert env.observe(PLANNER).state.endswith("|malformed>")
+    played_by_expert(chosen, env, most_turns=3)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_reached_goal_ends_the_episode(name: str) -> None:
+    chosen, env = opened(name)
+    played_by_expert(chosen, env, most_turns=2)
+    state = env.state
+    for role, answer in ((PLANNER, ""), (TOOL_AGENT, "[]"), (TOOL_AGENT, '[{"tool":"cancel","order":1}]')):
+        outcome = env.apply(role, answer)
+        assert outcome.error
+        assert outcome.team["solved"] == 0.0
+        assert (env.state, env.success) == (state, True)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_rewards_are_those_of_the_default_rubric(name: str) -> None:
+    chosen, env = opened(name)
+    assert env.team_reward == 0.0
+    assert [env.local_reward(role) for role in env.roles] == [0.0, 0.0]
+    rubric = Rubric(team_weight=1.0, weights=chosen.default_weights)
+    assert chosen.default_weights == DEFAULT_WEIGHTS
+    for role, action in (("planner", "nonsense"), ("tool_agent", '[{"tool":"x"}]'), ("planner", "prune")):
+        outcome = env.apply(role, action)
+        assert env.team_reward == rubric.team(outcome)
+        assert env.local_reward(role) == rubric.local(outcome)
+        assert {f"team.{key}" for key in outcome.team} | {f"local.{key}" for key in outcome.local} == {*DEFAULT_WEIGHTS}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+@settings(max_examples=60, deadline=None)
+@given(role=st.sampled_from(["planner", "tool_agent"]), answer=st.text() | PLANS | st.sampled_from(HOSTILE))
+def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: str, answer: str) -> None:
+    chosen, env = opened(name)
+    before = env.state
+    assert env.calls(role, answer) == ()
+    outcome = env.apply(role, answer)
+    assert -1.0 <= outcome.team["progress"] <= 1.0
+    assert {*env.observe(TOOL_AGENT).state} <= {*chosen.alphabet(family_options(name, {}))}
+    if outcome.error is not None:
+        assert outcome.team == {"solved": 0.0, "progress": 0.0}
+        assert outcome.local == {"clean": 0.0, "malformed": 1.0, "errors": 0.0}
+        assert not outcome.solves
+        assert not outcome.done
+    if outcome.error is not None or role == PLANNER:
+        assert env.state == before
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_hostile_text_is_malformed_for_the_tool_agent(name: str) -> None:
+    _, env = opened(name)
+    for answer in HOSTILE:
+        before = env.state
+        assert env.apply(TOOL_AGENT, answer).error, answer
+        assert env.state == before
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_snapshots_bring_everything_back_also_to_a_twin(name: str) -> None:
+    def everything(one: PlannedWorldEnv[Any]) -> tuple[Any, ...]:
+        local = tuple(one.local_reward(role) for role in one.roles)
+        seen = tuple(one.observe(role).state for role in one.roles)
+        return seen, one.state, one.done, one.success, one.team_reward, local, one.render(color=False)
+
+    def act(chosen: WorldFamily[Any, Any], env: PlannedWorldEnv[Any], rng: Random) -> None:
+        role = rng.choice(env.roles)
+        noisy = chosen.noisy_expert_action(env, role, noise=0.4, rng=rng)
+        env.apply(role, rng.choice([noisy, noisy, chosen.random_action(env, role, rng), "nonsense", "[]"]))
+
+    for seed in range(40):
+        chosen, env = opened(name, seed % 4, seed % 3)
+        _, twin = opened(name, seed % 4, seed % 3)
+        rng = Random(seed)
+        for _ in range(rng.randrange(4)):
+            act(chosen, env, rng)
+        before, snapshot = everything(env), env.snapshot()
+        assert hash(snapshot[0].state) == hash(env.state)
+        for _ in range(4):
+            act(chosen, env, rng)
+        for one in (env, twin):
+            one.restore(snapshot)
+            assert everything(one) == before
+
+
+@pytest.mark.parametrize(("name", "level"), EVERY)
+def test_pictures_are_ascii_with_colour_only_when_asked(name: str, level: int) -> None:
+    _, env = opened(name, level)
+    plain, coloured = env.render(color=False), env.render(color=True)
+    assert plain.isascii()
+    assert "\x1b" not in plain
+    assert "\x1b" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_ten_thousand_mutated_answers_over_all_worlds_never_raise(name: str) -> None:
+    rng, num_errors = Random(5), 0
+    for index in range(28):
+        _, env = opened(name, 1 + index % 3, index)
+        start = env.snapshot()
+        for turn in range(120):
+            expert, _ = calls_of_plan(env.world, env.state, env.world.expert_steps(env.state))
+            calls = expert if turn % 2 else [env.world.random_call(env.state, rng)]
+            outcome = env.apply(TOOL_AGENT, mutated(calls, rng))
+            num_errors += outcome.error is not None or outcome.local["errors"] > 0
+            if turn % 20 == 0 or env.done:
+                env.restore(start)
+    assert 1500 < num_errors < 3300

@@ -1,0 +1,166 @@
+"""Rows of local files and folders, what is said when there are none, the order of epochs, and split hygiene."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.environments.dataset_rows import (
+    DatasetSource,
+    Hygiene,
+    load_rows,
+    shuffled_index,
+    train_without_test,
+)
+from components.errors import ConfigurationError
+
+ROWS = [{"question": f"What is {n}+{n}?", "answer": str(2 * n), "tags": {"levels": [n]}} for n in range(5)]
+FIELD = "environment.options.train"
+
+
+def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
+    from pyarrow import Table, parquet
+
+    parquet.write_table(Table.from_pylist(rows), path)
+
+
+def written(folder: Path, suffix: str) -> Path:
+    path = folder / f"rows{suffix}"
+    if suffix == ".json":
+        path.write_text(json.dumps(ROWS))
+    elif suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in ROWS))
+    elif suffix == ".parquet":
+        write_parquet(path, ROWS)
+    else:
+        path.write_text("question,answer\n" + "\n".join(f"{row['question']},{row['answer']}" for row in ROWS))
+    return path
+
+
+@pytest.fixture
+def unanswering_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A hub address that takes connections and says nothing, and an empty cache."""
+    import datasets
+    import huggingface_hub.hf_api
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+        monkeypatch.setattr(huggingface_hub.hf_api.constants, "ENDPOINT", address)
+        monkeypatch.setattr(datasets.config, "HF_ENDPOINT", address)
+        monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+        monkeypatch.setattr("components.environments.dataset_rows._PROBE_TIMEOUT_SECONDS", 0.3)
+        yield
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".parquet"])
+def test_a_file_gives_its_rows(tmp_path: Path, suffix: str) -> None:
+    rows = load_rows(DatasetSource(path=str(written(tmp_path, suffix))), field=FIELD)
+    assert len(rows) == 5
+    assert list(rows) == ROWS
+    assert [rows[index] for index in range(5)] == ROWS
+    assert rows[1:4] == ROWS[1:4]
+    assert rows[-1] == ROWS[-1]
+
+
+def test_a_table_of_text_gives_numbers_where_it_holds_numbers(tmp_path: Path) -> None:
+    rows = load_rows(DatasetSource(path=str(written(tmp_path, ".csv"))), field=FIELD)
+    assert rows[2] == {"question": "What is 2+2?", "answer": 4}
+
+
+def test_rows_can_be_read_after_the_file_is_gone(tmp_path: Path) -> None:
+    path = written(tmp_path, ".jsonl")
+    rows = load_rows(DatasetSource(path=str(path)), field=FIELD)
+    path.unlink()
+    assert list(rows) == ROWS
+
+
+def test_a_folder_gives_the_split_that_is_asked_for(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "train-00000-of-00001.parquet", ROWS[:3])
+    write_parquet(tmp_path / "test-00000-of-00001.parquet", ROWS[3:])
+    assert list(load_rows(DatasetSource(path=str(tmp_path), split="test"), field=FIELD)) == ROWS[3:]
+    with pytest.raises(ConfigurationError, match=r"train\.split None: .* has the splits test, train; name one of them"):
+        load_rows(DatasetSource(path=str(tmp_path)), field=FIELD)
+    with pytest.raises(ConfigurationError, match="check path, name and split"):
+        load_rows(DatasetSource(path=str(tmp_path), split="dev"), field=FIELD)
+
+
+def test_many_threads_may_load_one_source(tmp_path: Path) -> None:
+    source, found = DatasetSource(path=str(written(tmp_path, ".json"))), list[Any]()
+    threads = [threading.Thread(target=lambda: found.append(load_rows(source, field=FIELD))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(rows) for rows in found}) == 1
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize("path", ["missing.jsonl", "./missing", "/missing/folder"])
+def test_a_missing_file_is_named(path: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{FIELD}\.path '{path}': no such file or folder"):
+        load_rows(DatasetSource(path=path), field=FIELD)
+
+
+def test_a_file_has_no_splits(tmp_path: Path) -> None:
+    source = DatasetSource(path=str(written(tmp_path, ".json")), split="train")
+    with pytest.raises(ConfigurationError, match="a file is one split"):
+        load_rows(source, field=FIELD)
+
+
+def test_content_that_is_no_table_is_an_error_with_the_path(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("not json at all\n")
+    with pytest.raises(ConfigurationError, match=r"rows\.jsonl.* cannot be read as a dataset"):
+        load_rows(DatasetSource(path=str(path)), field=FIELD)
+
+
+@pytest.mark.usefixtures("unanswering_hub")
+def test_a_hub_that_does_not_answer_is_an_error_within_seconds_and_names_the_remedy() -> None:
+    import datasets
+
+    before = datasets.config.HF_HUB_OFFLINE
+    started = time.monotonic()
+    with pytest.raises(
+        ConfigurationError, match=r"train\.path 'troupe/none': .*hf download --repo-type dataset troupe/none"
+    ):
+        load_rows(DatasetSource(path="troupe/none", name="main", split="train"), field=FIELD)
+    assert time.monotonic() - started < 5
+    assert before == datasets.config.HF_HUB_OFFLINE
+
+
+@given(num_rows=st.integers(1, 40), seed=st.integers(0, 5), epoch=st.integers(0, 10**9))
+def test_an_epoch_meets_every_row_once(num_rows: int, seed: int, epoch: int) -> None:
+    walk = [shuffled_index(epoch * num_rows + n, num_rows=num_rows, seed=seed, split="train") for n in range(num_rows)]
+    assert sorted(walk) == list(range(num_rows))
+
+
+def test_epochs_seeds_and_splits_have_orders_of_their_own() -> None:
+    def walk(seed: int, split: str, epoch: int) -> list[int]:
+        return [shuffled_index(epoch * 50 + n, num_rows=50, seed=seed, split=split) for n in range(50)]
+
+    walks = [walk(0, "train", 0), walk(0, "train", 1), walk(1, "train", 0), walk(0, "test", 0)]
+    assert len({tuple(one) for one in walks}) == 4
+    assert walk(0, "train", 0) == walks[0]
+
+
+def test_train_rows_that_are_test_rows_are_dropped_and_counted() -> None:
+    kept, hygiene = train_without_test(["a", "b", "a", "c", "d", "c"], ["c", "x", "c"])
+    assert kept == (0, 1, 4)
+    assert hygiene == Hygiene(num_train=3, num_test=2, num_dropped=2, num_repeated=1, examples=("c",))
+
+
+@given(train=st.lists(st.sampled_from("abcdefgh")), test=st.lists(st.sampled_from("abcdefgh")))
+def test_what_is_kept_is_all_that_is_new(train: list[str], test: list[str]) -> None:
+    kept, hygiene = train_without_test(train, test)
+    ids = [train[position] for position in kept]
+    assert set(ids) == set(train) - set(test)
+    assert len(set(ids)) == len(ids)
+    assert hygiene.num_train + hygiene.num_dropped + hygiene.num_repeated == len(train)

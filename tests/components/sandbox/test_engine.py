@@ -1,0 +1,128 @@
+"""Finding, starting, losing and stopping a private engine."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from components.errors import SandboxUnavailable, ServiceMissing
+from components.sandbox import engine as engines
+from components.sandbox.engine import Engine, clean_dead_engine, ensure_engine, running_engine, stop_engine
+from tests.components.sandbox.conftest import NOWHERE
+from tests.components.sandbox.remains import engine_name, pids_naming, remains_of
+
+ENSURE = """
+import sys
+from pathlib import Path
+from components.sandbox import engine
+engine.DEFAULT_HOST = "unix:///nowhere/docker.sock"
+print(engine.ensure_engine(Path(sys.argv[1])))
+"""
+
+
+def dockerd_pids(state_folder: Path) -> list[int]:
+    found = pids_naming(f"unix:///run/{engine_name(state_folder)}/docker.sock")
+    return [pid for pid in found if Path(f"/proc/{pid}/comm").read_text() == "dockerd\n"]
+
+
+def test_two_processes_at_once_start_one_engine_that_outlives_them_and_stops_without_remains(
+    can_start_engines: None, tmp_path: Path
+) -> None:
+    assert not stop_engine(tmp_path)
+    command = [sys.executable, "-c", ENSURE, str(tmp_path)]
+    starters = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [starter.communicate(timeout=60)[0] for starter in starters]
+    try:
+        assert told[0] == told[1]
+        assert "private=True" in told[0]
+        assert len(dockerd_pids(tmp_path)) == 1
+        assert (Path("/run") / engine_name(tmp_path)).stat().st_mode & 0o777 == 0o700
+    finally:
+        assert stop_engine(tmp_path)
+    assert remains_of(tmp_path) == []
+    assert not stop_engine(tmp_path)
+
+
+def test_an_engine_is_found_again_and_not_started_twice(engine: Engine, state_folder: Path) -> None:
+    pids = dockerd_pids(state_folder)
+    assert ensure_engine(state_folder) == running_engine(state_folder) == engine
+    assert dockerd_pids(state_folder) == pids
+    assert engine.private
+    assert engine.is_local
+
+
+def test_a_caller_s_address_is_taken_and_no_other(engine: Engine, state_folder: Path) -> None:
+    found = ensure_engine(state_folder, docker_host=engine.host)
+    assert found.host == engine.host
+    assert running_engine(state_folder, docker_host=NOWHERE) is None
+    with pytest.raises(SandboxUnavailable, match=r"the engine at unix:///nowhere/docker.sock does not answer"):
+        ensure_engine(state_folder, docker_host=NOWHERE)
+
+
+def test_a_killed_engine_is_started_again_and_a_cleaned_one_leaves_nothing(
+    no_machine_engine: None, can_start_engines: None, tmp_path: Path
+) -> None:
+    before = ensure_engine(tmp_path)
+    try:
+        [pid] = dockerd_pids(tmp_path)
+        os.kill(pid, signal.SIGKILL)
+        assert ensure_engine(tmp_path) == before
+        [again] = dockerd_pids(tmp_path)
+        assert again != pid
+        assert not clean_dead_engine(tmp_path)
+        os.kill(again, signal.SIGKILL)
+        assert clean_dead_engine(tmp_path)
+        assert remains_of(tmp_path) == []
+    finally:
+        stop_engine(tmp_path)
+
+
+def test_a_hung_engine_is_told_by_its_process_and_not_waited_for(
+    engine: Engine, state_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "_PROBE_SECONDS", 0.5)
+    [pid] = dockerd_pids(state_folder)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        assert running_engine(state_folder) is None
+        with pytest.raises(SandboxUnavailable, match=f"kill -9 {pid}"):
+            ensure_engine(state_folder)
+        assert time.monotonic() - started < 5
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert running_engine(state_folder) == engine
+
+
+def test_an_engine_that_ends_at_its_start_is_told_with_the_end_of_its_log(
+    no_machine_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "dockerd"
+    program.write_text("#!/bin/sh\necho 'failed to mount overlay: operation not permitted'\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(engines, "dockerd_program", lambda reason: str(program))
+    with pytest.raises(ServiceMissing, match=r"it ended(.|\n)*failed to mount overlay") as caught:
+        ensure_engine(tmp_path)
+    assert str(tmp_path / "engine" / "dockerd.log") in str(caught.value)
+    assert remains_of(tmp_path) == []
+
+
+def test_without_dockerd_the_error_names_the_install_command(
+    no_machine_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(ServiceMissing, match=r"nowhere(.|\n)*`apt-get install -y docker.io` as root"):
+        ensure_engine(tmp_path)
+
+
+def test_without_root_the_error_names_starting_docker_and_bubblewrap(
+    no_machine_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/sbin/{name}")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(ServiceMissing, match=r"systemctl start docker.*bubblewrap"):
+        ensure_engine(tmp_path)

@@ -1,0 +1,101 @@
+"""A reward stage whose driver, box or engine is killed in the middle ends where an undisturbed one ends, and leaves nothing."""
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from components.artifacts.local import LocalArtifactStore
+from components.sandbox.census import census
+from components.sandbox.engine import running_engine
+from components.sandbox.opening import clean_leftovers
+from flows.services.status import StackStatus
+from tests.integration.outcomes import order, outcome
+from tests.integration.trainings import Trainings, await_no_workers, kill, tree
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("bwrap"), reason="apt-get install bubblewrap, as root"),
+]
+NEEDS_DOCKERD = pytest.mark.skipif(not shutil.which("dockerd"), reason="apt-get install docker.io, as root")
+SMALL = (
+    "num_steps=1",
+    "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}",
+    "warm_start={gate: 0.0, gate_ceiling: 1.0, max_steps: 30, check_every: 30, num_check_problems: 4}",
+    "rollout={num_problems: 8, group_size: 8, problems_per_block: 8}",
+    "evaluation={num_problems: 8, problems_per_block: 8}",
+    # Every program of the rollout runs once more in the reward stage, so there is a middle to be killed in.
+    "rewards.reuse_executions=false",
+    "rewards.deadline_seconds=60",
+    "sandbox.num_boxes=2",
+)
+
+
+def wanted(root: Path, run_id: str, backend: str, **more: Any) -> dict[str, Any]:
+    return order(root, run_id, overrides=(*SMALL, f"sandbox.backend={backend}"), preset="math-tiny", **more)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    root = tmp_path_factory.mktemp("undisturbed")
+    assert trainings.run(wanted(root, "whole", "bubblewrap")).code == 0, trainings.log()
+    return outcome(LocalArtifactStore(root / "store"), "whole")
+
+
+def boxes_of(pid: int, backend: str, home: Path) -> list[psutil.Process]:
+    """The processes whose end is the end of a box."""
+    if backend == "bubblewrap":
+        return [child for child in psutil.Process(pid).children(recursive=True) if child.name() == "bwrap"]
+    runners = [each for each in psutil.process_iter(["cmdline"]) if "/runner.py" in (each.info["cmdline"] or ())]
+    return [runner for runner in runners if runner.uids().real == 65534]
+
+
+def engine_of(home: Path) -> list[psutil.Process]:
+    """The private engine."""
+    daemons = [each for each in psutil.process_iter(["name", "cmdline"]) if each.info["name"] == "dockerd"]
+    return [each for each in daemons if any(str(home) in word for word in each.info["cmdline"] or ())]
+
+
+@pytest.mark.parametrize(
+    ("backend", "victim"),
+    [
+        ("bubblewrap", "driver"),
+        ("bubblewrap", "box"),
+        pytest.param("docker", "driver", marks=NEEDS_DOCKERD),
+        pytest.param("docker", "box", marks=NEEDS_DOCKERD),
+        pytest.param("docker", "engine", marks=NEEDS_DOCKERD),
+    ],
+)
+def test_killed_in_the_middle_of_a_reward_stage(
+    backend: str, victim: str, trainings: Trainings, undisturbed: dict[str, Any], services: StackStatus, tmp_path: Path
+) -> None:
+    rollouts = {"part": "/steps/000000/collect_rollouts-v1/0/", "moment": "committed"}
+    assert trainings.run(wanted(tmp_path, "cut", backend, stop=rollouts)).stopped, trainings.log()
+    await_no_workers("cut")
+    started = time.monotonic()
+    pid = trainings.start(wanted(tmp_path, "cut", backend, stop_at_program=10))
+    trainings.await_stop(pid)
+    home = services.home
+    if victim == "driver":
+        kill(tree(pid))
+        assert trainings.wait(pid).code == -signal.SIGKILL
+        await_no_workers("cut")
+        assert trainings.run(wanted(tmp_path, "cut", backend)).code == 0, trainings.log()
+    else:
+        victims = engine_of(home) if victim == "engine" else boxes_of(pid, backend, home)
+        assert victims, f"no {victim} of {backend} to kill"
+        kill(victims)
+        os.kill(pid, signal.SIGCONT)
+        assert trainings.wait(pid).code == 0, trainings.log()
+    assert time.monotonic() - started < 120.0
+    assert outcome(LocalArtifactStore(tmp_path / "store"), "cut") == undisturbed
+    state = home / "sandbox"
+    assert clean_leftovers(state) == 0, "the run cleaned up after its predecessor"
+    found = census(running_engine(state))
+    assert (found.containers, found.leftovers) == (0, 0)
