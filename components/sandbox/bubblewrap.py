@@ -4,6 +4,7 @@ What bubblewrap cannot do is done on either side of it: the control groups are m
 mounts its /tmp (nothing executable, few files) before it gives up the capability to do so and closes the system calls.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -128,7 +129,11 @@ class BubblewrapBox:
         self._closed = False
         self._stream, theirs = socket.socketpair()
         with theirs:
-            self._process, info_fd, go_fd = _spawn(argv, theirs)
+            try:
+                self._process, info_fd, go_fd = _spawn(argv, theirs)
+            except OSError as error:
+                self._stream.close()
+                raise SandboxUnavailable(f"bubblewrap cannot be started: {error}") from error
         try:
             pid = _child_pid(info_fd)
             if cgroup is not None:
@@ -163,7 +168,8 @@ class BubblewrapBox:
         if self._closed:
             return
         self._closed = True
-        self._stream.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer waits no more
+        with contextlib.suppress(OSError):
+            self._stream.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer waits no more
         self._process.kill()
         self._process.wait()
         with self._in_use:

@@ -165,8 +165,8 @@ class Runner:
         self._refusals = EventCount("max", "/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events")
         self._kills = EventCount("oom_kill", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
         self._owns_tmp = os.stat(TMP).st_uid == os.getuid()
-        tmp = os.statvfs(TMP)
-        lower(resource.RLIMIT_FSIZE, tmp.f_blocks * tmp.f_frsize)
+        self._empty = os.statvfs(TMP)
+        lower(resource.RLIMIT_FSIZE, self._empty.f_blocks * self._empty.f_frsize)
         lower(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
         for limit in (resource.RLIMIT_CORE, resource.RLIMIT_MSGQUEUE, resource.RLIMIT_MEMLOCK):
             lower(limit, 0)
@@ -211,14 +211,14 @@ class Runner:
         """Empty /tmp; whether it is as it was at the start."""
         try:
             if self._owns_tmp:
-                os.chmod(
-                    TMP, 0o1777
-                )  # programs own it, too, and what one did to the folder itself would reach the next
+                # Programs own it, too, and what one did to the folder itself would reach the next.
+                os.chmod(TMP, 0o1777)
             for name in os.listdir(TMP):
                 remove(f"{TMP}/{name}")
             if self._owns_tmp:
                 os.utime(TMP, (0, 0))
-            return not os.listdir(TMP)
+            # Files whose handles are on their way between sockets that nobody has take room without a name.
+            return not os.listdir(TMP) and os.statvfs(TMP) == self._empty
         except OSError:
             return False
 

@@ -93,7 +93,7 @@ for _ in range(5):
     rights = array.array("i", [file.fileno() for file in files] + [one.fileno(), other.fileno()])
     for end in (one, other):
         end.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-notice("done", "", "20 MiB in handles that are on their way")
+notice("handles on their way", "20 MiB")
 """
 
 LOOK_FOR_SPACE = """

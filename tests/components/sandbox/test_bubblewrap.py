@@ -1,9 +1,9 @@
 """What bubblewrap boxes promise beside running programs: they end with their owner, and start or say why not."""
 
 import os
-import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +20,6 @@ from components.sandbox.cgroups import find_cgroups, remove_leftovers
 from components.sandbox.pool import BoxPool
 from components.schema import Limits
 
-SLEEPY = "import time\nprint('begin', flush=True)\ntime.sleep(1)\nprint(6 * 7)"
-
 
 def until(condition: Callable[[], object], *, seconds: float = 10.0) -> None:
     end = time.monotonic() + seconds
@@ -36,6 +34,11 @@ def boxes_of(pid: int) -> list[psutil.Process]:
     return [process for box in started for process in (box, *box.children(recursive=True))]
 
 
+def busy_runners(pid: int | None = None) -> list[psutil.Process]:
+    """Processes 1 of a process's boxes that run a program now."""
+    return [box for box in boxes_of(pid or os.getpid()) if box.name() == "python3" and box.children()]
+
+
 @pytest.fixture
 def pool(rootfs: tuple[Path, str], bubblewrap_pool: BoxPool) -> Iterator[BoxPool]:
     """One box of its own."""
@@ -45,23 +48,15 @@ def pool(rootfs: tuple[Path, str], bubblewrap_pool: BoxPool) -> Iterator[BoxPool
     pool.close()
 
 
-def test_a_job_whose_box_is_killed_is_run_again_and_right(pool: BoxPool, bubblewrap_pool: BoxPool) -> None:
-    others = set(boxes_of(os.getpid()))
+def test_a_job_whose_box_is_killed_is_run_again_and_right(pool: BoxPool) -> None:
     with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(pool.run, SLEEPY)
-        time.sleep(0.3)
-        mine = [process for process in others if process.num_threads() and _is_asleep_in_a_program(process)]
-        for process in mine:
-            process.kill()
+        running = threads.submit(pool.run, "import time\nprint('begin', flush=True)\ntime.sleep(1)\nprint(6 * 7)")
+        until(busy_runners)
+        [runner] = busy_runners()
+        runner.kill()
         result = running.result(timeout=30)
-    assert len(mine) == 1
     assert (result.status, result.stdout) == ("ok", "begin\n42\n")
     assert pool.num_replaced == 1
-
-
-def _is_asleep_in_a_program(process: psutil.Process) -> bool:
-    """Whether this is a process 1 of a box that has a child."""
-    return process.name() == "python3" and bool(process.children())
 
 
 def test_closing_ends_the_job_in_flight_and_every_process(rootfs: tuple[Path, str], bubblewrap_pool: BoxPool) -> None:
@@ -69,7 +64,7 @@ def test_closing_ends_the_job_in_flight_and_every_process(rootfs: tuple[Path, st
     pool = open_bubblewrap(rootfs[0], num_boxes=2, image_digest=rootfs[1])
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(pool.run, "import time; time.sleep(60)", limits=Limits(wall_seconds=60.0))
-        until(lambda: any(_is_asleep_in_a_program(process) for process in boxes_of(os.getpid())))
+        until(busy_runners)
         mine = set(boxes_of(os.getpid())) - before
         started = time.monotonic()
         pool.close()
@@ -124,7 +119,7 @@ def test_boxes_end_with_their_owner_however_it_dies(rootfs: tuple[Path, str], bu
     with owner(rootfs[0], "wait") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        until(lambda: any(_is_asleep_in_a_program(box) for box in boxes_of(process.pid)))
+        until(lambda: busy_runners(process.pid))
         boxes = boxes_of(process.pid)
         assert len(boxes) == 5  # two of bubblewrap, two runners, and the busy one's program
         groups = _groups_of(process.pid)
@@ -162,8 +157,6 @@ def test_without_control_groups_the_description_says_so_and_processes_are_still_
         source = "import os, time\nn = 0\ntry:\n  while os.fork(): n += 1\n  time.sleep(60)\nexcept OSError: print(n)"
         assert 55 <= int(pool.run(source).stdout) <= 63
         assert pool.run(source.replace("except OSError: print(n)", "finally: pass")).status == "process_limit"
-        bomb = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"
-        assert pool.run(bomb, limits=Limits(wall_seconds=1.0)).status == "process_limit"
     finally:
         pool.close()
 
@@ -194,15 +187,13 @@ def failing_bwrap(folder: Path, says: str) -> str:
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that everybody reaches, unlike those of pytest."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
 
 
 def test_refused_namespaces_are_told_with_a_remedy(rootfs: tuple[Path, str], open_folder: Path) -> None:
     bwrap = failing_bwrap(open_folder, "No permissions to create a new namespace, likely because ...")
-    with pytest.raises(ServiceMissing, match="may not make user namespaces.*(sysctl|seccomp=unconfined|docker)"):
+    with pytest.raises(ServiceMissing, match=r"may not make user namespaces.*(sysctl|seccomp=unconfined)"):
         open_bubblewrap(rootfs[0], num_boxes=1, image_digest="d", bwrap=bwrap)
 
 
@@ -228,8 +219,7 @@ def test_closing_is_quick_and_may_be_done_twice(rootfs: tuple[Path, str], bubble
     assert time.monotonic() - started < 3
 
 
-def test_a_signal_to_the_owner_group_does_not_reach_the_boxes(pool: BoxPool) -> None:
-    mine = os.getsid(0)
-    for box in boxes_of(os.getpid()):
-        assert os.getsid(box.pid) != mine
-    assert signal.SIGINT  # control-C goes to the session of the terminal, where no box is
+def test_boxes_are_in_no_session_of_a_terminal(pool: BoxPool) -> None:
+    sessions = {os.getsid(box.pid) for box in boxes_of(os.getpid())}
+    assert len(sessions) >= 2
+    assert os.getsid(0) not in sessions

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -109,8 +110,6 @@ def test_removing_a_real_group_kills_what_is_inside() -> None:
         for folder in cgroup.folders.values():
             assert str(process.pid) in (folder / "cgroup.procs").read_text().split()
         # Reaped by a thread, because a group is let go of only when nobody in it is left, not even a zombie.
-        import threading
-
         reaper = threading.Thread(target=process.wait)
         reaper.start()
         cgroup.remove()

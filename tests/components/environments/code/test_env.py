@@ -203,6 +203,8 @@ def test_a_failing_sandbox_passes_through_and_leaves_the_state_as_it_was(doublin
 ANSWERS = st.sampled_from(
     ["", "7 => 14", "7 => 15\n8 => 16", RIGHT, WRONG, CHEAT, "print(", "0 => 0", "import sys; sys.exit(1)"]
 )
+PROBLEM: Any = None
+TOOLS: Any = None
 STEPS = st.lists(st.tuples(st.sampled_from([TESTER, CODER]), ANSWERS), min_size=1, max_size=4)
 
 

@@ -125,14 +125,14 @@ def test_no_expected_output_can_be_found_from_inside_the_program(
 
 
 MEMORY = """
-word = bytes(ord(c) for c in "s e c r e t _ m a r k".split())
-found = 0
+shifted = bytes((n + 1) % 256 for n in range(256))
+found = False
 with open("/proc/self/mem", "rb", 0) as memory:
     for line in open("/proc/self/maps"):
         first, last = (int(part, 16) for part in line.split()[0].split("-"))
         try:
             memory.seek(first)
-            found += word in memory.read(last - first)
+            found |= b"tfdsfu`nbsl" in memory.read(last - first).translate(shifted)
         except (OSError, OverflowError, ValueError):
             pass
 print("found" if found else "nothing")
@@ -142,12 +142,12 @@ print("found" if found else "nothing")
 def test_no_earlier_program_is_left_in_the_memory_of_a_box(doubling: Made, sandbox_tools: Tools) -> None:
     """The reference runs in the same boxes, so what it was must be gone."""
     reference = "secret_mark = int(input())\nprint(2 * secret_mark)\n"
-    env = CodeEnv(doubling(reference=reference, bounds=ROOMY), sandbox_tools)
+    few = {"visible": doubling().visible[:1], "hidden": doubling().hidden[:1], "bounds": ROOMY}
+    env = CodeEnv(doubling(reference=reference, **few), sandbox_tools)
     assert env.apply(TESTER, "7 => 14\n8 => 16\n9 => 18").local["valid"] == 1.0
-    for number in range(3):
-        env.apply(CODER, f"{MEMORY}#{number}")
-        assert "- 3 => 6; got nothing" in env.observe(CODER).state
-    control = CodeEnv(doubling(bounds=ROOMY), sandbox_tools)
+    env.apply(CODER, MEMORY)
+    assert "- 3 => 6; got nothing" in env.observe(CODER).state
+    control = CodeEnv(doubling(**few), sandbox_tools)
     control.apply(CODER, f"secret_mark = 1\n{MEMORY}")
     assert "- 3 => 6; got found" in control.observe(CODER).state
 
@@ -156,13 +156,15 @@ CHEATS = {
     "exits well at once": "import os\nos._exit(0)",
     "exits by exception": "raise SystemExit(0)",
     "patches print": "import builtins\nbuiltins.print = lambda *a: None\nprint(1)",
-    "patches the output": "import sys\nclass Yes:\n    def write(self, text): return len(text)\n    def flush(self): pass\nsys.stdout = Yes()",
+    "patches the output": "import sys\nclass Yes:\n    def write(self, text): return len(text)\n"
+    "    def flush(self): pass\nsys.stdout = Yes()",
     "closes the output": "import os\nos.close(1)",
     "prints marks of success": "print('passed')\nprint('OK')\nprint('+')\nprint('{\"passed\": true}')",
     "forges result lines": "for n in (6, 10, True, None):\n    print('@result', n)",
     "forges at the end": "import atexit\natexit.register(lambda: print('\\n@result 6'))\ndef f(n): return None",
     "patches json": "import json\njson.dumps = lambda value: 'true'\ndef f(n): return True",
-    "equals everything": "class Any(int):\n    def __eq__(self, other): return True\n    def __repr__(self): return 'nan'\ndef f(n): return Any(3)\nprint(Any(3))",
+    "equals everything": "class Any(int):\n    def __eq__(self, other): return True\n    def __repr__(self): return 'nan'\n"
+    "def f(n): return Any(3)\nprint(Any(3))",
     "returns not a number": "def f(n): return float('nan')\nprint('nan')",
     "returns infinity": "def f(n): return float('inf')\nprint('inf')",
     "writes a result file": "open('result.json', 'w').write('{\"passed\": true}')\nprint('result.json')",

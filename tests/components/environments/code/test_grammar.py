@@ -1,6 +1,7 @@
 """What a tester may write, and that nothing it writes is run or breaks the reader."""
 
 import time
+from contextlib import suppress
 from collections.abc import Callable
 from random import Random
 
@@ -128,10 +129,8 @@ def test_long_and_deep_answers_are_read_in_less_than_a_second(text: str, doublin
     for problem in (doubling(bounds=ROOMY), doubling(**FUNCTION)):
         for answer in (text, f"{text} => 1", f"1 => {text}", f"Input:\n{text}\nOutput:\n{text}"):
             started = time.perf_counter()
-            try:
+            with suppress(MalformedAction):
                 cases_in(answer, problem)
-            except MalformedAction:
-                pass
             assert time.perf_counter() - started < 1.0
 
 

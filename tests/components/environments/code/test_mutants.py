@@ -6,7 +6,10 @@ import pytest
 
 from components.environments.code.mutants import mutants
 
-PROGRAM = "def f(x):\n    total = 0\n    for v in x:\n        if v > 3 and v % 2 == 0:\n            total += v * 2\n    return max(total, 1)\n"
+PROGRAM = (
+    "def f(x):\n    total = 0\n    for v in x:\n        if v > 3 and v % 2 == 0:\n            total += v * 2\n"
+    "    return max(total, 1)\n"
+)
 
 
 def test_each_mutant_differs_from_the_program_and_from_the_others() -> None:
