@@ -17,6 +17,7 @@ from components.identity import seed_for
 
 _PROBE_TIMEOUT_SECONDS = 5.0
 _NUM_SHOWN_EXAMPLES = 5
+_ROWS_PER_BATCH = 1000
 _LOADERS: Mapping[str, str] = {".json": "json", ".jsonl": "json", ".parquet": "parquet", ".csv": "csv"}
 """File suffix -> the loader of the `datasets` library that reads it."""
 _settings_lock = threading.RLock()
@@ -96,7 +97,9 @@ class _Rows(Sequence[Mapping[str, Any]]):
         return self._dataset[range(len(self))[index]]
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return iter(self._dataset)
+        for columns in self._dataset.iter(batch_size=_ROWS_PER_BATCH):
+            for values in zip(*columns.values(), strict=True):
+                yield dict(zip(columns, values, strict=True))
 
 
 def _read(source: DatasetSource, field: str) -> Any:

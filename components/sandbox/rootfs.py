@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, ServiceMissing
 from components.sandbox.box import RUNNER_COMMAND, RUNNER_PATH
 from components.sandbox.owner import Owner, this_owner
 
@@ -219,7 +219,10 @@ def _standard_library(folder: Path) -> Iterator[Path]:
 def _shared_libraries(binaries: Iterable[Path]) -> set[Path]:
     """What the dynamic loader would load for `binaries`, itself included."""
     command = ["ldd", *map(str, binaries)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_BUILD_TIMEOUT_SECONDS)
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_BUILD_TIMEOUT_SECONDS)
+    except FileNotFoundError as error:
+        raise ServiceMissing("ldd is not installed: `apt-get install -y libc-bin`") from error
     libraries = {Path(path) for path in re.findall(r"^\s+(?:\S+ => )?(/\S+) \(0x", found.stdout, re.MULTILINE)}
     missing = sorted(set(re.findall(r"(\S+) => not found", found.stdout)))
     if missing or not libraries:

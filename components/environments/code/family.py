@@ -11,7 +11,7 @@ from components.environments.code.grammar import spelled
 from components.environments.code.mutants import mutants
 from components.environments.code.observations import CODER, ROLES, TESTER
 from components.environments.code.options import CodeOptions
-from components.environments.code.problem import CodeProblem, problem_of
+from components.environments.code.problem import Case, CodeProblem, problem_of
 from components.environments.code.procedural.generate import procedural_problem
 from components.environments.code.tables import hygiene, table_problem, tables
 from components.environments.code.text import ALPHABET
@@ -20,6 +20,7 @@ from components.errors import ConfigurationError
 from components.identity import content_id
 from components.schema import Problem
 
+_MADE_UP = (Case(given="[0]", expected="0"),)
 _NUM_MUTANTS = 12
 """Among which a noisy expert chooses its mistake."""
 
@@ -104,8 +105,9 @@ class CodeFamily:
 
 
 def _tests(problem: CodeProblem, *, noise: float = 0.0, rng: Random | None = None) -> str:
-    """Tests of the expert, in the tester's grammar; noise needs `rng`."""
-    cases = (problem.spare or problem.visible or problem.hidden[:1])[: problem.bounds.max_cases]
+    """Tests of the expert, in the tester's grammar; noise needs `rng`. Hidden tests are not his to show: where nothing else is
+    known he makes one up."""
+    cases = (problem.spare or problem.visible or _MADE_UP)[: problem.bounds.max_cases]
     outputs = [case.expected for case in (*problem.visible, *problem.spare)] or ["0"]
     written = [
         replace(case, expected=rng.choice(outputs)) if rng is not None and rng.random() < noise else case

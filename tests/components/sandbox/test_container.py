@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from components.sandbox.rootfs import cached_rootfs
 from components.schema import ExecutionResult, Limits
 from tests.components.sandbox.test_engine import dockerd_pids
 
-SHORT = Limits(wall_seconds=2.0, cpu_seconds=1.0, memory_mib=128, output_kib=4)
+SHORT = Limits(wall_seconds=20.0, cpu_seconds=0.5, memory_mib=128, output_kib=4)
+SHORTEST = replace(SHORT, wall_seconds=0.5)
 PROGRAMS = {
     "sum": ("print(sum(map(int, input().split())))", "1 2 39"),
     "exit": ("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)", ""),

@@ -23,7 +23,7 @@ def one_box(rootfs: tuple[Path, str], bubblewrap_pool: BoxPool) -> Iterator[BoxP
 
 
 def test_a_program_changes_nothing_that_the_next_one_meets(one_box: BoxPool) -> None:
-    look = dedent("""
+    look = dedent("""\
         import os, resource, sys, time
         status = os.stat("/tmp")
         print(sorted(os.listdir("/tmp")), oct(status.st_mode), status.st_mtime, os.getcwd(), os.umask(0o22))
@@ -34,7 +34,7 @@ def test_a_program_changes_nothing_that_the_next_one_meets(one_box: BoxPool) -> 
     """)
     before = one_box.run(look)
     assert before.status == "ok", before
-    mess = dedent("""
+    mess = dedent("""\
         import builtins, ctypes, os, resource, sys, types
         libc = ctypes.CDLL(None, use_errno=True)
         done = []
@@ -74,7 +74,7 @@ def test_a_program_changes_nothing_that_the_next_one_meets(one_box: BoxPool) -> 
     assert one_box.num_replaced == 0
 
 
-SEARCH = dedent("""
+SEARCH = dedent("""\
     import re
     wanted = re.compile(rb"needle" + rb"-[0-9]{12}-" + rb"in-a-haystack")
     found = set()
@@ -120,8 +120,13 @@ def test_nothing_can_be_executed_from_tmp_and_only_so_many_files_made(bubblewrap
 
 
 HOSTILE = [
+    "import time; time.sleep(60)",
+    "x = []\nwhile True: x.append(bytes(1 << 20))",
+    "while True: print('a' * 999)",
+    "import os, time\nwhile os.fork(): pass\ntime.sleep(60)",
+    "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass",
     "import os\nfor i in range(3000): os.mkdir('d'); os.chdir('d')",
-    "import os\nfor _ in range(20):\n  if os.fork() == 0:\n    os.setsid()\n    os.fork()\n    while True: pass",
+    "import os, time\nfor _ in range(20):\n  if os.fork() == 0:\n    os.setsid()\n    os.fork()\n    time.sleep(60)",
     "import os, signal\nos.kill(-1, signal.SIGKILL)",
 ]
 

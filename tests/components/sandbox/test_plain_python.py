@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -99,7 +100,7 @@ def test_output_of_a_process_that_is_left_behind_is_kept_until_the_program_ends(
 
 
 def test_only_regular_files_within_the_limits_come_back(bubblewrap_pool: BoxPool) -> None:
-    source = dedent("""
+    source = dedent("""\
         import os
         open("good", "w").write("é")
         unclosed = open("unclosed", "w"); unclosed.write("written")

@@ -1,5 +1,7 @@
 """Every way in which a program can end, by real programs in real boxes."""
 
+from textwrap import dedent
+
 import pytest
 
 from components.sandbox.pool import BoxPool
@@ -56,7 +58,7 @@ def test_every_end_has_its_status(bubblewrap_pool: BoxPool, name: str) -> None:
 def test_the_kernel_ends_what_takes_too_much_memory_together(bubblewrap_pool: BoxPool) -> None:
     if "control groups" not in bubblewrap_pool.description.box_limits["kept by"]:
         pytest.skip("needs root: only control groups count the memory of a whole box")
-    source = dedent("""
+    source = dedent("""\
         import os, time
         for _ in range(5):
             if os.fork() == 0:

@@ -50,7 +50,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     preamble, _, _ = prompt.partition(f"def {entry}(")
     draft = Draft(
         kind="function",
-        statement=f"Write the function {entry}.\n{prompt}",
+        statement=f"Write the function {entry}.\n{prompt.strip()}",
         shown=() if row["task_id"] in _WRONG_EXAMPLES else list(_examples(prompt, entry)),
         deciding=list(_asserted(row["test"])),
         solutions=[f"def {entry}(" + prompt.partition(f"def {entry}(")[2] + row["canonical_solution"]],

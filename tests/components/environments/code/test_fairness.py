@@ -20,7 +20,7 @@ frame = sys._getframe()
 while frame:
     found += [repr(frame.f_locals), repr(frame.f_globals)]
     frame = frame.f_back
-for pattern in ("/proc/*/cmdline", "/proc/*/environ", "/proc/self/fd/*", "/proc/self/maps", "/tmp/*", "./*", "/work/*", "/dev/shm/*"):
+for pattern in "/proc/*/cmdline /proc/*/environ /proc/self/fd/* /proc/self/maps /tmp/* ./* /work/* /dev/shm/*".split():
     for path in glob.glob(pattern):
         try:
             number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

@@ -10,6 +10,7 @@ import pytest
 from components.environments.base import Split, Tools
 from components.environments.code.env import CodeEnv
 from components.environments.code.family import CodeFamily
+from components.environments.code.grammar import cases_in
 from components.environments.code.problem import problem_of
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
@@ -79,6 +80,15 @@ def test_an_expert_tester_writes_new_right_tests_that_find_mutants(options: Mapp
         assert outcome.local["valid"] == 1.0
         killed.append(outcome.local["killed"])
     assert sum(killed) > 8
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_an_expert_tester_shows_no_hidden_test(options: Mapping[str, Any], host_tools: Any) -> None:
+    for index in range(30):
+        env = opened(host_tools, options, index)
+        for noise in (0.0, 0.5):
+            for case in cases_in(FAMILY.noisy_expert_action(env, TESTER, noise=noise, rng=Random(index)), env.problem):
+                assert case.given not in {hidden.given for hidden in env.problem.hidden} or case.given == "[0]"
 
 
 @pytest.mark.parametrize("options", VARIANTS)

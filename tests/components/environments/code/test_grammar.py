@@ -1,8 +1,8 @@
 """What a tester may write, and that nothing it writes is run or breaks the reader."""
 
 import time
-from contextlib import suppress
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import pytest

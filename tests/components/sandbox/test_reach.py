@@ -1,0 +1,76 @@
+"""A closed folder is within reach of the processes that one thread starts, and nowhere else."""
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from components.errors import ConfigurationError
+from components.sandbox import reach
+from components.sandbox.reach import ReachableFolder
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def closed_folder(tmp_path: Path) -> Path:
+    """A folder that everybody may read, below one that only its owner may enter."""
+    folder = tmp_path / "closed" / "open"
+    folder.mkdir(parents=True)
+    (folder / "file").write_text("content")
+    folder.chmod(0o755)
+    folder.parent.chmod(0o700)
+    return folder
+
+
+def in_a_thread(work: Callable[[], None]) -> None:
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_another_user_reads_a_closed_folder_of_root(closed_folder: Path) -> None:
+    mounts = Path("/proc/self/mounts").read_text()
+
+    def read() -> None:
+        place = ReachableFolder(closed_folder)
+        command = ["cat", str(place.path() / "file")]
+        found = subprocess.run(command, capture_output=True, text=True, user=NOBODY, group=NOBODY, extra_groups=[])
+        assert found.stdout == "content", found.stderr
+        assert place.path() == place.path() != closed_folder
+
+    in_a_thread(read)
+    assert Path("/proc/self/mounts").read_text() == mounts
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_where_that_cannot_be_done_the_remedy_is_named(closed_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "PLACES", ("/nowhere",))
+
+    def ask() -> None:
+        with pytest.raises(ConfigurationError, match=f"chmod o\\+x {closed_folder.parent}"):
+            ReachableFolder(closed_folder).path()
+
+    in_a_thread(ask)
+
+
+def test_an_open_folder_stays_where_it_is_and_so_does_ones_own(
+    closed_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ReachableFolder(Path("/usr/bin")).path() == Path("/usr/bin").resolve()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert ReachableFolder(closed_folder).path() == closed_folder
