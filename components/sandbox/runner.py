@@ -21,8 +21,7 @@ from typing import Any, NoReturn
 LENGTH = struct.Struct(">I")
 MAIN_FILE = "main.py"
 TMP = "/tmp"
-MAX_FILE_BYTES = 1 << 20
-MAX_ALL_FILES_BYTES = 4 << 20
+MAX_FILE_BYTES, MAX_ALL_FILES_BYTES = 1 << 20, 4 << 20
 MAX_OPEN_FILES = 256
 MIN_CPU_CHECK_SECONDS = 0.02
 NUM_CPUS = os.cpu_count() or 1
@@ -494,8 +493,7 @@ def harden(settings: dict[str, Any]) -> None:
 
 def check(result: int) -> None:
     if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 if __name__ == "__main__":

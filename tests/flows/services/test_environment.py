@@ -28,6 +28,7 @@ def test_nothing_is_said_of_services_that_are_down() -> None:
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "DO_NOT_TRACK": "1",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "TROUPE_HOME": str(HOME),
     }
 
 
