@@ -58,7 +58,7 @@ def is_evaluated(config: RunConfig, step: int) -> bool:
 
 def evaluate_checkpoints(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
     """One report for each configured way of sampling; the engines are loaded only when one is missing."""
-    versions, samplings = named_versions(checkpoints), run.config.evaluation.sampling
+    versions, samplings = named_versions(run.config, checkpoints), run.config.evaluation.sampling
     if not are_evaluated(run, step, samplings, versions):
         versions = refresh_weights(run, step, checkpoints)
     return [evaluate_policy(run, step, sampling, versions) for sampling in samplings]

@@ -10,7 +10,7 @@ from tasks.compute_rewards import compute_rewards
 from tasks.publish_checkpoint import publish_checkpoint
 from tasks.refresh_weights import refresh_weights
 from tasks.reports import show_iteration
-from tasks.run import Run
+from tasks.run import PolicyUpdate, Run, StepBatches
 from tasks.steps import finish_step, finished_step
 from tasks.update_policy import update_policy
 
@@ -26,12 +26,29 @@ def training_iteration(run: Run, step: int, checkpoints: dict[str, CheckpointRef
     rollouts = [collect_rollouts(run, step, shard, versions) for shard in shards]
     scored = [compute_rewards(run, step, shard, rollouts[shard]) for shard in shards]
     batches = compute_advantages(run, step, rollouts, scored)
-    updates = {
-        policy: update_policy(run, step, policy, checkpoints[policy], batch)
-        for policy, batch in batches.batches.items()
-    }
+    updates = update_policies(run, step, checkpoints, batches)
     report = publish_checkpoint(run, step, batches, updates)
     show_iteration(run, report)
     return finish_step(
         store, run, step, checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
     )
+
+
+def update_policies(
+    run: Run, step: int, checkpoints: dict[str, CheckpointRef], batches: StepBatches
+) -> dict[str, PolicyUpdate]:
+    """The updates of all trained policies, as many side by side as `resources.max_updates_at_once` allows.
+
+    Each is committed by itself; the step is finished, and any of them is served, when all of them are.
+    """
+    waiting, at_once = list(batches.batches.items()), run.config.resources.max_updates_at_once
+    updates: dict[str, PolicyUpdate] = {}
+    while waiting:
+        batch, waiting = waiting[:at_once], waiting[at_once:]
+        if len(batch) == 1:
+            [(policy, ref)] = batch
+            updates[policy] = update_policy(run, step, policy, checkpoints[policy], ref)
+            continue
+        futures = {policy: update_policy.submit(run, step, policy, checkpoints[policy], ref) for policy, ref in batch}
+        updates |= {policy: future.result() for policy, future in futures.items()}
+    return updates

@@ -3,6 +3,7 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from components.artifacts.adapters import ADAPTER_FOLDER
 from components.artifacts.refs import CheckpointRef
 from components.generation.refresh import refresh
 from components.schema import PolicyVersion
@@ -19,7 +20,7 @@ from tasks.run import Run
 def refresh_weights(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The policy versions that the engines hold now, each verified by digest and by a log-probability probe."""
     progress.tell("refresh_weights", step, 0, 1)
-    versions = {}
+    versions = wiring.fixed_versions(run.config)
     for policy, checkpoint in checkpoints.items():
         folder = checkpoint_folder(run.config, checkpoint)
         version = PolicyVersion(policy=policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
@@ -27,6 +28,7 @@ def refresh_weights(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) 
             wiring.generator(run.config, policy),
             folder=folder / MODEL_FOLDER,
             version=version,
+            adapter=folder / ADAPTER_FOLDER if checkpoint.base is not None else None,
             probe=read_manifest(folder).probe,
             tolerance=run.config.generation.probe_tolerance,
         )

@@ -57,7 +57,7 @@ def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
     frozen = freeze_config(store, checked_run_id(run_id), config)
     run = Run(run_id=run_id, config=frozen, lineages=tuple(read_lineages(store, run_id)))
     record = begin_session(store, run)
-    outbox = Outbox(store, run_id, params=run_params(frozen), tags={"troupe.preset": frozen.preset})
+    outbox = Outbox(store, run_id, params=run_params(frozen), tags=run_tags(frozen))
     session = Session(
         run=run, outbox=outbox, drain=OutboxDrain(outbox, wiring.tracker(frozen)), opened_at_seconds=monotonic()
     )
@@ -99,6 +99,11 @@ def post_evaluation(run: Run, report: EvalReport) -> None:
     session = session_of(run)
     session.outbox.post_evaluation(report, lineage=lineage_for(run.lineages, report.step, "evaluate_policy"))
     session.drain.poke()
+
+
+def run_tags(config: RunConfig) -> dict[str, str]:
+    """By what runs are searched for."""
+    return {"troupe.preset": config.preset, "troupe.specialisation": config.specialisation}
 
 
 def run_params(config: RunConfig) -> dict[str, str]:

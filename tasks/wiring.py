@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import Frozen
-from components.config import RunConfig, StoreConfig, TrackingConfig
+from components.config import RunConfig, StoreConfig, TrackingConfig, TrainingConfig
 from components.environments.base import EnvironmentFamily
 from components.environments.registry import family, family_options
 from components.errors import TrackingUnavailable
@@ -26,9 +26,11 @@ from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion
 from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
+from components.training.sharing import starting_models
 from tasks.run import Run
 
 if TYPE_CHECKING:
+    from components.generation.base_models import BaseModels
     from components.training.launcher import DeepSpeedTrainer
 
 SUITE_SEED = 0
@@ -60,6 +62,14 @@ def s3_endpoint() -> str | None:
 def store_folder(config: RunConfig) -> str:
     """A folder name for Prefect's records of one store, so that two stores never share a record."""
     return f"troupe-{fingerprint(store(config).uri)}"
+
+
+@cache
+def _bases() -> "BaseModels":
+    """The models that adapters share in this process."""
+    from components.generation.base_models import BaseModels
+
+    return BaseModels()
 
 
 @cache
@@ -123,7 +133,7 @@ def generator(config: RunConfig, policy: str) -> Generator:
     if key not in _engines:
         from components.generation.transformers_engine import TransformersGenerator
 
-        _engines[key] = TransformersGenerator(config.generation)
+        _engines[key] = TransformersGenerator(config.generation, _bases())
     return _engines[key]
 
 
@@ -137,17 +147,29 @@ def router(config: RunConfig, versions: dict[str, PolicyVersion]) -> Router:
     )
 
 
+def fixed_versions(config: RunConfig) -> dict[str, PolicyVersion]:
+    """The versions of the policies that have no checkpoint, because an API plays them."""
+    return {}
+
+
+def training_of(config: RunConfig, policy: str) -> TrainingConfig:
+    """How one policy is trained: the training section with the policy's own values in it."""
+    settings = config.policies[policy].model_dump(include={"learning_rate", "num_minibatches"}, exclude_none=True)
+    return config.training.model_copy(update=settings)
+
+
 def trainer(run: Run, policy: str) -> "DeepSpeedTrainer":
-    """The warm DeepSpeed worker of one policy of a run."""
-    training = run.config.training
-    key = (run.run_id, policy, training.model_dump_json())
+    """The warm DeepSpeed worker that trains a policy of a run. Adapters on one base have one worker."""
+    training = training_of(run.config, policy)
+    worker = next(name for name, sharing in starting_models(run.config.policies).items() if policy in sharing)
+    key = (run.run_id, worker, run.config.training.model_dump_json())
     if key not in _trainers:
         from components.training.launcher import DeepSpeedTrainer
 
         _trainers[key] = DeepSpeedTrainer(
             training,
             deepspeed_config=DEEPSPEED_CONFIGS / f"zero{training.zero_stage}.json",
-            run_label=f"{run.run_id}.{policy}",
+            run_label=f"{run.run_id}.{worker}",
         )
     return _trainers[key]
 

@@ -52,7 +52,8 @@ _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 class DeepSpeedTrainer:
     """A `Trainer` over processes started by DeepSpeed's own launcher, in a session of their own.
 
-    The processes start with the first update, or before it with `start`, and stay for the next ones. `run_label` is in their
+    Jobs may differ in learning rate and minibatches alone. The processes start with the first update, or before it with
+    `start`, and stay for the next ones. `run_label` is in their
     environment as TROUPE_RUN, by which the processes of a run are found. Raises ConfigurationError when the DeepSpeed
     configuration (values, or the JSON file that holds them) is not for `training`.
     """
@@ -80,7 +81,9 @@ class DeepSpeedTrainer:
         the worker reported by its name, UpdateFailed for one without a name. After such an error the next call starts new
         processes where it must. Calls from several threads take turns.
         """
-        assert job.training == self._training, "a trainer serves one training configuration"
+        assert launch_settings(job.training) == launch_settings(self._training), (
+            "another configuration than the worker's"
+        )
         assert not job.output_folder.exists(), f"{job.output_folder} exists"
         with self._one_at_a_time:
             answer = self._answer(job)
@@ -178,6 +181,11 @@ class _Processes:
     def _log_tail(self) -> str:
         text = (self.folder / LOG_FILE).read_text(errors="replace")
         return text[-_LOG_TAIL_CHARACTERS:]
+
+
+def launch_settings(training: TrainingConfig) -> dict[str, Any]:
+    """What a worker's processes are started with; the rest comes with each job, as policies may differ in it."""
+    return training.model_dump(exclude={"learning_rate", "num_minibatches"})
 
 
 def _launch(training: TrainingConfig, deepspeed: Mapping[str, Any], run_label: str) -> _Processes:
