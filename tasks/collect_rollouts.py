@@ -30,6 +30,7 @@ def collect_rollouts(run: Run, step: int, part: int, versions: dict[str, PolicyV
         router=wiring.router(config, versions),
         rubric=wiring.rubric(config),
         tools=world.tools(config, journal=current_key().path),
+        refilling=wiring.refilling(config, step=step, shard=part),
         journal=Journal(store, current_key().path),
         progress=progress.teller("collect_rollouts", step),
     )

@@ -4,10 +4,11 @@ Engines and trainers stay alive between calls (warm workers); what they hold is 
 """
 
 import os
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from components.algorithms.learning_signal import has_signal
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import Frozen
@@ -20,7 +21,9 @@ from components.evaluation.suites import suite_problems
 from components.generation.base import Generator
 from components.identity import fingerprint
 from components.rewards.base import Rubric
+from components.rewards.overlong import Overlong, overlong_for
 from components.rewards.rubric import rubric_for
+from components.rollout.refills import Refilling, fresh_problems
 from components.rollout.router import Router, seats_of
 from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion
@@ -109,6 +112,22 @@ def environment(config: RunConfig) -> tuple[EnvironmentFamily, Frozen]:
 def rubric(config: RunConfig) -> Rubric:
     """How outcomes become rewards."""
     return rubric_for(environment(config)[0], config.rewards)
+
+
+def overlong(config: RunConfig) -> Overlong | None:
+    """How the length of answers is punished, by the limits under which the agents answer."""
+    environment_family, options = environment(config)
+    seats = seats_of(config, max_action_characters=environment_family.max_action_characters(options))
+    return overlong_for(config.rewards, {role: seat.max_new_tokens for role, seat in seats.items()})
+
+
+def refilling(config: RunConfig, *, step: int, shard: int) -> Refilling:
+    """Where a shard gets fresh problems from, and what makes it replace one."""
+    environment_family, options = environment(config)
+    return Refilling(
+        fresh=fresh_problems(config, environment_family, options, step=step, shard=shard),
+        has_signal=partial(has_signal, algorithm=config.algorithm),
+    )
 
 
 def eval_plan(config: RunConfig, suite: str, *, step: int, sampling: str, num_problems: int) -> EvalPlan:
