@@ -9,6 +9,7 @@ from components.config import RunConfig
 from components.schema import EvalReport
 from flows.heartbeat import without_own_heartbeat
 from flows.preflight import preflight
+from flows.runners import task_runner
 from flows.training_iteration import training_iteration
 from tasks import wiring
 from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions
@@ -42,9 +43,10 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
             if is_evaluated(config, step):
                 evaluations += evaluate_checkpoints(run, step, session.checkpoints_before(step) or checkpoints)
         checkpoints = session.checkpoints_before(start) or checkpoints
+        iterate = training_iteration.with_options(task_runner=task_runner(config.resources))
         for step in range(start, config.num_steps):
             with without_own_heartbeat():
-                checkpoints = training_iteration(run, step, checkpoints)
+                checkpoints = iterate(run, step, checkpoints)
             if is_evaluated(config, step + 1):
                 evaluations += evaluate_checkpoints(run, step + 1, checkpoints)
     return summary(session, checkpoints, evaluations) | {"flow_run_url": runtime.flow_run.ui_url}

@@ -3,12 +3,10 @@
 from prefect import flow
 
 from components.artifacts.refs import CheckpointRef
+from flows.shards import played_by, rewards_of, rollouts_ahead, rollouts_of
 from tasks import wiring
-from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_advantages import compute_advantages
-from tasks.compute_rewards import compute_rewards
 from tasks.publish_checkpoint import publish_checkpoint
-from tasks.refresh_weights import refresh_weights
 from tasks.reports import show_iteration
 from tasks.run import PolicyUpdate, Run, StepBatches
 from tasks.steps import finish_step, finished_step
@@ -21,12 +19,11 @@ def training_iteration(run: Run, step: int, checkpoints: dict[str, CheckpointRef
     store = wiring.store(run.config)
     if finished := finished_step(store, run, step):
         return finished
-    versions = refresh_weights(run, step, checkpoints)
-    shards = range(run.config.rollout.num_shards)
-    rollouts = [collect_rollouts(run, step, shard, versions) for shard in shards]
-    scored = [compute_rewards(run, step, shard, rollouts[shard]) for shard in shards]
+    rollouts = rollouts_of(run, step, played_by(run, step, checkpoints))
+    scored = rewards_of(run, step, rollouts)
     batches = compute_advantages(run, step, rollouts, scored)
-    updates = update_policies(run, step, checkpoints, batches)
+    with rollouts_ahead(run, step, checkpoints):
+        updates = update_policies(run, step, checkpoints, batches)
     report = publish_checkpoint(run, step, batches, updates)
     show_iteration(run, report)
     return finish_step(
@@ -41,7 +38,9 @@ def update_policies(
 
     Each is committed by itself; the step is finished, and any of them is served, when all of them are.
     """
-    waiting, at_once = list(batches.batches.items()), run.config.resources.max_updates_at_once
+    # Workers belong to this process: they are never started on another node.
+    at_once = run.config.resources.max_updates_at_once if run.config.resources.runner == "thread" else 1
+    waiting = list(batches.batches.items())
     updates: dict[str, PolicyUpdate] = {}
     while waiting:
         batch, waiting = waiting[:at_once], waiting[at_once:]

@@ -130,4 +130,5 @@ def summary(session: Session, checkpoints: dict[str, CheckpointRef], evaluations
         "seconds": monotonic() - session.opened_at_seconds,
         "num_unpublished": session.outbox.num_pending,
         "run_url": wiring.run_url(run.config, run.run_id),
+        "api_usage": wiring.api_usage(run.config),
     }

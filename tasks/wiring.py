@@ -4,6 +4,7 @@ Engines and trainers stay alive between calls (warm workers); what they hold is 
 """
 
 import os
+from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from components.algorithms.learning_signal import has_signal
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import Frozen
-from components.config import RunConfig, StoreConfig, TrackingConfig, TrainingConfig
+from components.config import ApiConfig, RunConfig, StoreConfig, TrackingConfig, TrainingConfig
 from components.environments.base import EnvironmentFamily
 from components.environments.registry import family, family_options
 from components.errors import TrackingUnavailable
@@ -33,6 +34,7 @@ from components.training.sharing import starting_models
 from tasks.run import Run
 
 if TYPE_CHECKING:
+    from components.generation.api_engine import ApiGenerator
     from components.generation.base_models import BaseModels
     from components.training.launcher import DeepSpeedTrainer
 
@@ -148,12 +150,37 @@ def eval_plan(config: RunConfig, suite: str, *, step: int, sampling: str, num_pr
 
 def generator(config: RunConfig, policy: str) -> Generator:
     """The engine of one policy; what it holds is checked at each use."""
+    api = config.policies[policy].api
+    if api is not None:
+        return _api_engine(policy, api)
     key = (policy, config.generation.model_dump_json())
     if key not in _engines:
         from components.generation.transformers_engine import TransformersGenerator
 
         _engines[key] = TransformersGenerator(config.generation, _bases())
     return _engines[key]
+
+
+@cache
+def _api_engine(policy: str, api: ApiConfig) -> "ApiGenerator":
+    from components.generation.api_chat import KEY_VARIABLES
+    from components.generation.api_engine import open_api_generator
+
+    return open_api_generator(policy, api, api_key=os.environ.get(KEY_VARIABLES[api.provider]))
+
+
+def check_apis(config: RunConfig) -> None:
+    """Pass when every policy behind an API can be asked. Raises ServiceMissing without its SDK, ConfigurationError without
+    its key."""
+    for name, policy in config.policies.items():
+        if policy.api is not None:
+            generator(config, name)
+
+
+def api_usage(config: RunConfig) -> dict[str, dict[str, float]]:
+    """What each policy behind an API has used in this process: requests, tokens, cost."""
+    apis = {name: policy.api for name, policy in config.policies.items() if policy.api is not None}
+    return {name: asdict(_api_engine(name, api).usage) for name, api in apis.items()}
 
 
 def router(config: RunConfig, versions: dict[str, PolicyVersion]) -> Router:
@@ -168,7 +195,9 @@ def router(config: RunConfig, versions: dict[str, PolicyVersion]) -> Router:
 
 def fixed_versions(config: RunConfig) -> dict[str, PolicyVersion]:
     """The versions of the policies that have no checkpoint, because an API plays them."""
-    return {}
+    from components.generation.api_chat import api_version
+
+    return {name: api_version(name, policy.api) for name, policy in config.policies.items() if policy.api is not None}
 
 
 def training_of(config: RunConfig, policy: str) -> TrainingConfig:

@@ -1,6 +1,7 @@
 """Who plays, and where the weights start."""
 
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -30,10 +31,11 @@ class ApiConfig(Section):
     model: str = Field(min_length=1)
     """The provider's name of the model."""
     base_url: str | None = None
-    """Another server than the provider's own. Keys come from OPENAI_API_KEY and ANTHROPIC_API_KEY."""
+    """Another server than the provider's own: for openai with its /v1, for anthropic without. Keys come from OPENAI_API_KEY
+    and ANTHROPIC_API_KEY; only the provider's own server cannot do without one."""
     max_requests_at_once: int = Field(8, ge=1)
     timeout_seconds: float = Field(120.0, gt=0.0)
-    """Of one request."""
+    """Of one request: for the connection, and between two bytes of the answer."""
     max_retries: int = Field(5, ge=0)
     """Of one request, after rate limits, server errors and timeouts."""
     input_price: float = Field(0.0, ge=0.0)
@@ -42,6 +44,41 @@ class ApiConfig(Section):
     """Of a million answer tokens."""
     max_cost: float | None = Field(None, gt=0.0)
     """What one run of a process may spend, in the unit of the prices; None sets no bound."""
+    fixed_temperature: bool = False
+    """True for models that take no temperature (OpenAI's reasoning models, newer Claude models): none is sent, whatever
+    rollout.temperature and evaluation ask for."""
+    max_choices: int = Field(128, ge=1, le=128)
+    """openai: candidates that one request may ask for (`n`), which then share its prompt and its seed. 1 is for servers
+    without `n`, and gives each candidate a request and a seed of its own."""
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
+    """openai: the request's field for the longest answer. Older servers know only max_tokens, newer models refuse it."""
+    sends_seed: bool = True
+    """openai: False for servers that refuse the field `seed`."""
+
+    @model_validator(mode="after")
+    def _server_is_an_address(self) -> "ApiConfig":
+        if self.base_url is None:
+            return self
+        address = urlsplit(self.base_url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError("base_url must be an http:// or https:// address")
+        if address.username is not None or address.query:
+            raise ValueError("base_url must hold no user, password or query: it is written into manifests")
+        return self
+
+    @model_validator(mode="after")
+    def _bound_can_be_reached(self) -> "ApiConfig":
+        if self.max_cost is not None and self.input_price == self.output_price == 0:
+            raise ValueError("max_cost needs input_price or output_price: without prices nothing is ever spent")
+        return self
+
+    @model_validator(mode="after")
+    def _dialect_belongs_to_the_provider(self) -> "ApiConfig":
+        if self.provider == "anthropic":
+            for name in ("max_choices", "max_tokens_field", "sends_seed"):
+                if getattr(self, name) != ApiConfig.model_fields[name].default:
+                    raise ValueError(f"{name} is for provider openai; leave it out")
+        return self
 
 
 class PolicyConfig(Section):

@@ -27,7 +27,7 @@ class Completion:
     """One sampled answer. `tokens` ends with the end token when `finish_reason` is "stop".
 
     `logprobs[t]` is the log-probability of `tokens[t]` under the tempered distribution it was drawn from (under the plain one
-    when greedy).
+    when greedy); there are none where the engine does not know them, and nothing is trained on such an answer.
     """
 
     tokens: tuple[int, ...]
