@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from components.config.section import Section
 
@@ -19,20 +20,37 @@ class EnvironmentConfig(Section):
 
 class VllmConfig(Section):
     num_replicas: int = Field(1, ge=1)
-    """Servers of each base model, behind one router."""
+    """Servers of each model that starts on its own, behind one router: of each policy with weights of its own, and of each base
+    that adapters share."""
     port: int = Field(8100, ge=1024, le=65000)
     """Of the first server that is started here; the others take the next free ones."""
     urls: tuple[str, ...] = ()
-    """Servers that run elsewhere, by base address; none are started then."""
+    """Servers that run elsewhere, by base address; none are started then. They must see this machine's temporary files
+    (TMPDIR) under the same paths."""
     merge_adapters: bool = False
     """Load each adapter merged into its base as full weights: faster to sample from, and one policy a server."""
     max_model_tokens: int | None = Field(None, ge=16)
     """Longest prompt and answer; None takes the model's own."""
+    max_requests_at_once: int = Field(64, ge=1)
+    """Candidates that one server samples together; more of them wait here."""
     kv_cache_gib: float = Field(1.0, gt=0.0)
     """On the CPU, where vLLM must be told."""
     gpu_memory_fraction: float = Field(0.5, gt=0.0, le=1.0)
+    """Of the device, for each server's weights and cache."""
     start_timeout_seconds: float = Field(600.0, gt=0.0)
     request_timeout_seconds: float = Field(600.0, gt=0.0)
+    """Of one candidate, or of one refresh."""
+    health_timeout_seconds: float = Field(20.0, gt=0.0)
+    """After which a server that does not answer its health check is given up, and its requests are sent elsewhere."""
+
+    @field_validator("urls")
+    @classmethod
+    def _urls_are_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        for url in urls:
+            address = urlsplit(url)
+            if address.scheme not in ("http", "https") or not address.hostname or address.query:
+                raise ValueError(f"urls: {url!r} is not an http:// or https:// address of a server")
+        return urls
 
 
 class GenerationConfig(Section):

@@ -106,7 +106,7 @@ class RunConfig(Section):
         )
         if self.training.lr_schedule == "constant":
             excluded["num_steps"] = True  # a decaying schedule depends on where it ends
-        return self.model_dump(mode="json", exclude=excluded | _PLACES)
+        return self.model_dump(mode="json", exclude={**excluded, **_PLACES})
 
     @property
     def specialisation(self) -> str:

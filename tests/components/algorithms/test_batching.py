@@ -1,5 +1,7 @@
 """A step as one batch a policy."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,3 +136,36 @@ def test_an_estimator_that_does_not_fit_the_sampling_is_refused_before_any_work(
     }
     with pytest.raises(ConfigurationError, match=r"set rollout\.mode to"):
         parse_config(values)
+
+
+def test_a_batch_names_the_version_that_sampled_it() -> None:
+    played = shard(episode("a", 0, "tp", num=2))
+    batches, _ = train_batches(
+        [played], [scores(((1.0, 0.0), (0.0, 3.0)))], algorithm=AT_GRPO, policies=(*BOTH, "idle")
+    )
+    assert batches["small"].version == played.policy_versions["small"]
+    assert batches["idle"].version is None
+
+
+def test_shards_of_two_versions_of_a_policy_are_no_batch() -> None:
+    first, second = shard(episode("a", 0, "t", num=2)), shard(episode("b", 0, "t", num=2), number=1)
+    other = {name: replace(version, weights_digest="e") for name, version in second.policy_versions.items()}
+    rewards = ((1.0, 0.0),)
+    with pytest.raises(AssertionError, match="in several versions"):
+        train_batches(
+            [first, replace(second, policy_versions=other)],
+            [scores(rewards), scores(rewards, number=1)],
+            algorithm=AT_GRPO,
+            policies=("small",),
+        )
+
+
+def test_answers_that_ended_for_their_length_are_marked_and_keep_their_advantage() -> None:
+    (played,) = [episode("a", 0, "t", num=2)]
+    cut = replace(played.turns[0].candidates[1], finish_reason="length")
+    node = replace(played.turns[0], candidates=(played.turns[0].candidates[0], cut))
+    batches, _ = train_batches(
+        [shard(replace(played, turns=(node,)))], [scores(((1.0, 0.0),))], algorithm=AT_GRPO, policies=("small",)
+    )
+    (group,) = batches["small"].groups
+    assert (group.truncated_K, group.advantages_K) == ((False, True), (0.5, -0.5))

@@ -57,9 +57,10 @@ def test_the_update_is_torchs_adamw(trainer, jobs, make_groups, make_model, make
     """One minibatch of one epoch, by hand: gradient of the packed loss, clip by norm, one AdamW step."""
     import torch
 
-    from components.algorithms.losses import token_mean_loss
+    from components.algorithms.losses import minibatch_loss
     from components.training.packing import pack_groups
-    from components.training.update import loss_inputs
+    from components.training.rank_batches import minibatch_size
+    from components.training.recording import Recorded, loss_inputs
 
     groups = make_groups(1)
     job = jobs.first(groups)
@@ -67,7 +68,7 @@ def test_the_update_is_torchs_adamw(trainer, jobs, make_groups, make_model, make
     model = make_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, betas=(0.9, 0.95), weight_decay=0.0)
     (batch,) = pack_groups(groups, tokens_per_micro_batch=256, share_prompts=True)
-    token_mean_loss(loss_inputs(model, batch, job, None, None), job.loss, num_tokens=batch.num_tokens).backward()
+    minibatch_loss(loss_inputs(model, batch, job, Recorded()), job.loss, size=minibatch_size(groups)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     found = load_model(job.output_folder / MODEL_FOLDER)
