@@ -65,7 +65,7 @@ class ApiGenerator:
         """All that this engine's requests used so far."""
         return self._account.usage
 
-    def load(self, folder: Path, version: PolicyVersion) -> None:
+    def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
         """Nothing, for the API's own version. Raises ConfigurationError for any other: there is no place for weights."""
         if version != self._version:
             raise ConfigurationError(
