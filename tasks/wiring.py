@@ -32,6 +32,7 @@ from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
 from components.training.sharing import starting_models
 from tasks.run import Run
+from tasks.served import served_model, server_urls
 
 if TYPE_CHECKING:
     from components.generation.api_engine import ApiGenerator
@@ -155,10 +156,25 @@ def generator(config: RunConfig, policy: str) -> Generator:
         return _api_engine(policy, api)
     key = (policy, config.generation.model_dump_json())
     if key not in _engines:
-        from components.generation.transformers_engine import TransformersGenerator
-
-        _engines[key] = TransformersGenerator(config.generation, _bases())
+        _engines[key] = _vllm_engine(config, policy) if config.generation.engine == "vllm" else _engine_here(config)
     return _engines[key]
+
+
+def _engine_here(config: RunConfig) -> Generator:
+    from components.generation.transformers_engine import TransformersGenerator
+
+    return TransformersGenerator(config.generation, _bases())
+
+
+def _vllm_engine(config: RunConfig, policy: str) -> Generator:
+    from components.generation.vllm_http import VllmGenerator
+
+    return VllmGenerator(
+        config.generation,
+        model=served_model(config, policy),
+        urls=server_urls(config, os.environ),
+        start_command=f"troupe up --engine vllm --preset {config.preset}",
+    )
 
 
 @cache

@@ -59,7 +59,8 @@ def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed:
 def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
     """Make the adapter of `policy` in `model` equal to the one in `folder`, in place where there is one; its digest.
 
-    The digest is over the live tensors after the copy, or over the file's where the module computes in another type. Raises ArtifactCorrupt when the folder holds no adapter, or one of other layers and shapes.
+    The digest is over the live tensors after the copy, or over the file's where the module computes in another type. Raises
+    ArtifactCorrupt when the folder holds no adapter, or one of other layers and shapes.
     """
     import torch
     from safetensors import SafetensorError

@@ -19,8 +19,9 @@ def refresh(
 ) -> float:
     """Make `generator` hold `version` and return the largest |engine - trainer| log-probability on the probe, in nats.
 
-    Loads `folder`, with `adapter` on it, only when another version is held; version and probe are checked on every call, because an engine may
-    name the right version and serve old tensors. Raises StaleEngine (retry) or LogprobMismatch, besides what `load` raises.
+    Loads `folder`, with `adapter` on it, only when another version is held; version and probe are checked on every call,
+    because an engine may name the right version and serve old tensors. Raises StaleEngine (retry) or LogprobMismatch, besides
+    what `load` raises.
     """
     if generator.version != version:
         generator.load(folder, version, adapter)
