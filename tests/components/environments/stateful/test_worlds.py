@@ -55,7 +55,7 @@ def test_expert_play_solves_every_problem(name: str, level: int, split: str) -> 
         assert not env.success
         played_by_expert(chosen, env, most_turns=4)
         assert env.team_reward == pytest.approx(1.2)
-        assert env.local_reward(TOOL_AGENT) == pytest.approx(0.1)
+        assert env.local_reward(TOOL_AGENT) == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize("name", WORLDS)
