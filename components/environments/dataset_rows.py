@@ -18,6 +18,8 @@ from components.identity import seed_for
 _PROBE_TIMEOUT_SECONDS = 5.0
 _NUM_SHOWN_EXAMPLES = 5
 _ROWS_PER_BATCH = 1000
+_BYTES_PER_BATCH = 64 << 20
+"""Rows of some datasets hold megabytes of tests each."""
 _LOADERS: Mapping[str, str] = {".json": "json", ".jsonl": "json", ".parquet": "parquet", ".csv": "csv"}
 """File suffix -> the loader of the `datasets` library that reads it."""
 _settings_lock = threading.RLock()
@@ -97,7 +99,9 @@ class _Rows(Sequence[Mapping[str, Any]]):
         return self._dataset[range(len(self))[index]]
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        for columns in self._dataset.iter(batch_size=_ROWS_PER_BATCH):
+        bytes_per_row = 1 + self._dataset.data.nbytes // max(1, len(self))
+        num_rows = max(1, min(_ROWS_PER_BATCH, _BYTES_PER_BATCH // bytes_per_row))
+        for columns in self._dataset.iter(batch_size=num_rows):
             for values in zip(*columns.values(), strict=True):
                 yield dict(zip(columns, values, strict=True))
 

@@ -111,6 +111,8 @@ class _Recipe:
         argv += ["--ro-bind", str(self._rootfs.path()), "/", "--proc", "/proc", "--tmpfs", "/dev"]
         for device in _DEVICES:
             argv += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+        for number, stream in enumerate(("stdin", "stdout", "stderr")):
+            argv += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{stream}"]
         argv += ["--symlink", "/proc/self/fd", "/dev/fd", "--remount-ro", "/dev", "--tmpfs", "/sys"]
         for place, folder in cgroup.folders.items() if cgroup else ():
             argv += ["--ro-bind", str(folder), str(MOUNT / place)]

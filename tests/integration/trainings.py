@@ -112,7 +112,7 @@ def workers_of(run_id: str) -> list[psutil.Process]:
     return found
 
 
-def await_no_workers(run_id: str, timeout_seconds: float = 10.0) -> None:
+def await_no_workers(run_id: str, timeout_seconds: float = 30.0) -> None:
     """Return once no worker of a run is left; they end by themselves when their owner dies."""
     deadline = time.monotonic() + timeout_seconds
     while left := workers_of(run_id):

@@ -7,6 +7,7 @@ from functools import cached_property
 from components.environments.base import Snapshot, ToolCall, Tools
 from components.environments.code.grammar import cases_in
 from components.environments.code.mutants import mutants
+from components.environments.code.novelty import repeats
 from components.environments.code.observations import CODER, ROLES, TESTER, State, observation
 from components.environments.code.picture import picture
 from components.environments.code.problem import Case, CodeProblem
@@ -18,11 +19,12 @@ from components.schema import ActionOutcome, Limits, Observation
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "team.solved": 1.0,
     "team.passed": 0.2,
-    "local.visible": 0.1,
+    "local.visible": 0.0,
     "local.valid": 0.2,
     "local.killed": 0.2,
     "local.malformed": -0.1,
 }
+"""Passing tests that stand in the prompt is measured and pays nothing: printing their outputs would do."""
 _LOCAL_COMPONENTS = {TESTER: ("valid", "killed"), CODER: ("visible",)}
 _REFERENCE_LIMITS = Limits(wall_seconds=5.0, cpu_seconds=1.0)
 """Of the reference and its mutants, some of which never end."""
@@ -157,9 +159,9 @@ class CodeEnv:
         return program_in(action, max_characters=self.problem.bounds.max_answer_characters)
 
     def _new(self, cases: Sequence[Case]) -> list[Case]:
-        """The tests whose inputs are not given ones: repeating those tells nobody anything."""
-        given = {case.given for case in self.problem.visible}
-        return [case for case in cases if case.given not in given]
+        """The tests that do not repeat given ones: those tell nobody anything."""
+        problem = self.problem
+        return [case for case in cases if not any(repeats(case, one, problem.kind) for one in problem.visible)]
 
     @cached_property
     def _known(self) -> Mapping[str, str]:

@@ -60,8 +60,8 @@ def spelled_output(text: str, kind: Kind) -> str:
 
 
 def stdin_case(given: str, expected: str) -> Case:
-    """A test of a program, with the ends of its text in one form, so that equal tests are equal values."""
-    return Case(given=given.rstrip("\r\n") + "\n", expected=expected.strip())
+    """A test of a program. Its input ends with a new line; empty last lines stay, because a program may read them."""
+    return Case(given=given if given.endswith("\n") else f"{given}\n", expected=expected.strip())
 
 
 def function_case(arguments: list[Any], expected: Any) -> Case:

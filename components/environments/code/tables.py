@@ -27,6 +27,8 @@ LAYOUTS: Mapping[Dataset, Layout] = {
     "livecodebench": LIVECODEBENCH,
 }
 _MAX_SKIPPED = 1000
+_FAULTS = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
+"""What reading a row in another layout raises: one bad row of ten thousand is passed over, and no good one is an error."""
 _log = logging.getLogger("troupe.environments.code")
 
 
@@ -74,16 +76,17 @@ def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) 
             "use a larger file, or another one for each split (source, test_source)"
         )
     rows, reasons = _rows(table), set[str]()
-    for step in range(min(len(positions), _MAX_SKIPPED)):
+    for step in range(min(2 * len(positions), _MAX_SKIPPED)):  # the rest of this epoch and the whole next one
         place = shuffled_index(index + step, num_rows=len(positions), seed=seed, split=split)
         try:
-            with _in_layout(table):
-                return LAYOUTS[table.dataset].problem(rows[positions[place]], options)
+            return LAYOUTS[table.dataset].problem(rows[positions[place]], options)
         except Unusable as reason:
             reasons.add(str(reason))
+        except _FAULTS as fault:
+            reasons.add(f"a row not in the layout of {table.dataset} ({type(fault).__name__}: {fault})")
     raise ConfigurationError(
         f"{table.field} {_place(table)}: no row of {table.dataset} makes a problem: "
-        f"{'; '.join(sorted(reasons)[:3])}; raise max_test_characters, or use another file"
+        f"{'; '.join(sorted(reasons)[:3])}; raise max_test_characters, correct the dataset, or use another file"
     )
 
 

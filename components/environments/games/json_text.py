@@ -7,7 +7,8 @@ from typing import Any, NoReturn
 
 from components.errors import MalformedAction
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+"""One that never ends counts, too: looking for its end from every quote in it would take quadratic time."""
 _FENCED = re.compile(r"```[A-Za-z]*[ \t]*\n(.*?)(?:\n[ \t]*)?```", re.DOTALL)
 _SHOWN_CHARACTERS = 60
 

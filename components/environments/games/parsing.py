@@ -55,5 +55,5 @@ def _patterns(characters: str, separated: bool) -> tuple[re.Pattern[str], re.Pat
     """The pattern of a whole answer and that of one of its parts."""
     one = f"[{characters}]" + ("{3}" if separated else "")
     separator = "(?: *, *| +)" + ("" if separated else "?")
-    listed = f"(?:{one}(?:{separator}{one})*)?"
-    return re.compile(rf"\[ *{listed} *\]|{listed}"), re.compile(one)
+    listed = f"{one}(?:{separator}{one})*"
+    return re.compile(rf"\[ *(?:{listed} *)?\]|(?:{listed})?"), re.compile(one)

@@ -108,8 +108,9 @@ class PythonTool:
 
 
 def _reason(result: ExecutionResult) -> str:
-    """Why a program gave nothing, with the end of what it said itself."""
+    """Why a program gave nothing, with the end of what it said itself, made safe to show in a terminal."""
     said = result.stderr.strip().rpartition("\n")[2][-_SHOWN_STDERR:] or result.detail
+    said = "".join(character if character.isprintable() else "?" for character in said)
     return f"the program ended with {result.status}{': ' if said else ''}{said}"
 
 

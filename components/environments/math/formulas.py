@@ -32,9 +32,10 @@ _PYTHON_SPELLINGS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\*\*", "^"),
-        (r"\^\s*(-?\d+)", r"^{\1}"),
+        (r"\^\s*(-?\d+(?:\.\d+)?)", r"^{\1}"),
         (r"(?<![\\A-Za-z])(pi|sin|cos|tan|log|ln|exp|infty)(?![A-Za-z])", r"\\\1 "),
         (r"(?<![\\A-Za-z])(?:oo|inf|infinity)(?![A-Za-z])", r"\\infty "),
+        (r"(?<![\\A-Za-z_])i(?![A-Za-z]|\s*=)(?!.*\\(?:sum|prod))", "I"),
         (r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
     )
 )
@@ -42,14 +43,19 @@ _PYTHON_SPELLINGS = tuple(
 
 def same_formula(answer: str, expected: str) -> bool:
     """Whether math-verify finds two formulas equal. It may raise anything, take long, or need much memory."""
+    from latex2sympy2_extended.math_normalization import NormalizationConfig  # type: ignore[import-untyped, unused-ignore]
     from math_verify import LatexExtractionConfig, parse, verify
+
+    # Its own handling of units takes the last letter of `2ab` and of `n m` for one; ours has come before.
+    normalization = NormalizationConfig(malformed_operators=True, nits=True, units=False, boxed="none")
+    extraction = LatexExtractionConfig(normalization_config=normalization)
 
     def parsed(text: str) -> list[object]:
         for pattern, replacement in _PYTHON_SPELLINGS:
             text = pattern.sub(replacement, text)
         found: list[object] = parse(
             f"${text}$",
-            extraction_config=[LatexExtractionConfig()],
+            extraction_config=[extraction],
             fallback_mode="no_fallback",
             parsing_timeout=None,
         )

@@ -7,7 +7,7 @@ from components.environments.math.spelling import boxed, plain
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult
 
-_FENCE = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_FENCE = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\n(.*?)(?:```|\Z)", re.DOTALL)
 _MAX_PRINTED_CHARACTERS = 400
 _MAX_ERROR_CHARACTERS = 160
 

@@ -47,14 +47,18 @@ def is_too_large(text: str) -> bool:
 
 
 def _same_scalar(answer: str, expected: str, formulas: SameScalar) -> bool:
-    (name, answer), (wanted_name, expected) = named(answer), named(expected)
+    (name, given_value), (wanted_name, wanted_value) = named(answer), named(expected)
     if name and wanted_name and name != wanted_name:
         return False
+    if name == wanted_name or "=" not in (expected if name else answer):
+        answer, expected = given_value, wanted_value
     if "".join(answer.split()) == "".join(expected.split()):
         return bool(expected.strip())
     wanted, given = number(expected), number(answer)
-    if wanted is not None:
+    if wanted is not None and not wanted.may_be_product:
         return given is not None and same_number(given, wanted)
+    if wanted is not None and given is not None and not given.may_be_product:
+        return False
     if words(expected) is not None or words(answer) is not None:
         return words(expected) == words(answer)
     if not answer or is_too_large(answer) or is_too_large(expected):

@@ -13,7 +13,7 @@ DatasetName = Literal["procedural", "polaris", "dapo_math", "aime_past", "aime24
 
 MAX_ANSWER_CHARACTERS = 400
 """A longer reference answer is no short answer, and its question is left out."""
-_NO_LETTERS = re.compile(r"[^a-z0-9+\-*/^=<>]")
+_NO_LETTERS = re.compile(r"[^\w+\-*/^=<>]|_")
 _FINAL_COMMANDS = (
     (r"\leq", r"\le"),
     (r"\geq", r"\ge"),
@@ -71,33 +71,39 @@ class Layout:
 
 
 def _gsm8k(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return row["question"], str(row["answer"]).rpartition("####")[2], None
+    _, mark, answer = _text(row["answer"]).rpartition("####")
+    return _text(row["question"]), answer if mark else "", None
 
 
 def _polaris(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return row["problem"], str(row["answer"]), row.get("year")
+    return _text(row["problem"]), _text(row["answer"]), row.get("year")
 
 
 def _dapo(row: Mapping[str, Any]) -> tuple[str, str, Any]:
     asked = [message["content"] for message in row["prompt"] if message["role"] == "user"]
-    return _DAPO_WRAPPING.sub("", asked[-1] if asked else ""), str(row["reward_model"]["ground_truth"]), None
+    return _DAPO_WRAPPING.sub("", asked[-1] if asked else ""), _text(row["reward_model"]["ground_truth"]), None
 
 
 def _aime_past(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return row["Question"], str(row["Answer"]), row["Year"]
+    return _text(row["Question"]), _text(row["Answer"]), row["Year"]
 
 
 def _aime24(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return row["Problem"], str(row["Answer"]), row.get("ID", "2024")
+    return _text(row["Problem"]), _text(row["Answer"]), 2024
 
 
 def _aime25(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return row["problem"], str(row["answer"]), row.get("year", "2025")
+    return _text(row["problem"]), _text(row["answer"]), 2025
 
 
 def _olympiadbench(row: Mapping[str, Any]) -> tuple[str, str, Any]:
     answers: Sequence[str] = row["final_answer"] or ()
-    return row["question"], ", ".join(str(answer).strip() for answer in answers), None
+    return _text(row["question"]), ", ".join(_text(answer).strip() for answer in answers), None
+
+
+def _text(value: Any) -> str:
+    """A cell as text; an empty cell is no text, and so its row is left out."""
+    return "" if value is None else str(value)
 
 
 def _single(path: str, columns: tuple[str, ...], read: Callable[[Mapping[str, Any]], tuple[str, str, Any]]) -> Layout:

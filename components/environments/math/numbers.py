@@ -3,13 +3,23 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 _MAX_DIGITS = 400
 _MAX_EXPONENT = 400
 _DECIMAL_TOLERANCE = Fraction(1, 2_000_000)
 """Half a unit of the sixth decimal place."""
 _RELATIVE_TOLERANCE = Fraction(1, 500_000)
-_SCALES = frozenset({"hundred", "thousand", "million", "billion", "trillion", "dozen", "half", "halves"})
+_NO_UNITS = frozenset(
+    {"hundred", "thousand", "million", "billion", "trillion", "dozen", "half", "halves", "i", "e", "pi", "oo", "inf",
+     "infinity", "or", "and", "not"}
+)  # fmt: skip
+"""Words behind a number that change its value."""
+_SHORT_UNITS = frozenset(
+    {"cm", "mm", "km", "nm", "kg", "mg", "lb", "oz", "ft", "mph", "min", "sec", "hr", "hrs", "in", "ml", "mL", "usd", "USD",
+     "AM", "PM", "am", "pm", "sq", "cu", "deg", "rad"}
+)  # fmt: skip
+"""Units of two or three letters; another short word may be a product of variables, as in `2 ab`."""
 
 _WHOLE = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
 _DECIMAL = rf"(?:{_WHOLE}(?:\.\d*)?|\.\d+)"
@@ -23,18 +33,25 @@ _STACKED = re.compile(
 _CALLED = re.compile(r"Fraction\((?P<above>-?\d+), ?(?P<below>\d+)\)")
 _BRACKETED = re.compile(r"(?P<sign>[+-]?)\(\s?(?P<inner>[^()]*)\s?\)(?:\s?/\s?\(?(?P<below>-?\d+)\)?)?")
 _PERCENT = re.compile(r"\s?(?:%|percent|percentage)$")
-_UNIT = re.compile(r"(?<=[\d}.)])\s+(?P<unit>[A-Za-z][A-Za-z ]*?)(?:\s?\^\s?\{?[23]\}?)?$")
+_UNIT = re.compile(
+    r"(?<=[\d}.)])\s*(?P<unit>(?<=\s)[A-Za-z][A-Za-z /]*?|(?:cm|mm|km|kg|mg|ml|mL|mph))(?:\s?\^\s?\{?[23]\}?)?$"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number as written. `is_decimal`: with a decimal point or a power of ten, so that it may be rounded."""
+    """A number as written. `is_decimal`: with a decimal point or a power of ten, so that it may be rounded.
+
+    `may_be_product`: what stands for a unit may as well be variables, as in `2 n`.
+    """
 
     value: Fraction
     is_decimal: bool
     is_percent: bool
+    may_be_product: bool
 
 
+@lru_cache(maxsize=4096)
 def number(text: str) -> Number | None:
     r"""The number that a plain answer spells, None when it is anything else.
 
@@ -47,14 +64,18 @@ def number(text: str) -> Number | None:
         return None
     without_percent = _PERCENT.sub("", text)
     unit = _UNIT.search(without_percent)
-    if unit and _SCALES.isdisjoint(unit["unit"].casefold().split()):
+    unit_words = re.split("[ /]+", unit["unit"].strip()) if unit else []
+    if unit and _NO_UNITS.isdisjoint(map(str.casefold, unit_words)):
         without_percent = without_percent[: unit.start()]
     read = _decimal(without_percent) or _fraction(without_percent)
     if read is None:
         return None
     value, is_decimal = read
     return Number(
-        value=value, is_decimal=is_decimal, is_percent=without_percent != text and bool(_PERCENT.search(text))
+        value=value,
+        is_decimal=is_decimal,
+        is_percent=bool(_PERCENT.search(text)),
+        may_be_product=any(len(word) < 4 and word not in _SHORT_UNITS for word in unit_words),
     )
 
 

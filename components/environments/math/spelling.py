@@ -5,22 +5,37 @@ import re
 MAX_CHARACTERS = 2000
 """Longer texts are no answers."""
 
-_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|[{}]")
+"""The braces of a text; a box is opened by more than its brace."""
 _CHARACTERS = str.maketrans(
     {"−": "-", "–": "-", "×": "*", "·": "*", "⋅": "*", "÷": "/", "’": "'", "\u00a0": " ", "\u202f": " ", "°": ""}
 )
 _SYMBOLS = (("π", r"\pi "), ("∞", r"\infty "), ("∪", r"\cup "), ("≤", r"\le "), ("≥", r"\ge "), ("±", r"\pm "))
+_FONTS = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)"
+_POWER = r"(?:\s*\^\s*\{?\s*[23]\s*\}?)?"
+_UPRIGHT_UNIT = (
+    r"(?<=[\d})])(?:[\s~]*/?[\s~]*\\(?:text|textrm|mathrm|mbox)\s*\{(?!\s*(?:or|and|not|i|e|percent|(?:hundred|thousand|"
+    rf"million|billion|trillion|dozen)s?)\b)[A-Za-z ~/]+\}}{_POWER})+(?=[\s.]*$)"
+)
+"""A unit in upright letters behind a value, which no product of variables is."""
+_SPELLED_UNIT = (
+    r"(?<=[\d})])\s+(?:sq(?:uare)? |cubic )?(?:cm|mm|km|kg|inch(?:es)?|feet|units?|degrees?|dollars?|cents?|met(?:er|re)s?|"
+    rf"miles?|hours?|minutes?|seconds?|days?|years?){_POWER}(?=[\s.]*$)"
+)
 _REWRITES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"\\\$|\$|\\[()\[\]]|\\displaystyle|\\!|\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])", ""),
+        (r"\\\$|\$|(?<!\\)\\[()\[\]!]|\\displaystyle|\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])", ""),
         (r"(?<=\d)\\,(?=\d{3})", ""),
-        (r"\\[,;: ]|~|\\q?quad(?![a-zA-Z])", " "),
+        (r"(?<!\\)\\[,;: ]|~|\\q?quad(?![a-zA-Z])", " "),
         (r"\{\s*,\s*\}", ","),
         (r"\\[dtc]frac", r"\\frac"),
-        (r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)\s*\{([^{}]*)\}", r" \1 "),
+        (_UPRIGHT_UNIT, ""),
+        (_FONTS + r"\s*\{([^{}]*)\}", r" \1 "),
+        (_SPELLED_UNIT, ""),
         (r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)|\\degree", ""),
         (r"\\%", "%"),
+        (r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup "),
         (r"\s+", " "),
     )
 )
@@ -34,15 +49,13 @@ def boxed(text: str) -> str | None:
 
     **Example** `r"so \boxed{3}, or better \boxed{\frac{1}{2}}"` gives `r"\frac{1}{2}"`.
     """
-    found: str | None = None
-    for opening in _BOXED.finditer(text):
-        depth = 1
-        for place in range(opening.end(), len(text)):
-            depth += (text[place] == "{") - (text[place] == "}")
-            if depth == 0:
-                found = text[opening.end() : place]
-                break
-    return found
+    opened, found = list[int](), (-1, 0)
+    for mark in _BRACES.finditer(text):
+        if mark[0] != "}":
+            opened.append(mark.end() if len(mark[0]) > 1 else -1)
+        elif opened:
+            found = max(found, (opened.pop(), mark.start()))
+    return text[found[0] : found[1]] if found[0] >= 0 else None
 
 
 def plain(text: str) -> str:

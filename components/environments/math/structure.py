@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Literal
 
 from components.environments.math.numbers import number
@@ -24,6 +25,8 @@ _UNORDERED = {
 }
 """What may stand for an answer whose parts have no order."""
 _UNION = re.compile(r"\s*\\cup(?![a-z])\s*")
+_MEMBER = re.compile(r"\A[A-Za-z](?:_\{?\w\}?)?\s*\\in(?![a-z])\s*(?=\\?\{)")
+"""`x \\in` before a set, which says the same as the set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +48,14 @@ def is_too_deep(text: str) -> bool:
     return depth != 0
 
 
+@lru_cache(maxsize=4096)
 def taken_apart(text: str) -> Structure:
     r"""The outermost structure of a plain answer.
 
     **Example** `(1, \frac{2}{3})` is the sequence `1`, `\frac{2}{3}` with ends `()`; `1 \pm x` is the bare list `1 + x`,
     `1 - x`; `1,234` is one number.
     """
-    text = text.strip()
+    text = _MEMBER.sub("", text.strip())
     if number(text) is not None:
         return Structure(kind="scalar", parts=(text,))
     united = _split(text, _UNION)
@@ -77,11 +81,13 @@ def same_structure(answer: Structure, expected: Structure, same: SameScalar) -> 
     """Whether two answers, at least one of them of several parts, are equal.
 
     Sequences keep their order and their brackets; sets, lists without brackets and unions do not. A list without brackets
-    may stand for a set or a tuple, and a set or a list in any brackets for a list without.
+    may stand for a set or a tuple, and a set or a list in any brackets for a list without. No pair of parts is compared
+    twice, so that nesting costs no more than all pairs of innermost parts.
     """
     if max(len(answer.parts), len(expected.parts)) > MAX_PARTS:
         return False
 
+    @cache
     def same_part(one: str, other: str) -> bool:
         return same_answer(one, other, same)
 

@@ -8,6 +8,7 @@ from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Spl
 from components.environments.dataset_rows import shuffled_index
 from components.environments.search.environment import DEFAULT_WEIGHTS, SearchEnv
 from components.environments.search.expert import random_name, random_word, reasoner_line_text, searcher_line_texts
+from components.environments.search.judges import normalized
 from components.environments.search.observing import PRINTABLE, REASONER, ROLES, SEARCHER, folded
 from components.environments.search.options import SearchOptions
 from components.environments.search.questions import Question
@@ -120,10 +121,11 @@ class SearchFamily:
 
 
 def _with_plain_answers(question: Question, sizes: Sizes) -> Question:
-    """The question; where ASCII alone is shown, its answers also count as they are shown."""
+    """The question; where ASCII alone is shown, its answers also count as they are shown, if a word is left of them."""
     if not sizes.ascii_only:
         return question
-    answers = dict.fromkeys((*question.answers, *(folded(answer) for answer in question.answers)))
+    plain = (folded(answer) for answer in question.answers)
+    answers = dict.fromkeys((*question.answers, *(answer for answer in plain if normalized(answer))))
     return Question(text=question.text, answers=tuple(answers), hops=question.hops)
 
 

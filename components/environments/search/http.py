@@ -10,6 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -22,15 +23,31 @@ from components.schema import Passage, Query
 _MAX_SHOWN = 120
 _HEADERS = {"Content-Type": "application/json"}
 _TOO_MANY_REQUESTS = 429
+_MAX_BODY_BYTES = 32 << 20
+"""Of one answer; twenty whole Wikipedia articles are less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reply:
+    """A whole answer of the server."""
+
+    status: int
+    content: bytes
+
+    @property
+    def start(self) -> str:
+        """The beginning of the body, for messages."""
+        return _start(self.content[: 4 * _MAX_SHOWN].decode("utf-8", "replace"))
 
 
 class HttpRetriever:
     """A `Retriever` that asks a server at `url`, the whole address of its endpoint.
 
     A refused connection, a time-out, a broken answer and 429 or 5xx are tried again `num_attempts` times in all, with a pause
-    that doubles from `first_pause_seconds`. `corpus_name` says which corpus the server holds, as part of the digest: a server
-    that changes its corpus under the same name breaks the promise that equal queries have equal answers. Safe to share
-    between threads.
+    that doubles from `first_pause_seconds`. `timeout_seconds` is for each wait of an attempt and for its whole answer too, so
+    that a server which sends a byte now and then is slow, not endless. `corpus_name` says which corpus the server holds, as
+    part of the digest: a server that changes its corpus under the same name breaks the promise that equal queries have equal
+    answers. Safe to share between threads.
     """
 
     def __init__(
@@ -65,23 +82,23 @@ class HttpRetriever:
         """Give the connections back."""
         self._client.close()
 
-    def _answer(self, body: dict[str, Any]) -> httpx.Response:
+    def _answer(self, body: dict[str, Any]) -> _Reply:
         reason = ""
         for attempt in range(self._num_attempts):
             if attempt:
                 self._pause(self._first_pause_seconds * 2 ** (attempt - 1))
             try:
-                answer = self._client.post(self._url, content=json.dumps(body).encode(), headers=_HEADERS)
+                answer = self._posted(json.dumps(body).encode())
             except httpx.TransportError as error:
                 reason = f"{type(error).__name__}: {error}"
                 continue
             except httpx.DecodingError as error:
                 raise self._incompatible(f"its body cannot be decoded: {error}") from error
-            if answer.is_success:
+            if 200 <= answer.status < 300:
                 return answer
-            reason = f"HTTP {answer.status_code}"
-            if not (answer.is_server_error or answer.status_code == _TOO_MANY_REQUESTS):
-                raise self._incompatible(f"{reason}, {_start(answer.text)!r}")
+            reason = f"HTTP {answer.status}"
+            if not (answer.status >= 500 or answer.status == _TOO_MANY_REQUESTS):
+                raise self._incompatible(f"{reason}, {answer.start!r}")
         raise RetrieverUnavailable(
             f"the retriever at {self._url} did not answer in {self._num_attempts} attempts ({reason}). Start one there, for "
             "example Search-R1's `python search_r1/search/retrieval_server.py --index_path INDEX --corpus_path CORPUS "
@@ -89,14 +106,27 @@ class HttpRetriever:
             "local file"
         )
 
-    def _passages(self, answer: httpx.Response) -> tuple[Passage, ...]:
+    def _posted(self, body: bytes) -> _Reply:
+        """One attempt, bounded in time and memory."""
+        ends = time.monotonic() + self._timeout_seconds
+        with self._client.stream("POST", self._url, content=body, headers=_HEADERS) as answer:
+            content = bytearray()
+            for chunk in answer.iter_bytes():
+                content += chunk
+                if len(content) > _MAX_BODY_BYTES:
+                    raise self._incompatible(f"more than {_MAX_BODY_BYTES >> 20} MiB")
+                if time.monotonic() > ends:
+                    raise httpx.ReadTimeout(f"the answer was not whole after {self._timeout_seconds:g} s")
+            return _Reply(status=answer.status_code, content=bytes(content))
+
+    def _passages(self, answer: _Reply) -> tuple[Passage, ...]:
         try:
-            content = answer.json()
+            content = json.loads(answer.content)
         except (ValueError, RecursionError) as error:
-            raise self._incompatible(f"no JSON: {_start(answer.text)!r}") from error
+            raise self._incompatible(f"no JSON: {answer.start!r}") from error
         results = content.get("result") if isinstance(content, dict) else None
         if not isinstance(results, list) or len(results) != 1 or not isinstance(results[0], list):
-            raise self._incompatible(f"not one list of passages under 'result': {_start(answer.text)!r}")
+            raise self._incompatible(f"not one list of passages under 'result': {answer.start!r}")
         return tuple(self._passage(entry) for entry in results[0])
 
     def _passage(self, entry: Any) -> Passage:

@@ -6,6 +6,7 @@
 | MuSiQue | question, answer, answer_aliases, answerable, paragraphs, question_decomposition |
 | FlashRAG (nq and others) | question, golden_answers, metadata {supporting_facts, context {title, content}} |
 | Bamboogle | Question, Answer |
+| NQ-open | question, answer as a list |
 
 The authors' own files, where context and supporting_facts are lists of pairs, are read as well.
 """
@@ -74,7 +75,8 @@ def _answers(row: Row) -> tuple[str, ...]:
     if "golden_answers" in row:
         given = row["golden_answers"]
     elif "answer" in row:
-        given = [row["answer"], *(row.get("answer_aliases") or ())]
+        answers = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
+        given = [*answers, *(row.get("answer_aliases") or ())]
     else:
         given = row["Answer"]
     listed = [given] if isinstance(given, str) else list(given)

@@ -64,8 +64,9 @@ def token_f1(answer: str, gold: str) -> float:
 
 
 def judge(answer: str, golds: Sequence[str], *, question: str) -> Verdict:
-    """The best verdict over the gold answers. A copy of the question is worth nothing, whatever words it shares."""
-    if not golds or exact_match(answer, question):
+    """The best verdict over the gold answers. An answer without words is worth nothing, nor is a copy of the
+    question, whatever words it shares."""
+    if not golds or not normalized(answer) or exact_match(answer, question):
         return NOTHING
     return Verdict(
         exact=any(exact_match(answer, gold) for gold in golds), f1=max(token_f1(answer, gold) for gold in golds)

@@ -102,8 +102,9 @@ def _spelled_out(text: str, state: SearchState) -> str:
 
 
 def _shown(text: str, sizes: Sizes) -> str:
+    """`text` on one line, of which UTF-8 can carry every character."""
     line = single_line(text)
-    return folded(line) if sizes.ascii_only else line
+    return folded(line) if sizes.ascii_only else line.encode("utf-8", "replace").decode("utf-8")
 
 
 def _cut(text: str, num_characters: int) -> str:

@@ -120,11 +120,11 @@ class BlocksworldGame(Game[Arrangement]):
         return rng.choice([pair for pair in pairs if moved(state, *pair)] or pairs)
 
     def random_state(self, rng: Random) -> Arrangement:
-        """An arrangement from which the solver needs one list."""
+        """A random arrangement or, where one list is too short for it, the first on the solver's way for which one will do."""
         while True:
-            state = random_arrangement(len(self.blocks), rng)
-            if 0 < solver_length(state, self.goal) <= self.max_moves:
-                return state
+            unsolved = solver_states(random_arrangement(len(self.blocks), rng), self.goal)[:-1]
+            if unsolved:
+                return unsolved[max(0, len(unsolved) - self.max_moves)]
 
 
 class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
@@ -154,14 +154,18 @@ class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
 
 
 def solver_length(below: Arrangement, goal: Arrangement) -> int:
-    """How many moves the solver makes when it always takes the first of those it considers."""
-    length = 0
-    while moves := good_moves(below, goal):
-        following = moved(below, *moves[0])
-        assert following is not None, f"the solver cannot make {moves[0]} in {below}"
-        below = following
-        length += 1
-    return length
+    """How many moves the solver makes."""
+    return len(solver_states(below, goal)) - 1
+
+
+def solver_states(below: Arrangement, goal: Arrangement) -> list[Arrangement]:
+    """From `below` to `goal`, both included, when the solver always takes the first of the moves that it considers."""
+    states = [below]
+    while moves := good_moves(states[-1], goal):
+        following = moved(states[-1], *moves[0])
+        assert following is not None, f"the solver cannot make {moves[0]} in {states[-1]}"
+        states.append(following)
+    return states
 
 
 def _cell(block: str, wrong: frozenset[str], *, color: bool) -> str:

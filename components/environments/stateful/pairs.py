@@ -27,5 +27,5 @@ def parse_pairs(text: str, *, first: str, second: str, max_pairs: int, expected:
 @cache
 def _patterns(first: str, second: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     one = f"[{first}][{second}]"
-    listed = f"(?:{one}(?:(?: *, *| +)?{one})*)?"
-    return re.compile(rf"\[ *{listed} *\]|{listed}"), re.compile(one)
+    listed = f"{one}(?:(?: *, *| +)?{one})*"
+    return re.compile(rf"\[ *(?:{listed} *)?\]|(?:{listed})?"), re.compile(one)

@@ -22,12 +22,14 @@ ROLES = (PLANNER, TOOL_AGENT)
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "team.solved": 1.0,
     "team.progress": 0.2,
-    "local.clean": 0.1,
+    "local.clean": 0.02,
     "local.malformed": -0.1,
     "local.errors": -0.05,
 }
 MALFORMED = "malformed"
 """The news after an answer of the tool agent that was no list of calls."""
+BAD_PLAN = "bad_plan"
+"""The news after a turn whose plan was malformed, whatever the tool agent then did."""
 NOT_UNDERSTOOD = "!"
 NO_PLAN = "?"
 CUT = "~"
@@ -37,7 +39,7 @@ _DEFAULT_RUBRIC = Rubric(team_weight=1.0, weights=DEFAULT_WEIGHTS)
 _PLANNER_DUTY = (
     "You are the planner. You know the goal and write the next steps of a plan; the tool agent, who does not know the goal, "
     "carries them out with tools. The last thing you see is how its calls of the turn before went: ok, malformed, or the "
-    "type of the error that ended them."
+    "type of the error that ended them; bad_plan when your steps were malformed."
 )
 _TOOL_DUTY = (
     "You are the tool agent. First you see the planner's steps (a malformed plan is shown as !; where nobody planned, ? and "
@@ -146,7 +148,8 @@ class PlannedWorldEnv(Generic[State]):
         run = run_calls(world.tools, table.state, calls)
         clean = bool(calls) and run.refusal is None
         outcome = self._outcome(run.state, clean=clean, errors=run.refusal is not None, final=True)
-        self._table = _Table(state=run.state, news=news_of(run.refusal, calls), answers=run.answers)
+        news = news_of(run.refusal, calls) if table.understood else BAD_PLAN
+        self._table = _Table(state=run.state, news=news, answers=run.answers)
         return outcome
 
     def _outcome(self, after: State, *, clean: bool, errors: bool, final: bool) -> ActionOutcome:
@@ -168,7 +171,8 @@ class PlannedWorldEnv(Generic[State]):
             self._table = _Table(state=table.state, plan=(), understood=False, news=table.news, answers=table.answers)
         else:
             answer = compact_json({"error": {"type": MALFORMED, "message": str(error)}})
-            self._table = _Table(state=table.state, news=MALFORMED, answers=(answer,))
+            news = MALFORMED if table.understood else BAD_PLAN
+            self._table = _Table(state=table.state, news=news, answers=(answer,))
         return ActionOutcome(
             team={"solved": 0.0, "progress": 0.0},
             local={"clean": 0.0, "malformed": 1.0, "errors": 0.0},

@@ -43,6 +43,7 @@ PROGRAMS = {
     "memory": ("x = bytearray(1 << 30)", ""),
     "flood": ("while True: print('a' * 1000)", ""),
     "unicode": ("print(input()[::-1])", "añ☃"),
+    "devices": ("print(open('/dev/stdin').read(), file=open('/dev/stdout', 'w'))", "1 2"),
     "no network": ("import socket; socket.create_connection(('1.1.1.1', 53), 1)", ""),
     "no shell": ("import subprocess; subprocess.run(['/bin/sh', '-c', 'true'])", ""),
     "read-only": ("open('/runner.py', 'a')", ""),
@@ -106,7 +107,7 @@ def test_programs_end_alike_in_containers_and_in_bubblewrap(pool: BoxPool, state
             assert seen(results[0]) == seen(results[1]), name
             statuses[name] = results[0].status
         assert statuses == dict.fromkeys(PROGRAMS, "nonzero_exit") | {
-            **dict.fromkeys(("sum", "imports", "hash", "unicode"), "ok"),
+            **dict.fromkeys(("sum", "imports", "hash", "unicode", "devices"), "ok"),
             "endless": "cpu_timeout", "asleep": "wall_timeout", "memory": "memory", "flood": "output_limit",
         }  # fmt: skip
     finally:

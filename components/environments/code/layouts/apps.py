@@ -18,7 +18,9 @@ from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.dataset_rows import DatasetSource
 
-_HUB = {"path": "codeparrot/apps", "name": "all", "revision": "refs/convert/parquet"}
+_HUB = {"path": "codeparrot/apps", "revision": "refs/convert/parquet"}
+"""The main branch is a script, which `datasets` no longer runs. This branch has no configurations: it holds the problems of
+each difficulty and of all, so each twice; a train split keeps one copy, a suite for evaluation too."""
 _NUM_HIDDEN = 12
 
 
@@ -53,6 +55,8 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
 
 def _function_cases(pairs: Sequence[tuple[Any, Any]]) -> list[Case]:
     """Some problems put each output into a list of its own; where all do, the lists of one are such wrappings."""
+    if not all(isinstance(given, list) for given, _ in pairs):
+        raise Unusable("arguments that are no list")
     wrapped = all(isinstance(wanted, list) and len(wanted) == 1 for _, wanted in pairs)
     try:
         return [function_case(given, wanted[0] if wrapped else wanted) for given, wanted in pairs]

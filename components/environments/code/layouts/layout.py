@@ -60,14 +60,14 @@ def assembled(draft: Draft, options: CodeOptions, *, default_num_hidden: int) ->
     decides. The reference is the shortest solution that can be parsed.
     """
     fitting = [_distinct(cases, options.max_test_characters) for cases in (draft.shown, draft.deciding)]
-    shown_inputs = {case.given for case in fitting[0]}
-    deciding = [case for case in fitting[1] if case.given not in shown_inputs] or fitting[1]
+    shown_inputs = {case.given.rstrip() for case in fitting[0]}
+    deciding = [case for case in fitting[1] if case.given.rstrip() not in shown_inputs] or fitting[1]
     if not deciding:
         raise Unusable("no test decides")
     num_hidden = options.num_hidden_tests or default_num_hidden
     hidden = tuple(deciding[:num_hidden])
-    hidden_inputs = {case.given for case in hidden}
-    visible = [case for case in fitting[0] if case.given not in hidden_inputs]
+    hidden_inputs = {case.given.rstrip() for case in hidden}
+    visible = [case for case in fitting[0] if case.given.rstrip() not in hidden_inputs]
     notes = "".join(f"\n{plain_prose(note)}" for note in draft.notes)
     return CodeProblem(
         kind=draft.kind,
@@ -89,11 +89,11 @@ def split_shown(cases: Sequence[Case], options: CodeOptions) -> tuple[Sequence[C
 
 
 def _distinct(cases: Iterable[Case], max_characters: int) -> list[Case]:
-    """One test for each input, without too long ones."""
+    """One test for each input, whatever white space ends it, without too long ones."""
     found: dict[str, Case] = {}
     for case in cases:
         if max(len(case.given), len(case.expected)) <= max_characters and case.expected:
-            found.setdefault(case.given, case)
+            found.setdefault(case.given.rstrip(), case)
     return list(found.values())
 
 

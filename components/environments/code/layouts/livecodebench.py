@@ -1,4 +1,4 @@
-"""livecodebench/code_generation_lite: public tests as JSON, private ones packed, programs and functions."""
+"""LiveCodeBench, code generation lite: public tests as JSON, private ones packed, programs and functions."""
 
 import base64
 import io
@@ -15,6 +15,19 @@ from components.environments.dataset_rows import DatasetSource
 
 _MAX_UNPACKED_BYTES = 1 << 28
 _NUM_HIDDEN = 12
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    EOFError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    zlib.error,
+    pickle.UnpicklingError,
+)
+"""What damaged bytes make of base64, zlib, pickle and JSON."""
 
 
 class _StringsOnly(pickle.Unpickler):
@@ -39,7 +52,7 @@ def unpacked_tests(text: str) -> list[dict[str, Any]]:
         if unpacker.unconsumed_tail:
             raise Unusable(f"tests of more than {_MAX_UNPACKED_BYTES} bytes")
         return _checked(json.loads(_StringsOnly(io.BytesIO(packed)).load()))
-    except (ValueError, TypeError, zlib.error, pickle.UnpicklingError, EOFError, IndexError, KeyError) as error:
+    except _UNREADABLE as error:
         raise Unusable(f"unreadable tests: {type(error).__name__}: {error}") from error
 
 
@@ -86,9 +99,7 @@ def _case(test: dict[str, Any]) -> Case:
 
 
 LIVECODEBENCH = Layout(
-    places={
-        "test": DatasetSource(path="livecodebench/code_generation_lite", split="test", revision="refs/convert/parquet")
-    },
+    places={"test": DatasetSource(path="lighteval/code_generation_lite", name="release_v6", split="test")},
     statement=_statement,
     problem=_problem,
 )

@@ -1,16 +1,18 @@
 """How a team plays a problem: what each role changes, earns and sees, and what a failing sandbox leaves."""
 
+import time
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from components.environments.code.env import CodeEnv
 from components.environments.code.problem import Case, CodeProblem
 from components.errors import ExecutionFailed
-from components.schema import Execution
+from components.schema import Execution, ExecutionResult
 
 Made = Callable[..., CodeProblem]
 TESTER, CODER = "tester", "coder"
@@ -101,6 +103,9 @@ def test_without_any_test_to_see_nothing_ends(doubling: Made, host_tools: Any) -
         ("7000 => 14000", 1.0, 1.0),
         ("7000 => 1", 0.0, 0.0),
         ("7 => 14.0", 1.0, 1.0),
+        ("03 => 6", 0.0, 0.0),
+        ("+3 => 6\n 5\\n1 => 10", 0.0, 0.0),
+        ("30 => 60", 1.0, 1.0),
     ],
 )
 def test_the_tester_earns_new_tests_that_agree_with_the_reference_and_find_mutants(
@@ -117,6 +122,21 @@ def test_a_mutant_that_passes_the_problems_own_tests_is_left_out(doubling: Made,
     reference = "n = int(input())\nprint(n * 2 if n > 0 else n * 2)\n"
     outcome = CodeEnv(doubling(reference=reference), host_tools).apply(TESTER, "7 => 14")
     assert outcome.local["killed"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "valid"), [("3.0 => 6", 0.0), ("f(3) => 6.0", 0.0), ("3, 1 => 6", 0.0), ("4.0 => 8", 1.0)]
+)
+def test_a_given_call_in_other_words_is_no_new_test(answer: str, valid: float, doubling: Made, host_tools: Any) -> None:
+    visible = (Case(given="[3]", expected="6"),)
+    problem = doubling(
+        kind="function",
+        entry="f",
+        reference="def f(n, *more):\n    return n * 2\n",
+        visible=visible,
+        hidden=(Case(given="[9]", expected="18"),),
+    )
+    assert CodeEnv(problem, host_tools).apply(TESTER, answer).local["valid"] == valid
 
 
 def test_without_a_reference_the_tester_has_no_reward_of_its_own(doubling: Made, host_tools: Any) -> None:
@@ -203,17 +223,14 @@ def test_a_failing_sandbox_passes_through_and_leaves_the_state_as_it_was(doublin
 ANSWERS = st.sampled_from(
     ["", "7 => 14", "7 => 15\n8 => 16", RIGHT, WRONG, CHEAT, "print(", "0 => 0", "import sys; sys.exit(1)"]
 )
-PROBLEM: Any = None
-TOOLS: Any = None
 STEPS = st.lists(st.tuples(st.sampled_from([TESTER, CODER]), ANSWERS), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(first=STEPS, second=STEPS)
-def test_restoring_a_snapshot_brings_everything_back(first: Any, second: Any) -> None:
-    """In the same object and in another one of the same problem."""
-    problem, tools = PROBLEM, TOOLS
-    env, twin = CodeEnv(problem, tools), CodeEnv(problem, tools)
+def test_restoring_a_snapshot_brings_everything_back(first: Any, second: Any, doubling: Made, host_tools: Any) -> None:
+    """In the same object and in another one of the same problem. All examples may share the tools: they keep no state."""
+    env, twin = CodeEnv(doubling(), host_tools), CodeEnv(doubling(), host_tools)
     for agent, answer in first:
         env.apply(agent, answer)
     before, snapshot = everything(env), env.snapshot()
@@ -223,12 +240,6 @@ def test_restoring_a_snapshot_brings_everything_back(first: Any, second: Any) ->
     twin.restore(snapshot)
     assert everything(twin) == before
     assert [twin.apply(agent, answer) for agent, answer in second] == outcomes
-
-
-@pytest.fixture(autouse=True)
-def _shared(request: pytest.FixtureRequest, doubling: Made, host_tools: Any) -> None:
-    """Fixtures of one test for all examples of a property."""
-    globals().update(PROBLEM=doubling(), TOOLS=host_tools)
 
 
 def test_long_tests_programs_and_outputs_are_cut_in_what_is_shown(doubling: Made, host_tools: Any) -> None:
@@ -275,4 +286,82 @@ def test_before_the_first_action_there_is_no_reward(doubling: Made, host_tools: 
     assert (env.team_reward, env.local_reward(TESTER), env.local_reward(CODER)) == (0.0, 0.0, 0.0)
     env.apply(CODER, RIGHT)
     assert env.team_reward == pytest.approx(1.2)
-    assert env.local_reward(CODER) == pytest.approx(0.1)
+    assert env.local_reward(CODER) == 0.0
+
+
+class Echo:
+    """Tools in which every program prints what it reads."""
+
+    def run(self, execution: Execution) -> ExecutionResult:
+        return ExecutionResult(
+            status="ok", stdout=execution.stdin, stderr="", exit_code=0, wall_seconds=0.0, cpu_seconds=0.0
+        )
+
+    def retrieve(self, query: Any) -> Any:
+        raise AssertionError(query)
+
+    def prepare(self, calls: Any) -> None:
+        raise AssertionError(calls)
+
+
+PIECES = [
+    "=>",
+    "\n",
+    "Input:",
+    "```",
+    "```python\n",
+    "[",
+    "]",
+    '"',
+    "'",
+    "(",
+    ")",
+    "\\n",
+    "\\",
+    "\ud800",
+    "nan",
+    ",",
+    "\x00",
+]
+PIECES += [
+    "def f(",
+    "print(",
+    ":",
+    " ",
+    "9" * 50,
+    "-",
+    "\u0660",
+    "1e999",
+    "{",
+    "}",
+    "\x0c",
+    "\t",
+    "if 1",
+    "*",
+    "=",
+    "f'",
+    "#",
+]
+
+
+@pytest.mark.parametrize("kind", ["stdin", "function"])
+def test_ten_thousand_mutated_answers_are_outcomes_within_a_second_each(kind: str, doubling: Made) -> None:
+    parts = {"kind": kind, "entry": "f", "visible": (Case(given="[3]", expected="6"),)} if kind == "function" else {}
+    problem = doubling(**parts, reference=None, hidden=(Case(given="[9]", expected="18"),))
+    rng, slowest, num_refused = Random(2), 0.0, 0
+    right = {TESTER: "7 => 14\n```\nInput:\n8\nOutput:\n16\n```", CODER: "```python\nn = [int('2')]\nprint(n)\n```"}
+    for number in range(10_000):
+        agent = (TESTER, CODER)[number % 2]
+        characters = [*right[agent]]
+        for _ in range(rng.randrange(1, 6)):
+            place = rng.randrange(len(characters) + 1)
+            characters[place : place + rng.randrange(6)] = rng.choice(PIECES)
+        env, answer = CodeEnv(problem, Echo()), "".join(characters)
+        started = time.perf_counter()
+        env.calls(agent, answer)
+        num_refused += env.apply(agent, answer).error is not None
+        for role in env.roles:
+            assert env.observe(role).state.isascii()
+        slowest = max(slowest, time.perf_counter() - started)
+    assert slowest < 1.0
+    assert 1_000 < num_refused < 9_000

@@ -98,6 +98,7 @@ def test_a_program_for_the_shown_tests_alone_earns_nothing_of_the_hidden_ones(
         outcome = env.apply(CODER, cheat)
         assert outcome.team == {"solved": 0.0, "passed": 0.0}
         assert not env.success
+        assert (env.team_reward, env.local_reward(CODER)) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("kind", ["stdin", "function"])
@@ -172,6 +173,12 @@ CHEATS = {
     "kills its parent": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
     "reads the input as the answer": "import sys\nprint(sys.stdin.read())\ndef f(n): return n",
     "prints every number": "print(*range(6, 20000))",
+    "kills all that it may": "import os, signal\nos.kill(-1, signal.SIGKILL)",
+    "writes to every descriptor": "import os\nfor n in range(256):\n    try:\n        os.write(n, b'\\xff@result 6\\n')\n"
+    "    except OSError:\n        pass",
+    "closes every descriptor": "import os\nos.closerange(0, 256)",
+    "prints no text": "import sys\nsys.stdout.buffer.write(bytes(range(256)) * 9)",
+    "removes its folder": "import os, shutil\nshutil.rmtree('.', ignore_errors=True)\nos.chmod('.', 0)",
     "ends the driver's text": "def f(n): return 6\n'''",
 }
 
@@ -184,6 +191,31 @@ def test_cheating_earns_nothing_from_hidden_tests(name: str, kind: str, doubling
     assert outcome.team == {"solved": 0.0, "passed": 0.0}
     assert not outcome.solves
     assert not env.success
+    assert env.team_reward + env.local_reward(CODER) <= 0.0
+
+
+HONEST = {
+    "ends by exit": "print(2 * int(input()))\nexit()",
+    "ends by sys.exit": "import sys\nprint(2 * int(input()))\nsys.exit(0)",
+    "is a main program": "def main():\n    print(2 * int(input()))\nif __name__ == '__main__':\n    main()",
+    "opens descriptor 0": "print(2 * int(open(0).read()))",
+    "reads and writes bytes": "import sys\nn = int(sys.stdin.buffer.readline())\nsys.stdout.buffer.write(b'%d' % (2 * n))",
+    "recurses deep": "import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return f(n - 1) + 1 if n else 0\n"
+    "print(2 * int(input()) if f(50000) == 50000 else 0)",
+    "has a thread with a large stack": "import threading\nthreading.stack_size(2**27)\n"
+    "t = threading.Thread(target=lambda: print(2 * int(input())))\nt.start()\nt.join()",
+    "warns": "import sys\nprint('caf\u00e9 \u2192', file=sys.stderr)\nprint(f'  {2 * int(input())}\\n\\n')",
+    "prints at exit": "import atexit\nn = int(input())\natexit.register(lambda: print(2 * n))",
+    "comes from the future": "from __future__ import annotations\nprint(2 * int(input()))",
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_program_passes_however_it_reads_prints_and_ends(
+    name: str, doubling: Made, sandbox_tools: Tools
+) -> None:
+    env = CodeEnv(doubling(), sandbox_tools)
+    assert env.apply(CODER, HONEST[name]).team == {"solved": 1.0, "passed": 1.0}
 
 
 def test_a_right_function_passes_whatever_it_prints_besides(doubling: Made, sandbox_tools: Tools) -> None:

@@ -7,11 +7,14 @@ import pickle
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from datasets import Dataset
 
 from components.environments.code.family import CodeFamily
+from components.environments.code.layouts.apps import APPS
 from components.environments.code.layouts.layout import Unusable
 from components.environments.code.layouts.livecodebench import unpacked_tests
 from components.environments.code.problem import Case, CodeProblem, problem_of
@@ -137,6 +140,58 @@ def test_apps_rows_without_tests_are_passed_over(tmp_path: Path) -> None:
     assert all(problem.reference is None for problem in found.values())
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"input_output": "{}"},
+        {"input_output": "[1]"},
+        {"input_output": "{"},
+        {"input_output": '{"inputs": ["1", "2"], "outputs": ["1", "2"], "fn_name": "f"}'},
+        {"input_output": '{"inputs": null, "outputs": null}'},
+        {"input_output": '{"inputs": [[' + "1" * 5000 + '], [2]], "outputs": [1, 2], "fn_name": "f"}'},
+        {"solutions": "5"},
+    ],
+)
+def test_a_bad_row_among_good_ones_is_passed_over(bad: Mapping[str, str], tmp_path: Path) -> None:
+    rows = [apps_row("Bad one.", **bad)] + [apps_row(f"Good, number {n}.") for n in range(3)]
+    path = written(tmp_path, "a.jsonl", rows)
+    found = every({"dataset": "apps", "source": {"path": path}, "test_dataset": "humaneval"}, 8, "train")
+    assert {*found} == {f"Good, number {n}." for n in range(3)}
+
+
+def test_contest_rows_with_uneven_columns_are_passed_over(tmp_path: Path) -> None:
+    uneven = {"input": ["1\n", "7\n"], "output": ["2\n"]}
+    rows = [contests_row("Bad.", private_tests=uneven), contests_row("Good.")]
+    options = {"dataset": "code_contests", "source": {"path": written(tmp_path, "c.jsonl", rows)}}
+    assert {*every({**options, "test_dataset": "humaneval"}, 4, "train")} == {"Good."}
+
+
+def test_an_empty_last_line_of_an_input_is_kept_and_makes_no_other_test(tmp_path: Path) -> None:
+    """A program that reads two lines must find two, also where the second is empty."""
+    tests = json.dumps({"inputs": ["a\n\n", "a\n", "b\n\n", "c"], "outputs": ["1", "1", "2", "3"]})
+    path = written(tmp_path, "a.jsonl", [apps_row("Count.", input_output=tests)])
+    problem = read({"dataset": "apps", "source": {"path": path}, "test_dataset": "humaneval"})
+    assert [case.given for case in (*problem.visible, *problem.hidden)] == ["a\n\n", "b\n\n", "c\n"]
+
+
+def test_apps_as_the_hubs_parquet_branch_holds_it(tmp_path: Path) -> None:
+    """A folder for each difficulty and one for all, and no README that would name configurations."""
+    for difficulty in ("all", "introductory"):
+        for split in ("train", "test"):
+            folder = tmp_path / difficulty / split
+            folder.mkdir(parents=True)
+            rows = [apps_row(f"Double it for {split}, number {n}.") for n in range(3)]
+            Dataset.from_list(rows).to_parquet(folder / "0000.parquet")
+    places = {
+        split: place.model_copy(update={"path": str(tmp_path), "revision": None})
+        for split, place in APPS.places.items()
+    }
+    options = {"dataset": "apps", "source": places["train"], "test_source": places["test"]}
+    found = FAMILY.hygiene(family_options("code", options))
+    assert (found.num_train, found.num_test, found.num_dropped) == (3, 3, 0)
+    assert len({read(options, index, "test").statement for index in range(6)}) == 3
+
+
 def test_code_contests(tmp_path: Path) -> None:
     rows = [contests_row(f"Double {n}; 1 ≤ n") for n in range(9)]
     path = written(tmp_path, "c.jsonl", rows)
@@ -206,6 +261,21 @@ class Bomb:
 def test_packed_tests_can_only_be_texts(text: str) -> None:
     with pytest.raises(Unusable):
         unpacked_tests(text)
+
+
+def test_damaged_bytes_are_unreadable_and_nothing_worse() -> None:
+    rng, good = Random(0), pickle.dumps(json.dumps([{"input": "1", "output": "2", "testtype": "stdin"}]))
+    num_unusable = 0
+    for _ in range(10_000):
+        damaged = bytearray(good)
+        for _ in range(rng.randrange(1, 6)):
+            place = rng.randrange(len(damaged))
+            damaged[place : place + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
+        try:
+            unpacked_tests(base64.b64encode(zlib.compress(damaged, 1)).decode())
+        except Unusable:
+            num_unusable += 1
+    assert 5_000 < num_unusable < 10_000
 
 
 def test_packed_and_plain_tests_are_read() -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from random import Random
 from threading import Thread
 
 import pytest
@@ -150,3 +151,37 @@ def test_many_threads_may_parse_at_once() -> None:
     for thread in threads:
         thread.join()
     assert found == [None] * 8
+
+
+def test_ten_thousand_damaged_results_have_a_verdict_within_a_second_each() -> None:
+    rng, slowest, num_passed = Random(0), 0.0, 0
+    pieces = [
+        "",
+        "\n",
+        FRAME,
+        "[",
+        "{",
+        '"',
+        "9" * 400,
+        "1e400",
+        "NaN",
+        "null",
+        "-",
+        "\\",
+        "\ud800",
+        "\x00",
+        "true",
+        ",",
+    ]
+    for _ in range(10_000):
+        characters = [*f'{FRAME}{{"a": [1, 2.0]}}\n']
+        for _ in range(rng.randrange(4)):
+            place = rng.randrange(len(characters) + 1)
+            characters[place : place + rng.randrange(3)] = rng.choice(pieces)
+        started = time.perf_counter()
+        judged = verdict(ended("".join(characters)), CASE, "function")
+        slowest = max(slowest, time.perf_counter() - started)
+        assert judged.got.isascii()
+        num_passed += judged.passed
+    assert slowest < 1.0
+    assert 1_000 < num_passed < 9_000

@@ -99,6 +99,7 @@ def test_the_expert_prints_its_list_where_a_search_is_too_long() -> None:
         ("print('thinking...')\nprint('\"\"')\n\n", "n", None),
         ("print('[\"UD\"]')", "n", None),
         ("1 / 0", "x", "nonzero_exit: ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit('\\x1b[2J\\x07 gone')", "x", "nonzero_exit: ?[2J? gone"),
         ("print('U' * 100_000)", "o", "output_limit"),
         ("x = 1", "j", "the last line of the output: '' is not JSON"),
         ("print('UD')", "j", "'UD' is not JSON"),

@@ -7,6 +7,7 @@ SEEDS = (
     r"(-\infty,3]\cup[5,\infty)", r"\binom{10}{3}", r"\frac{\sqrt{3}+1}{2^{10}}", r"1\pm\sqrt{3}", r"\int_0^1 x^2 dx",
     r"\sum_{k=1}^{100} k^2", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\log_2 8", "1 < x < 2", "0.333333", "9^{9^{9^9}}",
     r"\text{no solution}", r"e^{i\pi}", "7", r"\prod_{k=1}^{20}(x+k)", r"\lim_{x\to0}\frac{\sin x}{x}", "f(x)=x^2", "12+7*3",
+    r"\{\{\{\{1.0,2\},\{2\}\},\{3,4\}\},\{1\}\}", r"1 \in \{1,2\}",
 )  # fmt: skip
 _PIECES = (
     "^", "^{9}", "!", r"\frac", r"\sqrt{", "}", "{", "(", ")", "**9**9", "9" * 12, r"\cdot", "x", "y", ",", "[", "]", r"\sum",

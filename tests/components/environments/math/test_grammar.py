@@ -1,5 +1,9 @@
 """Programs and answers as agents write them."""
 
+import time
+from contextlib import suppress
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +28,7 @@ def ended(stdout: str = "", *, stderr: str = "", status: ExecutionStatus = "ok",
         "Let me see.\n```python\nprint(2)\n```\nDone.",
         "```py\nprint(1)\n```\nor rather\n```python\nprint(2)   \n```",
         "```\nprint(2)\n",
+        "```python3\nprint(2)\n```",
     ],
 )
 def test_equal_programs_are_equal_executions(text: str) -> None:
@@ -70,6 +75,21 @@ def test_a_box_holds_what_its_braces_enclose(inside: str) -> None:
     depths = [inside[: end + 1].count("{") - inside[: end + 1].count("}") for end in range(len(inside))]
     if all(depth >= 0 for depth in depths) and (not depths or depths[-1] == 0):
         assert boxed(f"so \\boxed{{{inside}}} it is") == inside
+
+
+def test_hostile_texts_are_read_in_a_time_that_grows_with_their_length_alone() -> None:
+    started = time.monotonic()
+    for text in (
+        "\\boxed{" * 8000,
+        "\\boxed{" * 4000 + "}" * 4000,
+        "```" + " " * 50_000,
+        "```python" * 8000,
+        "{" * 50_000,
+    ):
+        for read in (parse_program, partial(parse_answer, numbers_only=False)):
+            with suppress(MalformedAction):
+                read(text, max_characters=200)  # type: ignore[operator]
+    assert time.monotonic() - started < 1.0
 
 
 def test_a_program_answers_with_its_last_line() -> None:

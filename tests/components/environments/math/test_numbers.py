@@ -29,6 +29,9 @@ def test_whole_numbers_in_every_spelling(wanted: int) -> None:
         f"{wanted}.0",
         f"{wanted} cm",
         rf"{wanted}^\circ",
+        f"{wanted}cm",
+        f"{wanted} km/h",
+        rf"{wanted} \mathrm{{~m}} / \mathrm{{s}}^2",
     ):
         assert value(text) == wanted
     assert value(f"{wanted:,}".replace(",", "{,}")) == wanted
@@ -67,7 +70,7 @@ def test_other_spellings(text: str, wanted: Fraction) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "x", "1+1", "2*3", "2^10", "10!", "1/0", r"\frac{1}{0}", "1,23", "1.2.3", "--1", "5 million", "3 dozen", "1e999999",
-     "9" * 401, "1 2", "sqrt(4)", "(1,2)", "١٢"],
+     "9" * 401, "1 2", "2 i", "2 pi", "5 or 6", "sqrt(4)", "(1,2)", "١٢"],
 )  # fmt: skip
 def test_what_is_no_number(text: str) -> None:
     assert number(plain(text)) is None

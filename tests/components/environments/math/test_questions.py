@@ -129,6 +129,37 @@ def test_the_years_of_the_tests_are_never_trained_on(tmp_path: Path) -> None:
             questions_of(refused, "train")
 
 
+def test_copies_that_do_not_name_their_year_are_refused_all_the_same(tmp_path: Path) -> None:
+    rows = {
+        "aime24": {"ID": 60, "Problem": AIME_2024, "Answer": 204},
+        "aime25": {"problem": "Find bases.", "answer": "70", "year": None},
+    }
+    for name, row in rows.items():
+        refused = MathOptions(train=name, train_source=stored(tmp_path, name, [row]))  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match=r"no question is left .*1 of the test"):
+            questions_of(refused, "train")
+
+
+def test_rows_without_a_final_answer_or_a_statement_are_left_out_and_counted(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        *ROWS["gsm8k"],
+        {"question": "No mark?", "answer": "She has 3."},
+        {"question": "Empty?", "answer": None},
+        {"question": None, "answer": "#### 3"},
+    ]
+    read = questions_of(MathOptions(test="gsm8k", test_source=stored(tmp_path, "gsm8k", rows)), "test")
+    assert [question.answer for question in read.questions] == ["72", "1,000"]
+    assert read.num_unusable == 3
+
+
+def test_statements_in_other_scripts_are_told_apart() -> None:
+    contents = [
+        Question(statement=text, answer="1").content for text in ("\u6c42 $x^2$", "\u8bc1 $x^2$", "\u6c42 \\(x^{2}\\)")
+    ]
+    assert contents[0] != contents[1]
+    assert contents[0] == contents[2]
+
+
 def test_two_splits_of_one_source_share_no_content(tmp_path: Path) -> None:
     rows = [{"problem": f"Find ${n}+x$.", "answer": str(n), "difficulty": "1/8"} for n in range(60)]
     source = stored(tmp_path, "polaris", rows)

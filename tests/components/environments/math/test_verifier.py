@@ -114,6 +114,27 @@ def test_collections_of_formulas_agree_with_python(one: list[int], other: list[i
         (r"\binom{5}{2}x", "10x", True),
         ("", "", False),
         ("5", "", False),
+        ("2", "2 n", False),
+        ("2 x^2", "2 x^3", False),
+        (r"\frac{1}{2}", r"\frac{1}{2}ab", False),
+        ("n", "n m", False),
+        ("n*2", "2 n", True),
+        (r"ab/2", r"\frac{1}{2} a b", True),
+        (r"5 \mathrm{~m} / \mathrm{s}", "5", True),
+        ("2*sqrt(3)", r"2\sqrt{3}\text{ cm}", True),
+        (r"5\text{ million}", "5", False),
+        (r"5\text{ or more}", "5", False),
+        (r"2\mathrm{i}", "2", False),
+        ("2 pi", "2", False),
+        ("1 + 2*I", "1+2i", True),
+        ("1-2i", "1+2i", False),
+        ("2x+y=4", "y=4-2x", True),
+        ("y=3-2x", "2x+y=4", False),
+        (r"x \in \{1,2\}", "2,1", True),
+        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", True),
+        (r"\begin{pmatrix}1&2\\4&3\end{pmatrix}", r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", False),
+        ("(-oo,2) U (3,oo)", r"(-\infty,2)\cup(3,\infty)", True),
+        (r"\boxed{\sqrt2} \boxed{\sqrt3}", r"\sqrt{2}", False),
     ],
 )
 def test_forms_of_answers(answer: str, expected: str, right: bool) -> None:
@@ -143,6 +164,16 @@ def test_hostile_answers_end_within_a_second(answer: str) -> None:
     assert not verdict(answer, "17")
     assert time.monotonic() - started < 2 * WALL_SECONDS * BUSY_MACHINE
     assert verdict("1+x+y", "x+1+y")
+
+
+def test_nested_sets_that_differ_in_spelling_alone_cost_no_more_than_their_length() -> None:
+    one, other = (r"\{" * 23 + five + r"\}" * 23 for five in ("5.0", "5"))
+    wide = [r"\{" + ",".join(r"\{1,2,3" + zeros + rf",{n}\}}" for n in range(30)) + r"\}" for zeros in ("", ".0")]
+    started = time.monotonic()
+    assert verdict(one, other)
+    assert verdict(one, "5")
+    assert verdict(*wide)
+    assert time.monotonic() - started < WALL_SECONDS
 
 
 def mutations_end_in_time(count: int, seed: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 GOOD: tuple[str, Any] = ("good", None)
 Reply = tuple[str, Any]
 """What to do with one request: ("good", None), ("status", 503), ("body", bytes), ("truncated", None), ("cut_chunk", None),
-("reset", None), ("slow", seconds)."""
+("reset", None), ("slow", seconds), ("drip", seconds), ("huge", MiB)."""
 
 
 class RetrievalServer(ThreadingHTTPServer):
@@ -65,6 +65,21 @@ class _Handler(BaseHTTPRequestHandler):
     def _slow(self, value: float, request: Any) -> None:
         time.sleep(value)
         self.close_connection = True
+
+    def _drip(self, value: float, request: Any) -> None:
+        """A byte now and then, for so long in all."""
+        self._send(200, b"", length=10_000)
+        self.close_connection = True
+        ends = time.monotonic() + value
+        while time.monotonic() < ends:
+            self.wfile.write(b" ")
+            time.sleep(0.02)
+
+    def _huge(self, value: int, request: Any) -> None:
+        self._send(200, b"", length=value << 20)
+        self.close_connection = True
+        for _ in range(value):
+            self.wfile.write(b" " * (1 << 20))
 
     def _truncated(self, value: Any, request: Any) -> None:
         self._send(200, b'{"result": [[', length=500)

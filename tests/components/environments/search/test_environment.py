@@ -197,6 +197,13 @@ def test_a_query_that_utf8_cannot_carry_is_sent_without_it() -> None:
     assert shelf.queries == [Query(text="a?b", num_passages=3)]
 
 
+def test_whatever_is_shown_can_be_written_as_utf8() -> None:
+    env = table(shelf=Shelf([("Moby", "a\ud800b")]), sizes=SIZES_BY_LEVEL[2])
+    env.apply(SEARCHER, "?Moby")
+    assert "+ Moby: a?b" in env.observe(REASONER).state
+    env.observe(REASONER).state.encode()
+
+
 @given(
     actions=st.lists(st.tuples(st.sampled_from([SEARCHER, REASONER]), ANSWERS), max_size=6),
     more=st.lists(st.tuples(st.sampled_from([SEARCHER, REASONER]), ANSWERS), min_size=1, max_size=4),

@@ -2,6 +2,8 @@
 
 import json
 import socket
+import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -66,12 +68,15 @@ def test_no_more_passages_are_taken_than_were_asked_for(server: RetrievalServer)
         ("cut_chunk", None),
         ("reset", None),
         ("slow", 0.6),
+        ("drip", 4.0),
     ],
 )
 def test_what_may_pass_is_tried_again(server: RetrievalServer, reply: Reply) -> None:
     server.replies = [reply, reply]
+    started = time.monotonic()
     with retriever_at(server.url, timeout_seconds=0.3) as (retriever, pauses):
         assert retriever.search(QUERY) == (ANN, BOB)
+    assert time.monotonic() - started < 4.0
     assert pauses == [0.5, 1.0]
     assert len(server.requests) == 3
 
@@ -137,6 +142,21 @@ def test_an_answer_that_breaks_the_protocol_is_a_permanent_error_at_once(server:
     assert server.url in str(raised.value)
     assert len(str(raised.value)) < 600
     assert pauses == []
+    assert len(server.requests) == 1
+
+
+def test_an_answer_without_end_is_a_permanent_error_before_it_fills_the_memory(server: RetrievalServer) -> None:
+    server.replies = [("huge", 200)]
+    tracemalloc.start()
+    try:
+        with (
+            retriever_at(server.url) as (retriever, _),
+            pytest.raises(RetrieverIncompatible, match="more than 32 MiB"),
+        ):
+            retriever.search(QUERY)
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
     assert len(server.requests) == 1
 
 

@@ -74,6 +74,10 @@ def test_a_decomposition_gives_hops_with_questions_and_answers() -> None:
     ("row", "question"),
     [
         (nq(), Question(text="who wrote moby 0", answers=("Ann Toval", "A. Toval"))),
+        (
+            {"question": "who wrote moby", "answer": ["Ann Toval", "A. Toval", "the"]},
+            Question(text="who wrote moby", answers=("Ann Toval", "A. Toval")),
+        ),
         (bamboogle(), Question(text="Who was born where Ann Toval was, number 0?", answers=("Bob Viso",))),
     ],
 )

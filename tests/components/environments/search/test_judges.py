@@ -104,6 +104,12 @@ def test_a_substring_and_half_the_words_are_not_exact() -> None:
     assert not judge("Par", ("Paris",), question="q").exact
 
 
+@pytest.mark.parametrize("answer", ["", "the", "??", "A the, an!"])
+def test_an_answer_without_words_is_worth_nothing_even_against_a_gold_answer_without_words(answer: str) -> None:
+    verdict = judge(answer, ("??", "the"), question="q")
+    assert (verdict.exact, verdict.f1) == (False, 0.0)
+
+
 def test_a_copied_question_is_worth_nothing_even_when_it_holds_the_answer() -> None:
     question = "Which is older, Paris or Lyon?"
     for copy in (question, question.upper(), "which is older paris or lyon"):

@@ -127,6 +127,16 @@ def test_accents_are_folded_and_answers_count_both_ways_where_ascii_alone_is_sho
             assert env.apply("reasoner", f"={answer}").solves == solves
 
 
+def test_an_answer_of_which_no_ascii_is_left_is_not_won_by_an_answer_without_words(tmp_path: Path) -> None:
+    source = written(tmp_path, "both", [{**hotpotqa(), "answer": "\u6771\u4eac"}])
+    chosen, options = the_family(), options_of(dataset="hotpotqa", test=source, train=source, ascii_only=True)
+    problem = chosen.problem(options, split="test", index=0, seed=0)
+    assert problem.payload["answers"] == ["\u6771\u4eac"]
+    for answer in ("the", "??", "!"):
+        assert not chosen.build(problem).apply("reasoner", f"={answer}").solves
+    assert chosen.build(problem).apply("reasoner", "=\u6771\u4eac").solves
+
+
 def test_every_usual_copy_names_a_split() -> None:
     assert {dataset for dataset, _ in USUAL_COPIES} == {"hotpotqa", "2wiki", "musique", "bamboogle", "nq"}
     for source in USUAL_COPIES.values():

@@ -1,4 +1,4 @@
-"""Tool-call texts that are nearly right: what a model writes when it slips, and what somebody writes who means harm."""
+"""Answers that are nearly right: what a model writes when it slips, and what somebody writes who means harm."""
 
 import json
 from random import Random
@@ -47,6 +47,22 @@ HOSTILE = (
     "9" * 5000,
     "[" + "9" * 5000 + "]",
 )
+SPLINTERS = (
+    *("true", "1.0", "1e0", "1e400", "-0", "-1", "0x1", "NaN", "-Infinity", "null", "9" * 4299, "9" * 4301, "\uff11"),
+    *('"\\ud800"', "\ud800", "\x00", "\u212a", "\u2028", "\x1b[2J", "\\", '"', "```\n", "\n"),
+    *("[" * 99, "{" * 99, "]", "//", "/..", " " * 2000, ","),
+)
+"""What a damaged answer gets in the middle: numbers that are no counts, texts that are no names, and ends too early."""
+
+
+def damaged(answer: str, rng: Random) -> str:
+    """`answer` with up to four cuts, each of which may put in something strange."""
+    for _ in range(rng.randint(1, 4)):
+        start = rng.randrange(len(answer) + 1)
+        end = min(len(answer), start + rng.randrange(6))
+        filling = rng.choice(["", answer[start : start + 9], rng.choice(SPLINTERS), chr(rng.randrange(0x3000))])
+        answer = answer[:start] + filling + answer[end:]
+    return answer
 
 
 def mutated(calls: list[Call], rng: Random) -> str:

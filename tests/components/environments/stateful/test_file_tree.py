@@ -141,6 +141,33 @@ def test_a_lost_file_leaves_nothing_to_be_done() -> None:
     assert not env.success
 
 
+@pytest.mark.parametrize(
+    "slip",
+    [
+        [{"tool": "make", "folder": "/docs/new"}],
+        [{"tool": "write", "file": "/docs/src/elk.txt", "text": "hello!"}],
+        [{"tool": "write", "file": "/old/ape.log", "text": "yes"}],
+        [{"tool": "delete", "path": "/elk.txt"}],
+        [{"tool": "copy", "source": "/sys/fox.tmp", "folder": "/old"}],
+        [move("/docs/src/bee.log", "/old")],
+        [move("/docs", "/old")],
+        [],
+    ],
+)
+def test_one_thing_more_or_other_than_requested_is_no_success(slip: list[Call]) -> None:
+    env, pruning = disk(max_calls=9), {"tool": "delete", "path": "/web"}
+    solving = [
+        {"tool": "make", "folder": "/old"},
+        move("/docs/ape.log", "/old"),
+        {"tool": "copy", "source": "/elk.txt", "folder": "/docs/src"},
+    ]
+    outcome = env.apply("tool_agent", calls_text([*solving, *slip, *([pruning] if slip else [])]))
+    assert outcome.local["errors"] == 0.0
+    assert not outcome.solves
+    assert not env.success
+    assert disk(max_calls=9).apply("tool_agent", calls_text([*solving, pruning])).done
+
+
 def requested(payload: dict[str, Any], folder: Path) -> set[tuple[str, str | None]]:
     """The tree that the requests of a payload ask for, by doing them to real files in `folder`."""
     for path, file in payload["nodes"]:

@@ -177,6 +177,17 @@ def test_restoring_a_snapshot_brings_everything_back(name: str) -> None:
         assert one.team_reward == pytest.approx(1.2)
 
 
+def test_towers_are_scrambled_to_where_one_short_list_will_do_however_rare_that_is() -> None:
+    rng, states = Random(0), set()
+    for index in range(30):
+        chosen, env = opened("blocksworld", {"num_blocks": 12, "max_distance": 30, "max_moves": 2}, index % 2)
+        chosen.scramble(env, rng)
+        states.add(env.state)
+        assert not env.success
+        assert env.apply(PLAN, chosen.expert_action(env, PLAN)).done
+    assert len(states) > 10
+
+
 @pytest.mark.parametrize("name", PUZZLES)
 def test_pictures_are_ascii_with_colour_only_when_asked(name: str) -> None:
     chosen, env = opened(name, {})

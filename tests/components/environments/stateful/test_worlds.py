@@ -55,7 +55,7 @@ def test_expert_play_solves_every_problem(name: str, level: int, split: str) -> 
         assert not env.success
         played_by_expert(chosen, env, most_turns=4)
         assert env.team_reward == pytest.approx(1.2)
-        assert env.local_reward(TOOL_AGENT) == pytest.approx(0.1)
+        assert env.local_reward(TOOL_AGENT) == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -400,16 +400,30 @@ def test_pictures_are_ascii_with_colour_only_when_asked(name: str, level: int) -
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_ten_thousand_mutated_answers_over_all_worlds_never_raise(name: str) -> None:
+def test_mutated_calls_never_raise_and_are_errors_about_half_the_time(name: str) -> None:
     rng, num_errors = Random(5), 0
-    for index in range(28):
+    for index in range(14):
         _, env = opened(name, 1 + index % 3, index)
         start = env.snapshot()
-        for turn in range(120):
+        for turn in range(60):
             expert, _ = calls_of_plan(env.world, env.state, env.world.expert_steps(env.state))
             calls = expert if turn % 2 else [env.world.random_call(env.state, rng)]
             outcome = env.apply(TOOL_AGENT, mutated(calls, rng))
             num_errors += outcome.error is not None or outcome.local["errors"] > 0
             if turn % 20 == 0 or env.done:
                 env.restore(start)
-    assert 1500 < num_errors < 3300
+    assert 300 < num_errors < 825
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_planner_hears_in_the_next_turn_that_its_plan_was_malformed(name: str) -> None:
+    chosen, env = opened(name)
+    for answer in ("[]", "not json", '[{"tool":"teleport"}]'):
+        assert env.apply(PLANNER, "first, let us think").error
+        env.apply(TOOL_AGENT, answer)
+        assert env.observe(PLANNER).state.endswith("|bad_plan>")
+    assert "bad_plan" in env.observe(PLANNER).instructions
+    env.apply(PLANNER, "")
+    env.apply(TOOL_AGENT, "[]")
+    assert env.observe(PLANNER).state.endswith("|>")
+    played_by_expert(chosen, env, most_turns=2)

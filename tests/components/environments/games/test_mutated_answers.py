@@ -1,0 +1,77 @@
+"""Damaged answers in games, and damaged output of programs: none raises, none takes a second."""
+
+import json
+import time
+from random import Random
+
+import pytest
+
+from components.environments.games.json_text import parse_json
+from components.environments.games.parsing import parse_moves, parse_placements
+from components.environments.games.python_tool import PythonTool
+from components.environments.registry import family, family_options
+from components.environments.stateful.pairs import parse_pairs
+from components.errors import MalformedAction
+from components.sandbox.scripted import printed
+from tests.components.environments.stateful.mutations import HOSTILE, damaged
+
+
+@pytest.mark.parametrize("name", ["plan_path", "sokoban", "sudoku"])
+def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second(name: str) -> None:
+    rng, num_malformed, slowest = Random(3), 0, 0.0
+    chosen, options = family(name), family_options(name, {})
+    for index in range(20):
+        env = chosen.build(chosen.problem(options, split="train", index=index, seed=2))
+        start, good = env.snapshot(), chosen.expert_action(env, "plan_agent")
+        for number in range(500):
+            role, answer = env.roles[number % 2], rng.choice(HOSTILE) if number % 50 == 0 else damaged(good, rng)
+            picture = env.render(color=False)
+            began = time.thread_time()
+            outcome = env.apply(role, answer)
+            slowest = max(slowest, time.thread_time() - began)
+            if outcome.error is not None:
+                num_malformed += 1
+                assert outcome.error.encode()
+                assert env.render(color=False) == picture
+            if env.done or number % 20 == 0:
+                env.restore(start)
+    assert slowest < 1.0
+    assert 5_000 < num_malformed < 9_900
+
+
+def test_ten_thousand_damaged_outputs_are_lists_of_moves_or_malformed() -> None:
+    rng, num_malformed, slowest = Random(4), 0, 0.0
+    tool = PythonTool(max_program_characters=100)
+    for number in range(10_000):
+        moves = rng.choices("UDLR", k=rng.randrange(1, 12))
+        output = "so be it\n" + json.dumps(rng.choice([moves, "".join(moves)]))
+        output = rng.choice(HOSTILE) if number % 50 == 0 else damaged(output, rng)
+        began = time.thread_time()
+        try:
+            assert {*parse_moves(tool.proposal(printed(output)), max_moves=20)} <= {*"UDLR"}
+        except MalformedAction:
+            num_malformed += 1
+        slowest = max(slowest, time.thread_time() - began)
+    assert slowest < 1.0
+    assert 5_000 < num_malformed < 9_900
+
+
+def test_spaces_that_lead_nowhere_cost_linear_time() -> None:
+    text = "[" + " " * 100_000 + "x"
+    began = time.thread_time()
+    for refuse in (
+        lambda: parse_moves(text, max_moves=4),
+        lambda: parse_placements(text, size=4, max_placements=4),
+        lambda: parse_pairs(text, first="ab", second="ab0", max_pairs=4, expected="moves"),
+    ):
+        with pytest.raises(MalformedAction):
+            refuse()
+    assert time.thread_time() - began < 1.0
+
+
+def test_a_text_that_never_ends_costs_linear_time() -> None:
+    text = '"' + '\\"' * 100_000
+    began = time.thread_time()
+    with pytest.raises(MalformedAction, match="is not JSON"):
+        parse_json(text, max_characters=len(text), max_depth=3)
+    assert time.thread_time() - began < 1.0

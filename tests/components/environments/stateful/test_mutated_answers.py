@@ -1,0 +1,87 @@
+"""Damaged answers in worlds and puzzles: none raises, none takes a second, and a malformed one changes nothing.
+
+Also, as trees of play need: one that is tried on a copy leaves the original as it was.
+"""
+
+import time
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.environments.base import EnvironmentFamily, MultiAgentEnv
+from components.environments.registry import family, family_options
+from tests.components.environments.stateful.mutations import HOSTILE, damaged
+from tests.components.environments.stateful.test_worlds import WORLDS
+
+EVERYTHING = (*WORLDS, "blocksworld", "eight_queens")
+NUM_PROBLEMS = 20
+NUM_ANSWERS = 500
+"""Of each problem: ten thousand in all."""
+
+
+def opened(name: str, index: int) -> tuple[EnvironmentFamily, MultiAgentEnv]:
+    chosen = family(name)
+    options: Mapping[str, Any] = {"level": index % 4} if name in WORLDS else {}
+    return chosen, chosen.build(chosen.problem(family_options(name, options), split="train", index=index, seed=2))
+
+
+def everything(env: MultiAgentEnv) -> tuple[Any, ...]:
+    rewards = env.team_reward, *(env.local_reward(role) for role in env.roles)
+    return [env.observe(role) for role in env.roles], rewards, env.done, env.success, env.render(color=False)
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second(name: str) -> None:
+    rng, num_malformed, slowest = Random(3), 0, 0.0
+    for index in range(NUM_PROBLEMS):
+        chosen, env = opened(name, index)
+        start = env.snapshot()
+        good = {
+            role: [chosen.expert_action(env, role), *(chosen.random_action(env, role, rng) for _ in range(9))]
+            for role in env.roles
+        }
+        for number in range(NUM_ANSWERS):
+            role = env.roles[number % 2]
+            answer = rng.choice(HOSTILE) if number % 50 == 0 else damaged(rng.choice(good[role]), rng)
+            picture = env.render(color=False)
+            began = time.thread_time()
+            outcome = env.apply(role, answer)
+            slowest = max(slowest, time.thread_time() - began)
+            if outcome.error is not None:
+                num_malformed += 1
+                assert outcome.error.encode()
+                assert outcome.team == {"solved": 0.0, "progress": 0.0}
+                assert env.render(color=False) == picture
+            if env.done or number % 20 == 0:
+                env.restore(start)
+    assert slowest < 1.0
+    assert 5_000 < num_malformed < 9_900
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_a_copy_and_its_original_leave_each_other_alone_and_answer_alike(name: str, seed: int) -> None:
+    rng = Random(seed)
+    chosen, original = opened(name, seed % 4)
+    _, copy = opened(name, seed % 4)
+
+    def answer(role: str) -> str:
+        noisy = chosen.noisy_expert_action(original, role, noise=0.5, rng=rng)
+        return rng.choice([noisy, noisy, damaged(noisy, rng), chosen.random_action(original, role, rng)])
+
+    for _ in range(rng.randrange(3)):
+        role = rng.choice(original.roles)
+        original.apply(role, answer(role))
+    before = everything(original)
+    copy.restore(original.snapshot())
+    ahead = [(role, answer(role)) for role in rng.choices(original.roles, k=4)]
+    outcomes = [copy.apply(role, text) for role, text in ahead]
+    after = everything(copy)
+    assert everything(original) == before
+    assert [original.apply(role, text) for role, text in ahead] == outcomes
+    assert everything(original) == everything(copy) == after
