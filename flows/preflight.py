@@ -42,6 +42,7 @@ def check_environment(config: RunConfig) -> None:
             f"is played by {sorted(playing)}; name these"
         )
     rubric_for(environment, config.rewards)
+    wiring.overlong(config)
 
 
 def check_tools(config: RunConfig) -> None:
