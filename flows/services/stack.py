@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -32,11 +33,11 @@ def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
     """
     home = home.absolute()
     _check_names(only)
-    with locked(home):
+    with locked(home), ExitStack() as reserved:
         servers: list[Service] = [
             server for server in (SeaweedService(), MlflowService(), PrefectService()) if server.name in only
         ]
-        ports = _running_ports(home) | {server.name: _ports(home, server) for server in servers}
+        ports = _running_ports(home) | {server.name: _ports(home, server, reserved) for server in servers}
         for server in servers:
             _ensure_started(home, server, ports)
         with ThreadPoolExecutor(max_workers=len(ALL)) as pool:
@@ -123,12 +124,12 @@ def _running_ports(home: Path) -> dict[str, dict[str, int]]:
     return {record.name: dict(record.ports) for record in records}
 
 
-def _ports(home: Path, server: Service) -> dict[str, int]:
+def _ports(home: Path, server: Service, reserved: ExitStack) -> dict[str, int]:
     """The ports of a running service, or free ones: those of its last start, else its own, else any."""
     record = read_record(home, server.name)
     if record and is_alive(record):
         return dict(record.ports)
-    return choose_ports(record.ports if record else {}, server.ports)
+    return choose_ports(record.ports if record else {}, server.ports, reserved=reserved)
 
 
 def _ensure_started(home: Path, server: Service, ports: Ports) -> None:
