@@ -1,26 +1,35 @@
 """Ports of this machine: the usual one where it is free, else one that the system picks."""
 
+import fcntl
+import os
 import socket
+import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 
 
-def choose_ports(*choices: Mapping[str, int]) -> dict[str, int]:
+def choose_ports(*choices: Mapping[str, int], reserved: ExitStack | None = None) -> dict[str, int]:
     """One free port for each name, all different: the first of `choices` that is free, else one of the system's.
+
+    A port is free for a while after it was chosen, until its server listens. Until `reserved` closes, nobody else who
+    reserves is given it, so that two stacks that start at once on one machine do not meet.
 
     **Example** `choose_ports({"s3": 40001}, {"s3": 8333})`: the port of the last start if it is free, else the default,
     else any. A choice of 0 asks for any.
     """
     names = dict.fromkeys(name for choice in choices for name in choice)
     with ExitStack() as held:
-        return {name: _bound(held, [choice.get(name, 0) for choice in choices]) for name in names}
+        return {name: _bound(held, [choice.get(name, 0) for choice in choices], reserved) for name in names}
 
 
-def _bound(held: ExitStack, wanted: list[int]) -> int:
+def _bound(held: ExitStack, wanted: list[int], reserved: ExitStack | None) -> int:
     """The first port of `wanted`, then any, that can be bound; it stays bound until `held` closes."""
     for port in [port for port in wanted if port] + [0]:
+        if port and reserved is not None and not _reserve(reserved, port):
+            continue
         probe = held.enter_context(socket.socket())
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -30,3 +39,17 @@ def _bound(held: ExitStack, wanted: list[int]) -> int:
         probe.listen(1)
         return int(probe.getsockname()[1])
     raise AssertionError("the system gives no free port")
+
+
+def _reserve(reserved: ExitStack, port: int) -> bool:
+    """Whether nobody else has reserved `port`; it is then ours until `reserved` closes, or this process ends."""
+    folder = Path(tempfile.gettempdir()) / f"troupe-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file = (folder / str(port)).open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return False
+    reserved.enter_context(file)
+    return True

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from components.errors import ServiceMissing
@@ -17,12 +18,13 @@ def mark_of(home: Path, name: str) -> str:
     return f"{name}@{home}"
 
 
-def ports_of(home: Path, server: Service) -> dict[str, int]:
-    """The ports of a running service, or free ones: those of its last start, else its own, else any."""
+def ports_of(home: Path, server: Service, reserved: ExitStack) -> dict[str, int]:
+    """The ports of a running service, or free ones: those of its last start, else its own, else any. Nobody else is given
+    them until `reserved` closes."""
     record = read_record(home, server.name)
     if record and is_alive(record):
         return dict(record.ports)
-    return choose_ports(record.ports if record else {}, server.ports)
+    return choose_ports(record.ports if record else {}, server.ports, reserved=reserved)
 
 
 def ensure_started(home: Path, server: Service, launch: Launch, *, ports: Mapping[str, int], cwd: Path) -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -32,11 +33,11 @@ def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
     """
     home = home.absolute()
     _check_names(only)
-    with locked(home):
+    with locked(home), ExitStack() as reserved:
         servers: list[Service] = [
             server for server in (SeaweedService(), MlflowService(), PrefectService()) if server.name in only
         ]
-        ports = _running_ports(home) | {server.name: ports_of(home, server) for server in servers}
+        ports = _running_ports(home) | {server.name: ports_of(home, server, reserved) for server in servers}
         for server in servers:
             _ensure_started(home, server, ports)
         with ThreadPoolExecutor(max_workers=len(ALL)) as pool:

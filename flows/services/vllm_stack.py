@@ -1,6 +1,7 @@
 """The vLLM servers of this machine: started together, found again, stopped with every process of theirs."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from components.config import GenerationConfig
@@ -14,10 +15,10 @@ def start_servers(home: Path, servers: list[VllmService]) -> dict[str, str]:
     """Start these servers, and end all others of `home`; name -> address, once all of them serve."""
     home = home.absolute()
     (home / "vllm").mkdir(parents=True, exist_ok=True)
-    with locked(home):
+    with locked(home), ExitStack() as reserved:
         _stop([record for record in _records(home) if record.name not in {server.name for server in servers}], home)
         for server in servers:
-            ports = ports_of(home, server)
+            ports = ports_of(home, server, reserved)
             ensure_started(home, server, server.launch(home, ports, {}), ports=ports, cwd=home / "vllm")
         with ThreadPoolExecutor(max_workers=max(1, len(servers))) as pool:
             list(pool.map(lambda server: wait_until_ready(home, server), servers))

@@ -1,4 +1,5 @@
 import socket
+from contextlib import ExitStack
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,3 +38,14 @@ def test_names_that_want_one_port_get_different_ones(num_names: int) -> None:
     wanted = free_port()
     chosen = choose_ports({str(name): wanted for name in range(num_names)})
     assert len(set(chosen.values())) == num_names
+
+
+def test_a_port_that_another_start_has_reserved_is_left_to_it() -> None:
+    wanted = free_port()
+    with ExitStack() as first:
+        assert choose_ports({"s3": wanted}, reserved=first) == {"s3": wanted}
+        with ExitStack() as second:
+            assert choose_ports({"s3": wanted}, reserved=second)["s3"] != wanted
+        assert choose_ports({"s3": wanted}) == {"s3": wanted}, "who does not reserve is not kept waiting"
+    with ExitStack() as third:
+        assert choose_ports({"s3": wanted}, reserved=third) == {"s3": wanted}
