@@ -138,10 +138,11 @@ def test_a_call_with_too_little_room_repeats_every_bit(tmp_path: Path) -> None:
     assert generate(uneven(31)) == generate(uneven(31))
 
 
-def test_a_model_that_computes_its_own_attention_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("trait", "value"), [("_supports_attention_backend", False), ("_is_stateful", True)])
+def test_a_model_of_which_attention_is_not_all_is_refused(tmp_path: Path, trait: str, value: bool) -> None:
     engine, generate = engine_of(random_model(), tmp_path)
-    engine._model._supports_attention_backend = False
-    with pytest.raises(ConfigurationError, match="_supports_attention_backend"):
+    setattr(engine._model, trait, value)
+    with pytest.raises(ConfigurationError, match=trait):
         generate(uneven(0))
 
 
