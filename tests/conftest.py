@@ -10,6 +10,7 @@ import pytest
 WHOLE_RUNS = Path(__file__).resolve().parent / "integration"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole runs come first and stay together; another file stays together, too, as its fixtures are dear."""
     items.sort(key=lambda item: WHOLE_RUNS not in item.path.parents)
