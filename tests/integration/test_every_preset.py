@@ -8,7 +8,7 @@ import pytest
 from flows.presets import preset_values
 from tests.integration.trainings import Trainings
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SMALL = (
     "num_steps=1",
     "policies.team.base=tiny",

@@ -20,7 +20,7 @@ from tests.integration.trainings import Trainings, await_no_workers, kill, tree
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("bwrap"), reason="apt-get install bubblewrap, as root"),
 ]
 NEEDS_DOCKERD = pytest.mark.skipif(not shutil.which("dockerd"), reason="apt-get install docker.io, as root")
