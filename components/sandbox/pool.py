@@ -135,7 +135,8 @@ class BoxPool:
             if self._closed:
                 return
             self._closed = True
-            boxes = [place.box for place in (*self._idle, *self._set_aside, *self._busy, *self._doomed)]
+            # Busy ones first: a job shall not wait until the engine has removed the others.
+            boxes = [place.box for place in (*self._busy, *self._idle, *self._set_aside, *self._doomed)]
             self._served.notify_all()
             self._ordered.notify_all()
         for box in boxes:
