@@ -1,9 +1,10 @@
-"""How the suite is divided: whole runs by one worker, all other files by whoever is free.
+"""How the suite is divided between two workers: whole runs by one, file after file by the other.
 
 A whole run starts servers and many processes; two at once would disturb each other's clocks, and need two sets of servers.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,17 @@ WHOLE_RUNS = Path(__file__).resolve().parent / "integration"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole runs come first and stay together; another file stays together, too, as its fixtures are dear."""
+    """Sort whole runs to the front, as they take longest; the order inside is kept."""
     items.sort(key=lambda item: WHOLE_RUNS not in item.path.parents)
-    for item in items:
-        together = "whole runs" if WHOLE_RUNS in item.path.parents else item.path.as_posix()
-        item.add_marker(pytest.mark.xdist_group(together))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The scheduler of `--dist loadscope`, with all whole runs as one scope and every other file as one of its own."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class WholeRunsTogether(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
+        def _split_scope(self, nodeid: str) -> str:
+            return "whole runs" if nodeid.startswith("tests/integration/") else nodeid.split("::", 1)[0]
+
+    return WholeRunsTogether(config, log)

@@ -14,6 +14,8 @@ _PIECE = struct.Struct(">BxxxI")  # before each piece of output: which stream, h
 _STDOUT, _STDERR = 1, 2
 _MAX_PIECE_BYTES = 1 << 20
 _MAX_COMPLAINT_BYTES = 2000
+_LOOK_SECONDS = 2.0
+"""How often a reader looks whether somebody hung up: the wake-up of a descriptor that another thread closes can be lost."""
 
 
 class AttachedStream:
@@ -24,6 +26,7 @@ class AttachedStream:
         self._attached = attached
         self._socket: socket.socket = attached._sock
         self._buffer = bytearray()
+        self._hung_up = False
         self.complaint = b""
         """The end of what came on standard error: what an interpreter says that does not start."""
 
@@ -47,9 +50,13 @@ class AttachedStream:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise BoxGone("the container did not answer in time")
+            if self._hung_up:
+                raise BoxGone("the box was closed")
             try:
-                self._socket.settimeout(left)
+                self._socket.settimeout(min(left, _LOOK_SECONDS))
                 chunk = self._socket.recv(_CHUNK_BYTES)
+            except TimeoutError:
+                continue
             except OSError as error:
                 raise BoxGone(f"{type(error).__name__}: {error}") from error
             if not chunk:
@@ -59,6 +66,7 @@ class AttachedStream:
     def close(self) -> None:
         """Hang up, from any thread; whoever waits for an answer waits no more."""
         # An engine that waits for a client to read a flooding container does not answer a kill: shut the stream first.
+        self._hung_up = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

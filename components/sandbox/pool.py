@@ -17,7 +17,7 @@ from components.sandbox.box import Box, BoxGone
 from components.sandbox.protocol import decode_answer, encode_job, sandbox_error
 from components.schema import ExecutionResult, Limits
 
-MAX_USES = 200
+MAX_USES = 1000
 """Jobs that one box serves at most."""
 WALL_MARGIN_SECONDS = 10.0
 """How long a box may take beyond a program's wall limit: to end what the program left, to clean up, to be scheduled."""
@@ -40,7 +40,7 @@ class BoxPool:
     """Runs programs in `description.num_boxes` warm boxes.
 
     The newest idle box serves first, so that few boxes stay in the processor's caches. A box is thrown away on any doubt
-    and after 200 jobs, and replaced in the background. A job whose box is gone is run once more, in a new box.
+    and after 1000 jobs, and replaced in the background. A job whose box is gone is run once more, in a new box.
     """
 
     def __init__(
@@ -135,7 +135,8 @@ class BoxPool:
             if self._closed:
                 return
             self._closed = True
-            boxes = [place.box for place in (*self._idle, *self._set_aside, *self._busy, *self._doomed)]
+            # Busy ones first: a job shall not wait until the engine has removed the others.
+            boxes = [place.box for place in (*self._busy, *self._idle, *self._set_aside, *self._doomed)]
             self._served.notify_all()
             self._ordered.notify_all()
         for box in boxes:

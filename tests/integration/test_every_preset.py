@@ -8,7 +8,7 @@ import pytest
 from flows.presets import preset_config, preset_values
 from tests.integration.trainings import Trainings
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SHAPE = "{hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64, max_position_embeddings: 4096}"
 SMALL = (
     "num_steps=1",

@@ -13,7 +13,7 @@ from flows.reading import read_run, run_document
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def num_attempts(store: LocalArtifactStore, stage: str) -> int:

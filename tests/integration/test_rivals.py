@@ -11,7 +11,7 @@ from components.artifacts.local import LocalArtifactStore
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_a_run_started_twice_at_once_is_one_run(

@@ -12,6 +12,7 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from components.sandbox.census import census
+from components.sandbox.docker_api import EngineApi
 from components.sandbox.engine import running_engine
 from components.sandbox.opening import clean_leftovers
 from flows.services.status import StackStatus
@@ -20,7 +21,7 @@ from tests.integration.trainings import Trainings, await_no_workers, kill, tree
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("bwrap"), reason="apt-get install bubblewrap, as root"),
 ]
 NEEDS_DOCKERD = pytest.mark.skipif(not shutil.which("dockerd"), reason="apt-get install docker.io, as root")
@@ -49,11 +50,21 @@ def undisturbed(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def boxes_of(pid: int, backend: str, home: Path) -> list[psutil.Process]:
-    """The processes whose end is the end of a box."""
+    """The processes whose end is the end of a box of the training `pid`."""
     if backend == "bubblewrap":
-        return [child for child in psutil.Process(pid).children(recursive=True) if child.name() == "bwrap"]
-    runners = [each for each in psutil.process_iter(["cmdline"]) if "/runner.py" in (each.info["cmdline"] or ())]
-    return [runner for runner in runners if runner.uids().real == 65534]
+        return [each for each in tree(pid) if named(each) == "bwrap"]
+    engine = running_engine(home / "sandbox")
+    assert engine is not None
+    with EngineApi(engine.host) as api, api.call("boxes to kill") as docker:
+        return [psutil.Process(docker.inspect_container(found["Id"])["State"]["Pid"]) for found in docker.containers()]
+
+
+def named(process: psutil.Process) -> str:
+    """The name of a process; empty when it just ended."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def engine_of(home: Path) -> list[psutil.Process]:

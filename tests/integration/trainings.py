@@ -28,6 +28,7 @@ class Trainings:
     def __init__(self, env: dict[str, str], log: Path) -> None:
         self._log = log
         self._log_file = log.open("w")
+        self._running: int | None = None
         self._zygote = subprocess.Popen(
             [sys.executable, "-m", "tests.integration.zygote"],
             cwd=ROOT, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log_file,
@@ -50,11 +51,15 @@ class Trainings:
         return self._log.read_text()[-6000:]
 
     def start(self, order: dict[str, Any]) -> int:
-        """Start a training; its pid."""
+        """Start a training; its pid. One that a failed test left behind is killed first."""
+        if self._running is not None:
+            kill(tree(self._running))
+            self.wait(self._running)
         assert self._zygote.stdin is not None
         self._zygote.stdin.write(json.dumps(order) + "\n")
         self._zygote.stdin.flush()
-        return int(self._told()["pid"])
+        self._running = int(self._told()["pid"])
+        return self._running
 
     def run(self, order: dict[str, Any]) -> Ended:
         """Train to the end, or until the training stops itself and its whole process tree is killed."""
@@ -67,6 +72,7 @@ class Trainings:
         while "code" not in (told := self._told()):
             stopped = True
             kill(tree(pid))
+        self._running = None
         return Ended(code=int(told["code"]), stopped=stopped)
 
     def await_stop(self, pid: int) -> None:

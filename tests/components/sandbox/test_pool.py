@@ -1,5 +1,6 @@
 """The pool over fake boxes: who serves, who is thrown away, and what a job hears when boxes fail."""
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -112,12 +113,17 @@ def test_a_job_that_lost_its_box_is_run_once_more_in_a_new_one(failure: bytes | 
 
 
 def test_the_second_box_of_a_job_has_served_nobody() -> None:
-    factory = Factory([BoxGone("ended")], [WELL])
+    together, numbers = threading.Barrier(3), itertools.count()
+
+    def meet(frame: bytes) -> None:
+        if next(numbers) < 3:
+            together.wait(5)
+
+    factory = Factory([BoxGone("ended")], [WELL], on_ask=meet)
     with pool_over(factory, num_boxes=3) as pool:
         until(lambda: len(factory.boxes) == 3)
-        hit = [box for box in factory.boxes if isinstance(box._answers[0], BoxGone)]
-        while not hit[0].frames:
-            pool.run("p")
+        with ThreadPoolExecutor(3) as threads:
+            assert [each.stdout for each in threads.map(lambda _: pool.run("p"), range(3))] == ["well"] * 3
         retried = [box for box in factory.boxes[3:] if box.frames]
         assert [len(box.frames) for box in retried] == [1]
 
