@@ -1,7 +1,7 @@
 """The in-process engine: samples from any Hugging Face causal language model with full attention, batched, with a cache."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class TransformersGenerator:
         self._config = config
         self._bases = bases or BaseModels()
         self._adapted_policy: str | None = None
+        self._turn: AbstractContextManager[Any] = nullcontext()
         self._dtype: torch.dtype = getattr(torch, config.dtype)
         self._model: Any = None
         self._architecture: dict[str, Any] = {}
@@ -71,7 +72,7 @@ class TransformersGenerator:
 
     def _own_weights(self, folder: Path) -> str:
         """Hold a module of one's own, refreshed in place where that is possible; the digest of its weights."""
-        self._adapted_policy = None
+        self._adapted_policy, self._turn = None, nullcontext()
         architecture = architecture_of(folder)
         digest = refreshed_model(self._model, folder) if architecture == self._architecture else None
         if digest is None:
@@ -83,10 +84,11 @@ class TransformersGenerator:
     def _adapted_weights(self, folder: Path, policy: str, adapter: Path) -> str:
         """Hold a shared module with an adapter of one's own in it; the digest of both."""
         self._architecture = {}
-        self._model, base_digest = self._bases.model(folder, device=self._config.device, dtype=self._dtype)
-        digest = adapted_digest(base_digest, load_adapter(self._model, policy, adapter))
-        self._adapted_policy = policy
-        return digest
+        base = self._bases.base(folder, device=self._config.device, dtype=self._dtype)
+        with base.turn:
+            adapter_digest = load_adapter(base.module, policy, adapter)
+        self._model, self._turn, self._adapted_policy = base.module, base.turn, policy
+        return adapted_digest(base.digest, adapter_digest)
 
     def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
         """K completions for each request, in order. Raises StaleEngine when another version is held."""
@@ -127,12 +129,12 @@ class TransformersGenerator:
         choose: Choose,
     ) -> None:
         assert all(prompts_R), "a prompt without tokens predicts nothing"
-        if self._adapted_policy is not None:
-            use_adapter(self._model, self._adapted_policy)
         self._check_lengths(prompts_R, max_new_tokens_R)
         budget = self._config.max_batch_tokens
         rows = rows_of(prompts_R, num_candidates_R, max_new_tokens_R)
-        with _cpu_threads(self._config.num_threads):
+        with self._turn, _cpu_threads(self._config.num_threads):
+            if self._adapted_policy is not None:
+                use_adapter(self._model, self._adapted_policy)
             for batch in batches_of(rows, max_tokens=budget):
                 decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
 

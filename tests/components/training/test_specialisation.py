@@ -2,6 +2,7 @@
 that are trained side by side end where each would end by itself."""
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +213,19 @@ def test_every_adapter_gets_gradients_in_its_turn(make_model: Callable[..., Any]
         for other in policies:
             gradients = [tensor.grad for tensor in adapter_tensors(model, other).values()]
             assert all((gradient is not None) == (other == policy) for gradient in gradients)
+
+
+def test_adapters_of_one_base_answer_side_by_side(
+    trainers: list[DeepSpeedTrainer], tmp_path: Path, make_model: Callable[..., Any], make_groups: Callable[..., Any]
+) -> None:
+    team = Team(tmp_path, "L2", 2, make_model)
+    for number, policy in enumerate(team.policies):
+        team.updated(trainers[0], team.job(policy, make_groups(3, seed=number), tmp_path / f"{policy}-1"))
+    bases = BaseModels()
+    engines = {policy: TransformersGenerator(GenerationConfig(), bases) for policy in team.policies}
+    answers = served(team, engines)
+    assert len(set(answers.values())) == 2
+    calls = list(team.policies) * 50
+    with ThreadPoolExecutor(max_workers=4) as threads:
+        heard = list(threads.map(lambda policy: engines[policy].score([PROMPT], [COMPLETION]), calls))
+    assert heard == [[answers[policy]] for policy in calls]
