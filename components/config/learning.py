@@ -143,11 +143,13 @@ class TrainingConfig(Section):
     num_threads: int = Field(1, ge=1)
     """CPU threads of one rank. Part of the result."""
     gradient_checkpointing: bool = False
-    """Compute activations again in the backward pass instead of keeping them."""
+    """Compute a layer's activations again in the backward pass instead of keeping them: less memory, a third more time."""
     offload: Literal["none", "optimizer", "all"] = "none"
-    """ZeRO 3: keep the optimizer, or the parameters too, in the host's memory."""
+    """ZeRO 3: keep the optimizer, or the parameters too, in the host's memory. On device cpu they are there already: the same
+    code runs, with copies that save nothing."""
     hostfile: str | None = None
-    """Hosts of the ranks, in DeepSpeed's format; None runs all ranks on this host."""
+    """Hosts of the ranks, in DeepSpeed's format, this one first; the others are reached by ssh and share TMPDIR and the
+    folders of the run. None runs all ranks on this host."""
     update_timeout_seconds: float = Field(3600.0, gt=0.0)
     """How long one update may take before its worker is ended and the stage is tried again."""
 
@@ -155,6 +157,12 @@ class TrainingConfig(Section):
     def _precision_fits_device(self) -> "TrainingConfig":
         if self.device == "cpu" and self.dtype != "float32":
             raise ValueError("dtype bfloat16 needs device cuda; on the CPU use float32")
+        return self
+
+    @model_validator(mode="after")
+    def _offload_has_its_stage(self) -> "TrainingConfig":
+        if self.offload != "none" and self.zero_stage != 3:
+            raise ValueError(f"offload {self.offload} is part of ZeRO 3: set zero_stage to 3, or offload to none")
         return self
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from components.artifacts.adapters import (
     ADAPTER_FOLDER,
@@ -19,7 +19,7 @@ from components.artifacts.adapters import (
     read_adapter_config,
     write_adapter,
 )
-from components.artifacts.digests import joined_digest, model_digest, model_tensors, tensors_digest
+from components.artifacts.digests import model_digest, model_tensors, tensors_digest
 from components.errors import ArtifactCorrupt
 from components.identity import seed_for
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest, UpdateJob
@@ -32,13 +32,14 @@ from components.training.checkpoint import (
     read_manifest,
     write_manifest,
 )
+from components.training.optimizer_state import read_optimizer, write_optimizer
 from components.training.ranks import Ranks
 
 Engine = Any
 
 
 class DeepSpeed(Protocol):
-    """The three things that are DeepSpeed's own."""
+    """The two things that are DeepSpeed's own."""
 
     def engine(self, model: nn.Module, job: UpdateJob) -> Engine:
         """A fresh engine around `model`, with a new optimizer for the parameters that require gradients."""
@@ -69,14 +70,7 @@ def load_engine(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Mod
     restore_buffers(engine.module, buffers)
     if job.optimizer_digest == NO_OPTIMIZER:
         return engine
-    if not (folder / TRAINING_FOLDER / "latest").is_file():
-        raise ArtifactCorrupt(f"{folder} has an optimizer digest and no {TRAINING_FOLDER} folder")
-    try:
-        engine.load_checkpoint(str(folder / TRAINING_FOLDER), load_module_strict=manifest.base_digest is None)
-    # DeepSpeed and torch fail on damaged files in many ways; none of them is worth a retry.
-    except Exception as error:
-        raise ArtifactCorrupt(f"{folder / TRAINING_FOLDER} cannot be read: {error}") from error
-    _check(folder, "optimizer", job.optimizer_digest, optimizer_digest(engine, ranks))
+    _check(folder, "optimizer", job.optimizer_digest, read_optimizer(engine, folder / TRAINING_FOLDER, ranks))
     return engine
 
 
@@ -98,15 +92,8 @@ def save_engine(deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: Ran
     probe = probe_for(engine, vocabulary_size=int(engine.module.config.vocab_size))
     write = _write_model if base_digest is None else _write_adapter
     digest = str(ranks.broadcast(write(deepspeed, engine, job, ranks)))
-    optimizer = optimizer_digest(engine, ranks)
-    if optimizer != NO_OPTIMIZER:
-        # One fixed tag: the step number is in the manifest, and equal states get equal file names.
-        engine.save_checkpoint(
-            str(folder / TRAINING_FOLDER),
-            tag="state",
-            client_state={"rng_state": torch.get_rng_state()},
-            exclude_frozen_parameters=base_digest is not None,
-        )
+    trained = engine.global_steps > 0
+    optimizer = write_optimizer(engine, folder / TRAINING_FOLDER, ranks) if trained else NO_OPTIMIZER
     manifest = CheckpointManifest(
         policy=job.policy,
         step=job.step + 1,
@@ -142,19 +129,6 @@ def _write_adapter(deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: 
         config = read_adapter_config(job.checkpoint_folder / ADAPTER_FOLDER)
         write_adapter(tensors, config, job.output_folder / ADAPTER_FOLDER)
         return tensors_digest(tensors)
-
-
-def optimizer_digest(engine: Engine, ranks: Ranks) -> str:
-    """The digest of the optimizer's tensors and step counters on all ranks; `NO_OPTIMIZER` before the first step."""
-    if engine.global_steps == 0:
-        return NO_OPTIMIZER
-    inner = getattr(engine.optimizer, "optimizer", engine.optimizer)
-    tensors: dict[str, Tensor] = {"global_steps": torch.tensor(engine.global_steps)}
-    for number, (parameter, state) in enumerate(inner.state.items()):
-        tensors[f"{number:06d}.parameter"] = parameter
-        for name, value in state.items():
-            tensors[f"{number:06d}.{name}"] = value if isinstance(value, Tensor) else torch.tensor(value)
-    return joined_digest(str(part) for part in ranks.gathered(tensors_digest(tensors)))
 
 
 def seed_everything(job: UpdateJob) -> None:

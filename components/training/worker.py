@@ -48,8 +48,10 @@ from components.training.handover import (
     read_handover,
     report_failure,
 )
-from components.training.ownership import Owner, end_with
+from components.training.optimizer_state import make_fresh
+from components.training.ownership import Owner, end_with, end_with_input
 from components.training.ranks import Ranks
+from components.training.recomputation import recompute_activations
 from components.training.update import Update
 
 # DeepSpeed would compile an operator for collectives in shared memory, which needs a C++ compiler, takes half a minute the
@@ -80,8 +82,11 @@ class RealDeepSpeed:
         engine, *_ = deepspeed.initialize(
             model=model, model_parameters=parameters, optimizer=optimizer, config=self._config
         )
+        make_fresh(engine)
         # Dropout would make the trainer's log-probabilities differ from the sampler's.
         engine.module.eval()
+        if self._training.gradient_checkpointing:
+            recompute_activations(engine.module)
         return engine
 
     def whole(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
@@ -247,9 +252,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A training worker; started by DeepSpeedTrainer.")
     parser.add_argument("--handover", type=Path, required=True)
     parser.add_argument("--local_rank", type=int, default=0)
+    parser.add_argument("--end_with_input", action="store_true")
     arguments = parser.parse_args()
     handover, folder = read_handover(arguments.handover), arguments.handover.parent
-    end_with(Owner(handover.owner_pid, handover.owner_started_at), folder=folder)
+    if arguments.end_with_input:
+        end_with_input()
+    else:
+        end_with(Owner(handover.owner_pid, handover.owner_started_at), folder=folder)
     transformers.utils.logging.disable_progress_bar()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     _log.setLevel(logging.INFO)

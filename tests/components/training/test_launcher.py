@@ -19,6 +19,7 @@ from components.training.base import MODEL_FOLDER, TRAINING_FOLDER
 from components.training.checkpoint import NO_OPTIMIZER, load_model, read_manifest
 
 ROOT = Path(__file__).resolve().parents[3]
+OPTIMIZER_FILE = "optimizer-00000-of-00001.safetensors"
 
 
 def _pids(trainer) -> list[int]:
@@ -49,7 +50,7 @@ def test_an_update_leaves_a_whole_checkpoint(trainer, jobs, make_groups) -> None
     assert manifest.weights_digest == model_digest(load_model(job.output_folder / MODEL_FOLDER)) != job.weights_digest
     assert manifest.optimizer_digest != NO_OPTIMIZER
     assert (job.output_folder / MODEL_FOLDER / "tokenizer.json").read_text() == "{}"
-    assert (job.output_folder / TRAINING_FOLDER / "latest").is_file()
+    assert [part.name for part in (job.output_folder / TRAINING_FOLDER).iterdir()] == [OPTIMIZER_FILE]
     assert result.metrics["num_updates"] == 2
 
 
@@ -132,7 +133,7 @@ def test_a_reference_is_loaded_and_reported(trainer, jobs, make_groups, initial)
     assert trainer.update(second).metrics["reference_kl"] > result.metrics["reference_kl"] > 0
 
 
-@pytest.mark.parametrize("damage", ["weights", "manifest", "optimizer", "no training folder"])
+@pytest.mark.parametrize("damage", ["weights", "manifest", "optimizer", "cut optimizer", "no training folder"])
 def test_a_damaged_checkpoint_is_named_before_anything_changes(trainer, jobs, make_groups, tmp_path, damage) -> None:
     first = jobs.first(make_groups(6))
     result = trainer.update(first)
@@ -142,7 +143,9 @@ def test_a_damaged_checkpoint_is_named_before_anything_changes(trainer, jobs, ma
     elif damage == "manifest":
         (folder / "checkpoint.json").write_text("{}")
     elif damage == "optimizer":
-        path = folder / TRAINING_FOLDER / "state" / "mp_rank_00_model_states.pt"
+        _flip(folder / TRAINING_FOLDER / OPTIMIZER_FILE, -1)
+    elif damage == "cut optimizer":
+        path = folder / TRAINING_FOLDER / OPTIMIZER_FILE
         path.write_bytes(path.read_bytes()[:-2000])
     else:
         shutil.rmtree(folder / TRAINING_FOLDER)
