@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from components import metrics
 from components.algorithms.registry import estimator
@@ -33,7 +34,8 @@ def train_batches(
 
     Rows go to the policy that played their agent; those of a policy that is not asked for are counted in the metrics and
     trained by nobody. Groups whose advantages are all 0 are left out and counted. The order is that of shards, episodes and
-    nodes. Rows stay in the groups in which they were sampled, whatever they were compared with. A batch names the version that
+    nodes. Rows stay in the groups in which they were sampled, whatever they were compared with, and groups of equal prompts
+    become one: episodes that begin alike share their prompt in training, as candidates do. A batch names the version that
     sampled it.
 
     **Example** 32 problems, 4 nodes each, one policy for both agents, 20 nodes with equal rewards: one batch of 108 groups
@@ -76,11 +78,11 @@ def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | Non
 
 def _batch(policy: str, step: int, compared: Sequence[_Compared], version: PolicyVersion | None) -> TrainBatch:
     mine = [each for each in compared if each.node.policy == policy]
-    groups = tuple(_train_group(each) for each in mine if each.has_signal)
+    groups = [_train_group(each) for each in mine if each.has_signal]
     return TrainBatch(
         policy=policy,
         step=step,
-        groups=groups,
+        groups=_joined_by_prompt(groups),
         num_groups_without_signal=len(mine) - len(groups),
         metrics=_metrics(mine),
         version=version,
@@ -96,6 +98,24 @@ def _train_group(compared: _Compared) -> TrainGroup:
         sampler_logprobs_K_T=tuple(candidate.sampler_logprobs for candidate in node.candidates),
         advantages_K=compared.advantages_K,
         truncated_K=tuple(candidate.finish_reason == "length" for candidate in node.candidates),
+    )
+
+
+def _joined_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
+    """Groups of equal prompts as one, in the place and under the key of the first."""
+    sharing: dict[tuple[int, ...], list[TrainGroup]] = {}
+    for group in groups:
+        sharing.setdefault(group.prompt_tokens, []).append(group)
+    return tuple(same[0] if len(same) == 1 else _joined_group(same) for same in sharing.values())
+
+
+def _joined_group(same: Sequence[TrainGroup]) -> TrainGroup:
+    return replace(
+        same[0],
+        completions_K_T=tuple(chain.from_iterable(group.completions_K_T for group in same)),
+        sampler_logprobs_K_T=tuple(chain.from_iterable(group.sampler_logprobs_K_T for group in same)),
+        advantages_K=tuple(chain.from_iterable(group.advantages_K for group in same)),
+        truncated_K=tuple(chain.from_iterable(group.truncated_K for group in same)),
     )
 
 
