@@ -1,6 +1,8 @@
-"""How the suite is divided between two workers: whole runs by one, file after file by the other.
+"""How the suite is divided between two workers: whole runs that are disturbed by one, file after file by the other, and whole
+runs that nobody disturbs by whoever is free first.
 
-A whole run starts servers and many processes; two at once would disturb each other's clocks, and need two sets of servers.
+A whole run starts servers and many processes; two that are killed at once would disturb each other's clocks, and look for each
+other's processes.
 """
 
 from pathlib import Path
@@ -9,20 +11,24 @@ from typing import Any
 import pytest
 
 WHOLE_RUNS = Path(__file__).resolve().parent / "integration"
+UNDISTURBED = ("test_every_preset.py", "test_learning.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort whole runs to the front, as they take longest; the order inside is kept."""
-    items.sort(key=lambda item: WHOLE_RUNS not in item.path.parents)
+    """Disturbed whole runs first, as they take longest, undisturbed ones last; the order inside is kept."""
+    items.sort(key=lambda item: (WHOLE_RUNS not in item.path.parents) + 2 * (item.path.name in UNDISTURBED))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of `--dist loadscope`, with all whole runs as one scope and every other file as one of its own."""
+    """The scheduler of `--dist loadscope`, with whole runs as two scopes and every other file as one of its own."""
     from xdist.scheduler import LoadScopeScheduling
 
     class WholeRunsTogether(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
-            return "whole runs" if nodeid.startswith("tests/integration/") else nodeid.split("::", 1)[0]
+            file = nodeid.split("::", 1)[0]
+            if not file.startswith("tests/integration/"):
+                return file
+            return "undisturbed whole runs" if file.endswith(UNDISTURBED) else "disturbed whole runs"
 
     return WholeRunsTogether(config, log)

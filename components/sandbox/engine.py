@@ -22,6 +22,8 @@ DEFAULT_HOST = "unix:///var/run/docker.sock"
 INSTALL = "apt-get install -y docker.io"
 _START_SECONDS = 30.0
 _PROBE_SECONDS = 5.0
+_DYING_SECONDS = 1.0
+"""How long a killed engine may take to be gone, after its sockets are."""
 _POLL_SECONDS = 0.1
 
 
@@ -80,12 +82,9 @@ def revive_engine(engine: Engine, state_folder: Path) -> Engine:
 def _private_engine(places: Places, reason: str) -> Engine:
     """The private engine, started unless it runs. `reason` says why there is no other."""
     if daemon(places) is None:
-        program = dockerd_program(reason)
-        with locked(places):
-            if daemon(places) is None:
-                return _started(places, program)
+        dockerd_program(reason)  # before anything is made
     with locked(places):  # whoever starts it holds the lock until it answers
-        return _answering(places)
+        return (daemon(places) and _answering(places)) or _started(places, dockerd_program(reason))
 
 
 def stop_engine(state_folder: Path) -> bool:
@@ -147,14 +146,20 @@ def _started(places: Places, program: str) -> Engine:
         time.sleep(_POLL_SECONDS)
 
 
-def _answering(places: Places) -> Engine:
-    """The engine that runs. It is not ended when it does not answer: others may have containers in it."""
+def _answering(places: Places) -> Engine | None:
+    """The engine that runs; None when it turns out to be dying. A hung one is not ended: others may have containers in it."""
     try:
         return _engine(places.host, private=True)
     except SandboxUnavailable as error:
-        owner = daemon(places)
-        remedy = f"`kill -9 {owner.pid}` and try again: a new one is started" if owner else "try again"
-        raise SandboxUnavailable(f"{error}; {remedy}. The end of {places.log}:\n{log_tail(places)}") from error
+        deadline = time.monotonic() + _DYING_SECONDS
+        while (owner := daemon(places)) is not None:
+            if time.monotonic() >= deadline:
+                raise SandboxUnavailable(
+                    f"{error}; `kill -9 {owner.pid}` and try again: a new one is started. "
+                    f"The end of {places.log}:\n{log_tail(places)}"
+                ) from error
+            time.sleep(_POLL_SECONDS)
+    return None
 
 
 def _did_not_start(places: Places, why: str) -> str:

@@ -10,7 +10,7 @@ from components.schema import Execution, ExecutionResult, Limits
 THEME = "exhaustion"
 BUSY = Limits(wall_seconds=1.0, cpu_seconds=1.0, memory_mib=128)
 BRIEF = Limits(wall_seconds=0.5, cpu_seconds=1.0, memory_mib=128)
-ONE_CPU_SECOND = Limits(wall_seconds=6.0, cpu_seconds=1.0, memory_mib=128)
+ONE_CPU_SECOND = Limits(wall_seconds=15.0, cpu_seconds=1.0, memory_mib=128)
 ROOMY = Limits(wall_seconds=4.0, cpu_seconds=4.0, memory_mib=128)
 MOST_PROCESSES = 200
 MOST_CPUS = 1.4
