@@ -12,6 +12,7 @@ from components.config import RunConfig
 from components.evaluation.runner import evaluate
 from components.identity import seed_for
 from components.rollout.prompts import encode_observation
+from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion
 from components.training.base import MODEL_FOLDER
 from components.training.sharing import starting_models
@@ -85,7 +86,12 @@ def clone_models(config: RunConfig, folders: Mapping[str, Path]) -> None:
         clone(
             students,
             Teacher(
-                family=family, options=options, config=config.warm_start, seed=config.seed, tools=world.tools(config)
+                family=family,
+                roles=playing_roles(config.rollout.mode, family.roles),
+                options=options,
+                config=config.warm_start,
+                seed=config.seed,
+                tools=world.tools(config),
             ),
             success_of=lambda versions: success_of(config, folders, versions),
             progress=tell_cloning,

@@ -1,9 +1,9 @@
 """The training worker: the process of one rank, alive between updates. The only module that imports DeepSpeed.
 
-Started by DeepSpeed's launcher. Rank 0 takes jobs from a Unix socket and hands them to the other ranks; all run the update;
-rank 0 answers. What a rank holds in memory is only a cache of a checkpoint: a job names the state that it starts from, and
-a rank that holds another one loads it first. An error after which ranks may disagree ends the process; the trainer starts a
-new one.
+Several ranks are started by DeepSpeed's launcher, one by the trainer itself. Rank 0 takes jobs from a Unix socket and hands
+them to the other ranks; all run the update; rank 0 answers. What a rank holds in memory is only a cache of a checkpoint: a
+job names the state that it starts from, and a rank that holds another one loads it first. An error after which ranks may
+disagree ends the process; the trainer starts a new one.
 """
 # ruff: noqa: E402  the imports below the line about mlflow depend on it
 

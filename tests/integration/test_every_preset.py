@@ -24,6 +24,9 @@ WAYS = {
     "an agent alone": ("rollout.mode=single", "algorithm.advantage=grpo", *UNMIXED),
     "KL to the start": ("loss.kl_coefficient=0.1", "loss.importance_cap=2.0"),
     "two ranks under ZeRO 2": ("training.zero_stage=2", "training.num_ranks=2"),
+    "ZeRO 3 with all that saves memory": (
+        "training={zero_stage: 3, num_ranks: 2, offload: all, gradient_checkpointing: true}",
+    ),
     "a policy a role": (
         "policies={tool: {tiny: {hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}},"
         " plan: {tiny: {hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}, trained: false}}",

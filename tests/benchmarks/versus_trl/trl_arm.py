@@ -82,7 +82,7 @@ def arguments(order: Order, config: RunConfig) -> GRPOConfig:
     training, loss = config.training, config.loss
     return GRPOConfig(
         **shared,
-        gradient_checkpointing=False,  # by TRL's own name: its default would win over transformers' new one
+        activation_checkpointing=False,
         per_device_train_batch_size=order.num_samples,
         gradient_accumulation_steps=1,
         steps_per_generation=1,

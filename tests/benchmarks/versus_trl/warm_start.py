@@ -9,9 +9,7 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from components.environments.base import EnvironmentFamily
 from components.generation.tokenizer import HuggingFaceTokenizer
 from components.rollout.prompts import encode_observation
 from components.training.demonstrations import Student, Teacher
@@ -20,18 +18,6 @@ from components.training.warm_start import WarmStartReport, warm_start
 from tasks import wiring
 from tasks.warm_start import success_of
 from tests.benchmarks.versus_trl.game import POLICY, ROLE, Order, run_config
-
-
-class Alone:
-    """A family whose last agent is its only one."""
-
-    roles = (ROLE,)
-
-    def __init__(self, family: EnvironmentFamily) -> None:
-        self._family = family
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._family, name)
 
 
 def clone(order: Order) -> WarmStartReport:
@@ -48,7 +34,7 @@ def clone(order: Order) -> WarmStartReport:
     student = Student(folder=folder, roles=(ROLE,), tokenizer=tokenizer, encode=encode)
     return warm_start(
         {POLICY: student},
-        Teacher(family=Alone(family), options=options, config=config.warm_start, seed=config.seed),
+        Teacher(family=family, roles=(ROLE,), options=options, config=config.warm_start, seed=config.seed),
         success_of=lambda versions: success_of(config, {POLICY: folder}, versions),
         num_threads=config.generation.num_threads,
     )

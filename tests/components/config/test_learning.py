@@ -100,3 +100,13 @@ def test_the_advantage_is_an_input_of_the_rollouts_only_where_it_decides_what_is
     assert stage_config(parse_config(VALUES | refills), stage) != stage_config(
         parse_config(VALUES | refills | other), stage
     )
+
+
+def test_a_lone_agent_has_a_warm_start_of_its_own_and_all_other_ways_share_one() -> None:
+    unmixed = {"continue_from": "best", "random_handoff_probability": 0.0}
+
+    def fields(mode: str) -> dict[str, Any]:
+        grpo = {"algorithm": {"advantage": "grpo"}} if mode != "tree" else {}
+        return stage_config(parse_config(VALUES | {"rollout": {"mode": mode, **unmixed}} | grpo), "warm_start")
+
+    assert fields("tree") == fields("independent") != fields("single")

@@ -182,7 +182,7 @@ def test_a_worker_killed_in_the_middle_of_an_update_is_replaced(make_trainer, jo
     try:
         undisturbed = trainer.update(jobs.first(groups, training=training))
         job = jobs.first(groups, training=training)
-        (rank,) = (p for p in _pids(trainer) if "--local_rank=0" in psutil.Process(p).cmdline())
+        (rank,) = (p for p in _pids(trainer) if "components.training.worker" in psutil.Process(p).cmdline())
         threading.Timer(0.7, os.kill, (rank, signal.SIGKILL)).start()
         with pytest.raises(WorkerDied, match="training worker ended"):
             trainer.update(job)
@@ -225,7 +225,7 @@ def test_no_process_outlives_a_killed_parent(jobs, make_groups, tmp_path, num_ra
             time.sleep(0.1)
         time.sleep(2.0)
         pids = [p.pid for p in psutil.process_iter() if _in_session(p.pid, int(session))]
-        assert len(pids) >= 1 + num_ranks
+        assert len(pids) >= num_ranks
         assert not job.output_folder.exists()
         parent.kill()
     seconds = _wait_until_gone(pids, 4.0)
