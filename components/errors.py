@@ -5,10 +5,12 @@
     │   ├── StoreUnavailable        the artifact store refused, timed out or answered 5xx
     │   ├── TrackingUnavailable     the tracking server did not answer
     │   ├── StaleEngine             an engine holds another policy version than the one asked for
+    │   ├── EngineUnavailable       no inference server is left that answers
     │   ├── WorkerDied              a training worker ended before it answered
     │   ├── SandboxUnavailable      no box can be had: the engine does not answer, or boxes do not start
     │   ├── ExecutionFailed         the sandbox failed at one program, which says nothing about the program
     │   ├── RetrieverUnavailable    the retriever did not answer, or answered with a server error
+    │   ├── ApiUnavailable          a model's API did not answer, or was over its limits, after all retries
     │   ├── DeadlineExceeded        a stage's programs took longer than the stage may
     │   └── TooManyUnscorable       more of a shard could not be scored than the configuration allows
     └── PermanentError              it will fail again: raised at once
@@ -19,6 +21,8 @@
         ├── ArtifactMissing         a reference points to nothing
         ├── ArtifactCorrupt         bytes differ from their digest
         ├── RetrieverIncompatible   the retriever answers, but not in the protocol it was asked in
+        ├── ApiIncompatible         a model's API answers, but not in the protocol it was asked in
+        ├── BudgetSpent             the next request to a model's API would cost more than may be spent
         ├── MalformedAction         an agent's answer does not follow its grammar (data in an episode)
         ├── NothingScorable         the sandbox failed at every candidate of a node (data in an episode)
         ├── TooManyFailedEpisodes   more of a shard failed than the configuration allows
@@ -54,6 +58,10 @@ class StaleEngine(TransientError):
     """An engine holds another policy version than the one asked for."""
 
 
+class EngineUnavailable(TransientError):
+    """No inference server is left that answers; the message names their addresses and how to start them."""
+
+
 class WorkerDied(TransientError):
     """A training worker ended before it answered."""
 
@@ -68,6 +76,10 @@ class ExecutionFailed(TransientError):
 
 class RetrieverUnavailable(TransientError):
     """The retriever did not answer, or answered with a server error."""
+
+
+class ApiUnavailable(TransientError):
+    """A model's API did not answer, or answered with a rate limit or a server error, after all retries."""
 
 
 class DeadlineExceeded(TransientError):
@@ -104,6 +116,14 @@ class ArtifactCorrupt(PermanentError):
 
 class RetrieverIncompatible(PermanentError):
     """The retriever answers, but not in the protocol it was asked in; the message shows what it said."""
+
+
+class ApiIncompatible(PermanentError):
+    """A model's API answers, but not in the protocol it was asked in; the message shows what it said."""
+
+
+class BudgetSpent(PermanentError):
+    """The next request to a model's API would cost more than may be spent; the message names the bound."""
 
 
 class MalformedAction(PermanentError):

@@ -189,45 +189,77 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refills:
+    """What dynamic sampling cost a shard: the episodes that were played and then replaced, and what stayed silent.
+
+    `num_problems` counts replaced problems, one for each time; `num_silent` those that still carry no signal at the end.
+    """
+
+    num_problems: int = 0
+    num_silent: int = 0
+    num_episodes: int = 0
+    num_failed_episodes: int = 0
+    num_successes: int = 0
+    num_candidates: int = 0
+    num_generated_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutShard:
-    """The finished episodes of one shard of one step, with the policy versions that played them and what tools told them."""
+    """The finished episodes of one shard of one step, with the policy versions that played them and what tools told them.
+
+    `refills` is None where the sampler replaced no problems because it was not asked to.
+    """
 
     step: int
     shard: int
     policy_versions: Mapping[str, PolicyVersion]
     episodes: tuple[Episode, ...]
     tools: ToolRecord = field(default_factory=ToolRecord)
+    refills: Refills | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredShard:
-    """The authoritative rewards of a rollout shard, in its order. None marks a candidate that could not be scored."""
+    """The authoritative rewards of a rollout shard, in its order. None marks a candidate that could not be scored.
+
+    `num_overlong` counts candidates whose length was punished; None where none could be.
+    """
 
     step: int
     shard: int
     rewards_E_N_K: tuple[tuple[tuple[float | None, ...], ...], ...]
+    num_overlong: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainGroup:
-    """One group as training rows: one prompt, K completions, one advantage each."""
+    """One group as training rows: one prompt, K completions, one advantage each.
+
+    `truncated_K` marks completions that ended for their length; empty means none.
+    """
 
     group: GroupKey
     prompt_tokens: tuple[int, ...]
     completions_K_T: tuple[tuple[int, ...], ...]
     sampler_logprobs_K_T: tuple[tuple[float, ...], ...]
     advantages_K: tuple[float, ...]
+    truncated_K: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainBatch:
-    """All that one policy learns from in one step. Groups without a learning signal are left out and counted."""
+    """All that one policy learns from in one step. Groups without a learning signal are left out and counted.
+
+    `version` is the one that sampled: under overlap the weights of a step before. None where nobody said.
+    """
 
     policy: str
     step: int
     groups: tuple[TrainGroup, ...]
     num_groups_without_signal: int
     metrics: Mapping[str, float] = field(default_factory=dict)
+    version: PolicyVersion | None = None
 
     @property
     def num_tokens(self) -> int:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from components.errors import TroupeError
+from components.errors import ServiceMissing, TroupeError
 from flows.check import OPTIONAL, Check
 from flows.sandbox_checks import sandbox_checks
 from flows.services.environment import service_environment
@@ -18,6 +18,7 @@ from flows.services.records import read_record
 from flows.services.seaweedfs import SeaweedService, weed
 from flows.services.stack import status
 from flows.services.status import StackStatus
+from flows.services.vllm_server import vllm_python
 from tasks.home import HOME
 
 LEAST_PYTHON = (3, 11)
@@ -117,11 +118,14 @@ def _smollm() -> Check:
 
 
 def _engine() -> Check:
-    here = Path(".venv-vllm").absolute()
+    try:
+        servers = f"vLLM in {vllm_python().parent.parent}"
+    except ServiceMissing:
+        servers = "vLLM not installed (`make vllm`)"
     return Check(
         name="generation engine",
         ok=find_spec("transformers") is not None,
-        detail="transformers in process" + (f"; vLLM in {here}" if here.exists() else ""),
+        detail=f"transformers in process; {servers}",
         remedy=SETUP,
     )
 

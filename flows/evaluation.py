@@ -198,7 +198,12 @@ def evaluate_run(
     assert checkpoints is not None, f"step {at - 1} of {run_id} is finished and has no checkpoints"
     refresh_weights.fn(run, at, checkpoints)
     return _played(
-        order, run.config, named_versions(checkpoints), agent=f"{run_id}@{at}", sampling=sampling, progress=progress
+        order,
+        run.config,
+        named_versions(run.config, checkpoints),
+        agent=f"{run_id}@{at}",
+        sampling=sampling,
+        progress=progress,
     )
 
 

@@ -9,6 +9,7 @@ from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable
 from components.rewards.rubric import rubric_for
 from components.rollout.rules import playing_roles
+from flows.runners import task_runner
 from tasks import wiring, world
 
 LEAST_FREE_BYTES = 500 * 2**20
@@ -21,8 +22,10 @@ def preflight(config: RunConfig) -> None:
     """
     check_environment(config)
     check_devices(config)
+    task_runner(config.resources)
     check_space(config)
     check_tools(config)
+    wiring.check_apis(config)
     probe_store(config.store)
     wiring.tracker(config).check()
 
@@ -39,6 +42,7 @@ def check_environment(config: RunConfig) -> None:
             f"is played by {sorted(playing)}; name these"
         )
     rubric_for(environment, config.rewards)
+    wiring.overlong(config)
 
 
 def check_tools(config: RunConfig) -> None:

@@ -39,6 +39,7 @@ def run_document(store: ArtifactStore, run_id: str) -> dict[str, Any]:
     return {
         "run_id": run_id,
         "preset": run.config.preset,
+        "specialisation": run.config.specialisation,
         "state": state.name,
         "error": state.error,
         "num_steps": state.num_steps,

@@ -22,6 +22,11 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
         f"\n{summary['num_steps']} steps, {summary['seconds']:.0f} s in this process; "
         f"checkpoint {' '.join(digest[:12] for digest in summary['checkpoint_digest'].values())}"
     )
+    for policy, used in summary["api_usage"].items():
+        console.print(
+            f"{policy}: {used['num_requests']:.0f} requests, {used['num_prompt_tokens']:.0f} prompt tokens, "
+            f"{used['num_answer_tokens']:.0f} answer tokens, cost {used['cost']:g}"
+        )
     if summary["num_unpublished"]:
         console.print(
             f"{summary['num_unpublished']} reports wait for MLflow, which does not answer; "

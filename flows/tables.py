@@ -29,7 +29,8 @@ def runs_table(rows: Sequence[Mapping[str, Any]]) -> Table | Text:
 def run_table(document: Mapping[str, Any]) -> Group:
     """A run: how it stands, its evaluations, its steps (thinned to a screenful), its seconds."""
     head = Text.assemble(
-        (document["run_id"], "bold"), f"  preset {document['preset']}  ", _state(document["state"]),
+        (document["run_id"], "bold"), f"  preset {document['preset']}, {document['specialisation']}  ",
+        _state(document["state"]),
         f"  {len(document['steps'])} of {document['num_steps']} steps",
     )  # fmt: skip
     parts: list[Any] = [head]

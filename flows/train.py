@@ -9,6 +9,7 @@ from components.config import RunConfig
 from components.schema import EvalReport
 from flows.heartbeat import without_own_heartbeat
 from flows.preflight import preflight
+from flows.runners import task_runner
 from flows.training_iteration import training_iteration
 from tasks import wiring
 from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions
@@ -42,9 +43,10 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
             if is_evaluated(config, step):
                 evaluations += evaluate_checkpoints(run, step, session.checkpoints_before(step) or checkpoints)
         checkpoints = session.checkpoints_before(start) or checkpoints
+        iterate = training_iteration.with_options(task_runner=task_runner(config.resources))
         for step in range(start, config.num_steps):
             with without_own_heartbeat():
-                checkpoints = training_iteration(run, step, checkpoints)
+                checkpoints = iterate(run, step, checkpoints)
             if is_evaluated(config, step + 1):
                 evaluations += evaluate_checkpoints(run, step + 1, checkpoints)
     return summary(session, checkpoints, evaluations) | {"flow_run_url": runtime.flow_run.ui_url}
@@ -58,7 +60,7 @@ def is_evaluated(config: RunConfig, step: int) -> bool:
 
 def evaluate_checkpoints(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
     """One report for each configured way of sampling; the engines are loaded only when one is missing."""
-    versions, samplings = named_versions(checkpoints), run.config.evaluation.sampling
+    versions, samplings = named_versions(run.config, checkpoints), run.config.evaluation.sampling
     if not are_evaluated(run, step, samplings, versions):
         versions = refresh_weights(run, step, checkpoints)
     return [evaluate_policy(run, step, sampling, versions) for sampling in samplings]

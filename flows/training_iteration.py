@@ -3,14 +3,12 @@
 from prefect import flow
 
 from components.artifacts.refs import CheckpointRef
+from flows.shards import played_by, rewards_of, rollouts_ahead, rollouts_of
 from tasks import wiring
-from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_advantages import compute_advantages
-from tasks.compute_rewards import compute_rewards
 from tasks.publish_checkpoint import publish_checkpoint
-from tasks.refresh_weights import refresh_weights
 from tasks.reports import show_iteration
-from tasks.run import Run
+from tasks.run import PolicyUpdate, Run, StepBatches
 from tasks.steps import finish_step, finished_step
 from tasks.update_policy import update_policy
 
@@ -21,17 +19,35 @@ def training_iteration(run: Run, step: int, checkpoints: dict[str, CheckpointRef
     store = wiring.store(run.config)
     if finished := finished_step(store, run, step):
         return finished
-    versions = refresh_weights(run, step, checkpoints)
-    shards = range(run.config.rollout.num_shards)
-    rollouts = [collect_rollouts(run, step, shard, versions) for shard in shards]
-    scored = [compute_rewards(run, step, shard, rollouts[shard]) for shard in shards]
+    rollouts = rollouts_of(run, step, played_by(run, step, checkpoints))
+    scored = rewards_of(run, step, rollouts)
     batches = compute_advantages(run, step, rollouts, scored)
-    updates = {
-        policy: update_policy(run, step, policy, checkpoints[policy], batch)
-        for policy, batch in batches.batches.items()
-    }
+    with rollouts_ahead(run, step, checkpoints):
+        updates = update_policies(run, step, checkpoints, batches)
     report = publish_checkpoint(run, step, batches, updates)
     show_iteration(run, report)
     return finish_step(
         store, run, step, checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
     )
+
+
+def update_policies(
+    run: Run, step: int, checkpoints: dict[str, CheckpointRef], batches: StepBatches
+) -> dict[str, PolicyUpdate]:
+    """The updates of all trained policies, as many side by side as `resources.max_updates_at_once` allows.
+
+    Each is committed by itself; the step is finished, and any of them is served, when all of them are.
+    """
+    # Workers belong to this process: they are never started on another node.
+    at_once = run.config.resources.max_updates_at_once if run.config.resources.runner == "thread" else 1
+    waiting = list(batches.batches.items())
+    updates: dict[str, PolicyUpdate] = {}
+    while waiting:
+        batch, waiting = waiting[:at_once], waiting[at_once:]
+        if len(batch) == 1:
+            [(policy, ref)] = batch
+            updates[policy] = update_policy(run, step, policy, checkpoints[policy], ref)
+            continue
+        futures = {policy: update_policy.submit(run, step, policy, checkpoints[policy], ref) for policy, ref in batch}
+        updates |= {policy: future.result() for policy, future in futures.items()}
+    return updates

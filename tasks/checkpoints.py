@@ -11,7 +11,7 @@ from pathlib import Path
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.training.base import UpdateJob
+from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import read_manifest
 from tasks import wiring
 from tasks.run import Run
@@ -29,15 +29,24 @@ def scratch_folder() -> Path:
 
 
 def checkpoint_folder(config: RunConfig, checkpoint: CheckpointRef) -> Path:
-    """A local folder with the checkpoint's files, fetched from the store unless it is here already."""
-    folder = scratch_folder() / checkpoint.folder.sha256
-    if not folder.exists():
-        wiring.store(config).get_folder(checkpoint.folder, folder)
-    os.utime(folder)
+    """A local folder with the checkpoint's files, fetched from the store unless they are here already.
+
+    Beside an adapter stands its base, as one folder for all its adapters.
+    """
+    folder = _local_copy(config, checkpoint.folder)
+    if checkpoint.base is not None:
+        base, link = _local_copy(config, checkpoint.base) / MODEL_FOLDER, folder / MODEL_FOLDER
+        if not link.is_symlink():
+            link.symlink_to(base)
     return folder
 
 
-def stored_checkpoint(config: RunConfig, folder: Path) -> CheckpointRef:
+def stored_base(config: RunConfig, folder: Path) -> ArtifactRef:
+    """The reference of a folder that holds a model folder, for adapters to sit on."""
+    return wiring.store(config).put_folder(folder)
+
+
+def stored_checkpoint(config: RunConfig, folder: Path, *, base: ArtifactRef | None) -> CheckpointRef:
     """The reference of a checkpoint that was written to `folder`, which becomes the local copy."""
     manifest = read_manifest(folder)
     ref = wiring.store(config).put_folder(folder)
@@ -46,6 +55,7 @@ def stored_checkpoint(config: RunConfig, folder: Path) -> CheckpointRef:
         shutil.move(folder, kept)
     _forget_old_copies()
     return CheckpointRef(
+        base=base,
         policy=manifest.policy,
         step=manifest.step,
         folder=ref,
@@ -74,7 +84,7 @@ def update_job(run: Run, step: int, checkpoint: CheckpointRef, batch: ArtifactRe
             batch_file=batch_file,
             output_folder=work / "checkpoint",
             temperature=config.rollout.temperature,
-            training=config.training,
+            training=wiring.training_of(config, checkpoint.policy),
             loss=config.loss,
         )
     finally:
@@ -88,6 +98,14 @@ def _reference_folder(run: Run, policy: str) -> Path | None:
     from tasks.warm_start import committed_warm_start
 
     return checkpoint_folder(run.config, committed_warm_start(run)[policy])
+
+
+def _local_copy(config: RunConfig, ref: ArtifactRef) -> Path:
+    folder = scratch_folder() / ref.sha256
+    if not folder.exists():
+        wiring.store(config).get_folder(ref, folder)
+    os.utime(folder)
+    return folder
 
 
 def _forget_old_copies() -> None:

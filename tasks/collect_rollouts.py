@@ -7,6 +7,7 @@ from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.shards import shard_problems
 from components.schema import PolicyVersion
 from tasks import progress, wiring, world
+from tasks.refresh_weights import hold
 from tasks.run import Run
 from tasks.stage_task import current_key, stage_task
 
@@ -14,6 +15,7 @@ from tasks.stage_task import current_key, stage_task
 @stage_task("collect_rollouts", version=1)
 def collect_rollouts(run: Run, step: int, part: int, versions: dict[str, PolicyVersion]) -> ArtifactRef:
     """The reference of the shard's RolloutShard. Finished blocks of an interrupted attempt are not played again."""
+    hold(run, versions)
     config, store = run.config, wiring.store(run.config)
     family, options = wiring.environment(config)
     plan = ShardPlan(
@@ -30,6 +32,7 @@ def collect_rollouts(run: Run, step: int, part: int, versions: dict[str, PolicyV
         router=wiring.router(config, versions),
         rubric=wiring.rubric(config),
         tools=world.tools(config, journal=current_key().path),
+        refilling=wiring.refilling(config, step=step, shard=part),
         journal=Journal(store, current_key().path),
         progress=progress.teller("collect_rollouts", step),
     )

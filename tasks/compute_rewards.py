@@ -24,6 +24,7 @@ def compute_rewards(run: Run, step: int, part: int, rollouts: ArtifactRef) -> Ar
             journal=current_key().path,
             deadline_seconds=config.rewards.deadline_seconds,
         ),
+        overlong=wiring.overlong(config),
         shuffle_seed=config.seed if config.rewards.shuffle_between_groups else None,
         max_unscorable_fraction=config.rewards.max_failed_fraction,
         progress=progress.teller("compute_rewards", step),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from components.artifacts.refs import CheckpointRef
 from components.artifacts.stage import committed
+from components.config import RunConfig
 from components.evaluation.runner import evaluate
 from components.schema import EvalReport, PolicyVersion
 from tasks import progress, wiring, world
@@ -29,9 +30,9 @@ def evaluate_policy(run: Run, step: int, part: str, versions: dict[str, PolicyVe
     return report
 
 
-def named_versions(checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
-    """The versions that the checkpoints hold."""
-    return {
+def named_versions(config: RunConfig, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
+    """The versions that the checkpoints hold, and those of policies that have none."""
+    return wiring.fixed_versions(config) | {
         policy: PolicyVersion(policy=policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
         for policy, checkpoint in checkpoints.items()
     }

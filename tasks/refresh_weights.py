@@ -3,6 +3,7 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from components.artifacts.adapters import ADAPTER_FOLDER
 from components.artifacts.refs import CheckpointRef
 from components.generation.refresh import refresh
 from components.schema import PolicyVersion
@@ -12,6 +13,7 @@ from tasks import progress, wiring
 from tasks.checkpoints import checkpoint_folder
 from tasks.options import stage_options
 from tasks.run import Run
+from tasks.steps import checkpoints_before
 
 
 # An engine forgets its weights with its process, so a refresh is an effect: never cached, cheap to repeat.
@@ -19,17 +21,32 @@ from tasks.run import Run
 def refresh_weights(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The policy versions that the engines hold now, each verified by digest and by a log-probability probe."""
     progress.tell("refresh_weights", step, 0, 1)
-    versions = {}
+    versions = wiring.fixed_versions(run.config)
     for policy, checkpoint in checkpoints.items():
-        folder = checkpoint_folder(run.config, checkpoint)
-        version = PolicyVersion(policy=policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
-        difference = refresh(
-            wiring.generator(run.config, policy),
-            folder=folder / MODEL_FOLDER,
-            version=version,
-            probe=read_manifest(folder).probe,
-            tolerance=run.config.generation.probe_tolerance,
-        )
-        versions[policy] = version
+        versions[policy], difference = held(run, checkpoint)
         progress.tell("refresh_weights", step, 1, 1, probe_difference=difference)
     return versions
+
+
+def hold(run: Run, versions: dict[str, PolicyVersion]) -> None:
+    """Make the engines of this process hold `versions`, unless they do: a shard may be played where no refresh was."""
+    for policy, version in versions.items():
+        if run.config.policies[policy].api is None and wiring.generator(run.config, policy).version != version:
+            checkpoint = checkpoints_before(wiring.store(run.config), run, version.step)[policy]
+            found, _ = held(run, checkpoint)
+            assert found == version, f"step {version.step} of {run.run_id} left {found}, not {version}"
+
+
+def held(run: Run, checkpoint: CheckpointRef) -> tuple[PolicyVersion, float]:
+    """The version in `checkpoint`, which its engine holds now, and how far the two differ on its probe."""
+    folder = checkpoint_folder(run.config, checkpoint)
+    version = PolicyVersion(policy=checkpoint.policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
+    difference = refresh(
+        wiring.generator(run.config, checkpoint.policy),
+        folder=folder / MODEL_FOLDER,
+        version=version,
+        adapter=folder / ADAPTER_FOLDER if checkpoint.base is not None else None,
+        probe=read_manifest(folder).probe,
+        tolerance=run.config.generation.probe_tolerance,
+    )
+    return version, difference

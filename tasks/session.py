@@ -57,7 +57,7 @@ def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
     frozen = freeze_config(store, checked_run_id(run_id), config)
     run = Run(run_id=run_id, config=frozen, lineages=tuple(read_lineages(store, run_id)))
     record = begin_session(store, run)
-    outbox = Outbox(store, run_id, params=run_params(frozen), tags={"troupe.preset": frozen.preset})
+    outbox = Outbox(store, run_id, params=run_params(frozen), tags=run_tags(frozen))
     session = Session(
         run=run, outbox=outbox, drain=OutboxDrain(outbox, wiring.tracker(frozen)), opened_at_seconds=monotonic()
     )
@@ -101,6 +101,11 @@ def post_evaluation(run: Run, report: EvalReport) -> None:
     session.drain.poke()
 
 
+def run_tags(config: RunConfig) -> dict[str, str]:
+    """By what runs are searched for."""
+    return {"troupe.preset": config.preset, "troupe.specialisation": config.specialisation}
+
+
 def run_params(config: RunConfig) -> dict[str, str]:
     """The configuration as flat text, as parameter tables show it. **Example** `{"rollout.group_size": "8"}`."""
 
@@ -125,4 +130,5 @@ def summary(session: Session, checkpoints: dict[str, CheckpointRef], evaluations
         "seconds": monotonic() - session.opened_at_seconds,
         "num_unpublished": session.outbox.num_pending,
         "run_url": wiring.run_url(run.config, run.run_id),
+        "api_usage": wiring.api_usage(run.config),
     }

@@ -4,9 +4,10 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
+from importlib import import_module
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
-from prefect import Task, task
+from prefect import Task
 
 from components.artifacts.stage import run_stage
 from components.identity import StageKey
@@ -22,6 +23,17 @@ _current: ContextVar[StageKey] = ContextVar("stage_key")
 def current_key() -> StageKey:
     """The key of the stage whose body is running, for what it journals below it."""
     return _current.get()
+
+
+class StageTask(Task[P, R]):
+    """A stage's task. It travels to another process by its name, because what its function closes over stays at home."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _task_named, (self.fn.__module__, self.fn.__name__)
+
+
+def _task_named(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
 
 
 def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], Task[P, R]]:
@@ -52,6 +64,6 @@ def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], Task[P
             progress.tell(stage, key.step, 1, 1, reused=result.reused, seconds=result.manifest.seconds)
             return result.output  # type: ignore[no-any-return]
 
-        return task(staged, **stage_options(stage, version=version))
+        return StageTask(staged, **stage_options(stage, version=version))
 
     return decorate

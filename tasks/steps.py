@@ -29,6 +29,17 @@ def finish_step(
     return finished
 
 
+def checkpoints_before(store: ArtifactStore, run: Run, step: int) -> dict[str, CheckpointRef]:
+    """The checkpoints with which `step` begins, of a run that has come so far."""
+    from tasks.warm_start import committed_warm_start
+
+    if step == 0:
+        return committed_warm_start(run)
+    checkpoints = finished_step(store, run, step - 1)
+    assert checkpoints is not None, f"step {step - 1} of {run.run_id} is not finished"
+    return checkpoints
+
+
 def first_unfinished_step(store: ArtifactStore, run: Run) -> int:
     """The step with which training goes on; also the number of finished steps."""
     keys = set(store.list(f"runs/{run.run_id}/iterations/"))

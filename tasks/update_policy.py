@@ -12,4 +12,5 @@ def update_policy(run: Run, step: int, part: str, checkpoint: CheckpointRef, bat
     """The next checkpoint of policy `part`, whole in the store before this returns."""
     with update_job(run, step, checkpoint, batch) as job:
         result = wiring.trainer(run, part).update(job)
-        return PolicyUpdate(checkpoint=stored_checkpoint(run.config, job.output_folder), metrics=dict(result.metrics))
+        stored = stored_checkpoint(run.config, job.output_folder, base=checkpoint.base)
+        return PolicyUpdate(checkpoint=stored, metrics=dict(result.metrics))

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,9 +12,12 @@ from components.config import RunConfig
 from components.evaluation.runner import evaluate
 from components.identity import seed_for
 from components.rollout.prompts import encode_observation
+from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion
+from components.training.base import MODEL_FOLDER
+from components.training.sharing import starting_models
 from tasks import progress, wiring, world
-from tasks.checkpoints import stored_checkpoint
+from tasks.checkpoints import stored_base, stored_checkpoint
 from tasks.run import Run, stage_key
 from tasks.stage_task import stage_task
 
@@ -22,17 +26,35 @@ VERSION = 1
 
 @stage_task("warm_start", version=VERSION)
 def warm_start(run: Run) -> dict[str, CheckpointRef]:
-    """Checkpoint 0 of each policy. Runs of equal configuration share it."""
-    from components.training.checkpoint import write_initial_checkpoint
-
+    """Checkpoint 0 of each policy that has weights here. Runs of equal configuration share it."""
+    models = starting_models(run.config.policies)
     with tempfile.TemporaryDirectory(prefix="troupe-warm-start-") as name:
-        folders = {policy: Path(name) / policy / "model" for policy in run.config.policies}
-        clone_policies(run.config, folders)
-        checkpoints = {}
-        for policy, folder in folders.items():
-            write_initial_checkpoint(folder, output := Path(name) / policy / "checkpoint", policy)
-            checkpoints[policy] = stored_checkpoint(run.config, output)
+        folders = {model: Path(name) / model / MODEL_FOLDER for model in models}
+        clone_models(run.config, folders)
+        checkpoints: dict[str, CheckpointRef] = {}
+        for model, policies in models.items():
+            checkpoints |= first_checkpoints(run.config, policies, folders[model], Path(name))
         return checkpoints
+
+
+def first_checkpoints(
+    config: RunConfig, policies: tuple[str, ...], model_folder: Path, work: Path
+) -> dict[str, CheckpointRef]:
+    """The stored checkpoints of the policies that begin from one model."""
+    from components.training.checkpoint import write_initial_adapter, write_initial_checkpoint
+
+    adapters = {policy: config.policies[policy].adapter for policy in policies}
+    base = stored_base(config, model_folder.parent) if any(adapters.values()) else None
+    checkpoints: dict[str, CheckpointRef] = {}
+    for policy, adapter in adapters.items():
+        output = work / policy / "checkpoint"
+        if adapter is None:
+            write_initial_checkpoint(model_folder, output, policy)
+        else:
+            seed = seed_for(config.seed, "adapter", policy)
+            write_initial_adapter(model_folder, output, policy, adapter=adapter, seed=seed)
+        checkpoints[policy] = stored_checkpoint(config, output, base=base)
+    return checkpoints
 
 
 def committed_warm_start(run: Run) -> dict[str, CheckpointRef]:
@@ -43,8 +65,8 @@ def committed_warm_start(run: Run) -> dict[str, CheckpointRef]:
     return found
 
 
-def clone_policies(config: RunConfig, folders: Mapping[str, Path]) -> None:
-    """Write each policy's model folder; those that start from random weights are cloned from noisy expert play."""
+def clone_models(config: RunConfig, folders: Mapping[str, Path]) -> None:
+    """Write each starting model's folder; those that start from random weights are cloned from noisy expert play."""
     from components.generation.tokenizer import HuggingFaceTokenizer
     from components.training.demonstrations import Student, Teacher
     from components.training.models import prepare_model_folder
@@ -53,20 +75,23 @@ def clone_policies(config: RunConfig, folders: Mapping[str, Path]) -> None:
     family, options = wiring.environment(config)
     alphabet = family.alphabet(options)
     students = {}
-    for policy, folder in folders.items():
-        seed = seed_for(config.seed, "model", policy)
-        if prepare_model_folder(config.policies[policy], alphabet=alphabet, seed=seed, into=folder):
-            roles = tuple(role for role, agent in config.agents.items() if agent.policy == policy)
+    for model, policies in starting_models(config.policies).items():
+        settings, folder = config.policies[policies[0]], folders[model]
+        if prepare_model_folder(settings, alphabet=alphabet, seed=seed_for(config.seed, "model", model), into=folder):
+            roles = tuple(role for role, agent in config.agents.items() if agent.policy in policies)
             tokenizer = HuggingFaceTokenizer.from_folder(folder)
-            encode = partial(
-                encode_observation, tokenizer=tokenizer, prompt_format=config.policies[policy].prompt_format
-            )
-            students[policy] = Student(folder=folder, roles=roles, tokenizer=tokenizer, encode=encode)
+            encode = partial(encode_observation, tokenizer=tokenizer, prompt_format=settings.prompt_format)
+            students[model] = Student(folder=folder, roles=roles, tokenizer=tokenizer, encode=encode)
     if students:
         clone(
             students,
             Teacher(
-                family=family, options=options, config=config.warm_start, seed=config.seed, tools=world.tools(config)
+                family=family,
+                roles=playing_roles(config.rollout.mode, family.roles),
+                options=options,
+                config=config.warm_start,
+                seed=config.seed,
+                tools=world.tools(config),
             ),
             success_of=lambda versions: success_of(config, folders, versions),
             progress=tell_cloning,
@@ -76,14 +101,17 @@ def clone_policies(config: RunConfig, folders: Mapping[str, Path]) -> None:
 
 def success_of(config: RunConfig, folders: Mapping[str, Path], versions: Mapping[str, PolicyVersion]) -> float:
     """The team's success at temperature 1, without the tree, on problems that training never reaches."""
-    for policy, version in versions.items():
-        wiring.generator(config, policy).load(folders[policy], version)
+    playing = dict(wiring.fixed_versions(config))
+    for model, policies in starting_models(config.policies).items():
+        for policy in policies:
+            playing[policy] = replace(versions[model], policy=policy)
+            wiring.generator(config, policy).load(folders[model], playing[policy])
     report = evaluate(
         wiring.eval_plan(
             config, "train_check", step=0, sampling="sample", num_problems=config.warm_start.num_check_problems
         ),
         family=wiring.environment(config)[0],
-        router=wiring.router(config, dict(versions)),
+        router=wiring.router(config, playing),
         rubric=wiring.rubric(config),
         tools=world.tools(config),
     )

@@ -4,14 +4,16 @@ Engines and trainers stay alive between calls (warm workers); what they hold is 
 """
 
 import os
-from functools import cache
+from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from components.algorithms.learning_signal import has_signal
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import Frozen
-from components.config import RunConfig, StoreConfig, TrackingConfig
+from components.config import ApiConfig, RunConfig, StoreConfig, TrackingConfig, TrainingConfig
 from components.environments.base import EnvironmentFamily
 from components.environments.registry import family, family_options
 from components.errors import TrackingUnavailable
@@ -20,15 +22,21 @@ from components.evaluation.suites import suite_problems
 from components.generation.base import Generator
 from components.identity import fingerprint
 from components.rewards.base import Rubric
+from components.rewards.overlong import Overlong, overlong_for
 from components.rewards.rubric import rubric_for
+from components.rollout.refills import Refilling, fresh_problems
 from components.rollout.router import Router, seats_of
 from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion
 from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
+from components.training.sharing import starting_models
 from tasks.run import Run
+from tasks.served import served_model, server_urls
 
 if TYPE_CHECKING:
+    from components.generation.api_engine import ApiGenerator
+    from components.generation.base_models import BaseModels
     from components.training.launcher import DeepSpeedTrainer
 
 SUITE_SEED = 0
@@ -60,6 +68,14 @@ def s3_endpoint() -> str | None:
 def store_folder(config: RunConfig) -> str:
     """A folder name for Prefect's records of one store, so that two stores never share a record."""
     return f"troupe-{fingerprint(store(config).uri)}"
+
+
+@cache
+def _bases() -> "BaseModels":
+    """The models that adapters share in this process."""
+    from components.generation.base_models import BaseModels
+
+    return BaseModels()
 
 
 @cache
@@ -101,6 +117,22 @@ def rubric(config: RunConfig) -> Rubric:
     return rubric_for(environment(config)[0], config.rewards)
 
 
+def overlong(config: RunConfig) -> Overlong | None:
+    """How the length of answers is punished, by the limits under which the agents answer."""
+    environment_family, options = environment(config)
+    seats = seats_of(config, max_action_characters=environment_family.max_action_characters(options))
+    return overlong_for(config.rewards, {role: seat.max_new_tokens for role, seat in seats.items()})
+
+
+def refilling(config: RunConfig, *, step: int, shard: int) -> Refilling:
+    """Where a shard gets fresh problems from, and what makes it replace one."""
+    environment_family, options = environment(config)
+    return Refilling(
+        fresh=fresh_problems(config, environment_family, options, step=step, shard=shard),
+        has_signal=partial(has_signal, algorithm=config.algorithm),
+    )
+
+
 def eval_plan(config: RunConfig, suite: str, *, step: int, sampling: str, num_problems: int) -> EvalPlan:
     """How the team of `config` is evaluated on a suite. A suite's problems are the same for every run and seed."""
     environment_family, options = environment(config)
@@ -119,12 +151,52 @@ def eval_plan(config: RunConfig, suite: str, *, step: int, sampling: str, num_pr
 
 def generator(config: RunConfig, policy: str) -> Generator:
     """The engine of one policy; what it holds is checked at each use."""
+    api = config.policies[policy].api
+    if api is not None:
+        return _api_engine(policy, api)
     key = (policy, config.generation.model_dump_json())
     if key not in _engines:
-        from components.generation.transformers_engine import TransformersGenerator
-
-        _engines[key] = TransformersGenerator(config.generation)
+        _engines[key] = _vllm_engine(config, policy) if config.generation.engine == "vllm" else _engine_here(config)
     return _engines[key]
+
+
+def _engine_here(config: RunConfig) -> Generator:
+    from components.generation.transformers_engine import TransformersGenerator
+
+    return TransformersGenerator(config.generation, _bases())
+
+
+def _vllm_engine(config: RunConfig, policy: str) -> Generator:
+    from components.generation.vllm_http import VllmGenerator
+
+    return VllmGenerator(
+        config.generation,
+        model=served_model(config, policy),
+        urls=server_urls(config, os.environ),
+        start_command=f"troupe up --engine vllm --preset {config.preset}",
+    )
+
+
+@cache
+def _api_engine(policy: str, api: ApiConfig) -> "ApiGenerator":
+    from components.generation.api_chat import KEY_VARIABLES
+    from components.generation.api_engine import open_api_generator
+
+    return open_api_generator(policy, api, api_key=os.environ.get(KEY_VARIABLES[api.provider]))
+
+
+def check_apis(config: RunConfig) -> None:
+    """Pass when every policy behind an API can be asked. Raises ServiceMissing without its SDK, ConfigurationError without
+    its key."""
+    for name, policy in config.policies.items():
+        if policy.api is not None:
+            generator(config, name)
+
+
+def api_usage(config: RunConfig) -> dict[str, dict[str, float]]:
+    """What each policy behind an API has used in this process: requests, tokens, cost."""
+    apis = {name: policy.api for name, policy in config.policies.items() if policy.api is not None}
+    return {name: asdict(_api_engine(name, api).usage) for name, api in apis.items()}
 
 
 def router(config: RunConfig, versions: dict[str, PolicyVersion]) -> Router:
@@ -137,17 +209,31 @@ def router(config: RunConfig, versions: dict[str, PolicyVersion]) -> Router:
     )
 
 
+def fixed_versions(config: RunConfig) -> dict[str, PolicyVersion]:
+    """The versions of the policies that have no checkpoint, because an API plays them."""
+    from components.generation.api_chat import api_version
+
+    return {name: api_version(name, policy.api) for name, policy in config.policies.items() if policy.api is not None}
+
+
+def training_of(config: RunConfig, policy: str) -> TrainingConfig:
+    """How one policy is trained: the training section with the policy's own values in it."""
+    settings = config.policies[policy].model_dump(include={"learning_rate", "num_minibatches"}, exclude_none=True)
+    return config.training.model_copy(update=settings)
+
+
 def trainer(run: Run, policy: str) -> "DeepSpeedTrainer":
-    """The warm DeepSpeed worker of one policy of a run."""
-    training = run.config.training
-    key = (run.run_id, policy, training.model_dump_json())
+    """The warm DeepSpeed worker that trains a policy of a run. Adapters on one base have one worker."""
+    training = training_of(run.config, policy)
+    worker = next(name for name, sharing in starting_models(run.config.policies).items() if policy in sharing)
+    key = (run.run_id, worker, run.config.training.model_dump_json())
     if key not in _trainers:
         from components.training.launcher import DeepSpeedTrainer
 
         _trainers[key] = DeepSpeedTrainer(
             training,
             deepspeed_config=DEEPSPEED_CONFIGS / f"zero{training.zero_stage}.json",
-            run_label=f"{run.run_id}.{policy}",
+            run_label=f"{run.run_id}.{worker}",
         )
     return _trainers[key]
 

@@ -10,7 +10,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("components", "tasks", "flows", "infra")
 LEAVES = {"config", "errors", "identity", "schema", "metrics"}
-HEAVY = ("torch", "deepspeed", "vllm", "mlflow", "boto3", "docker", "pyboy", "transformers", "prefect")
+HEAVY = (
+    *("torch", "deepspeed", "vllm", "mlflow", "boto3", "docker", "pyboy", "transformers", "prefect", "peft", "ray"),
+    *("openai", "anthropic"),
+)
 HARD_LIMIT_LINES = 500
 SOURCES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 

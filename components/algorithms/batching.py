@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from components import metrics
 from components.algorithms.registry import estimator
 from components.config import AlgorithmConfig
-from components.schema import Episode, RolloutShard, ScoredShard, TrainBatch, TrainGroup, Turn
+from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard, TrainBatch, TrainGroup, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,9 @@ def train_batches(
 
     Rows go to the policy that played their agent; those of a policy that is not asked for are counted in the metrics and
     trained by nobody. Groups whose advantages are all 0 are left out and counted. The order is that of shards, episodes and
-    nodes. With `grpo` a node holds one candidate, so groups are nodes there too.
+    nodes. Rows stay in the groups in which they were sampled, whatever they were compared with, and groups of equal prompts
+    become one: episodes that begin alike share their prompt in training, as candidates do. A batch names the version that
+    sampled it.
 
     **Example** 32 problems, 4 nodes each, one policy for both agents, 20 nodes with equal rewards: one batch of 108 groups
     with num_groups_without_signal 20, and `advantage/zero_group_frac` .156.
@@ -41,7 +44,7 @@ def train_batches(
     step, episodes, rewards_E_N_K = _joined(shards, scored)
     advantages_E_N_K = estimator(algorithm.advantage)(episodes, rewards_E_N_K, algorithm)
     compared = list(_nodes(episodes, advantages_E_N_K))
-    batches = {policy: _batch(policy, step, compared) for policy in policies}
+    batches = {policy: _batch(policy, step, compared, _version(policy, shards)) for policy in policies}
     return batches, _metrics(compared)
 
 
@@ -66,15 +69,23 @@ def _nodes(episodes: Sequence[Episode], advantages_E_N_K: Sequence[Sequence[tupl
             yield _Compared(node=node, advantages_K=advantages_K)
 
 
-def _batch(policy: str, step: int, compared: Sequence[_Compared]) -> TrainBatch:
+def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | None:
+    """The version of `policy` that played, None where it did not."""
+    versions = {shard.policy_versions[policy] for shard in shards if policy in shard.policy_versions}
+    assert len(versions) <= 1, f"policy {policy} played a step in several versions: {versions}"
+    return next(iter(versions), None)
+
+
+def _batch(policy: str, step: int, compared: Sequence[_Compared], version: PolicyVersion | None) -> TrainBatch:
     mine = [each for each in compared if each.node.policy == policy]
-    groups = tuple(_train_group(each) for each in mine if each.has_signal)
+    groups = [_train_group(each) for each in mine if each.has_signal]
     return TrainBatch(
         policy=policy,
         step=step,
-        groups=groups,
+        groups=_joined_by_prompt(groups),
         num_groups_without_signal=len(mine) - len(groups),
         metrics=_metrics(mine),
+        version=version,
     )
 
 
@@ -86,6 +97,25 @@ def _train_group(compared: _Compared) -> TrainGroup:
         completions_K_T=tuple(candidate.tokens for candidate in node.candidates),
         sampler_logprobs_K_T=tuple(candidate.sampler_logprobs for candidate in node.candidates),
         advantages_K=compared.advantages_K,
+        truncated_K=tuple(candidate.finish_reason == "length" for candidate in node.candidates),
+    )
+
+
+def _joined_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
+    """Groups of equal prompts as one, in the place and under the key of the first."""
+    sharing: dict[tuple[int, ...], list[TrainGroup]] = {}
+    for group in groups:
+        sharing.setdefault(group.prompt_tokens, []).append(group)
+    return tuple(same[0] if len(same) == 1 else _joined_group(same) for same in sharing.values())
+
+
+def _joined_group(same: Sequence[TrainGroup]) -> TrainGroup:
+    return replace(
+        same[0],
+        completions_K_T=tuple(chain.from_iterable(group.completions_K_T for group in same)),
+        sampler_logprobs_K_T=tuple(chain.from_iterable(group.sampler_logprobs_K_T for group in same)),
+        advantages_K=tuple(chain.from_iterable(group.advantages_K for group in same)),
+        truncated_K=tuple(chain.from_iterable(group.truncated_K for group in same)),
     )
 
 

@@ -39,6 +39,8 @@ class CheckpointRef(Frozen):
     folder: ArtifactRef
     weights_digest: str
     optimizer_digest: str
+    base: ArtifactRef | None = None
+    """The folder of the model that the policy's adapter sits on; None for a policy with weights of its own."""
 
 
 class StageManifest(Frozen):

@@ -27,7 +27,7 @@ class Completion:
     """One sampled answer. `tokens` ends with the end token when `finish_reason` is "stop".
 
     `logprobs[t]` is the log-probability of `tokens[t]` under the tempered distribution it was drawn from (under the plain one
-    when greedy).
+    when greedy); there are none where the engine does not know them, and nothing is trained on such an answer.
     """
 
     tokens: tuple[int, ...]
@@ -69,8 +69,8 @@ class Generator(Protocol):
         """The version held, or None before the first load."""
         ...
 
-    def load(self, folder: Path, version: PolicyVersion) -> None:
-        """Hold the weights in `folder` (a Hugging Face model folder) as `version`.
+    def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
+        """Hold the weights in `folder` (a Hugging Face model folder), with `adapter` (a PEFT folder) on them, as `version`.
 
         Raises ArtifactCorrupt when the digest of the loaded tensors is not `version.weights_digest`.
         """

@@ -1,17 +1,17 @@
-"""Which candidates decode together: requests become rows, rows become batches. Pure, and a function of the order alone.
+"""What decodes together: requests become rows, one for each distinct prompt, and rows become batches. Pure, and a function of
+the order alone.
 
-A row is one prompt with up to `num_slots` candidates that share its keys and values. Within a row the keys of all its
-candidates lie side by side and a mask keeps them apart, so a row costs `prompt + slots * new tokens` columns.
+A batch holds the keys and values of some prompts and has places for some candidates; rows that do not fit at once wait for
+places to fall free. What is here decides how many of each there are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.errors import ConfigurationError
 
-_COLUMNS_PER_PROMPT_TOKEN = 4
-"""A row takes more candidates until their columns outnumber the prompt's by this factor: beyond it, attending to masked
-columns costs more than another copy of the prompt."""
+_SPREAD = 4
+"""Live candidates that one prompt may have, in units of the mean over prompts: attention to prompts is padded to the most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,62 +22,99 @@ class Row:
     candidates: tuple[int, ...]
     max_new_tokens: int
 
+    @property
+    def num_tokens(self) -> int:
+        """The prompt and one whole answer."""
+        return len(self.prompt_tokens) + self.max_new_tokens
 
-def slots_per_row(num_prompt_tokens: int, max_new_tokens: int, *, max_tokens: int) -> int:
-    """How many candidates share one row.
 
-    **Example** a prompt of 32 tokens and answers of 11: 4 * 32 // 11 = 11 candidates, so a group of 8 is one row. With
-    answers of 512 it is 1: each candidate gets its own row and a copy of the prompt's keys.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """How much a batch holds at once."""
 
-    Raises ConfigurationError when not even one candidate fits into `max_tokens`.
-    """
-    if num_prompt_tokens + max_new_tokens > max_tokens:
-        raise ConfigurationError(
-            f"generation.max_batch_tokens {max_tokens}: a prompt of {num_prompt_tokens} tokens and an answer of "
-            f"{max_new_tokens} do not fit; raise it to at least {num_prompt_tokens + max_new_tokens}"
-        )
-    sharing = _COLUMNS_PER_PROMPT_TOKEN * num_prompt_tokens // max_new_tokens
-    fitting = (max_tokens - num_prompt_tokens) // max_new_tokens
-    return max(1, min(sharing, fitting))
+    num_prompts: int
+    num_places: int
+    """For candidates."""
+    candidates_per_prompt: int
+    """That may be live at once."""
+    prompt_columns: int
+    answer_columns: int
+    """Of one candidate. The last token of an answer is never fed, so one column fewer than tokens would do."""
+
+    @property
+    def num_tokens(self) -> int:
+        """What all of it takes."""
+        return self.num_prompts * self.prompt_columns + self.num_places * self.answer_columns
 
 
 def rows_of(
-    prompts_R: Sequence[tuple[int, ...]],
-    num_candidates_R: Sequence[int],
-    max_new_tokens_R: Sequence[int],
-    *,
-    max_tokens: int,
+    prompts_R: Sequence[tuple[int, ...]], num_candidates_R: Sequence[int], max_new_tokens_R: Sequence[int]
 ) -> list[Row]:
-    """The rows of R requests in their order. Candidates are numbered through: request 0 first, each in seed order.
+    """The distinct prompts of R requests in order of appearance, each with the candidates of all requests that share it.
 
-    **Example** 8 candidates of which 6 may share a row become two rows of 4.
+    Candidates are numbered through: request 0 first, each in seed order.
+
+    **Example** prompts a, b, a with 2, 1, 2 candidates: row a has candidates 0, 1, 3, 4 and row b has candidate 2.
     """
-    rows: list[Row] = []
+    members: dict[tuple[int, ...], list[int]] = {}
+    longest: dict[tuple[int, ...], int] = {}
     first = 0
     for prompt, count, max_new_tokens in zip(prompts_R, num_candidates_R, max_new_tokens_R, strict=True):
-        most = slots_per_row(len(prompt), max_new_tokens, max_tokens=max_tokens)
-        slots = -(-count // -(-count // most))
-        for start in range(first, first + count, slots):
-            members = tuple(range(start, min(start + slots, first + count)))
-            rows.append(Row(prompt_tokens=prompt, candidates=members, max_new_tokens=max_new_tokens))
+        members.setdefault(prompt, []).extend(range(first, first + count))
+        longest[prompt] = max(longest.get(prompt, 0), max_new_tokens)
         first += count
-    return rows
+    return [
+        Row(prompt_tokens=prompt, candidates=tuple(candidates), max_new_tokens=longest[prompt])
+        for prompt, candidates in members.items()
+    ]
 
 
-def batches_of(rows: Sequence[Row], *, max_tokens: int) -> Iterator[list[Row]]:
-    """Consecutive rows whose padded columns stay within `max_tokens`.
+def capacity_of(rows: Sequence[Row], *, max_tokens: int) -> Capacity:
+    """What a batch of `rows` holds at once within `max_tokens`, all columns padded to the longest: at best everything.
 
-    The columns of a batch are its rows times (longest prompt + most slots * longest answer).
+    Otherwise twice as many prompts as would fill the places, so that a few long answers do not keep places empty.
+
+    **Example** 100 prompts of 20 tokens with 8 answers of 10 each take 10000 tokens. In 1200 fit 20 prompts and 80 places.
     """
-    batch: list[Row] = []
-    widest = (0, 0, 0)
+    prompt, answer = max(len(row.prompt_tokens) for row in rows), max(row.max_new_tokens for row in rows)
+    num_candidates = sum(len(row.candidates) for row in rows)
+    mean = -(-num_candidates // len(rows))
+    num_prompts, num_places = len(rows), num_candidates
+    if num_prompts * prompt + num_places * answer > max_tokens:
+        num_prompts = min(len(rows), max(1, max_tokens // (prompt + -(-mean // 2) * answer)))
+        num_places = min(num_candidates, (max_tokens - num_prompts * prompt) // answer)
+    assert num_places >= 1, (prompt, answer, max_tokens)
+    return Capacity(
+        num_prompts=num_prompts,
+        num_places=num_places,
+        candidates_per_prompt=_SPREAD * mean,
+        prompt_columns=prompt,
+        answer_columns=answer,
+    )
+
+
+def batches_of(rows: Sequence[Row], *, max_tokens: int) -> list[list[Row]]:
+    """All rows as one batch when they fit at once; otherwise the longest first, and no batch of very different lengths.
+
+    Within a batch no row is shorter than half of the longest, because columns are padded to the longest.
+
+    Raises ConfigurationError when a prompt with one answer does not fit into `max_tokens`.
+    """
     for row in rows:
-        sizes = (len(row.prompt_tokens), len(row.candidates), row.max_new_tokens)
-        wider = (max(widest[0], sizes[0]), max(widest[1], sizes[1]), max(widest[2], sizes[2]))
-        if batch and (len(batch) + 1) * (wider[0] + wider[1] * wider[2]) > max_tokens:
-            yield batch
-            batch, wider = [], sizes
-        batch.append(row)
-        widest = wider
-    if batch:
-        yield batch
+        if row.num_tokens > max_tokens:
+            raise ConfigurationError(
+                f"generation.max_batch_tokens {max_tokens}: a prompt of {len(row.prompt_tokens)} tokens and an answer of "
+                f"{row.max_new_tokens} do not fit; raise it to at least {row.num_tokens}"
+            )
+    widest_prompt, widest_answer = max(len(row.prompt_tokens) for row in rows), max(row.max_new_tokens for row in rows)
+    if len(rows) * widest_prompt + sum(len(row.candidates) for row in rows) * widest_answer <= max_tokens:
+        return [list(rows)]
+    batches: list[list[Row]] = []
+    prompt = answer = 0
+    for row in sorted(rows, key=lambda row: -row.num_tokens):
+        prompt, answer = max(prompt, len(row.prompt_tokens)), max(answer, row.max_new_tokens)
+        if not batches or 2 * row.num_tokens < batches[-1][0].num_tokens or prompt + answer > max_tokens:
+            batches.append([])
+            prompt, answer = len(row.prompt_tokens), row.max_new_tokens
+        batches[-1].append(row)
+    return batches

@@ -23,22 +23,27 @@ class Sampling:
         self._end_token = end_token
         self._limits_N = limits.repeat_interleave(counts).to(device)
         self._temperatures_N = temperatures.repeat_interleave(counts).to(device)
+        self._all_greedy, self._some_greedy = bool((temperatures == 0).all()), bool((temperatures == 0).any())
         self._uniforms_N_T = torch.from_numpy(uniforms(seeds, longest)).to(device)
         self.tokens_N_T = torch.zeros(len(seeds), longest, dtype=torch.long, device=device)
         self.logprobs_N_T = torch.zeros(len(seeds), longest, dtype=torch.float32, device=device)
         self.lengths_N = torch.zeros(len(seeds), dtype=torch.long, device=device)
 
     def __call__(
-        self, logits_M_V: torch.Tensor, candidates_M: torch.Tensor, position: int
+        self, logits_M_V: torch.Tensor, candidates_M: torch.Tensor, positions_M: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The next token of each candidate, and whether it ends the candidate."""
         temperatures_M = self._temperatures_N[candidates_M]
         logprobs_M_V = tempered_logprobs(logits_M_V, temperatures_M)
-        tokens_M = drawn(logprobs_M_V, self._uniforms_N_T[candidates_M, position], temperatures_M == 0)
-        self.tokens_N_T[candidates_M, position] = tokens_M
-        self.logprobs_N_T[candidates_M, position] = logprobs_M_V.gather(1, tokens_M[:, None])[:, 0]
-        self.lengths_N[candidates_M] = position + 1
-        return tokens_M, (tokens_M == self._end_token) | (self._limits_N[candidates_M] == position + 1)
+        if self._all_greedy:
+            tokens_M = logprobs_M_V.argmax(dim=-1)
+        else:
+            greedy_M = temperatures_M == 0 if self._some_greedy else None
+            tokens_M = drawn(logprobs_M_V, self._uniforms_N_T[candidates_M, positions_M], greedy_M)
+        self.tokens_N_T[candidates_M, positions_M] = tokens_M
+        self.logprobs_N_T[candidates_M, positions_M] = logprobs_M_V.gather(1, tokens_M[:, None])[:, 0]
+        self.lengths_N[candidates_M] = positions_M + 1
+        return tokens_M, (tokens_M == self._end_token) | (self._limits_N[candidates_M] == positions_M + 1)
 
 
 class Forcing:
@@ -52,10 +57,10 @@ class Forcing:
         self.logprobs_N_T = torch.zeros(len(completions_N), longest, dtype=torch.float32, device=device)
 
     def __call__(
-        self, logits_M_V: torch.Tensor, candidates_M: torch.Tensor, position: int
+        self, logits_M_V: torch.Tensor, candidates_M: torch.Tensor, positions_M: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The given next token of each candidate, and whether it is the last one given."""
-        tokens_M = self._tokens_N_T[candidates_M, position]
+        tokens_M = self._tokens_N_T[candidates_M, positions_M]
         logprobs_M_V = torch.log_softmax(logits_M_V.float(), dim=-1)
-        self.logprobs_N_T[candidates_M, position] = logprobs_M_V.gather(1, tokens_M[:, None])[:, 0]
-        return tokens_M, self._lengths_N[candidates_M] == position + 1
+        self.logprobs_N_T[candidates_M, positions_M] = logprobs_M_V.gather(1, tokens_M[:, None])[:, 0]
+        return tokens_M, self._lengths_N[candidates_M] == positions_M + 1

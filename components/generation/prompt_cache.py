@@ -1,57 +1,84 @@
-"""A key-value cache whose prompt part is computed once and then extended in place, without growing tensors."""
+"""Keys and values of the prompts and answers that a batch holds: each prompt once, however many candidates continue it."""
 
+from typing import Any
+
+import numpy.typing as npt
 import torch
-from transformers.cache_utils import Cache, DynamicLayer
+
+from components.generation.batching import Capacity
+from components.generation.schedule import Moves
+
+Views = tuple[torch.Tensor, ...]
+"""One a layer, onto the store."""
 
 
-class PromptLayer(DynamicLayer):  # type: ignore[misc]  # transformers ships no types
-    """One layer's keys and values, [rows, heads, columns, head_dim].
+class KeyValues:
+    """Keys and values: of prompts [layers, prompts, heads, columns, head_dim], and of answers with places instead of prompts.
 
-    The first `update` holds the prompts. `reserve` lays them out as rows with room to spare; later updates fill that room.
+    Room for all of `capacity` is taken when the first prompt comes in. Values that nobody has filled are zero, because a weight
+    of zero makes nothing of a finite value only; scores of keys that nobody has filled are replaced by the mask.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_initialized = False
-        self.num_columns = 0
+    def __init__(self, num_layers: int, capacity: Capacity, device: torch.device) -> None:
+        self._num_layers, self._capacity, self._device = num_layers, capacity, device
+        self._prompts: tuple[torch.Tensor, ...] = ()
+        self._answers: tuple[torch.Tensor, ...] = ()
+        self.cells: tuple[Views, Views] = ((), ())
+        """Keys and values of answers as [places * heads * columns, head_dim]."""
 
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store the newest columns; return all columns held so far."""
-        if not self.is_initialized:
-            self.keys, self.values, self.is_initialized = key_states, value_states, True
-            self.num_columns = key_states.shape[2]
-            return key_states, value_states
-        end = self.num_columns + key_states.shape[2]
-        self.keys[:, :, self.num_columns : end] = key_states
-        self.values[:, :, self.num_columns : end] = value_states
-        self.num_columns = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
+    @property
+    def num_heads(self) -> int:
+        """Key heads of a layer; known once the first prompt came in."""
+        return self._prompts[0].shape[2]
 
-    def reserve(self, prompt_of_row_R: torch.Tensor, num_columns: int) -> None:
-        """Give each of R rows a copy of its prompt's columns, with room for `num_columns` in all."""
-        self.keys = _widened(self.keys, prompt_of_row_R, num_columns)
-        self.values = _widened(self.values, prompt_of_row_R, num_columns)
+    @property
+    def answer_columns(self) -> int:
+        """Columns of one place."""
+        return self._capacity.answer_columns
 
-    def keep_rows(self, rows: torch.Tensor) -> None:
-        """Drop all rows but `rows`."""
-        self.keys = self.keys.index_select(0, rows)
-        self.values = self.values.index_select(0, rows)
+    def uploaded(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
+        """`numbers` as a tensor where the keys lie."""
+        return torch.from_numpy(numbers).to(self._device)
 
-    def get_seq_length(self) -> int:
-        """Columns filled so far."""
-        return self.num_columns
+    def put_prompts(self, layer: int, first: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Store new prompts [prompts, heads, columns, head_dim] behind the first `first` ones."""
+        if not self._prompts:
+            self._take_room(keys, values)
+        for store, each in zip(self._prompts, (keys, values), strict=True):
+            store[layer, first : first + each.shape[0], :, : each.shape[2]] = each
+
+    def prompts(self, num_prompts: int, num_columns: int) -> tuple[Views, Views]:
+        """Keys [prompts * heads, head_dim, columns] and values [prompts * heads, columns, head_dim] of the first prompts."""
+        return _views(self._prompts, num_prompts, num_columns)
+
+    def answers(self, num_candidates: int, num_columns: int) -> tuple[Views, Views]:
+        """The same of the first places."""
+        return _views(self._answers, num_candidates, num_columns)
+
+    def newest(self, num_candidates: int, column: int) -> tuple[Views, Views]:
+        """Keys and values [candidates, heads, head_dim] of one column of the first places."""
+        keys, values = (store[:, :num_candidates, :, column].unbind() for store in self._answers)
+        return keys, values
+
+    def move(self, places: Moves, prompts: Moves, *, answer_columns: int) -> None:
+        """Follow the schedule: those who moved, in all layers at once, of answers the filled columns alone."""
+        moving = ((self._answers, places, answer_columns), (self._prompts, prompts, self._capacity.prompt_columns))
+        for stores, (to, origin), columns in moving:
+            if len(to):
+                new, old = self.uploaded(to), self.uploaded(origin)
+                for store in stores:
+                    store[:, new, :, :columns] = store[:, old, :, :columns]
+
+    def _take_room(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        def room(held: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+            shape = (self._num_layers, held, keys.shape[1], columns)
+            return keys.new_empty(*shape, keys.shape[3]), values.new_zeros(*shape, values.shape[3])
+
+        self._prompts = room(self._capacity.num_prompts, self._capacity.prompt_columns)
+        self._answers = room(self._capacity.num_places, self._capacity.answer_columns)
+        self.cells = (self._answers[0].flatten(1, 3).unbind(), self._answers[1].flatten(1, 3).unbind())
 
 
-def _widened(prompts: torch.Tensor, prompt_of_row_R: torch.Tensor, num_columns: int) -> torch.Tensor:
-    num_prompts, num_heads, prompt_columns, head_dim = prompts.shape
-    wide = prompts.new_empty(len(prompt_of_row_R), num_heads, num_columns, head_dim)
-    one_row_each = num_prompts == len(prompt_of_row_R)
-    wide[:, :, :prompt_columns] = prompts if one_row_each else prompts[prompt_of_row_R]
-    return wide
-
-
-def prompt_cache(num_layers: int) -> Cache:
-    """An empty cache of `num_layers` PromptLayers."""
-    return Cache(layers=[PromptLayer() for _ in range(num_layers)])
+def _views(stores: tuple[torch.Tensor, ...], held: int, num_columns: int) -> tuple[Views, Views]:
+    keys, values = (store[:, :held, :, :num_columns].flatten(1, 2) for store in stores)
+    return keys.transpose(2, 3).unbind(), values.unbind()

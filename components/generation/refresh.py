@@ -8,14 +8,23 @@ from components.schema import PolicyVersion
 from components.training.base import Probe
 
 
-def refresh(generator: Generator, *, folder: Path, version: PolicyVersion, probe: Probe, tolerance: float) -> float:
+def refresh(
+    generator: Generator,
+    *,
+    folder: Path,
+    version: PolicyVersion,
+    probe: Probe,
+    tolerance: float,
+    adapter: Path | None = None,
+) -> float:
     """Make `generator` hold `version` and return the largest |engine - trainer| log-probability on the probe, in nats.
 
-    Loads `folder` only when another version is held; version and probe are checked on every call, because an engine may
-    name the right version and serve old tensors. Raises StaleEngine (retry) or LogprobMismatch, besides what `load` raises.
+    Loads `folder`, with `adapter` on it, only when another version is held; version and probe are checked on every call,
+    because an engine may name the right version and serve old tensors. Raises StaleEngine (retry) or LogprobMismatch, besides
+    what `load` raises.
     """
     if generator.version != version:
-        generator.load(folder, version)
+        generator.load(folder, version, adapter)
     if generator.version != version:
         raise StaleEngine(f"after loading {folder} the engine holds {generator.version} instead of {version}")
     (engine_logprobs,) = generator.score([probe.prompt_tokens], [probe.completion_tokens])

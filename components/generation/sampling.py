@@ -9,10 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn.functional import pad
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+_BLOCK = 256
+_BELOW_ONE = 1 - 2.0**-53
 
 
 def uniforms(seeds_N: Sequence[int], num_tokens: int) -> npt.NDArray[np.float64]:
@@ -38,19 +41,35 @@ def tempered_logprobs(logits_M_V: torch.Tensor, temperatures_M: torch.Tensor) ->
     return torch.log_softmax(logits_M_V.float() / divisors_M[:, None], dim=-1)
 
 
-def drawn(logprobs_M_V: torch.Tensor, uniforms_M: torch.Tensor, greedy_M: torch.Tensor) -> torch.Tensor:
+def drawn(logprobs_M_V: torch.Tensor, uniforms_M: torch.Tensor, greedy_M: torch.Tensor | None = None) -> torch.Tensor:
     """Token ids [M]: the first id whose cumulative probability exceeds the uniform, or the likeliest id where greedy.
 
-    The sum runs in float64 and is rescaled by its own total, so a token of probability 0 is never drawn.
+    A vocabulary of more than one block is searched in two levels: which block, then which id in it. Sums run in float64 and
+    are rescaled by their own total, so a token of probability 0 is never drawn.
 
     **Example** probabilities [.25, .75]: a uniform of .2 gives id 0, one of .25 gives id 1.
     """
-    if bool(greedy_M.all()):
-        return logprobs_M_V.argmax(dim=-1)
-    cumulative_M_V = logprobs_M_V.exp().cumsum(dim=-1, dtype=torch.float64)
-    targets_M = uniforms_M * cumulative_M_V[:, -1]
-    sampled_M = torch.searchsorted(cumulative_M_V, targets_M[:, None], right=True)[:, 0]
-    sampled_M = sampled_M.clamp_(max=logprobs_M_V.shape[-1] - 1)
-    if bool(greedy_M.any()):
-        sampled_M = torch.where(greedy_M, logprobs_M_V.argmax(dim=-1), sampled_M)
-    return sampled_M
+    weights_M_V = logprobs_M_V.exp()
+    if weights_M_V.shape[-1] <= _BLOCK:
+        sampled_M = _interval(weights_M_V, uniforms_M)[0][:, 0]
+    else:
+        sampled_M = _by_blocks(weights_M_V, uniforms_M)
+    return sampled_M if greedy_M is None else torch.where(greedy_M, logprobs_M_V.argmax(dim=-1), sampled_M)
+
+
+def _by_blocks(weights_M_V: torch.Tensor, uniforms_M: torch.Tensor) -> torch.Tensor:
+    num_candidates, num_tokens = weights_M_V.shape
+    blocks_M_J_B = pad(weights_M_V, (0, -num_tokens % _BLOCK)).view(num_candidates, -1, _BLOCK)
+    masses_M_J = blocks_M_J_B.sum(dim=-1)
+    block_M_1, above_M_1 = _interval(masses_M_J, uniforms_M)
+    within_M_1 = (1 - above_M_1 / masses_M_J.gather(1, block_M_1)).clamp(0, _BELOW_ONE)
+    chosen_M_B = blocks_M_J_B.gather(1, block_M_1[:, :, None].expand(-1, 1, _BLOCK))[:, 0]
+    return (block_M_1 * _BLOCK + _interval(chosen_M_B, within_M_1[:, 0])[0])[:, 0]
+
+
+def _interval(lengths_M_X: torch.Tensor, uniforms_M: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Into which of intervals side by side each uniform falls [M, 1], and how far below the interval's end."""
+    ends_M_X = lengths_M_X.cumsum(dim=-1, dtype=torch.float64)
+    targets_M_1 = uniforms_M[:, None] * ends_M_X[:, -1:]
+    index_M_1 = torch.searchsorted(ends_M_X, targets_M_1, right=True).clamp_(max=lengths_M_X.shape[-1] - 1)
+    return index_M_1, ends_M_X.gather(1, index_M_1) - targets_M_1

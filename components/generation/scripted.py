@@ -70,8 +70,8 @@ class ScriptedGenerator:
     def version(self) -> PolicyVersion | None:
         return self._version
 
-    def load(self, folder: Path, version: PolicyVersion) -> None:
-        """Hold `version`. There are no tensors, so `folder` is not read and no digest is compared."""
+    def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
+        """Hold `version`. There are no tensors, so no folder is read and no digest is compared."""
         self._version = version
 
     def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:

@@ -1,16 +1,18 @@
 """The in-process engine: samples from any Hugging Face causal language model with full attention, batched, with a cache."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from components.artifacts.adapters import adapted_digest, load_adapter, use_adapter
 from components.config import GenerationConfig
 from components.errors import ArtifactCorrupt, ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
-from components.generation.batching import batches_of, rows_of
+from components.generation.base_models import BaseModels
+from components.generation.batching import batches_of, capacity_of, rows_of
 from components.generation.choosing import Forcing, Sampling
 from components.generation.decoding import Choose, decode
 from components.generation.tokenizer import HuggingFaceTokenizer
@@ -25,10 +27,14 @@ class TransformersGenerator:
     one tuple of two completions, of 1 to 3 tokens each.
     """
 
-    def __init__(self, config: GenerationConfig) -> None:
+    def __init__(self, config: GenerationConfig, bases: BaseModels | None = None) -> None:
+        """`bases` holds the modules that adapters of several generators share."""
         if config.device == "cuda" and not torch.cuda.is_available():
             raise ConfigurationError("generation.device 'cuda': no CUDA device is visible here; use cpu")
         self._config = config
+        self._bases = bases or BaseModels()
+        self._adapted_policy: str | None = None
+        self._turn: AbstractContextManager[Any] = nullcontext()
         self._dtype: torch.dtype = getattr(torch, config.dtype)
         self._model: Any = None
         self._architecture: dict[str, Any] = {}
@@ -46,26 +52,43 @@ class TransformersGenerator:
         """The version held; None before the first load and after a failed one."""
         return self._version
 
-    def load(self, folder: Path, version: PolicyVersion) -> None:
-        """Hold the weights in `folder` as `version`. When this raises, the engine holds no version at all.
+    def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
+        """Hold the weights in `folder`, with `adapter` on them, as `version`. When this raises, no version is held at all.
 
         Raises ArtifactMissing without a model folder, ArtifactCorrupt when it cannot be read or its digest is another.
         """
         self._version = None
+        digest = (
+            self._own_weights(folder) if adapter is None else self._adapted_weights(folder, version.policy, adapter)
+        )
+        if digest != version.weights_digest:
+            raise ArtifactCorrupt(
+                f"the weights in {adapter or folder} have digest {digest[:16]}, not {version.weights_digest[:16]} of policy "
+                f"{version.policy!r} at step {version.step}"
+            )
+        if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
+            self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
+        self._version = version
+
+    def _own_weights(self, folder: Path) -> str:
+        """Hold a module of one's own, refreshed in place where that is possible; the digest of its weights."""
+        self._adapted_policy, self._turn = None, nullcontext()
         architecture = architecture_of(folder)
         digest = refreshed_model(self._model, folder) if architecture == self._architecture else None
         if digest is None:
             self._architecture = {}
             self._model, digest = built_model(folder, device=self._config.device, dtype=self._dtype)
             self._architecture = architecture
-        if digest != version.weights_digest:
-            raise ArtifactCorrupt(
-                f"the weights in {folder} have digest {digest[:16]}, not {version.weights_digest[:16]} of policy "
-                f"{version.policy!r} at step {version.step}"
-            )
-        if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
-            self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
-        self._version = version
+        return digest
+
+    def _adapted_weights(self, folder: Path, policy: str, adapter: Path) -> str:
+        """Hold a shared module with an adapter of one's own in it; the digest of both."""
+        self._architecture = {}
+        base = self._bases.base(folder, device=self._config.device, dtype=self._dtype)
+        with base.turn:
+            adapter_digest = load_adapter(base.module, policy, adapter)
+        self._model, self._turn, self._adapted_policy = base.module, base.turn, policy
+        return adapted_digest(base.digest, adapter_digest)
 
     def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
         """K completions for each request, in order. Raises StaleEngine when another version is held."""
@@ -108,10 +131,12 @@ class TransformersGenerator:
         assert all(prompts_R), "a prompt without tokens predicts nothing"
         self._check_lengths(prompts_R, max_new_tokens_R)
         budget = self._config.max_batch_tokens
-        rows = rows_of(prompts_R, num_candidates_R, max_new_tokens_R, max_tokens=budget)
-        with _cpu_threads(self._config.num_threads):
+        rows = rows_of(prompts_R, num_candidates_R, max_new_tokens_R)
+        with self._turn, _cpu_threads(self._config.num_threads):
+            if self._adapted_policy is not None:
+                use_adapter(self._model, self._adapted_policy)
             for batch in batches_of(rows, max_tokens=budget):
-                decode(self._model, batch, choose, pad_token=self.tokenizer.pad_token)
+                decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
 
     def _check_lengths(self, prompts_R: Sequence[tuple[int, ...]], max_new_tokens_R: Sequence[int]) -> None:
         most = self._model.config.get_text_config().max_position_embeddings

@@ -8,6 +8,7 @@ from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgent
 from components.errors import TooManyUnscorable
 from components.identity import seed_for
 from components.rewards.base import Rubric
+from components.rewards.overlong import Overlong
 from components.schema import ActionOutcome, Episode, RolloutShard, ScoredShard, Turn
 
 Rewards = tuple[tuple[tuple[float | None, ...], ...], ...]
@@ -22,6 +23,7 @@ def score_shard(
     family: EnvironmentFamily,
     rubric: Rubric,
     tools: Tools = NO_TOOLS,
+    overlong: Overlong | None = None,
     shuffle_seed: int | None = None,
     max_unscorable_fraction: float = 0.0,
     progress: Progress | None = None,
@@ -29,15 +31,15 @@ def score_shard(
     """The rewards of every candidate, by `rubric`, from outcomes recomputed in fresh environments.
 
     Rollouts are not touched, so another rubric costs a replay and no generation. `tools` answers from the shard's own record,
-    so it costs no execution either. With `shuffle_seed` the rewards are permuted over all candidates of the shard: the
-    control experiment in which nothing can be learned.
+    so it costs no execution either. `overlong` takes from what long answers earned. With `shuffle_seed` the rewards are
+    permuted over all candidates of the shard: the control experiment in which nothing can be learned.
 
     A candidate at which the sandbox failed has no reward (None), and so has one whose programs, run once more, did something
     else. Raises TooManyUnscorable when that is more than `max_unscorable_fraction` of the shard, and AssertionError naming the
     group when an outcome differs although no tool was asked: environments are deterministic, so the record or the environment
     is wrong and its rewards mean nothing.
     """
-    replays = [_Replay(episode, family, rubric, tools) for episode in shard.episodes]
+    replays = [_Replay(episode, family, rubric, tools, overlong) for episode in shard.episodes]
     num_nodes = max((len(episode.turns) for episode in shard.episodes), default=0)
     for position in range(num_nodes):
         reached = [replay for replay in replays if position < len(replay.episode.turns)]
@@ -50,7 +52,8 @@ def score_shard(
     check_unscorable(rewards_E_N_K, max_fraction=max_unscorable_fraction)
     if shuffle_seed is not None:
         rewards_E_N_K = shuffled(rewards_E_N_K, seed=seed_for(shuffle_seed, "shuffle", shard.step, shard.shard))
-    return ScoredShard(step=shard.step, shard=shard.shard, rewards_E_N_K=rewards_E_N_K)
+    num_overlong = None if overlong is None else sum(replay.num_overlong for replay in replays)
+    return ScoredShard(step=shard.step, shard=shard.shard, rewards_E_N_K=rewards_E_N_K, num_overlong=num_overlong)
 
 
 def check_unscorable(rewards_E_N_K: Rewards, *, max_fraction: float) -> None:
@@ -82,9 +85,13 @@ def shuffled(rewards_E_N_K: Rewards, *, seed: int) -> Rewards:
 class _Replay:
     """One episode played again, node by node."""
 
-    def __init__(self, episode: Episode, family: EnvironmentFamily, rubric: Rubric, tools: Tools) -> None:
+    def __init__(
+        self, episode: Episode, family: EnvironmentFamily, rubric: Rubric, tools: Tools, overlong: Overlong | None
+    ) -> None:
         self.episode = episode
         self.rewards_N_K: list[tuple[float | None, ...]] = []
+        self.num_overlong = 0
+        self._overlong = overlong
         self._rubric = rubric
         self._has_tools = tools is not NO_TOOLS
         self._env = family.build(episode.problem, tools) if episode.turns else None
@@ -122,6 +129,13 @@ class _Replay:
         if replayed != recorded and recorded.unscorable is None:
             assert self._has_tools, f"{node.group} candidate {index}: replay gives {replayed}, recorded is {recorded}"
             return None
-        reward = self._rubric.reward(replayed)
+        reward = self._rubric.reward(replayed) - self._punishment(node, index)
         assert math.isfinite(reward), f"{node.group}: reward {reward} of {replayed}"
         return reward
+
+    def _punishment(self, node: Turn, index: int) -> float:
+        if self._overlong is None:
+            return 0.0
+        lost = self._overlong.punishment(node.group.agent, len(node.candidates[index].tokens))
+        self.num_overlong += lost > 0.0
+        return lost

@@ -1,7 +1,7 @@
 """One shard of a step, played block by block, whichever way the configuration samples."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from components.config import RolloutConfig
@@ -11,11 +11,12 @@ from components.rollout.failures import check_failures
 from components.rollout.independent import independent_rules, independent_starts
 from components.rollout.journal import FinishedBlock, Journal
 from components.rollout.play import play
+from components.rollout.refills import Refilling, replaced
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
 from components.rollout.shards import NumberedProblem
 from components.rollout.tree import tree_rules, tree_starts
-from components.schema import ExecutionResult, Passage, RolloutShard, ToolRecord
+from components.schema import Episode, ExecutionResult, Passage, Refills, RolloutShard, ToolRecord
 
 Progress = Callable[[int, int], None]
 """Told after each block: problems done, problems in all."""
@@ -40,56 +41,109 @@ def collect_shard(
     router: Router,
     rubric: Rubric,
     tools: RecordingTools = NO_TOOLS,
+    refilling: Refilling | None = None,
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> RolloutShard:
-    """The shard's finished episodes. Blocks that the journal holds are read instead of played.
+    """The shard's finished episodes, in the order of its problems. Blocks that the journal holds are read instead of played.
 
-    A shard of one block is not journalled: there is nothing in it to resume in the middle.
+    With `rollout.max_refills`, problems without a signal are replaced by those of `refilling`, in blocks that follow the
+    others. A shard that can only have one block is not journalled: there is nothing in it to resume in the middle.
 
-    Raises TooManyFailedEpisodes as soon as more episodes failed than the whole shard may hold; the block that went over is
-    not journalled, so that a later attempt plays it again.
+    Raises TooManyFailedEpisodes as soon as more episodes failed than all that are planned may hold; the block that went over
+    is not journalled, so that a later attempt plays it again.
     """
     rules = _rules(plan, family.roles)
     playing = {router.policy_of(role) for role in rules.roles}
-    recorded = journal if len(plan.problems) > plan.settings.problems_per_block else None
+    settings = plan.settings
+    is_long = len(plan.problems) > settings.problems_per_block or settings.max_refills > 0
 
     def played(block: Sequence[NumberedProblem]) -> FinishedBlock:
         episodes = play(_starts(plan, block), rules, family=family, router=router, rubric=rubric, tools=tools)
         return FinishedBlock(episodes=episodes, tools=tools.take_record())
 
-    blocks = _block_by_block(plan, played, recorded, progress)
+    blocks = _Blocks(plan, played, journal if is_long else None, progress)
+    episodes_P = blocks.play(plan.problems)
+    refills = None
+    if settings.max_refills:
+        assert refilling is not None, "rollout.max_refills is set and nothing says where fresh problems come from"
+        episodes_P, refills = _refilled(episodes_P, blocks, refilling, settings.max_refills)
     return RolloutShard(
         step=plan.step,
         shard=plan.shard,
         policy_versions={policy: version for policy, version in router.versions.items() if policy in playing},
-        episodes=tuple(episode for block in blocks for episode in block.episodes),
-        tools=_joined(block.tools for block in blocks),
+        episodes=tuple(episode for episodes in episodes_P for episode in episodes),
+        tools=_joined(block.tools for block in blocks.finished),
+        refills=refills,
     )
 
 
-def _block_by_block(
-    plan: ShardPlan,
-    play_block: Callable[[Sequence[NumberedProblem]], FinishedBlock],
-    journal: Journal | None,
-    progress: Progress | None,
-) -> list[FinishedBlock]:
-    problems, size = plan.problems, plan.settings.problems_per_block
-    num_planned = len(_starts(plan, problems))
-    blocks: list[FinishedBlock] = []
+def _refilled(
+    episodes_P: list[tuple[Episode, ...]], blocks: "_Blocks", refilling: Refilling, max_refills: int
+) -> tuple[list[tuple[Episode, ...]], Refills]:
+    """The episodes of each problem after the silent ones were replaced, again and again while the budget lasts."""
+    episodes_P, refills = list(episodes_P), Refills()
+    silent = [place for place, episodes in enumerate(episodes_P) if not refilling.has_signal(episodes)]
+    for number in range(1, max_refills + 1):
+        if not silent:
+            break
+        fresh = blocks.play([refilling.fresh(number, place) for place in silent])
+        for place, episodes in zip(silent, fresh, strict=True):
+            refills = replaced(refills, episodes_P[place])
+            episodes_P[place] = episodes
+        silent = [place for place in silent if not refilling.has_signal(episodes_P[place])]
+    return episodes_P, replace(refills, num_silent=len(silent))
 
-    def within_budget(block: Sequence[NumberedProblem]) -> FinishedBlock:
-        fresh = play_block(block)
-        episodes = [episode for each in (*blocks, fresh) for episode in each.episodes]
-        check_failures(episodes, num_planned=num_planned, max_failed_fraction=plan.settings.max_failed_fraction)
+
+class _Blocks:
+    """The blocks of a shard, played or read one after another; equal questions in equal order give equal blocks."""
+
+    def __init__(
+        self,
+        plan: ShardPlan,
+        play_block: Callable[[Sequence[NumberedProblem]], FinishedBlock],
+        journal: Journal | None,
+        progress: Progress | None,
+    ) -> None:
+        self.finished: list[FinishedBlock] = []
+        self._plan = plan
+        self._play_block = play_block
+        self._journal = journal
+        self._progress = progress
+        self._num_played = 0
+        self._num_problems = 0
+
+    def play(self, problems: Sequence[NumberedProblem]) -> list[tuple[Episode, ...]]:
+        """The episodes of each problem, played in blocks of the configured size."""
+        size, settings = self._plan.settings.problems_per_block, self._plan.settings
+        self._num_problems += len(problems)
+        first_block = len(self.finished)
+        for first in range(0, len(problems), size):
+            block = problems[first : first + size]
+            play_next = partial(self._within_budget, block)
+            index = len(self.finished)
+            self.finished.append(self._journal.block(index, play_next) if self._journal is not None else play_next())
+            self._num_played += len(block)
+            if self._progress is not None:
+                self._progress(self._num_played, self._num_problems)
+        episodes = [episode for block in self.finished[first_block:] for episode in block.episodes]
+        each = num_episodes(settings)
+        assert len(episodes) == each * len(problems), f"{len(episodes)} episodes of {len(problems)} problems"
+        return [tuple(episodes[at : at + each]) for at in range(0, len(episodes), each)]
+
+    def _within_budget(self, block: Sequence[NumberedProblem]) -> FinishedBlock:
+        fresh = self._play_block(block)
+        check_failures(
+            [episode for each in (*self.finished, fresh) for episode in each.episodes],
+            num_planned=self._num_problems * num_episodes(self._plan.settings),
+            max_failed_fraction=self._plan.settings.max_failed_fraction,
+        )
         return fresh
 
-    for index, first in enumerate(range(0, len(problems), size)):
-        play_next = partial(within_budget, problems[first : first + size])
-        blocks.append(journal.block(index, play_next) if journal is not None else play_next())
-        if progress is not None:
-            progress(min(first + size, len(problems)), len(problems))
-    return blocks
+
+def num_episodes(settings: RolloutConfig) -> int:
+    """How many episodes one problem has."""
+    return 1 if settings.mode == "tree" else settings.group_size
 
 
 def _joined(records: Iterable[ToolRecord]) -> ToolRecord:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from components import metrics
-from components.schema import Candidate, Episode, RolloutShard, ScoredShard
+from components.schema import Candidate, Episode, Refills, RolloutShard, ScoredShard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,39 @@ def last_agent_of(episodes: Sequence[Episode]) -> str | None:
 
 def step_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) -> dict[str, float]:
     """All metrics of a step's rollouts and rewards. Keep and repair rates are absent where the case did not occur."""
+    episodes = [episode for shard in shards for episode in shard.episodes]
     return {
-        **episode_metrics([episode for shard in shards for episode in shard.episodes]),
+        **episode_metrics(episodes),
         metrics.NUM_EXECUTIONS: float(sum(len(shard.tools.executions) for shard in shards)),
+        **refill_metrics([shard.refills for shard in shards if shard.refills is not None], episodes),
         **reward_metrics(shards, scored),
+    }
+
+
+def refill_metrics(refills: Sequence[Refills], episodes: Sequence[Episode]) -> dict[str, float]:
+    """What replacing problems cost, and the metrics of `episode_metrics` that must count what was replaced; none without.
+
+    The generated tokens are a budget, so those of replaced episodes count. Success is over all that was played: over what was
+    kept alone it would be drawn towards one half, because problems that are always or never solved are what is replaced.
+
+    **Example** 8 kept episodes with 4 successes and 4 replaced ones without any: success rate 1/3.
+    """
+    if not refills:
+        return {}
+    num_played = len(episodes) + sum(each.num_episodes for each in refills)
+    kept = episode_metrics(episodes)
+    return {
+        metrics.NUM_REFILLED_PROBLEMS: float(sum(each.num_problems for each in refills)),
+        metrics.NUM_SILENT_PROBLEMS: float(sum(each.num_silent for each in refills)),
+        metrics.NUM_EPISODES: float(num_played),
+        metrics.NUM_FAILED_EPISODES: kept[metrics.NUM_FAILED_EPISODES] + sum(e.num_failed_episodes for e in refills),
+        metrics.NUM_CANDIDATES: kept[metrics.NUM_CANDIDATES] + sum(each.num_candidates for each in refills),
+        metrics.NUM_GENERATED_TOKENS: kept[metrics.NUM_GENERATED_TOKENS] + sum(e.num_generated_tokens for e in refills),
+        metrics.SUCCESS_RATE: (
+            (sum(episode.success for episode in episodes) + sum(each.num_successes for each in refills)) / num_played
+            if num_played
+            else 0.0
+        ),
     }
 
 
@@ -105,6 +134,8 @@ def reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]
                 groups.setdefault(node.group.agent, []).append([r for r in rewards_K if r is not None])
                 unscorable += [reward is None for reward in rewards_K]
     values = {metrics.UNSCORABLE_FRACTION: metrics.mean(unscorable)}
+    if (counts := [scores.num_overlong for scores in scored if scores.num_overlong is not None]) and unscorable:
+        values[metrics.OVERLONG_FRACTION] = sum(counts) / len(unscorable)
     for agent, rewards_G_K in groups.items():
         values[metrics.reward_mean(agent)] = metrics.mean(r for rewards_K in rewards_G_K for r in rewards_K)
         values[metrics.reward_std(agent)] = metrics.mean(metrics.population_std(rewards_K) for rewards_K in rewards_G_K)

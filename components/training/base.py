@@ -8,7 +8,8 @@ from components.artifacts.refs import Frozen
 from components.config import LossConfig, TrainingConfig
 
 MODEL_FOLDER = "model"
-"""Inside a checkpoint folder: a Hugging Face model folder with its tokenizer."""
+"""Inside a checkpoint folder: a Hugging Face model folder with its tokenizer. Beside an adapter it is the base, and lies
+elsewhere in a store: one base serves all its adapters and all their steps."""
 TRAINING_FOLDER = "training"
 """Inside a checkpoint folder: what DeepSpeed saved. Absent before the first update."""
 
@@ -29,6 +30,8 @@ class CheckpointManifest(Frozen):
     weights_digest: str
     optimizer_digest: str
     probe: Probe
+    base_digest: str | None = None
+    """Of the model that the policy's adapter sits on; None for a policy with weights of its own."""
 
 
 class UpdateJob(Frozen):

@@ -1,7 +1,8 @@
 """Checkpoint folders: a model folder, what DeepSpeed saved, and `checkpoint.json`, written last.
 
 <folder>/checkpoint.json     CheckpointManifest: digests and the probe
-<folder>/model/              Hugging Face model folder with its tokenizer
+<folder>/model/              Hugging Face model folder with its tokenizer; of an adapter its base, which the store keeps apart
+<folder>/adapter/            PEFT's adapter folder, where the policy is an adapter
 <folder>/training/           DeepSpeed's optimizer state; absent before the first optimizer step
 """
 
@@ -14,7 +15,9 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from components.artifacts.digests import model_digest
+from components.artifacts.adapters import ADAPTER_FOLDER, adapted_digest, adapter_tensors, add_adapter, write_adapter
+from components.artifacts.digests import model_digest, tensors_digest
+from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.identity import GroupKey
 from components.schema import TrainGroup
@@ -45,6 +48,31 @@ def write_initial_checkpoint(model_folder: Path, output_folder: Path, policy: st
         weights_digest=model_digest(model),
         optimizer_digest=NO_OPTIMIZER,
         probe=probe_for(model),
+    )
+    write_manifest(output_folder, manifest)
+    return manifest
+
+
+def write_initial_adapter(
+    model_folder: Path, output_folder: Path, policy: str, *, adapter: AdapterConfig, seed: int
+) -> CheckpointManifest:
+    """The checkpoint of step 0 of a policy that is an adapter on the model in `model_folder`, which is not copied.
+
+    The adapter changes nothing yet. `output_folder` must not exist.
+    """
+    output_folder.mkdir(parents=True)
+    model = load_model(model_folder)
+    base_digest = model_digest(model)
+    add_adapter(model, policy, adapter, seed=seed)
+    tensors = adapter_tensors(model, policy)
+    write_adapter(tensors, adapter, output_folder / ADAPTER_FOLDER)
+    manifest = CheckpointManifest(
+        policy=policy,
+        step=0,
+        weights_digest=adapted_digest(base_digest, tensors_digest(tensors)),
+        optimizer_digest=NO_OPTIMIZER,
+        probe=probe_for(model),
+        base_digest=base_digest,
     )
     write_manifest(output_folder, manifest)
     return manifest

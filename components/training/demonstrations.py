@@ -31,9 +31,10 @@ class Student:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Teacher:
-    """The noisy expert of one environment. All its randomness follows from `seed`."""
+    """The noisy expert of one environment, in the place of the `roles` that play. All its randomness follows from `seed`."""
 
     family: EnvironmentFamily
+    roles: tuple[str, ...]
     options: Frozen
     config: WarmStartConfig
     seed: int
@@ -65,13 +66,13 @@ class Teacher:
     def _play_earlier_agents(self, env: MultiAgentEnv, role: str, rng: Random) -> str | None:
         """Let the noisy expert play up to `role`; the newest proposal, if it would solve."""
         solving: str | None = None
-        for earlier in self.family.roles[: self.family.roles.index(role)]:
+        for earlier in self.roles[: self.roles.index(role)]:
             proposal = self._demonstration(env, earlier, rng)
             solving = proposal if applied(env, earlier, proposal).solves and self.family.copies_proposals else None
         return solving
 
     def _answer(self, env: MultiAgentEnv, role: str, solving_proposal: str | None, rng: Random) -> str:
-        is_last = role == self.family.roles[-1]
+        is_last = role == self.roles[-1]
         if is_last and solving_proposal is not None and rng.random() < self.config.copy_probability:
             return solving_proposal
         return self._demonstration(env, role, rng)

@@ -8,9 +8,12 @@ from typing import Any
 from components.config import TrainingConfig
 from components.errors import ConfigurationError
 
+_OFFLOADED = {"offload_optimizer": ("optimizer", "all"), "offload_param": ("all",)}
+"""Sections of DeepSpeed's configuration, and the values of training.offload that set them."""
+
 
 def engine_config(base: Mapping[str, Any], training: TrainingConfig) -> dict[str, Any]:
-    """`base` with batch sizes, clipping and precision of `training`.
+    """`base` with batch sizes, clipping, precision and offloading of `training`.
 
     Batch sizes are 1 because micro-batches are made here and accumulated by hand: DeepSpeed never sees their number.
     Raises ConfigurationError when `base` is for another ZeRO stage or sets what `training` decides.
@@ -28,10 +31,20 @@ def engine_config(base: Mapping[str, Any], training: TrainingConfig) -> dict[str
         "gradient_clipping": training.max_grad_norm,
         "bf16": {"enabled": training.dtype == "bfloat16"},
     }
-    clashes = sorted(decided.keys() & base.keys())
+    zero = base["zero_optimization"]
+    clashes = sorted([*(decided.keys() & base.keys()), *(_OFFLOADED.keys() & zero.keys())])
     if clashes:
         raise ConfigurationError(f"the DeepSpeed configuration sets {clashes}; these come from the training section")
-    return {**base, **decided}
+    return {**base, **decided, "zero_optimization": {**zero, **_offloading(training)}}
+
+
+def _offloading(training: TrainingConfig) -> dict[str, Any]:
+    """What ZeRO 3 keeps in the host's memory. Pinned where a device copies from there."""
+    return {
+        section: {"device": "cpu", "pin_memory": training.device == "cuda"}
+        for section, choices in _OFFLOADED.items()
+        if training.offload in choices
+    }
 
 
 def read_deepspeed_config(source: Mapping[str, Any] | Path) -> dict[str, Any]:

@@ -3,15 +3,23 @@
 DeepSpeed itself is handed in by the worker, the only module that imports it.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from components.artifacts.digests import joined_digest, model_digest, model_tensors, tensors_digest
+from components.artifacts.adapters import (
+    ADAPTER_FOLDER,
+    adapted_digest,
+    adapter_tensors,
+    load_adapter,
+    read_adapter_config,
+    write_adapter,
+)
+from components.artifacts.digests import model_digest, model_tensors, tensors_digest
 from components.errors import ArtifactCorrupt
 from components.identity import seed_for
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest, UpdateJob
@@ -24,16 +32,17 @@ from components.training.checkpoint import (
     read_manifest,
     write_manifest,
 )
+from components.training.optimizer_state import read_optimizer, write_optimizer
 from components.training.ranks import Ranks
 
 Engine = Any
 
 
 class DeepSpeed(Protocol):
-    """The three things that are DeepSpeed's own."""
+    """The two things that are DeepSpeed's own."""
 
-    def engine(self, model: nn.Module) -> Engine:
-        """A fresh engine around `model`, with a new optimizer."""
+    def engine(self, model: nn.Module, job: UpdateJob) -> Engine:
+        """A fresh engine around `model`, with a new optimizer for the parameters that require gradients."""
         ...
 
     def whole(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
@@ -41,77 +50,85 @@ class DeepSpeed(Protocol):
         ...
 
 
-def load_engine(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks) -> Engine:
-    """An engine in exactly the state that `job` names. Raises ArtifactCorrupt when the folder holds another one."""
-    folder, training = job.checkpoint_folder, job.training
+def load_engine(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Module | None = None) -> Engine:
+    """An engine in exactly the state that `job` names. Raises ArtifactCorrupt when the folder holds another one.
+
+    For an adapter, `base` may hand over the model that it sits on, with adapters of other policies in it or none.
+    """
+    folder = job.checkpoint_folder
     manifest = read_manifest(folder)
     _check(folder, "weights", job.weights_digest, manifest.weights_digest)
     _check(folder, "optimizer", job.optimizer_digest, manifest.optimizer_digest)
-    model = load_model(folder / MODEL_FOLDER)
-    _check(folder, "weights", job.weights_digest, model_digest(model))
+    model = base if base is not None else load_base(job)
     buffers = computed_buffers(model)
-    engine = deepspeed.engine(model.to(getattr(torch, training.dtype)))
+    if manifest.base_digest is None:
+        _check(folder, "weights", job.weights_digest, model_digest(model))
+    else:
+        adapter = load_adapter(model, job.policy, folder / ADAPTER_FOLDER)
+        _check(folder, "weights", job.weights_digest, adapted_digest(manifest.base_digest, adapter))
+    engine = deepspeed.engine(model.to(getattr(torch, job.training.dtype)), job)
     restore_buffers(engine.module, buffers)
     if job.optimizer_digest == NO_OPTIMIZER:
         return engine
-    if not (folder / TRAINING_FOLDER / "latest").is_file():
-        raise ArtifactCorrupt(f"{folder} has an optimizer digest and no {TRAINING_FOLDER} folder")
-    try:
-        engine.load_checkpoint(str(folder / TRAINING_FOLDER))
-    # DeepSpeed and torch fail on damaged files in many ways; none of them is worth a retry.
-    except Exception as error:
-        raise ArtifactCorrupt(f"{folder / TRAINING_FOLDER} cannot be read: {error}") from error
-    _check(folder, "optimizer", job.optimizer_digest, optimizer_digest(engine, ranks))
+    _check(folder, "optimizer", job.optimizer_digest, read_optimizer(engine, folder / TRAINING_FOLDER, ranks))
     return engine
+
+
+def load_base(job: UpdateJob) -> nn.Module:
+    """The model of the job's checkpoint, which for an adapter is its base, checked. Raises ArtifactCorrupt."""
+    folder = job.checkpoint_folder
+    model = load_model(folder / MODEL_FOLDER)
+    wanted = read_manifest(folder).base_digest
+    if wanted is not None:
+        _check(folder, "base weights", wanted, model_digest(model))
+    return model
 
 
 def save_engine(deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: Ranks) -> CheckpointManifest:
     """Write the engine's state as checkpoint `job.step + 1` into `job.output_folder`, the manifest last."""
-    folder, model_folder = job.output_folder, job.output_folder / MODEL_FOLDER
+    folder, base_digest = job.output_folder, read_manifest(job.checkpoint_folder).base_digest
     if ranks.first:
         folder.mkdir(parents=True)
-        copy_companions(job.checkpoint_folder / MODEL_FOLDER, model_folder)
     probe = probe_for(engine, vocabulary_size=int(engine.module.config.vocab_size))
-    with whole_weights(deepspeed, engine.module) as tensors:
-        weights_digest = ranks.broadcast(tensors_digest(tensors) if ranks.first else None)
-        if ranks.first:
-            engine.module.save_pretrained(model_folder, state_dict=tensors)
-    optimizer = optimizer_digest(engine, ranks)
-    if optimizer != NO_OPTIMIZER:
-        # One fixed tag: the step number is in the manifest, and equal states get equal file names.
-        engine.save_checkpoint(
-            str(folder / TRAINING_FOLDER), tag="state", client_state={"rng_state": torch.get_rng_state()}
-        )
+    write = _write_model if base_digest is None else _write_adapter
+    digest = str(ranks.broadcast(write(deepspeed, engine, job, ranks)))
+    trained = engine.global_steps > 0
+    optimizer = write_optimizer(engine, folder / TRAINING_FOLDER, ranks) if trained else NO_OPTIMIZER
     manifest = CheckpointManifest(
         policy=job.policy,
         step=job.step + 1,
-        weights_digest=str(weights_digest),
+        weights_digest=digest if base_digest is None else adapted_digest(base_digest, digest),
         optimizer_digest=optimizer,
         probe=probe,
+        base_digest=base_digest,
     )
     if ranks.first:
         write_manifest(folder, manifest)
     return manifest
 
 
-def optimizer_digest(engine: Engine, ranks: Ranks) -> str:
-    """The digest of the optimizer's tensors and step counters on all ranks; `NO_OPTIMIZER` before the first step."""
-    if engine.global_steps == 0:
-        return NO_OPTIMIZER
-    inner = getattr(engine.optimizer, "optimizer", engine.optimizer)
-    tensors: dict[str, Tensor] = {"global_steps": torch.tensor(engine.global_steps)}
-    for number, (parameter, state) in enumerate(inner.state.items()):
-        tensors[f"{number:06d}.parameter"] = parameter
-        for name, value in state.items():
-            tensors[f"{number:06d}.{name}"] = value if isinstance(value, Tensor) else torch.tensor(value)
-    return joined_digest(str(part) for part in ranks.gathered(tensors_digest(tensors)))
+def _write_model(deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: Ranks) -> str | None:
+    """Write the model folder; the digest of its tensors, on the first rank."""
+    with deepspeed.whole(list(engine.module.parameters())):
+        if not ranks.first:
+            return None
+        tensors = {name: tensor.detach() for name, tensor in model_tensors(engine.module).items()}
+        model_folder = job.output_folder / MODEL_FOLDER
+        copy_companions(job.checkpoint_folder / MODEL_FOLDER, model_folder)
+        engine.module.save_pretrained(model_folder, state_dict=tensors)
+        return tensors_digest(tensors)
 
 
-@contextmanager
-def whole_weights(deepspeed: DeepSpeed, model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """The model's tensors by name, whole on rank 0 also where ZeRO 3 partitions them."""
-    with deepspeed.whole(list(model.parameters())):
-        yield {name: tensor.detach() for name, tensor in model_tensors(model).items()}
+def _write_adapter(deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: Ranks) -> str | None:
+    """Write the adapter folder; the digest of its tensors, on the first rank."""
+    parameters = adapter_tensors(engine.module, job.policy)
+    with deepspeed.whole([parameter for parameter in parameters.values() if isinstance(parameter, nn.Parameter)]):
+        if not ranks.first:
+            return None
+        tensors = {name: tensor.detach() for name, tensor in parameters.items()}
+        config = read_adapter_config(job.checkpoint_folder / ADAPTER_FOLDER)
+        write_adapter(tensors, config, job.output_folder / ADAPTER_FOLDER)
+        return tensors_digest(tensors)
 
 
 def seed_everything(job: UpdateJob) -> None:

@@ -6,6 +6,7 @@ log, and after a failure one report a rank. Messages are JSON, so nothing that c
 
 import json
 import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from pydantic import SecretStr
 from components import errors
 from components.artifacts.refs import Frozen
 from components.config import TrainingConfig
-from components.errors import TroupeError, UpdateFailed, WorkerDied
+from components.errors import ConfigurationError, TroupeError, UpdateFailed, WorkerDied
 from components.training.base import UpdateResult
 
 HANDOVER_FILE = "handover.json"
@@ -62,8 +63,15 @@ def write_handover(folder: Path, handover: Handover) -> Path:
 
 
 def read_handover(path: Path) -> Handover:
-    """What `write_handover` wrote."""
-    return Handover.model_validate_json(path.read_text())
+    """What `write_handover` wrote. Raises ConfigurationError on a host that does not see the folder."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ConfigurationError(
+            f"training.hostfile: {socket.gethostname()} cannot read {path} ({error}); let TMPDIR name a folder that all hosts "
+            "share under one path"
+        ) from error
+    return Handover.model_validate_json(text)
 
 
 def report_failure(folder: Path, rank: int, failure: Failure) -> None:

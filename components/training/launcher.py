@@ -1,8 +1,6 @@
 """The trainer: owns the worker processes of one training configuration, hands them jobs, and ends them without remainder."""
 
 import atexit
-import base64
-import json
 import os
 import secrets
 import shutil
@@ -13,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
@@ -34,6 +32,7 @@ from components.training.handover import (
     read_failures,
     write_handover,
 )
+from components.training.hosts import Host, host_commands, hosts_of
 from components.training.ownership import this_process
 
 _START_TIMEOUT_SECONDS = 180.0
@@ -50,17 +49,22 @@ _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
 
 class DeepSpeedTrainer:
-    """A `Trainer` over processes started by DeepSpeed's own launcher, in a session of their own.
+    """A `Trainer` over processes in a session of their own; several ranks are started by DeepSpeed's own launcher.
 
-    The processes start with the first update, or before it with `start`, and stay for the next ones. `run_label` is in their
+    Jobs may differ in learning rate and minibatches alone. The processes start with the first update, or before it with
+    `start`, and stay for the next ones. `run_label` is in their
     environment as TROUPE_RUN, by which the processes of a run are found. Raises ConfigurationError when the DeepSpeed
-    configuration (values, or the JSON file that holds them) is not for `training`.
+    configuration (values, or the JSON file that holds them) is not for `training`, or its hostfile cannot be used.
+
+    Several hosts find under the same paths: this source tree and its Python, the folder for temporary files (TMPDIR), where
+    the handover file lies, and the folders that jobs name. This host reaches the others by ssh, without a password.
     """
 
     def __init__(self, training: TrainingConfig, *, deepspeed_config: Mapping[str, Any] | Path, run_label: str) -> None:
         self._training = training
         self._deepspeed = read_deepspeed_config(deepspeed_config)
         engine_config(self._deepspeed, training)
+        self._hosts = hosts_of(training)
         self._run_label = run_label
         self._processes: _Processes | None = None
         self._one_at_a_time = threading.Lock()
@@ -68,10 +72,10 @@ class DeepSpeedTrainer:
 
     def start(self) -> None:
         """Start the processes unless they run; returns at once, while they are still importing."""
-        if self._processes is not None and self._processes.launcher.poll() is None:
+        if self._processes is not None and self._processes.alive:
             return
         self.close()
-        self._processes = _launch(self._training, self._deepspeed, self._run_label)
+        self._processes = _launch(self._training, self._deepspeed, self._run_label, self._hosts)
 
     def update(self, job: UpdateJob) -> UpdateResult:
         """Run one update and wait for it.
@@ -80,7 +84,9 @@ class DeepSpeedTrainer:
         the worker reported by its name, UpdateFailed for one without a name. After such an error the next call starts new
         processes where it must. Calls from several threads take turns.
         """
-        assert job.training == self._training, "a trainer serves one training configuration"
+        assert launch_settings(job.training) == launch_settings(self._training), (
+            "another configuration than the worker's"
+        )
         assert not job.output_folder.exists(), f"{job.output_folder} exists"
         with self._one_at_a_time:
             answer = self._answer(job)
@@ -109,12 +115,18 @@ class DeepSpeedTrainer:
 
 @dataclass(slots=True)
 class _Processes:
-    """The launcher, its group, and the folder they share with the trainer."""
+    """The launcher here with its group, the connections to other hosts' by name, and the folder they share with the trainer."""
 
     launcher: subprocess.Popen[bytes]
+    elsewhere: Mapping[str, subprocess.Popen[bytes]]
     folder: Path
     key: bytes
     connection: Connection | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the launchers of all hosts run."""
+        return all(launcher.poll() is None for launcher in (self.launcher, *self.elsewhere.values()))
 
     def ask(self, job: UpdateJob, deadline: float) -> Answer:
         connection = self._connected()
@@ -133,12 +145,11 @@ class _Processes:
         """SIGTERM to the group, SIGKILL to what is left of it, and remove the folder."""
         if self.connection is not None:
             self.connection.close()
-        for signal_number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self.launcher.pid, signal_number)
-            except ProcessLookupError:
-                break
-            self._wait_for_group()
+        for connection in self.elsewhere.values():
+            assert connection.stdin is not None
+            connection.stdin.close()
+        for launcher in (self.launcher, *self.elsewhere.values()):
+            _end_group(launcher)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _connected(self) -> Connection:
@@ -147,7 +158,7 @@ class _Processes:
             try:
                 self.connection = Client(str(self.folder / SOCKET_FILE), "AF_UNIX", authkey=self.key)
             except (FileNotFoundError, ConnectionRefusedError, EOFError):
-                if self.launcher.poll() is not None:
+                if not self.alive:
                     raise self._death() from None
                 if time.monotonic() >= deadline:
                     raise WorkerDied(
@@ -158,29 +169,51 @@ class _Processes:
 
     def _death(self) -> Exception:
         """The error that ended the processes: a rank's own report before the consequences on other ranks."""
-        self._wait_for_group()
+        lost = [name for name, connection in self.elsewhere.items() if connection.poll() is not None]
+        if not lost:
+            _wait_for_group(self.launcher)
         failures = read_failures(self.folder)
         causes = [failure for failure in failures if failure.kind != "lost_rank"]
         if causes:
             return error_of(causes[0])
+        if lost:
+            return WorkerDied(f"the ranks on {', '.join(lost)} ended, or could not be started\n{self._log_tail()}")
         return WorkerDied(f"the training worker ended (exit code {self.launcher.poll()})\n{self._log_tail()}")
-
-    def _wait_for_group(self) -> None:
-        deadline = time.monotonic() + _END_SECONDS
-        while time.monotonic() < deadline:
-            self.launcher.poll()
-            try:
-                os.killpg(self.launcher.pid, 0)
-            except ProcessLookupError:
-                return
-            time.sleep(_POLL_SECONDS)
 
     def _log_tail(self) -> str:
         text = (self.folder / LOG_FILE).read_text(errors="replace")
         return text[-_LOG_TAIL_CHARACTERS:]
 
 
-def _launch(training: TrainingConfig, deepspeed: Mapping[str, Any], run_label: str) -> _Processes:
+def _end_group(launcher: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the group of `launcher`, SIGKILL to what is left of it."""
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(launcher.pid, signal_number)
+        except ProcessLookupError:
+            return
+        _wait_for_group(launcher)
+
+
+def _wait_for_group(launcher: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _END_SECONDS
+    while time.monotonic() < deadline:
+        launcher.poll()
+        try:
+            os.killpg(launcher.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def launch_settings(training: TrainingConfig) -> dict[str, Any]:
+    """What a worker's processes are started with; the rest comes with each job, as policies may differ in it."""
+    return training.model_dump(exclude={"learning_rate", "num_minibatches"})
+
+
+def _launch(
+    training: TrainingConfig, deepspeed: Mapping[str, Any], run_label: str, hosts: Sequence[Host]
+) -> _Processes:
     folder = Path(tempfile.mkdtemp(prefix="troupe-training-"))
     key = secrets.token_hex(32)
     owner = this_process()
@@ -194,42 +227,68 @@ def _launch(training: TrainingConfig, deepspeed: Mapping[str, Any], run_label: s
             deepspeed=deepspeed,
         ),
     )
-    with (folder / LOG_FILE).open("wb") as log:
-        launcher = subprocess.Popen(
-            [*_environment(training, run_label), *_command(training, handover)],
-            cwd=_SOURCE_ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+    environment = _environment(training, run_label, several_hosts=len(hosts) > 1)
+    if training.num_ranks == 1:
+        commands = [_command_of_one_rank(environment, handover)]
+    else:
+        commands = host_commands(
+            hosts,
+            launcher=(sys.executable, "-c", _LAUNCHER),
+            arguments=_arguments(hosts, handover),
+            environment=environment,
+            folder=_SOURCE_ROOT,
         )
-    return _Processes(launcher, folder, key.encode())
+    with (folder / LOG_FILE).open("ab") as log:
+        launchers = [
+            subprocess.Popen(
+                command,
+                cwd=_SOURCE_ROOT,
+                # Ranks elsewhere end with this process: whatever ends it closes the pipe, and with it their connection.
+                stdin=subprocess.PIPE if number else subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            for number, command in enumerate(commands)
+        ]
+    elsewhere = {host.name: launcher for host, launcher in zip(hosts[1:], launchers[1:], strict=True)}
+    return _Processes(launchers[0], elsewhere, folder, key.encode())
 
 
-def _command(training: TrainingConfig, handover: Path) -> list[str]:
-    """DeepSpeed's launcher of one host; its `deepspeed` runner above that is for several, and costs another import."""
-    world = base64.urlsafe_b64encode(json.dumps({"localhost": list(range(training.num_ranks))}).encode()).decode()
+def _command_of_one_rank(environment: Mapping[str, str], handover: Path) -> list[str]:
+    """The worker itself, told what DeepSpeed's launcher would tell it: that takes seconds to import, to start one process."""
+    told = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port()}
+    settings = (f"{name}={value}" for name, value in {**environment, **told}.items())
     return [
-        *(sys.executable, "-c", _LAUNCHER),
-        *(f"--world_info={world}", "--master_addr=127.0.0.1", f"--master_port={_free_port()}"),
+        *("/usr/bin/env", *settings, sys.executable, "-u", "-m", "components.training.worker"),
+        f"--handover={handover}",
+    ]
+
+
+def _arguments(hosts: Sequence[Host], handover: Path) -> list[str]:
+    """DeepSpeed's launcher of one host takes these; the `deepspeed` runner above it ends every launcher on all hosts."""
+    address = hosts[0].name if len(hosts) > 1 else "127.0.0.1"
+    return [
+        *(f"--master_addr={address}", f"--master_port={_free_port()}"),
         *("--module", "components.training.worker", f"--handover={handover}"),
     ]
 
 
-def _environment(training: TrainingConfig, run_label: str) -> list[str]:
-    """`env NAME=value ..`: what the processes need on top of the inherited environment, which stays unread."""
+def _environment(training: TrainingConfig, run_label: str, *, several_hosts: bool) -> dict[str, str]:
+    """What the processes need on top of the environment of their host, which stays unread."""
     values = {
         "TROUPE_RUN": run_label,
         "OMP_NUM_THREADS": str(training.num_threads),
         "PYTHONUNBUFFERED": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
         "TOKENIZERS_PARALLELISM": "false",
     }
+    if not several_hosts:
+        values["GLOO_SOCKET_IFNAME"] = "lo"
     if training.device == "cpu":
         values["DS_ACCELERATOR"] = "cpu"
     else:
         values["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-    return ["/usr/bin/env", *(f"{name}={value}" for name, value in values.items())]
+    return values
 
 
 def _free_port() -> int:

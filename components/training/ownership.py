@@ -54,3 +54,14 @@ def end_with(owner: Owner, *, folder: Path) -> None:
         os._exit(ORPHANED_EXIT_CODE)
 
     threading.Thread(target=watch, name="owner-watch", daemon=True).start()
+
+
+def end_with_input() -> None:
+    """From now on end this process at once when its standard input ends: the connection of another host that started it."""
+
+    def watch() -> None:
+        while os.read(0, 1):
+            pass
+        os._exit(ORPHANED_EXIT_CODE)
+
+    threading.Thread(target=watch, name="input-watch", daemon=True).start()

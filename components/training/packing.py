@@ -6,7 +6,7 @@ Axes: S sequences, T columns, N completion tokens of a micro-batch in the order 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,17 @@ class MicroBatch:
     def num_tokens(self) -> int:
         """Completion tokens, what a token-mean counts."""
         return len(self.targets_N)
+
+    @property
+    def completions_N(self) -> Ints:
+        """The token's completion, numbered within the micro-batch. A completion is never cut: all its tokens are here."""
+        return np.cumsum(self.offsets_N == 0) - 1
+
+    @property
+    def lengths_N(self) -> Ints:
+        """How many tokens the token's completion has."""
+        completions_N = self.completions_N
+        return np.bincount(completions_N)[completions_N] if len(completions_N) else completions_N
 
     @property
     def num_padded_tokens(self) -> int:
@@ -110,6 +121,31 @@ def empty_micro_batch() -> MicroBatch:
         offsets_N=ints,
         sampler_logprobs_N=floats,
         advantages_N=floats,
+    )
+
+
+def without_truncated(groups: Sequence[TrainGroup]) -> tuple[TrainGroup, ...]:
+    """`groups` without the completions that ended for their length, and without groups that are then empty.
+
+    Nothing of them reaches the loss: neither a term nor a place in a denominator, as in DAPO's overlong filtering (arXiv
+    2503.14476, section 3.4) and TRL's token mean. TRL's other means keep the place.
+
+    **Example** advantages (1, -1, 0), the second truncated: advantages (1, 0).
+    """
+    kept = [_without_truncated(group) for group in groups]
+    return tuple(group for group in kept if any(group.completions_K_T))
+
+
+def _without_truncated(group: TrainGroup) -> TrainGroup:
+    if not any(group.truncated_K):
+        return group
+    kept = [index for index, truncated in enumerate(group.truncated_K) if not truncated]
+    return replace(
+        group,
+        completions_K_T=tuple(group.completions_K_T[k] for k in kept),
+        sampler_logprobs_K_T=tuple(group.sampler_logprobs_K_T[k] for k in kept),
+        advantages_K=tuple(group.advantages_K[k] for k in kept),
+        truncated_K=(),
     )
 
 

@@ -7,12 +7,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from components.algorithms.aggregation import MinibatchSize
 from components.config import TrainingConfig
 from components.schema import TrainGroup
 from components.training.forward import completion_logprobs
 from components.training.minibatches import balanced
 from components.training.packing import Ints, MicroBatch, empty_micro_batch, pack_groups, packed_length
 from components.training.ranks import Ranks, scalar
+
+
+def minibatch_size(groups: Sequence[TrainGroup]) -> MinibatchSize:
+    """What the groups of one minibatch hold, over all ranks."""
+    lengths = [len(tokens) for group in groups for tokens in group.completions_K_T if tokens]
+    return MinibatchSize(num_completions=len(lengths), num_tokens=sum(lengths))
 
 
 def rank_micro_batches(
@@ -35,8 +42,8 @@ def rank_micro_batches(
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedLogprobs:
-    """One log-probability for each completion token of a batch, found again from any micro-batch of it."""
+class RecordedValues:
+    """One value for each completion token of a batch, found again from any micro-batch of it."""
 
     values: Tensor
     starts_G_K: Ints
@@ -46,10 +53,15 @@ class RecordedLogprobs:
         places_N = self.starts_G_K[micro_batch.groups_N, micro_batch.candidates_N] + micro_batch.offsets_N
         return self.values[torch.from_numpy(places_N).to(self.values.device)]
 
+    def others(self, values: Tensor) -> "RecordedValues":
+        """Other values of the same tokens, in the same order."""
+        assert values.shape == self.values.shape, f"{values.shape} values for {self.values.shape} tokens"
+        return RecordedValues(values, self.starts_G_K)
+
 
 def record_logprobs(
     model: nn.Module, groups: Sequence[TrainGroup], *, training: TrainingConfig, temperature: float, ranks: Ranks
-) -> RecordedLogprobs:
+) -> RecordedValues:
     """The log-probabilities that `model` now gives to every completion token of `groups`, on every rank."""
     starts_G_K, num_tokens = _starts(groups)
     values = torch.zeros(num_tokens, dtype=torch.float32)
@@ -59,7 +71,14 @@ def record_logprobs(
             places_N = starts_G_K[micro_batch.groups_N, micro_batch.candidates_N] + micro_batch.offsets_N
             values[torch.from_numpy(places_N)] = logprobs_N.to("cpu")
     device = next(model.parameters()).device
-    return RecordedLogprobs(ranks.sum(values).to(device), starts_G_K)
+    return RecordedValues(ranks.sum(values).to(device), starts_G_K)
+
+
+def recorded_sampler(groups: Sequence[TrainGroup]) -> tuple[Tensor, list[int]]:
+    """The sampler's log-probabilities in the order of recorded values, float32, and the tokens of each completion."""
+    completions = [logprobs_T for group in groups for logprobs_T in group.sampler_logprobs_K_T]
+    flat = torch.tensor([p for logprobs_T in completions for p in logprobs_T], dtype=torch.float32)
+    return flat, [len(logprobs_T) for logprobs_T in completions if logprobs_T]
 
 
 def _starts(groups: Sequence[TrainGroup]) -> tuple[Ints, int]:

@@ -71,7 +71,7 @@ def warm_start(
     Raises WarmStartTooWeak below the gate at `max_steps`, ConfigurationError above `gate_ceiling`.
     """
     config = teacher.config
-    roles = [role for role in teacher.family.roles if any(role in student.roles for student in students.values())]
+    roles = [role for role in teacher.roles if any(role in student.roles for student in students.values())]
     losses: list[float] = []
     success_by_step: dict[int, float] = {}
     with _threads(num_threads):

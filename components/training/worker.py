@@ -1,9 +1,9 @@
 """The training worker: the process of one rank, alive between updates. The only module that imports DeepSpeed.
 
-Started by DeepSpeed's launcher. Rank 0 takes jobs from a Unix socket and hands them to the other ranks; all run the update;
-rank 0 answers. What a rank holds in memory is only a cache of a checkpoint: a job names the state that it starts from, and
-a rank that holds another one loads it first. An error after which ranks may disagree ends the process; the trainer starts a
-new one.
+Several ranks are started by DeepSpeed's launcher, one by the trainer itself. Rank 0 takes jobs from a Unix socket and hands
+them to the other ranks; all run the update; rank 0 answers. What a rank holds in memory is only a cache of a checkpoint: a
+job names the state that it starts from, and a rank that holds another one loads it first. An error after which ranks may
+disagree ends the process; the trainer starts a new one.
 """
 # ruff: noqa: E402  the imports below the line about mlflow depend on it
 
@@ -30,6 +30,7 @@ import torch.distributed as dist
 import transformers
 from torch import nn
 
+from components.artifacts.adapters import base_alone, has_adapter, use_adapter
 from components.artifacts.codec import decode
 from components.config import TrainingConfig
 from components.errors import LogprobMismatch, TroupeError
@@ -38,7 +39,7 @@ from components.training.base import MODEL_FOLDER, UpdateJob, UpdateResult
 from components.training.buffers import computed_buffers, restore_buffers
 from components.training.checkpoint import load_model, read_manifest
 from components.training.engine_config import engine_config
-from components.training.engine_state import load_engine, save_engine, seed_everything
+from components.training.engine_state import load_base, load_engine, save_engine, seed_everything
 from components.training.handover import (
     SOCKET_FILE,
     Answer,
@@ -47,8 +48,10 @@ from components.training.handover import (
     read_handover,
     report_failure,
 )
-from components.training.ownership import Owner, end_with
+from components.training.optimizer_state import make_fresh
+from components.training.ownership import Owner, end_with, end_with_input
 from components.training.ranks import Ranks
+from components.training.recomputation import recompute_activations
 from components.training.update import Update
 
 # DeepSpeed would compile an operator for collectives in shared memory, which needs a C++ compiler, takes half a minute the
@@ -67,18 +70,23 @@ class RealDeepSpeed:
         self._training = training
         self._config = engine_config(base, training)
 
-    def engine(self, model: nn.Module) -> Any:
+    def engine(self, model: nn.Module, job: UpdateJob) -> Any:
         """A fresh engine with torch's AdamW, whose arithmetic is the same under every ZeRO stage."""
-        training = self._training
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(
-            model.parameters(),
-            lr=training.learning_rate,
-            betas=training.adam_betas,
-            weight_decay=training.weight_decay,
+            parameters,
+            lr=job.training.learning_rate,
+            betas=job.training.adam_betas,
+            weight_decay=job.training.weight_decay,
         )
-        engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=self._config)
+        engine, *_ = deepspeed.initialize(
+            model=model, model_parameters=parameters, optimizer=optimizer, config=self._config
+        )
+        make_fresh(engine)
         # Dropout would make the trainer's log-probabilities differ from the sampler's.
         engine.module.eval()
+        if self._training.gradient_checkpointing:
+            recompute_activations(engine.module)
         return engine
 
     def whole(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
@@ -90,54 +98,97 @@ class RealDeepSpeed:
 
 
 class Worker:
-    """One rank with the state it holds: an engine, and the digests that name the engine's state."""
+    """One rank with the states it holds: an engine a policy, and the digests that name its state.
+
+    Policies whose weights are their own have a worker each. Adapters on one base share a worker, and in it the base; ZeRO 3,
+    which takes the base apart, holds one of them at a time.
+    """
 
     def __init__(self, handover: Handover, ranks: Ranks) -> None:
         self._deepspeed = RealDeepSpeed(handover.training, dict(handover.deepspeed))
         self._ranks = ranks
-        self._engine: Any = None
-        self._held: tuple[str, str] | None = None
+        self._shares_base = handover.training.zero_stage < 3
+        self._engines: dict[str, Any] = {}
+        self._held: dict[str, tuple[str, str]] = {}
+        self._base: tuple[str, nn.Module] | None = None
         self._reference: tuple[str, nn.Module] | None = None
 
     def update(self, job: UpdateJob) -> UpdateResult:
         """Run one update; on any error the state that is held counts as unknown."""
         clock = [time.perf_counter()]
-        self._hold(job)
-        self._held = None
+        engine = self._engine(job)
+        self._held.pop(job.policy, None)
         batch = decode(job.batch_file.read_bytes(), TrainBatch)
-        reference = self._reference_model(job) if job.loss.kl_coefficient else None
+        reference = self._reference_model(job, engine) if job.loss.kl_coefficient else None
         seed_everything(job)
         clock.append(time.perf_counter())
-        update = Update(engine=self._engine, job=job, batch=batch, ranks=self._ranks, reference=reference)
+        update = Update(engine=engine, job=job, batch=batch, ranks=self._ranks, reference=reference)
         metrics = update.run()
         clock.append(time.perf_counter())
-        manifest = save_engine(self._deepspeed, self._engine, job, self._ranks)
+        manifest = save_engine(self._deepspeed, engine, job, self._ranks)
         clock.append(time.perf_counter())
-        self._held = (manifest.weights_digest, manifest.optimizer_digest)
+        self._held[job.policy] = (manifest.weights_digest, manifest.optimizer_digest)
         spans = [f"{end - start:.3f}" for start, end in pairwise(clock)]
         _log.info("%s step %d: load %s s, update %s s, save %s s", job.policy, job.step, *spans)
         return UpdateResult(manifest=manifest, metrics=metrics)
 
-    def _hold(self, job: UpdateJob) -> None:
-        if self._held != (job.weights_digest, job.optimizer_digest):
-            self._release()
-            self._engine = load_engine(self._deepspeed, job, self._ranks)
+    def _engine(self, job: UpdateJob) -> Any:
+        """The policy's engine, in the state that the job names, with its adapter in use."""
+        if self._held.get(job.policy) != (job.weights_digest, job.optimizer_digest):
+            self._held.pop(job.policy, None)
+            base = self._shared_base(job)
+            if base is None:
+                self._release_all()
+            elif job.policy in self._engines:
+                self._engines.pop(job.policy).destroy()
+            self._engines[job.policy] = load_engine(self._deepspeed, job, self._ranks, base)
+        engine = self._engines[job.policy]
+        if has_adapter(engine.module, job.policy):
+            # Another policy's turn has made this one's tensors require no gradient: they would silently get none.
+            use_adapter(engine.module, job.policy)
+        return engine
 
-    def _release(self) -> None:
-        if self._engine is not None:
-            self._engine.destroy()
-        self._engine, self._held = None, None
+    def _shared_base(self, job: UpdateJob) -> nn.Module | None:
+        """The base that the engines of several adapters share; None where a policy has a model of its own."""
+        digest = read_manifest(job.checkpoint_folder).base_digest
+        if digest is None or not self._shares_base:
+            return None
+        if self._base is None or self._base[0] != digest:
+            self._release_all()
+            self._base = (digest, load_base(job))
+        return self._base[1]
 
-    def _reference_model(self, job: UpdateJob) -> nn.Module:
+    def _release_all(self) -> None:
+        while self._engines:
+            _, engine = self._engines.popitem()
+            engine.destroy()
+        self._held.clear()
+        self._base = None
+
+    def _reference_model(self, job: UpdateJob, engine: Any) -> nn.Module:
+        if has_adapter(engine.module, job.policy):
+            return BaseAlone(engine)  # an adapter begins as no change
         assert job.reference_folder is not None, "loss.kl_coefficient is set and the job names no reference"
         digest = read_manifest(job.reference_folder).weights_digest
         if self._reference is None or self._reference[0] != digest:
             model = load_model(job.reference_folder / MODEL_FOLDER)
             buffers = computed_buffers(model)
-            model = model.to(device=self._engine.device, dtype=getattr(torch, job.training.dtype))
+            model = model.to(device=engine.device, dtype=getattr(torch, job.training.dtype))
             restore_buffers(model, buffers)
             self._reference = (digest, model.requires_grad_(False))
         return self._reference[1]
+
+
+class BaseAlone(nn.Module):
+    """The model that an engine's adapters sit on, answering without any of them."""
+
+    def __init__(self, engine: Any) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def forward(self, **inputs: Any) -> Any:
+        with base_alone(self._engine.module):
+            return self._engine(**inputs)
 
 
 def serve(worker: Worker, ranks: Ranks, connection: Connection | None, folder: Path) -> None:
@@ -201,9 +252,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A training worker; started by DeepSpeedTrainer.")
     parser.add_argument("--handover", type=Path, required=True)
     parser.add_argument("--local_rank", type=int, default=0)
+    parser.add_argument("--end_with_input", action="store_true")
     arguments = parser.parse_args()
     handover, folder = read_handover(arguments.handover), arguments.handover.parent
-    end_with(Owner(handover.owner_pid, handover.owner_started_at), folder=folder)
+    if arguments.end_with_input:
+        end_with_input()
+    else:
+        end_with(Owner(handover.owner_pid, handover.owner_started_at), folder=folder)
     transformers.utils.logging.disable_progress_bar()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     _log.setLevel(logging.INFO)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.reading import JsonOption, StoreOption
+from flows.cli.training import SetOption
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -14,10 +15,15 @@ def add_commands(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def up() -> None:
+def up(
+    engine: Annotated[str, typer.Option(help="vllm starts servers for the preset's models, too.")] = "transformers",
+    preset: Annotated[str | None, typer.Option(help="The preset whose models vLLM serves.")] = None,
+    override: SetOption = None,
+) -> None:
     """Start local Prefect (server and worker), MLflow and S3; deploy every preset."""
     from rich.console import Console
 
+    from flows.engines import start_engines
     from flows.presets import PREFECT_YAML
     from flows.services.stack import deploy
     from flows.services.stack import up as start
@@ -25,20 +31,25 @@ def up() -> None:
     from tasks.home import HOME
 
     console = Console()
+    with console.status("starting vLLM (one to three minutes)"):
+        servers = start_engines(HOME, engine, preset, override or [])
     with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
         state = start(HOME)
     with console.status("deploying prefect.yaml"):
         deploy(state, PREFECT_YAML.parent)
     console.print(services_table(state.document()))
+    for name, address in servers.items():
+        console.print(f"{name:8} {address}", highlight=False)
     typer.echo("\nnext: troupe train plan-path, or prefect deployment run 'train/plan-path'")
 
 
 def down() -> None:
     """Stop the local services. Their data stays."""
     from flows.services.stack import down as stop
+    from flows.services.vllm_stack import down_vllm
     from tasks.home import HOME
 
-    stopped = stop(HOME)
+    stopped = [*down_vllm(HOME), *stop(HOME)]
     typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
 
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,14 +12,15 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.sandbox.engine import stop_engine
 from flows.services.environment import environment, service_environment
 from flows.services.mlflow_server import MlflowService, url_of
-from flows.services.ports import choose_ports
 from flows.services.prefect_server import POOL, WORKER_NAME, PrefectService, WorkerService, api_url, ui_url
-from flows.services.process import ProcessRecord, is_alive, start, stop
-from flows.services.records import locked, read_record, write_record
+from flows.services.process import ProcessRecord, is_alive
+from flows.services.records import locked, read_record
+from flows.services.running import ensure_started, mark_of, ports_of, stop_service, wait_until_ready
 from flows.services.seaweedfs import BUCKET, SeaweedService, endpoint_of
-from flows.services.service import NotReady, Service
+from flows.services.service import Service
 from flows.services.status import MlflowAddress, PrefectAddress, S3Address, StackStatus, WorkerState
 
+__all__ = ["ALL", "deploy", "down", "mark_of", "status", "up"]
 ALL = ("s3", "mlflow", "prefect", "worker")
 Ports = Mapping[str, Mapping[str, int]]
 
@@ -37,16 +37,16 @@ def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
         servers: list[Service] = [
             server for server in (SeaweedService(), MlflowService(), PrefectService()) if server.name in only
         ]
-        ports = _running_ports(home) | {server.name: _ports(home, server, reserved) for server in servers}
+        ports = _running_ports(home) | {server.name: ports_of(home, server, reserved) for server in servers}
         for server in servers:
             _ensure_started(home, server, ports)
         with ThreadPoolExecutor(max_workers=len(ALL)) as pool:
-            waits = [pool.submit(_wait_until_ready, home, server) for server in servers]
+            waits = [pool.submit(wait_until_ready, home, server) for server in servers]
             if "worker" in only:
                 waits[-1].result()  # Prefect is the last server
                 worker = WorkerService(environment(_addresses(home, ports)), ports["prefect"])
                 _ensure_started(home, worker, ports)
-                _wait_until_ready(home, worker)
+                wait_until_ready(home, worker)
             for wait in waits:
                 wait.result()
     return status(home)
@@ -88,11 +88,6 @@ def deploy(state: StackStatus, root: Path) -> None:
         raise ConfigurationError(f"prefect.yaml could not be deployed:\n{(done.stdout + done.stderr)[-3000:]}")
 
 
-def mark_of(home: Path, name: str) -> str:
-    """What all processes of a service carry in their environment."""
-    return f"{name}@{home}"
-
-
 def _check_names(only: Collection[str]) -> None:
     unknown = sorted(set(only) - set(ALL))
     if unknown:
@@ -124,60 +119,10 @@ def _running_ports(home: Path) -> dict[str, dict[str, int]]:
     return {record.name: dict(record.ports) for record in records}
 
 
-def _ports(home: Path, server: Service, reserved: ExitStack) -> dict[str, int]:
-    """The ports of a running service, or free ones: those of its last start, else its own, else any."""
-    record = read_record(home, server.name)
-    if record and is_alive(record):
-        return dict(record.ports)
-    return choose_ports(record.ports if record else {}, server.ports, reserved=reserved)
-
-
 def _ensure_started(home: Path, server: Service, ports: Ports) -> None:
     own_ports = ports.get(server.name, {})
     launch = server.launch(home, own_ports, ports)
-    record = read_record(home, server.name)
-    if record is not None:
-        if is_alive(record) and record.launch_digest == launch.digest:
-            return
-        _stop(home, record)
-    mark = mark_of(home, server.name)
-    log = home / "logs" / f"{server.name}.log"
-    env = service_environment(launch.env)
-    pid, started_at = start(launch.command, env=env, log=log, cwd=Path.cwd(), mark=mark)
-    write_record(
-        home,
-        ProcessRecord(
-            name=server.name,
-            pid=pid,
-            started_at=started_at,
-            command=launch.command,
-            log=log,
-            ports=own_ports,
-            launch_digest=launch.digest,
-        ),
-    )
-
-
-def _wait_until_ready(home: Path, server: Service) -> None:
-    record = read_record(home, server.name)
-    assert record is not None, f"{server.name} was started without a record"
-    deadline = time.monotonic() + server.start_timeout_seconds
-    while True:
-        try:
-            return server.check(home, record.ports)
-        except (NotReady, OSError) as error:
-            if not is_alive(record):
-                raise _did_not_come_up(record, "it ended") from error
-            if time.monotonic() > deadline:
-                _stop(home, record)
-                raise _did_not_come_up(record, f"{error} after {server.start_timeout_seconds:.0f} s") from error
-        time.sleep(0.1)
-
-
-def _did_not_come_up(record: ProcessRecord, why: str) -> ServiceMissing:
-    lines = record.log.read_text(errors="replace").splitlines()[-15:]
-    tail = "\n".join(f"  {line}" for line in lines)
-    return ServiceMissing(f"{record.name} did not come up: {why}. The end of {record.log}:\n{tail}")
+    ensure_started(home, server, launch, ports=own_ports, cwd=Path.cwd())
 
 
 def _serving(home: Path, name: str) -> ProcessRecord | None:
@@ -189,6 +134,4 @@ def _serving(home: Path, name: str) -> ProcessRecord | None:
 
 
 def _stop(home: Path, record: ProcessRecord) -> None:
-    server = _service(record.name)
-    stop(record, mark=mark_of(home, record.name), grace_seconds=server.grace_seconds)
-    server.clean(home, record.ports)
+    stop_service(home, record, _service(record.name))

@@ -95,12 +95,20 @@ def flow_arm(config: Any, run_id: str, clock: Clock) -> None:
 
     iterate = flows.train.training_iteration
 
-    def timed_iteration(run: Any, step: int, checkpoints: Any) -> Any:
-        clock.step = step
-        with clock.line("iteration"):
-            return iterate(run, step, checkpoints)
+    class TimedIteration:
+        """The iteration's flow, timed."""
 
-    flows.train.training_iteration = timed_iteration  # type: ignore[assignment]
+        def with_options(self, **options: Any) -> Any:
+            run_iteration = iterate.with_options(**options)
+
+            def timed(run: Any, step: int, checkpoints: Any) -> Any:
+                clock.step = step
+                with clock.line("iteration"):
+                    return run_iteration(run, step, checkpoints)
+
+            return timed
+
+    flows.train.training_iteration = TimedIteration()  # type: ignore[assignment]
     with progress.listening(hear):
         train(config, run_id)
     wiring.open_store = lambda _: opened  # type: ignore[assignment,return-value]

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from flows.presets import preset_values
+from flows.presets import preset_config, preset_values
 from tests.integration.trainings import Trainings
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+SHAPE = "{hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64, max_position_embeddings: 4096}"
 SMALL = (
     "num_steps=1",
-    "policies.team.base=tiny",
-    "policies.team.prompt_format=compact",
-    "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64, max_position_embeddings: 4096}",
     "warm_start={gate: 0.0, gate_ceiling: 1.0, max_steps: 2, check_every: 2, num_check_problems: 4}",
     "rollout.num_problems=4",
     "rollout.group_size=4",
@@ -26,6 +24,9 @@ WAYS = {
     "an agent alone": ("rollout.mode=single", "algorithm.advantage=grpo", *UNMIXED),
     "KL to the start": ("loss.kl_coefficient=0.1", "loss.importance_cap=2.0"),
     "two ranks under ZeRO 2": ("training.zero_stage=2", "training.num_ranks=2"),
+    "ZeRO 3 with all that saves memory": (
+        "training={zero_stage: 3, num_ranks: 2, offload: all, gradient_checkpointing: true}",
+    ),
     "a policy a role": (
         "policies={tool: {tiny: {hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}},"
         " plan: {tiny: {hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}, trained: false}}",
@@ -34,11 +35,19 @@ WAYS = {
 }
 
 
+def small_policies(preset: str) -> list[str]:
+    """Overrides that make every policy of a preset a very small one."""
+    values = {"base": "tiny", "prompt_format": "compact", "tiny": SHAPE}
+    names = preset_config(preset, []).policies
+    return [f"policies.{name}.{field}={value}" for name in names for field, value in values.items()]
+
+
 def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> dict[str, object]:
     """The summary of one step."""
     summary = root / "summary.json"
     local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
-    order = {"preset": preset, "run_id": "one-step", "overrides": [*local, *SMALL, *overrides], "summary": str(summary)}
+    small = [*SMALL, *small_policies(preset), *overrides]
+    order = {"preset": preset, "run_id": "one-step", "overrides": [*local, *small], "summary": str(summary)}
     assert trainings.run(order).code == 0, trainings.log()
     return dict(json.loads(summary.read_text()))
 

@@ -69,6 +69,7 @@ class StoppingSandbox:
 
 def run(order: dict[str, Any]) -> None:
     """Train as ordered and write the summary."""
+    os.environ.update(order.get("environment", {}))
     config = preset_config(order.get("preset", "tiny"), order["overrides"])
     if at := order.get("stop_at_program"):
         stopping = StoppingSandbox(world.sandbox(config), at)

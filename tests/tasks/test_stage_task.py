@@ -1,5 +1,6 @@
 """The coat of a stage: its key, its retries, its cache, and what survives when any of them goes."""
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from components.metrics import seconds
 from components.schema import ScoredShard
 from flows.presets import preset_config
 from tasks import options, wiring
+from tasks.collect_rollouts import collect_rollouts
+from tasks.compute_rewards import compute_rewards
 from tasks.options import is_transient
 from tasks.run import Run, stage_key
 from tasks.stage_task import current_key, stage_task
@@ -125,3 +128,8 @@ def test_the_key_depends_on_what_the_stage_depends_on(tmp_path: Path) -> None:
     assert key("compute_rewards", rollouts=["a"]) != key("compute_rewards", rollouts=["b"])
     assert key("warm_start").startswith("runs/_shared/")
     assert seconds("compute_rewards") == "time/compute_rewards_seconds"
+
+
+@pytest.mark.parametrize("stage", [collect_rollouts, compute_rewards])
+def test_a_stage_travels_by_its_name(stage: Any) -> None:
+    assert pickle.loads(pickle.dumps(stage)) is stage

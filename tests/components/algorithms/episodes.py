@@ -21,7 +21,7 @@ def node(problem_id: str, episode: int, turn: int, agent: str, num: int, chosen:
     return Turn(
         group=GroupKey(problem_id=problem_id, episode=episode, turn=turn, agent=agent),
         policy=POLICY_OF[agent],
-        prompt_tokens=(episode, turn, len(agent)),
+        prompt_tokens=(ord(problem_id[0]), episode, turn, len(agent)),
         candidates=tuple(candidate(token) for token in range(1, num + 1)),
         chosen=chosen,
     )

@@ -1,5 +1,7 @@
 """A step as one batch a policy."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,6 +124,25 @@ def test_every_group_is_trained_on_or_counted_and_advantages_sum_to_zero(
             assert any(group.advantages_K)
 
 
+def test_episodes_that_begin_alike_share_one_prompt_and_keep_their_own_tokens_and_advantages() -> None:
+    first, second, third = (episode("a", number, "tp") for number in range(3))
+    answer = replace(second.turns[0].candidates[0], tokens=(7,), sampler_logprobs=(-0.7,), finish_reason="length")
+    prompt = first.turns[0].prompt_tokens
+    second = replace(
+        second, turns=(replace(second.turns[0], prompt_tokens=prompt, candidates=(answer,)), second.turns[1])
+    )
+    rewards = scores(((0.0,), (2.0,)), ((0.0,), (0.0,)), ((0.0,), (1.0,)))
+    batches, metrics = train_batches([shard(first, second, third)], [rewards], algorithm=GRPO, policies=BOTH)
+    alike, apart = batches["small"].groups[0], batches["large"].groups
+    assert (alike.group, alike.prompt_tokens) == (first.turns[0].group, prompt)
+    assert alike.completions_K_T == ((1, 0), (7,))
+    assert alike.sampler_logprobs_K_T == ((-0.5, -0.1), (-0.7,))
+    assert alike.advantages_K == (1.0, -1.0)
+    assert alike.truncated_K == (False, True)
+    assert [group.advantages_K for group in apart] == [(1.0,), (-1.0,)]
+    assert (batches["small"].num_groups_without_signal, metrics["advantage/num_groups"]) == (1, 6.0)
+
+
 @pytest.mark.parametrize(("advantage", "mode"), [("at_grpo", "independent"), ("at_grpo", "single"), ("grpo", "tree")])
 def test_an_estimator_that_does_not_fit_the_sampling_is_refused_before_any_work(advantage: str, mode: str) -> None:
     values = {
@@ -134,3 +155,36 @@ def test_an_estimator_that_does_not_fit_the_sampling_is_refused_before_any_work(
     }
     with pytest.raises(ConfigurationError, match=r"set rollout\.mode to"):
         parse_config(values)
+
+
+def test_a_batch_names_the_version_that_sampled_it() -> None:
+    played = shard(episode("a", 0, "tp", num=2))
+    batches, _ = train_batches(
+        [played], [scores(((1.0, 0.0), (0.0, 3.0)))], algorithm=AT_GRPO, policies=(*BOTH, "idle")
+    )
+    assert batches["small"].version == played.policy_versions["small"]
+    assert batches["idle"].version is None
+
+
+def test_shards_of_two_versions_of_a_policy_are_no_batch() -> None:
+    first, second = shard(episode("a", 0, "t", num=2)), shard(episode("b", 0, "t", num=2), number=1)
+    other = {name: replace(version, weights_digest="e") for name, version in second.policy_versions.items()}
+    rewards = ((1.0, 0.0),)
+    with pytest.raises(AssertionError, match="in several versions"):
+        train_batches(
+            [first, replace(second, policy_versions=other)],
+            [scores(rewards), scores(rewards, number=1)],
+            algorithm=AT_GRPO,
+            policies=("small",),
+        )
+
+
+def test_answers_that_ended_for_their_length_are_marked_and_keep_their_advantage() -> None:
+    (played,) = [episode("a", 0, "t", num=2)]
+    cut = replace(played.turns[0].candidates[1], finish_reason="length")
+    node = replace(played.turns[0], candidates=(played.turns[0].candidates[0], cut))
+    batches, _ = train_batches(
+        [shard(replace(played, turns=(node,)))], [scores(((1.0, 0.0),))], algorithm=AT_GRPO, policies=("small",)
+    )
+    (group,) = batches["small"].groups
+    assert (group.truncated_K, group.advantages_K) == ((False, True), (0.5, -0.5))

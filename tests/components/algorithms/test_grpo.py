@@ -2,7 +2,8 @@
 
 import pytest
 
-from components.algorithms.grpo import compare_episodes, episode_return
+from components.algorithms.grouping import episode_return
+from components.algorithms.grpo import compare_episodes
 from components.algorithms.registry import estimator
 from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
@@ -45,5 +46,5 @@ def test_an_episode_without_siblings_learns_nothing() -> None:
 
 
 def test_an_unknown_estimator_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigurationError, match="use one of at_grpo, grpo"):
+    with pytest.raises(ConfigurationError, match="use one of at_grpo, dr_grpo, dr_mas, grpo, reinforce_pp, rloo"):
         estimator("ppo")

@@ -1,30 +1,37 @@
+"""The policy terms by hand: values, slopes and how terms add up."""
+
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.algorithms.loss_statistics import means, mismatch_statistics, token_statistics
-from components.algorithms.losses import (
-    LossInputs,
-    clipped_surrogate,
-    k3_kl,
-    token_losses,
-    token_mean_loss,
-    truncated_importance_weights,
-)
+from components.algorithms.aggregation import MinibatchSize
+from components.algorithms.losses import LossInputs, clipped_surrogate, minibatch_loss, policy_losses, token_losses
 from components.config import LossConfig
 
 
-def _inputs(ratios, advantages, **more) -> LossInputs:
+def _inputs(ratios, advantages, lengths=None, **more) -> LossInputs:
+    """Tokens with old log-prob -2; `lengths` cuts them into completions, one for all when left out."""
     old = torch.full((len(ratios),), -2.0)
+    lengths = torch.tensor(lengths or [len(ratios)])
     return LossInputs(
         logprobs_N=old + torch.tensor(ratios).log(),
         old_logprobs_N=old,
         advantages_N=torch.tensor(advantages),
+        completions_N=torch.arange(len(lengths)).repeat_interleave(lengths),
+        lengths_N=lengths.repeat_interleave(lengths),
         **more,
     )
+
+
+def _slopes(inputs: LossInputs, config: LossConfig) -> list[float]:
+    """The slope of the summed policy losses in each log-prob."""
+    logprobs = inputs.logprobs_N.clone().requires_grad_()
+    policy_losses(replace(inputs, logprobs_N=logprobs), config).sum().backward()
+    return logprobs.grad.tolist()
 
 
 @pytest.mark.parametrize(
@@ -52,26 +59,45 @@ def test_the_bounds_are_separate() -> None:
     assert clipped_surrogate(ratios, advantages, config).tolist() == pytest.approx([-1.28, 0.9])
 
 
-@settings(deadline=None)
-@given(d=st.floats(-3, 3))
-def test_k3_is_its_formula_and_never_negative(d: float) -> None:
-    value = k3_kl(torch.tensor(d, dtype=torch.float64)).item()
-    assert value == pytest.approx(math.exp(d) - d - 1, abs=1e-12)
-    assert value >= 0
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "slope"),
+    [
+        (9.0, -1.0, 3.0, 0.0),  # bounded: an answer that became likely is not pushed without end
+        (2.0, -1.0, 2.0, 2.0),
+        (0.5, -1.0, 0.8, 0.0),
+        (9.0, 1.0, -1.2, 0.0),
+    ],
+)
+def test_the_dual_clip_bounds_the_loss_of_bad_answers_alone(ratio, advantage, loss, slope) -> None:
+    inputs, config = _inputs([ratio], [advantage]), LossConfig(dual_clip=3.0)
+    assert policy_losses(inputs, config).item() == pytest.approx(loss)
+    assert _slopes(inputs, config) == [pytest.approx(slope, abs=1e-6)]
 
 
-def test_k3_estimates_the_divergence_without_bias() -> None:
-    p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
-    q = torch.tensor([0.2, 0.2, 0.6], dtype=torch.float64)
-    exact = (p * (p / q).log()).sum()
-    assert (p * k3_kl(q.log() - p.log())).sum().item() == pytest.approx(exact.item(), rel=1e-12)
+def test_gspo_clips_the_geometric_mean_of_an_answers_ratios() -> None:
+    # Answers with ratios (2, .5), whose mean is 1, and (4, 1), whose mean is 2.
+    inputs = _inputs([2.0, 0.5, 4.0, 1.0], [1.0, 1.0, -1.0, -1.0], [2, 2])
+    config = LossConfig(policy_loss="gspo")
+    assert policy_losses(inputs, config).tolist() == pytest.approx([-1.0, -1.0, 2.0, 2.0])
+    assert minibatch_loss(inputs, config, size=MinibatchSize(num_completions=2, num_tokens=4)).item() == pytest.approx(
+        0.5
+    )
+    # Each token moves the mean by 1/2, and the mean is in both tokens' terms: slope -s A * 2 * 1/2.
+    assert _slopes(inputs, config) == pytest.approx([-1.0, -1.0, 2.0, 2.0])
+    clipped = _inputs([2.0, 2.0], [1.0, 1.0], [2])
+    assert policy_losses(clipped, config).tolist() == pytest.approx([-1.2, -1.2])
+    assert _slopes(clipped, config) == [0.0, 0.0]
 
 
-def test_importance_weights_are_capped_and_carry_no_gradient() -> None:
-    trainer = torch.tensor([-1.0, -1.0, -3.0], requires_grad=True)
-    weights = truncated_importance_weights(trainer, torch.tensor([-1.0, -3.0, -1.0]), cap=2.0)
-    assert weights.tolist() == pytest.approx([1.0, 2.0, math.exp(-2)])
-    assert not weights.requires_grad
+def test_cispo_keeps_every_gradient_at_a_bounded_weight() -> None:
+    config = LossConfig(policy_loss="cispo", clip_low=1.0, clip_high=4.0)
+    inputs = _inputs([9.0, 0.1, 2.0], [1.0, 1.0, -1.0])
+    logprobs = inputs.logprobs_N.tolist()
+    wanted = [-5.0 * logprobs[0], -0.1 * logprobs[1], 2.0 * logprobs[2]]
+    assert policy_losses(inputs, config).tolist() == pytest.approx(wanted, rel=1e-5)
+    assert _slopes(inputs, config) == pytest.approx([-5.0, -0.1, 2.0], rel=1e-5)
+    raised = LossConfig(policy_loss="cispo", clip_low=0.2)
+    assert _slopes(inputs, raised)[1] == pytest.approx(-0.8, rel=1e-5)
 
 
 def test_all_terms_add_up() -> None:
@@ -86,7 +112,21 @@ def test_all_terms_add_up() -> None:
     k3 = math.exp(math.log(2)) - math.log(2) - 1
     wanted = [0.5 * -1.0 + 0.1 * k3 - 0.01 * 0.7, 2.0 * -1.2 - 0.01 * 0.3]
     assert token_losses(inputs, config).tolist() == pytest.approx(wanted, rel=1e-5)
-    assert token_mean_loss(inputs, config, num_tokens=8).item() == pytest.approx(sum(wanted) / 8, rel=1e-5)
+    loss = minibatch_loss(inputs, config, size=MinibatchSize(num_completions=9, num_tokens=8))
+    assert loss.item() == pytest.approx(sum(wanted) / 8, rel=1e-5)
+
+
+def test_what_is_not_kept_adds_nothing_whatever_it_is() -> None:
+    inputs = _inputs(
+        [1.0, 1.5],
+        [1.0, 1.0],
+        entropies_N=torch.tensor([0.7, 0.3]),
+        reference_logprobs_N=torch.tensor([float("inf"), -2.0]),
+        kept_N=torch.tensor([False, True]),
+    )
+    config = LossConfig(kl_coefficient=0.1, entropy_coefficient=0.01)
+    found = token_losses(inputs, config).tolist()
+    assert found[0] == 0.0 != found[1]
 
 
 def test_a_missing_reference_is_not_a_zero_divergence() -> None:
@@ -95,33 +135,17 @@ def test_a_missing_reference_is_not_a_zero_divergence() -> None:
 
 
 @settings(deadline=None)
-@given(cut=st.integers(0, 6))
-def test_the_parts_of_a_minibatch_add_up_however_it_is_cut(cut: int) -> None:
-    ratios, advantages = [0.5, 0.9, 1.0, 1.1, 1.3, 2.0], [1.0, -1.0, 0.5, -0.5, 2.0, -2.0]
-    whole = token_mean_loss(_inputs(ratios, advantages), LossConfig(), num_tokens=6)
+@given(
+    cut=st.integers(0, 3), aggregation=st.sampled_from(["token_mean", "sequence_mean", "sequence_sum", "fixed_length"])
+)
+def test_the_parts_of_a_minibatch_add_up_however_it_is_cut(cut: int, aggregation: str) -> None:
+    config = LossConfig(aggregation=aggregation, fixed_length=5)
+    ratios, advantages, lengths = [0.5, 0.9, 1.0, 1.1, 1.3, 2.0], [1.0, -1.0, 0.5, -0.5, 2.0, -2.0], [1, 3, 2]
+    size = MinibatchSize(num_completions=3, num_tokens=6)
+    whole = minibatch_loss(_inputs(ratios, advantages, lengths), config, size=size)
+    at = sum(lengths[:cut])
     parts = [
-        token_mean_loss(_inputs(ratios[part], advantages[part]), LossConfig(), num_tokens=6)
-        for part in (slice(0, cut), slice(cut, 6))
+        minibatch_loss(_inputs(ratios[part], advantages[part], lengths[some] or [0]), config, size=size)
+        for part, some in ((slice(0, at), slice(0, cut)), (slice(at, 6), slice(cut, 3)))
     ]
     assert sum(parts).item() == pytest.approx(whole.item(), abs=1e-6)
-
-
-def test_statistics_are_means_of_what_they_say() -> None:
-    inputs = _inputs([1.0, 1.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0], entropies_N=torch.tensor([1.0, 2.0, 3.0, 4.0]))
-    sums = {name: value.item() for name, value in token_statistics(inputs, LossConfig()).items()}
-    values = means(sums, 4)
-    assert values["clip_frac"] == pytest.approx(0.5)  # the third is beyond the bound and still has its gradient
-    assert values["ratio_mean"] == pytest.approx(4.5 / 4)
-    assert values["entropy"] == pytest.approx(2.5)
-    k3 = [0.0, 0.5 - math.log(1.5), 0.5 - math.log(1.5), -0.5 - math.log(0.5)]
-    assert values["approx_kl"] == pytest.approx(sum(k3) / 4, rel=1e-5)
-    assert "reference_kl" not in values
-
-
-def test_mismatch_is_zero_for_equal_logprobs_and_finds_the_largest_difference() -> None:
-    trainer = torch.tensor([-1.0, -2.0, -0.5])
-    assert [v.item() for v in mismatch_statistics(trainer, trainer)] == [0.0, 0.0]
-    total, largest = mismatch_statistics(trainer, torch.tensor([-1.0, -2.5, -0.4]))
-    assert largest.item() == pytest.approx(0.5)
-    assert total.item() == pytest.approx(math.exp(0.5) - 1.5 + math.exp(-0.1) + 0.1 - 1, rel=1e-5)
-    assert [v.item() for v in mismatch_statistics(trainer[:0], trainer[:0])] == [0.0, 0.0]

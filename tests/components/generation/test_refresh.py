@@ -63,7 +63,7 @@ def test_a_stale_output_head_trips_the_probe(tmp_path: Path) -> None:
 
 def test_an_engine_that_keeps_its_old_version_is_stale(tmp_path: Path) -> None:
     class Stubborn(ScriptedGenerator):
-        def load(self, folder: Path, version: PolicyVersion) -> None:
+        def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
             return None
 
     old = PolicyVersion(policy="team", step=3, weights_digest="a")

@@ -83,3 +83,28 @@ def test_tempered_logprobs_are_normalised_and_plain_at_zero(seed: int, temperatu
     total = math.log(sum(math.exp(value) for value in scaled))
     found = tempered_logprobs(torch.tensor([logits]), torch.tensor([temperature]))[0]
     assert found.tolist() == pytest.approx([value - total for value in scaled], abs=1e-4)
+
+
+@pytest.mark.parametrize("num_tokens", [256, 257, 3000])
+def test_a_large_vocabulary_is_searched_to_the_very_id_of_the_whole_sum(num_tokens: int) -> None:
+    rng = np.random.default_rng(num_tokens)
+    weights = rng.exponential(size=(40, num_tokens)) * (rng.random((40, num_tokens)) < 0.3)
+    weights[:, num_tokens // 2] += 1
+    logprobs = torch.from_numpy(weights / weights.sum(axis=1, keepdims=True)).log().float()
+    ends = logprobs.double().exp().cumsum(dim=1).numpy()
+    ends /= ends[:, -1:]
+    points = rng.random((40, 50))
+    for column in points.T:
+        found = drawn(logprobs, torch.from_numpy(column.copy())).tolist()
+        for row, point, token in zip(ends, column, found, strict=True):
+            low = 0.0 if token == 0 else row[token - 1]
+            assert low - 1e-6 <= point <= row[token] + 1e-6
+            assert row[token] > low, "a token of probability 0"
+
+
+def test_the_last_possible_uniform_of_a_large_vocabulary_is_its_last_possible_token() -> None:
+    logprobs = torch.full((2, 1000), -torch.inf)
+    logprobs[:, [3, 700]] = math.log(0.5)
+    points = torch.tensor([0.5, 1 - 2**-53], dtype=torch.float64)
+    assert drawn(logprobs, points - torch.tensor([2**-53, 0])).tolist() == [3, 700]
+    assert drawn(logprobs, points).tolist() == [700, 700]

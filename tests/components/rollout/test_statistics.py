@@ -4,7 +4,17 @@ import pytest
 
 from components.identity import GroupKey
 from components.rollout.statistics import episode_metrics, handovers, last_agent_of, step_metrics
-from components.schema import ActionOutcome, Candidate, Episode, PolicyVersion, Problem, RolloutShard, ScoredShard, Turn
+from components.schema import (
+    ActionOutcome,
+    Candidate,
+    Episode,
+    PolicyVersion,
+    Problem,
+    Refills,
+    RolloutShard,
+    ScoredShard,
+    Turn,
+)
 
 
 def candidate(solves: bool, num_tokens: int = 2, error: str | None = None) -> Candidate:
@@ -93,3 +103,39 @@ def test_step_metrics_name_every_agent_and_count_every_token() -> None:
 
 def test_no_episodes_are_no_error() -> None:
     assert episode_metrics([])["rollout/success_rate"] == 0.0
+
+
+def test_replaced_episodes_count_in_the_budget_and_in_success() -> None:
+    played = (episode(node(0, "a", "yn"), success=True), episode(node(0, "a", "nn")))
+    refills = Refills(
+        num_problems=2,
+        num_silent=1,
+        num_episodes=2,
+        num_failed_episodes=1,
+        num_successes=0,
+        num_candidates=3,
+        num_generated_tokens=6,
+    )
+    shards = [
+        RolloutShard(step=0, shard=0, policy_versions={}, episodes=played, refills=refills),
+        RolloutShard(step=0, shard=1, policy_versions={}, episodes=played, refills=Refills()),
+    ]
+    scored = [ScoredShard(step=0, shard=n, rewards_E_N_K=(((1.0, 0.0),), ((0.0, 0.0),))) for n in (0, 1)]
+    found = step_metrics(shards, scored)
+    assert found["rollout/num_refilled_problems"] == 2.0
+    assert found["rollout/num_silent_problems"] == 1.0
+    assert found["rollout/num_episodes"] == 6.0
+    assert found["rollout/num_failed_episodes"] == 1.0
+    assert found["rollout/num_candidates"] == 11.0
+    assert found["rollout/num_generated_tokens"] == 22.0
+    assert found["rollout/success_rate"] == pytest.approx(2 / 6)
+    assert found["rollout/a/completion_tokens"] == 2.0
+
+
+def test_the_share_of_punished_lengths_is_told_where_length_is_punished() -> None:
+    shard = RolloutShard(step=0, shard=0, policy_versions={}, episodes=(episode(node(0, "a", "ynnn")),))
+    rewards = (((1.0, 0.0, 0.0, None),),)
+    plain = step_metrics([shard], [ScoredShard(step=0, shard=0, rewards_E_N_K=rewards)])
+    punished = step_metrics([shard], [ScoredShard(step=0, shard=0, rewards_E_N_K=rewards, num_overlong=1)])
+    assert "reward/overlong_frac" not in plain
+    assert punished["reward/overlong_frac"] == 0.25

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.algorithms.at_grpo import at_grpo_advantages
+from components.algorithms.normalisation import group_advantages
 from components.rollout.play import play
 from components.rollout.rules import Rules, Start
 from components.schema import Episode
@@ -142,7 +142,7 @@ def test_advantages_of_sampled_groups_sum_to_zero(tree: dict[str, Any]) -> None:
     for episode in sampled(tree):
         for node in episode.turns:
             rewards = [c.reward for c in node.candidates]
-            advantages = at_grpo_advantages(rewards, normalize_std=True, epsilon=1e-4)
+            advantages = group_advantages(rewards, normalize_std=True, epsilon=1e-4)
             assert abs(sum(advantages)) < 1e-9
             if len(set(rewards)) == 1:
                 assert advantages == (0.0,) * len(rewards)

@@ -1,7 +1,9 @@
 import json
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from pydantic import ValidationError
 
 from components.config import TrainingConfig
 from components.errors import ConfigurationError
@@ -28,6 +30,38 @@ def test_the_file_of_another_stage_is_refused() -> None:
 def test_a_file_may_not_set_what_the_run_decides() -> None:
     with pytest.raises(ConfigurationError, match="gradient_clipping"):
         engine_config({"zero_optimization": {"stage": 0}, "gradient_clipping": 1.0}, TrainingConfig())
+
+
+@pytest.mark.parametrize(
+    ("offload", "device", "wanted"),
+    [
+        ("none", "cuda", {}),
+        ("optimizer", "cuda", {"offload_optimizer": {"device": "cpu", "pin_memory": True}}),
+        (
+            "all",
+            "cpu",
+            {name: {"device": "cpu", "pin_memory": False} for name in ("offload_optimizer", "offload_param")},
+        ),
+    ],
+)
+def test_offload_is_deepspeeds(
+    offload: Literal["none", "optimizer", "all"], device: Any, wanted: dict[str, Any]
+) -> None:
+    file = read_deepspeed_config(_FOLDER / "zero3.json")
+    config = engine_config(file, TrainingConfig(zero_stage=3, offload=offload, device=device))
+    assert config["zero_optimization"] == {**file["zero_optimization"], **wanted}
+    assert "offload_param" not in file["zero_optimization"]
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_offload_without_zero_3_is_refused(stage: Any) -> None:
+    with pytest.raises(ValidationError, match="offload optimizer is part of ZeRO 3: set zero_stage to 3"):
+        TrainingConfig(zero_stage=stage, offload="optimizer")
+
+
+def test_a_file_may_not_offload_past_the_run() -> None:
+    with pytest.raises(ConfigurationError, match=r"sets \['offload_param'\]"):
+        engine_config({"zero_optimization": {"stage": 0, "offload_param": {"device": "nvme"}}}, TrainingConfig())
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", None])

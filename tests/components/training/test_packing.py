@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -6,7 +8,14 @@ from hypothesis import strategies as st
 from components.errors import ConfigurationError
 from components.identity import GroupKey
 from components.schema import TrainGroup
-from components.training.packing import PADDING, MicroBatch, empty_micro_batch, pack_groups, packed_length
+from components.training.packing import (
+    PADDING,
+    MicroBatch,
+    empty_micro_batch,
+    pack_groups,
+    packed_length,
+    without_truncated,
+)
 
 _tokens = st.integers(0, 9)
 
@@ -53,12 +62,39 @@ def test_every_token_is_packed_once_behind_exactly_its_own_context(
             assert batch.targets_N[token] == group.completions_K_T[k][t]
             assert batch.advantages_N[token] == group.advantages_K[k]
             assert batch.sampler_logprobs_N[token] == group.sampler_logprobs_K_T[k][t]
+            assert batch.lengths_N[token] == len(group.completions_K_T[k])
             assert _context(batch, token) == [*group.prompt_tokens, *group.completions_K_T[k][:t]]
             seen.append((g, k, t))
     wanted = [
         (g, k, t) for g, group in enumerate(groups) for k, c in enumerate(group.completions_K_T) for t in range(len(c))
     ]
     assert sorted(seen) == wanted
+
+
+@settings(deadline=None)
+@given(groups=_groups(), budget=st.integers(14, 80), share=st.booleans())
+def test_completions_are_numbered_within_a_micro_batch_and_never_cut(
+    groups: list[TrainGroup], budget: int, share: bool
+) -> None:
+    for batch in pack_groups(groups, tokens_per_micro_batch=budget, share_prompts=share):
+        named = list(zip(batch.groups_N.tolist(), batch.candidates_N.tolist(), strict=True))
+        number = {name: index for index, name in enumerate(dict.fromkeys(named))}
+        assert batch.completions_N.tolist() == [number[name] for name in named]
+        for name in number:
+            assert named.count(name) == len(groups[name[0]].completions_K_T[name[1]])
+
+
+def test_without_truncated_keeps_the_others_with_what_belongs_to_them(make_groups) -> None:
+    first, second, third = make_groups(3)
+    marked = [replace(first, truncated_K=(False, True, False, True)), second, replace(third, truncated_K=(True,) * 4)]
+    kept, untouched = without_truncated(marked)
+    assert untouched == second
+    assert kept == replace(
+        first,
+        completions_K_T=(first.completions_K_T[0], first.completions_K_T[2]),
+        sampler_logprobs_K_T=(first.sampler_logprobs_K_T[0], first.sampler_logprobs_K_T[2]),
+        advantages_K=(first.advantages_K[0], first.advantages_K[2]),
+    )
 
 
 def test_the_documented_example(make_groups) -> None:

@@ -1,6 +1,8 @@
 """The update against a plain engine: one forward a completion, autograd, and torch's AdamW, without DeepSpeed or packing."""
 
 import copy
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,14 +10,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.algorithms.losses import token_mean_loss
+from components.algorithms.losses import minibatch_loss
 from components.config import LossConfig, TrainingConfig
 from components.errors import LogprobMismatch, UpdateFailed
-from components.schema import TrainBatch
+from components.schema import PolicyVersion, TrainBatch
 from components.training.packing import pack_groups
-from components.training.rank_batches import rank_micro_batches, record_logprobs
+from components.training.rank_batches import minibatch_size, rank_micro_batches, record_logprobs
 from components.training.ranks import ALONE, Ranks
-from components.training.update import Update, loss_inputs
+from components.training.recording import loss_inputs, record_batch
+from components.training.update import Update
 
 
 class PlainEngine:
@@ -65,18 +68,25 @@ def _update(model: Any, job: Any, groups: Any, reference: Any = None) -> tuple[P
     return engine, Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=reference).run()
 
 
+def _sampled_by(step: int, digest: str = "w") -> PolicyVersion:
+    return PolicyVersion(policy="p", step=step, weights_digest=digest)
+
+
 def _weights(model: Any) -> torch.Tensor:
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
 
 
-def _loss_and_gradient(model: Any, groups: Any, job: Any, ranks: int) -> tuple[float, torch.Tensor]:
+def _loss_and_gradient(
+    model: Any, groups: Any, job: Any, ranks: int, reference: Any = None
+) -> tuple[float, torch.Tensor]:
     """The minibatch's loss and gradient, summed over micro-batches and simulated ranks."""
     model.zero_grad()
-    num_tokens = sum(len(c) for group in groups for c in group.completions_K_T)
+    recorded = record_batch(model, groups, job, ranks=ALONE, reference=reference)
+    size = minibatch_size(groups)
     loss = torch.zeros(())
     for rank in range(ranks):
         for batch in rank_micro_batches(groups, range(len(groups)), job.training, _Simulated(rank, ranks)):
-            loss = loss + token_mean_loss(loss_inputs(model, batch, job, None, None), job.loss, num_tokens=num_tokens)
+            loss = loss + minibatch_loss(loss_inputs(model, batch, job, recorded), job.loss, size=size)
     loss.backward()
     return loss.item(), torch.cat([p.grad.reshape(-1) for p in model.parameters()])
 
@@ -88,19 +98,38 @@ class _Simulated(Ranks):
         return tensor
 
 
-@settings(deadline=None, max_examples=25)
-@given(budget=st.integers(40, 600), share=st.booleans(), ranks=st.integers(1, 4))
+LOSSES = [
+    LossConfig(),
+    LossConfig(aggregation="sequence_mean", entropy_coefficient=0.1),
+    LossConfig(aggregation="sequence_sum", dual_clip=1.5),
+    LossConfig(aggregation="fixed_length", fixed_length=9, kl_coefficient=0.1, kl_estimator="k2"),
+    LossConfig(policy_loss="gspo", clip_low=0.05, clip_high=0.1, kl_coefficient=0.1, kl_estimator="k1"),
+    LossConfig(policy_loss="cispo", clip_low=1.0, clip_high=0.2),
+    LossConfig(importance_cap=1.1, kl_coefficient=0.1),
+    LossConfig(importance_cap=1.5, importance_level="sequence", importance_veto=0.7, kl_coefficient=0.1),
+]
+
+
+@pytest.mark.parametrize(
+    "loss", LOSSES, ids=lambda loss: f"{loss.policy_loss}-{loss.aggregation}-{loss.importance_level}"
+)
 def test_loss_and_gradient_do_not_depend_on_packing_micro_batches_padding_or_ranks(
-    make_model, make_groups, score_groups, make_job, budget: int, share: bool, ranks: int
+    make_model, make_groups, score_groups, make_job, loss: LossConfig
 ) -> None:
-    model = make_model()
+    model, reference = make_model(), make_model(seed=1) if loss.kl_coefficient else None
     groups = score_groups(model, make_groups(7), noise=0.3)
-    flat = make_job(training=TrainingConfig(tokens_per_micro_batch=64, share_prompts=False))
-    cut = make_job(training=TrainingConfig(tokens_per_micro_batch=max(budget, 64), share_prompts=share))
-    wanted_loss, wanted = _loss_and_gradient(model, groups, flat, 1)
-    loss, gradient = _loss_and_gradient(model, groups, cut, ranks)
-    assert loss == pytest.approx(wanted_loss, abs=1e-6)
-    assert (gradient - wanted).norm() < 1e-5 * wanted.norm()
+    flat = make_job(loss=loss, training=TrainingConfig(tokens_per_micro_batch=64, share_prompts=False))
+    wanted_loss, wanted = _loss_and_gradient(model, groups, flat, 1, reference)
+
+    @settings(deadline=None, max_examples=4)
+    @given(budget=st.integers(64, 600), share=st.booleans(), ranks=st.integers(1, 4))
+    def cut(budget: int, share: bool, ranks: int) -> None:
+        job = make_job(loss=loss, training=TrainingConfig(tokens_per_micro_batch=budget, share_prompts=share))
+        found_loss, gradient = _loss_and_gradient(model, groups, job, ranks, reference)
+        assert found_loss == pytest.approx(wanted_loss, abs=1e-6, rel=1e-5)
+        assert (gradient - wanted).norm() < 1e-5 * wanted.norm()
+
+    cut()
 
 
 def test_the_loss_is_that_of_each_completion_alone(make_model, make_groups, score_groups, make_job) -> None:
@@ -215,8 +244,6 @@ def test_the_entropy_bonus_raises_entropy(make_model, make_groups, score_groups,
 
 
 def test_a_loss_that_is_not_finite_is_never_saved(make_model, make_groups, score_groups, make_job) -> None:
-    from dataclasses import replace
-
     model = make_model()
     groups = [replace(g, advantages_K=(float("inf"),) * 4) for g in score_groups(model, make_groups(2))]
     with pytest.raises(UpdateFailed, match="not finite"):
@@ -231,3 +258,141 @@ def test_recorded_logprobs_find_their_tokens_in_any_packing(make_model, make_gro
     )
     for batch in pack_groups(groups, tokens_per_micro_batch=64, share_prompts=False):
         assert recorded.of(batch).numpy() == pytest.approx(batch.sampler_logprobs_N, abs=1e-5)
+
+
+def test_a_batch_of_the_weights_before_is_corrected_and_not_held_to_the_tolerance(
+    make_model, make_groups, score_groups, make_job
+) -> None:
+    model, before = make_model(), make_model(seed=1)
+    batch = TrainBatch(
+        policy="p",
+        step=3,
+        groups=tuple(score_groups(before, make_groups(6))),
+        num_groups_without_signal=0,
+        version=_sampled_by(2, "before"),
+    )
+    engine = PlainEngine(copy.deepcopy(model), TrainingConfig())
+    job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=2.0))
+    metrics = Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=None).run()
+    assert engine.num_steps == 2
+    assert metrics["sampler_lag"] == 1.0
+    assert metrics["mismatch_max_abs"] > 0.1
+    assert 0.0 < metrics["importance_ess"] < 1.0
+
+
+def test_one_step_off_the_gradient_is_that_of_decoupled_ppo(make_model, make_groups, score_groups, make_job) -> None:
+    """Answer by answer: -sg[min(start / sampler, cap)] * A * grad log pi, because the clipped ratio is 1 at the start."""
+    model = make_model()
+    groups = score_groups(make_model(seed=1), make_groups(5))
+    job = make_job(loss=LossConfig(importance_cap=1.3))
+    _, found = _loss_and_gradient(model, groups, job, 1)
+    model.zero_grad()
+    num_tokens = minibatch_size(groups).num_tokens
+    for group in groups:
+        for tokens, sampled, advantage in zip(
+            group.completions_K_T, group.sampler_logprobs_K_T, group.advantages_K, strict=True
+        ):
+            logits = model(input_ids=torch.tensor([group.prompt_tokens + tokens])).logits[0]
+            logprobs = logits[len(group.prompt_tokens) - 1 : -1].log_softmax(-1)[range(len(tokens)), list(tokens)]
+            weights = (logprobs.detach() - torch.tensor(sampled)).exp().clamp(max=1.3)
+            (-(weights * advantage * logprobs).sum() / num_tokens).backward()
+    wanted = torch.cat([p.grad.reshape(-1) for p in model.parameters()])
+    assert (found - wanted).norm() < 1e-5 * wanted.norm()
+
+
+@pytest.mark.parametrize(
+    ("version", "cap", "message"),
+    [
+        (_sampled_by(1), 2.0, "sampled by the weights of step 1"),
+        (_sampled_by(4), 2.0, "sampled by the weights of step 4"),
+        (_sampled_by(3, "other"), 2.0, "sampled by other, the update starts from w"),
+        (_sampled_by(2), None, "sampled by the weights of step 2 and not corrected for"),
+    ],
+)
+def test_weights_that_nobody_asked_for_are_a_broken_invariant(
+    make_model, make_groups, score_groups, make_job, version, cap, message
+) -> None:
+    model = make_model()
+    groups = tuple(score_groups(model, make_groups(2)))
+    batch = TrainBatch(policy="p", step=3, groups=groups, num_groups_without_signal=0, version=version)
+    job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=cap))
+    engine = PlainEngine(copy.deepcopy(model), job.training)
+    with pytest.raises(AssertionError, match=message):
+        Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=None).run()
+    assert engine.num_steps == 0
+
+
+def test_the_tolerance_holds_for_a_fresh_batch_that_names_its_version(
+    make_model, make_groups, score_groups, make_job
+) -> None:
+    model = make_model()
+    groups = tuple(score_groups(make_model(seed=1), make_groups(3)))
+    batch = TrainBatch(policy="p", step=3, groups=groups, num_groups_without_signal=0, version=_sampled_by(3))
+    job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=2.0))
+    with pytest.raises(LogprobMismatch, match=r"loss\.mismatch_tolerance"):
+        Update(engine=PlainEngine(model, job.training), job=job, batch=batch, ranks=ALONE, reference=None).run()
+
+
+def test_truncated_answers_are_left_out_as_if_they_had_not_been_drawn(
+    make_model, make_groups, score_groups, make_job
+) -> None:
+    model = make_model()
+    groups = score_groups(model, make_groups(4))
+    marked = [
+        replace(group, truncated_K=tuple((number + k) % 3 == 0 for k in range(4)))
+        for number, group in enumerate(groups)
+    ]
+    marked[3] = replace(groups[3], truncated_K=(True,) * 4)
+    fewer = []
+    for group in marked[:3]:
+        kept = [k for k in range(4) if not group.truncated_K[k]]
+        fewer.append(
+            replace(
+                group,
+                completions_K_T=tuple(group.completions_K_T[k] for k in kept),
+                sampler_logprobs_K_T=tuple(group.sampler_logprobs_K_T[k] for k in kept),
+                advantages_K=tuple(group.advantages_K[k] for k in kept),
+                truncated_K=(),
+            )
+        )
+    training = TrainingConfig(num_minibatches=1)
+    masking = make_job(training=training, loss=LossConfig(mask_truncated=True, aggregation="sequence_mean"))
+    plain = make_job(training=training, loss=LossConfig(aggregation="sequence_mean"))
+    masked_engine, masked = _update(model, masking, marked)
+    engine, metrics = _update(model, plain, fewer)
+    assert torch.equal(_weights(masked_engine.module), _weights(engine.module))
+    assert masked == {**metrics, "masked_frac": 1 - sum(len(g.completions_K_T) for g in fewer) / 16}
+    ignored, _ = _update(model, plain, marked)
+    assert not torch.equal(_weights(ignored.module), _weights(engine.module))
+
+
+def test_a_batch_of_truncated_answers_alone_takes_no_step(make_model, make_groups, score_groups, make_job) -> None:
+    model = make_model()
+    groups = [replace(group, truncated_K=(True,) * 4) for group in score_groups(model, make_groups(2))]
+    engine, metrics = _update(model, make_job(loss=LossConfig(mask_truncated=True)), groups)
+    assert (engine.num_steps, metrics["num_updates"], metrics["masked_frac"]) == (0, 0.0, 1.0)
+
+
+def test_a_vetoed_answer_adds_nothing_and_keeps_its_place_in_the_mean(
+    make_model, make_groups, score_groups, make_job
+) -> None:
+    model = make_model()
+    groups = score_groups(model, make_groups(3))
+    logprobs = [list(t) for t in groups[1].sampler_logprobs_K_T]
+    logprobs[2][0] -= math.log(0.5) * 8  # the trainer gives this token 1/256 of what the sampler gave
+    groups[1] = replace(groups[1], sampler_logprobs_K_T=tuple(tuple(t) for t in logprobs))
+    loss = LossConfig(importance_cap=2.0, importance_veto=0.01, mismatch_tolerance=None, entropy_coefficient=0.1)
+    vetoed_loss, vetoed = _loss_and_gradient(model, groups, make_job(loss=loss), 1)
+    without = replace(
+        groups[1],
+        completions_K_T=tuple(c for k, c in enumerate(groups[1].completions_K_T) if k != 2),
+        sampler_logprobs_K_T=tuple(c for k, c in enumerate(groups[1].sampler_logprobs_K_T) if k != 2),
+        advantages_K=tuple(a for k, a in enumerate(groups[1].advantages_K) if k != 2),
+    )
+    fewer = [groups[0], without, groups[2]]
+    fewer_loss, fewer_gradient = _loss_and_gradient(model, fewer, make_job(loss=loss), 1)
+    share = minibatch_size(fewer).num_tokens / minibatch_size(groups).num_tokens
+    assert vetoed_loss == pytest.approx(fewer_loss * share, rel=1e-5)
+    assert (vetoed - fewer_gradient * share).norm() < 1e-5 * vetoed.norm()
+    _, metrics = _update(model, make_job(loss=loss), groups)
+    assert metrics["importance_veto_frac"] == pytest.approx(1 / 12)

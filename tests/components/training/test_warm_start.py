@@ -32,9 +32,9 @@ def student(
     return Student(folder=folder, roles=roles, tokenizer=tokenizer, encode=lambda seen: tokenizer.encode(seen.state))
 
 
-def teacher(seed: int = 0, **config: Any) -> Teacher:
+def teacher(seed: int = 0, *, roles: tuple[str, ...] = GAME.roles, **config: Any) -> Teacher:
     settings = {"max_steps": 8, "check_every": 4, "gate": 0.0, "prompts_per_step": 4, "num_warmup_steps": 2, **config}
-    return Teacher(family=GAME, options=OPTIONS, config=WarmStartConfig(**settings), seed=seed)
+    return Teacher(family=GAME, roles=roles, options=OPTIONS, config=WarmStartConfig(**settings), seed=seed)
 
 
 def texts(pupil: Student, group: TrainGroup) -> tuple[str, list[str]]:
@@ -85,6 +85,17 @@ def test_the_last_agent_copies_solving_proposals_and_no_others(tmp_path: Path) -
     assert sum(copied) < 0.5 * len(copied)
     failed = [answer == proposal for proposal, solves, answer in always if not solves]
     assert sum(failed) < 0.1 * len(failed)
+
+
+def test_an_agent_alone_is_shown_no_proposal(tmp_path: Path) -> None:
+    pupil, last = student(tmp_path), GAME.roles[-1]
+
+    def proposals(roles: tuple[str, ...]) -> set[str]:
+        lesson = teacher(prompts_per_step=20, roles=roles).lesson(pupil, last, 0)
+        return {texts(pupil, group)[0].partition(":")[2].partition("|")[0].rstrip("-") for group in lesson}
+
+    assert proposals((last,)) == {""}
+    assert "" not in proposals(GAME.roles)
 
 
 def test_states_are_starts_and_middles(tmp_path: Path) -> None:
@@ -168,7 +179,7 @@ def test_each_policy_learns_its_own_role(tmp_path: Path) -> None:
             return super().lesson(student, role, step)
 
     plain = teacher(max_steps=4)
-    watched = Watched(family=plain.family, options=plain.options, config=plain.config, seed=0)
+    watched = Watched(family=plain.family, roles=plain.roles, options=plain.options, config=plain.config, seed=0)
     before = {policy: model_digest(load_model(pupil.folder)) for policy, pupil in pupils.items()}
     warm_start(pupils, watched, success_of=lambda versions: 0.5 if set(versions) == {"p", "q"} else 0.0)
     assert asked == [(pupils["p"].folder, first), (pupils["q"].folder, last)] * 2
@@ -212,7 +223,9 @@ def test_the_default_model_reaches_the_default_gate(tmp_path: Path) -> None:
     pupil = student(tmp_path, tiny=TinyModelConfig())
     config = WarmStartConfig()
     report = warm_start(
-        {"team": pupil}, Teacher(family=GAME, options=OPTIONS, config=config, seed=0), success_of=success_of
+        {"team": pupil},
+        Teacher(family=GAME, roles=GAME.roles, options=OPTIONS, config=config, seed=0),
+        success_of=success_of,
     )
     assert config.gate <= report.success_rate <= config.gate_ceiling
     assert 0.2 < played(engine, engine.version, num_problems=600) < 0.55

@@ -1,0 +1,20 @@
+"""CISPO: the importance ratio is a clipped weight without gradient, so that no token loses its gradient (MiniMax-M1, arXiv
+2506.13585, eq. 4 and 5).
+
+`-sg[clip(rho, 1 - clip_low, 1 + clip_high)] A log pi`. The paper sets no lower bound (`clip_low` 1) and a high upper one. What
+`clip_high` means differs: here and in the paper the weight is at most 1 + clip_high, in TRL at most epsilon_high.
+"""
+
+from torch import Tensor
+
+from components.config import LossConfig
+
+
+def weighted_likelihood(logprobs_N: Tensor, log_ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
+    """The loss of each token (N,).
+
+    **Example** clip_high 4, a token of probability .5, ratio 9 and advantage 1: -5 * log .5 = 3.466, its slope in the
+    log-probability is -5.
+    """
+    weights_N = log_ratios_N.detach().exp().clamp(1.0 - config.clip_low, 1.0 + config.clip_high)
+    return -weights_N * advantages_N * logprobs_N

@@ -1,0 +1,22 @@
+"""Dr. GRPO: the centred reward as it is, because dividing by the deviation of a group favours problems that are nearly always
+or nearly never solved ("Understanding R1-Zero-Like Training", arXiv:2503.20783, section 3.1).
+
+Its other half is `loss.aggregation: fixed_length`: dividing an answer's token losses by its own length favours short right
+answers and long wrong ones.
+"""
+
+from collections.abc import Sequence
+
+from components.algorithms.grouping import Advantages, Rewards
+from components.algorithms.siblings import compare_siblings
+from components.config import AlgorithmConfig
+from components.schema import Episode
+
+
+def centre_alone(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+    """Advantages with the axes of the rewards.
+
+    **Example** candidates that earn (1, 0, 0, 0): (.75, -.25, -.25, -.25).
+    """
+    assert not algorithm.normalize_std, f"dr_grpo divides by no deviation: {algorithm}"
+    return compare_siblings(episodes, rewards_E_N_K, algorithm)

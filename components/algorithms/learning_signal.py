@@ -1,0 +1,26 @@
+"""Whether a problem teaches anything, told from its episodes alone: what dynamic sampling asks while it plays."""
+
+from collections.abc import Sequence
+
+from components.algorithms.registry import estimator
+from components.config import AlgorithmConfig
+from components.schema import Episode
+
+
+def has_signal(episodes: Sequence[Episode], algorithm: AlgorithmConfig) -> bool:
+    """Whether any action of one problem's `episodes` gets an advantage other than 0.
+
+    The rewards are those by which the sampler chose: the rubric's, before any punishment of length, because differences in
+    length alone are no reason to keep a problem.
+
+    **Example** a tree whose candidates all earned 1.3: False.
+    """
+    rewards_E_N_K = [
+        tuple(
+            tuple(None if c.outcome.unscorable is not None else c.reward for c in node.candidates)
+            for node in episode.turns
+        )
+        for episode in episodes
+    ]
+    advantages_E_N_K = estimator(algorithm.advantage)(episodes, rewards_E_N_K, algorithm)
+    return any(a != 0.0 for advantages_N_K in advantages_E_N_K for advantages_K in advantages_N_K for a in advantages_K)

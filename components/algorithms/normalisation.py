@@ -1,0 +1,68 @@
+"""Rewards of compared actions as advantages: a baseline is subtracted, and the rest divided by a standard deviation or not.
+
+Conventions differ between systems and change the size of a step, so that a learning rate is tuned to one of them. Here the
+deviation is the population's (n in the denominator), because the members of a group are all there is to compare with, and
+epsilon 1e-4 is added to it. verl, SkyRL and Dr. MAS take the sample's deviation (n - 1) and 1e-6, TRL the sample's and 1e-4:
+theirs are smaller by sqrt((n - 1) / n), which is .94 for 8 candidates. A group of one, which keeps its raw reward in verl and
+its descendants, gets 0 here, and so has a missing reward, as in TRL.
+"""
+
+import math
+from collections.abc import Sequence
+
+from components.config import AlgorithmConfig
+from components.metrics import population_std
+
+Group = Sequence[float | None]
+"""The rewards of actions that are compared with each other. None marks one whose reward nobody knows."""
+
+
+def centred(rewards_K: Group, *, leave_one_out: bool) -> list[float | None]:
+    """Each reward less its baseline: the mean of its group, or with `leave_one_out` the mean of the others.
+
+    The second is n / (n - 1) times the first. Fewer than two known rewards, or equal ones, give exact zeros.
+
+    **Example** (1, 0, None, 0): (2/3, -1/3, None, -1/3), and with `leave_one_out` (1, -1/2, None, -1/2).
+    """
+    known = [reward for reward in rewards_K if reward is not None]
+    if not known or min(known) == max(known):
+        return [None if reward is None else 0.0 for reward in rewards_K]
+    center = math.fsum(known) / len(known)
+    stretch = len(known) / (len(known) - 1) if leave_one_out else 1.0
+    return [None if reward is None else (reward - center) * stretch for reward in rewards_K]
+
+
+def group_advantages(
+    rewards_K: Group, *, normalize_std: bool, epsilon: float, leave_one_out: bool = False
+) -> tuple[float, ...]:
+    """One advantage an action of one group: `(r - baseline) / (std + epsilon)`; they sum to 0.
+
+    A missing reward stays out of baseline and deviation and gets 0. Without `normalize_std` nothing is divided. The deviation
+    is that of the rewards, whatever the baseline.
+
+    **Example** rewards (1, 0, 0, None, 1): mean .5, std .5, advantages (1, -1, -1, 0, 1) up to epsilon.
+    """
+    scale = population_std(reward for reward in rewards_K if reward is not None) + epsilon if normalize_std else 1.0
+    return tuple(0.0 if value is None else value / scale for value in centred(rewards_K, leave_one_out=leave_one_out))
+
+
+def advantages(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[tuple[float, ...]]:
+    """The advantages of each group, in order, with the baseline and the deviation that `algorithm` names.
+
+    `normalize_over` batch divides by the deviation of all centred rewards of the step, around their mean, which is 0
+    (the baseline variant of REINFORCE++, arXiv:2501.03262). TRL's scale_rewards "batch" takes the deviation of the raw rewards
+    instead, which is larger by the spread of the groups' means: hard and easy problems then shrink each other's steps.
+    """
+    if algorithm.normalize_std and algorithm.normalize_over == "batch":
+        centred_G_K = [centred(group, leave_one_out=algorithm.leave_one_out) for group in groups]
+        scale = population_std(v for group in centred_G_K for v in group if v is not None) + algorithm.epsilon
+        return [tuple(0.0 if value is None else value / scale for value in group) for group in centred_G_K]
+    return [
+        group_advantages(
+            group,
+            normalize_std=algorithm.normalize_std,
+            epsilon=algorithm.epsilon,
+            leave_one_out=algorithm.leave_one_out,
+        )
+        for group in groups
+    ]

@@ -1,0 +1,175 @@
+"""LoRA adapters inside a live module: many by name, one in use at a time; their folders are PEFT's own format.
+
+An adapter adds `alpha / rank * B A` to a linear layer's weight (arXiv 2106.09685, section 4.1). The module stays what it is;
+its layers are replaced in place, so that several adapters share one base.
+"""
+
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.artifacts.digests import joined_digest, model_tensors, tensors_digest
+from components.config import AdapterConfig
+from components.errors import ArtifactCorrupt, ConfigurationError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+ADAPTER_FOLDER = "adapter"
+"""Inside a checkpoint folder: adapter_config.json and adapter_model.safetensors."""
+_WEIGHTS_FILE = "adapter_model.safetensors"
+_CONFIG_FILE = "adapter_config.json"
+_PREFIX = "base_model.model."
+"""What PEFT puts before a module's own names in its files."""
+
+
+def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed: int) -> None:
+    """Give `model` a new adapter that changes nothing yet (B is 0); A depends on `seed` and the shapes alone.
+
+    The base's parameters no longer require gradients. Raises ConfigurationError when the model has none of the targets.
+    """
+    import peft
+    import torch
+
+    lora = peft.LoraConfig(
+        r=config.rank,
+        lora_alpha=config.alpha,  # type: ignore[arg-type]  # PEFT divides it by the rank, so a float serves
+        target_modules=sorted(config.targets),
+        lora_dropout=0.0,
+        bias="none",
+        task_type="CAUSAL_LM",
+    )
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a second adapter on one base is what is wanted
+        torch.manual_seed(seed)
+        try:
+            peft.inject_adapter_in_model(lora, model, _module_name(policy))
+        except ValueError as error:
+            raise ConfigurationError(
+                f"policies.{policy}.adapter.targets {list(config.targets)}: {error}; name linear layers of the base"
+            ) from error
+    model.requires_grad_(False)
+    use_adapter(model, policy)
+
+
+def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
+    """Make the adapter of `policy` in `model` equal to the one in `folder`, in place where there is one; its digest.
+
+    The digest is over the live tensors after the copy, or over the file's where the module computes in another type. Raises
+    ArtifactCorrupt when the folder holds no adapter, or one of other layers and shapes.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not has_adapter(model, policy):
+        add_adapter(model, policy, read_adapter_config(folder), seed=0)
+    try:
+        stored = load_file(folder / _WEIGHTS_FILE)
+    except (OSError, SafetensorError) as error:
+        raise ArtifactCorrupt(f"the adapter in {folder} cannot be read: {error}") from error
+    live = adapter_tensors(model, policy)
+    if {name: tensor.shape for name, tensor in stored.items()} != {name: tensor.shape for name, tensor in live.items()}:
+        raise ArtifactCorrupt(f"the adapter in {folder} has other layers or shapes than that of policy {policy!r}")
+    with torch.no_grad():
+        for name, tensor in live.items():
+            tensor.copy_(stored[name])
+    use_adapter(model, policy)
+    same_types = all(live[name].dtype == tensor.dtype for name, tensor in stored.items())
+    return tensors_digest(live if same_types else stored)
+
+
+def write_adapter(tensors: "dict[str, Tensor]", config: AdapterConfig, folder: Path) -> None:
+    """Write a folder that PEFT and vLLM load. Equal tensors give equal bytes."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": config.rank,
+        "lora_alpha": config.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": sorted(config.targets),
+        "inference_mode": True,
+    }
+    (folder / _CONFIG_FILE).write_text(json.dumps(values, indent=2, sort_keys=True))
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(whole, folder / _WEIGHTS_FILE, metadata={"format": "pt"})
+
+
+def read_adapter_config(folder: Path) -> AdapterConfig:
+    """The shape of the adapter in `folder`. Raises ArtifactCorrupt."""
+    try:
+        values = json.loads((folder / _CONFIG_FILE).read_text())
+        return AdapterConfig(rank=values["r"], alpha=values["lora_alpha"], targets=tuple(values["target_modules"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArtifactCorrupt(f"{folder / _CONFIG_FILE} describes no adapter: {error}") from error
+
+
+def adapter_tensors(model: "nn.Module", policy: str) -> "dict[str, Tensor]":
+    """The live tensors of one adapter, under the names that they have in its file.
+
+    **Example** `model.layers.0.self_attn.q_proj.lora_A.<policy>.weight` is
+    `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`, of shape [rank, inputs].
+    """
+    middle = f".{_module_name(policy)}."
+    return {
+        _PREFIX + name.replace(middle, "."): parameter
+        for name, parameter in model.named_parameters()
+        if middle in name and re.search(r"\.lora_[AB]\.", name)
+    }
+
+
+def has_adapter(model: "nn.Module", policy: str) -> bool:
+    """Whether `model` has an adapter of this policy."""
+    return bool(adapter_tensors(model, policy))
+
+
+def base_tensors(model: "nn.Module") -> "dict[str, Tensor]":
+    """`model_tensors` as they were before adapters were added: without them, under the old names."""
+    return {
+        name.replace(".base_layer.", "."): tensor
+        for name, tensor in model_tensors(model).items()
+        if not re.search(r"\.lora_[AB]\.", name)
+    }
+
+
+def adapted_digest(base_digest: str, adapter_digest: str) -> str:
+    """What names the weights of a policy that is an adapter on a base."""
+    return joined_digest([base_digest, adapter_digest])
+
+
+def use_adapter(model: "nn.Module", policy: str) -> None:
+    """Let `model` answer with this adapter. Its tensors alone require gradients from now on."""
+    for layer in _adapted_layers(model):
+        layer.set_adapter(_module_name(policy))
+
+
+@contextmanager
+def base_alone(model: "nn.Module") -> Iterator[None]:
+    """Inside, `model` answers without any adapter."""
+    layers = _adapted_layers(model)
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+
+
+def _adapted_layers(model: "nn.Module") -> list[Any]:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+
+
+def _module_name(policy: str) -> str:
+    """`policy` as a name that a module may have: letters, digits and underscores, no two policies alike."""
+    return "policy_" + re.sub(r"[^a-zA-Z0-9]", lambda each: f"_{ord(each[0]):x}_", policy)

@@ -1,0 +1,177 @@
+"""How policies learn from what was played, and how that is judged."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from components.config.section import Section
+
+
+class AlgorithmConfig(Section):
+    advantage: Literal["at_grpo", "grpo", "dr_mas", "rloo", "reinforce_pp", "dr_grpo"] = "at_grpo"
+    """at_grpo compares the candidates of one node; grpo whole episodes of one problem; dr_mas all actions of one agent on
+    one problem. rloo, reinforce_pp and dr_grpo compare what the rollout mode groups: nodes in a tree, else episodes."""
+    normalize_std: bool = True
+    """Divide the centred reward by a standard deviation. rloo: False unless set; dr_grpo: always False."""
+    normalize_over: Literal["group", "batch"] = "group"
+    """Whose standard deviation: that of the group, or of all centred rewards of the step. reinforce_pp: always batch."""
+    leave_one_out: bool = False
+    """Each reward's baseline is the mean of the others of its group, not of all (RLOO, arXiv 2402.14740). rloo: always."""
+    epsilon: float = Field(1e-4, gt=0.0)
+    """Added to the standard deviation."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_by_name(cls, values: Any) -> Any:
+        return _filled_in(values, "advantage", _FIELDS_OF_ADVANTAGE)
+
+    @model_validator(mode="after")
+    def _fields_fit_the_name(self) -> "AlgorithmConfig":
+        """A preset's own fields may be spelled out, never contradicted: its name would then be wrong."""
+        if self.advantage == "rloo" and not self.leave_one_out:
+            raise ValueError("advantage rloo is the leave-one-out baseline: leave out leave_one_out, or use grpo")
+        if self.advantage == "dr_grpo" and self.normalize_std:
+            raise ValueError("advantage dr_grpo does not divide by a deviation: leave out normalize_std, or use grpo")
+        if self.advantage == "reinforce_pp" and (
+            self.leave_one_out or not self.normalize_std or self.normalize_over == "group"
+        ):
+            raise ValueError(
+                "advantage reinforce_pp normalises over the batch and has no group: leave out normalize_std, normalize_over "
+                "and leave_one_out, or use grpo with normalize_over batch"
+            )
+        return self
+
+
+class LossConfig(Section):
+    policy_loss: Literal["clip", "gspo", "cispo"] = "clip"
+    """clip: PPO's surrogate by token. gspo: the same by sequence (arXiv 2507.18071). cispo: clipped weights on the
+    log-likelihood (arXiv 2506.13585)."""
+    aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "fixed_length"] = "token_mean"
+    """How token losses become one number: the mean over all tokens; the mean over answers of their token means; of their
+    token sums; or of their token sums divided by `fixed_length` (Dr. GRPO). gspo: always sequence_mean."""
+    fixed_length: int | None = Field(None, ge=1)
+    """The constant of aggregation fixed_length: tokens that the longest answer may have."""
+    clip_low: float = Field(0.2, ge=0.0)
+    clip_high: float = Field(0.2, ge=0.0)
+    """Bounds of the importance ratio: [1 - clip_low, 1 + clip_high]; a higher clip_high is DAPO's clip-higher. They mean
+    another thing under each policy_loss: gspo's paper takes 3e-4 and 4e-4, cispo's has no lower bound (1) and a high upper."""
+    dual_clip: float | None = Field(None, gt=1.0)
+    """Bound of the ratio for negative advantages (arXiv 1912.09729); None leaves it open."""
+    kl_coefficient: float = Field(0.0, ge=0.0)
+    """Weight of the KL estimate to the reference, the policy before training; 0 loads no reference."""
+    kl_estimator: Literal["k1", "k2", "k3"] = "k3"
+    """J. Schulman's estimators: log ratio, half its square, or the unbiased one that is never negative. Gradients: k1 and k2
+    that of KL(policy || reference), k3 that of KL(reference || policy)."""
+    entropy_coefficient: float = Field(0.0, ge=0.0)
+    """Weight of the token entropy, which is subtracted from each token's loss."""
+    importance_cap: float | None = Field(None, gt=0.0)
+    """Truncated importance sampling between sampler and trainer: weights are capped here; None turns it off."""
+    importance_level: Literal["token", "sequence"] = "token"
+    """A weight a token, or the product over the answer for all its tokens."""
+    importance_veto: float | None = Field(None, gt=0.0, lt=1.0)
+    """An answer with a token whose ratio is below this is left out; None leaves none out. Needs importance_cap."""
+    mask_truncated: bool = False
+    """Leave answers that ended for their length out of the loss; they stay in their group's baseline."""
+    mismatch_tolerance: float | None = Field(1e-3, gt=0.0)
+    """Largest allowed |trainer - sampler| log-probability before the first update of a batch; None turns it off. Batches
+    that weights of an earlier step sampled (rollout.overlap) are not held to it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_by_name(cls, values: Any) -> Any:
+        return _filled_in(values, "policy_loss", _FIELDS_OF_POLICY_LOSS)
+
+    @model_validator(mode="after")
+    def _terms_fit_each_other(self) -> "LossConfig":
+        if self.policy_loss == "gspo" and self.aggregation != "sequence_mean":
+            raise ValueError(
+                f"policy_loss gspo has one ratio an answer, which aggregation {self.aggregation} would weigh by length: "
+                "leave out aggregation"
+            )
+        if self.aggregation == "fixed_length" and self.fixed_length is None:
+            raise ValueError("aggregation fixed_length needs fixed_length, the tokens that the longest answer may have")
+        if self.dual_clip is not None and self.policy_loss == "cispo":
+            raise ValueError("dual_clip bounds the clipped surrogate, which cispo has not: leave it out")
+        if self.dual_clip is not None and self.dual_clip <= 1.0 + self.clip_high:
+            raise ValueError(
+                f"dual_clip {self.dual_clip} lies within the clip: set it above 1 + clip_high = {1.0 + self.clip_high}"
+            )
+        if self.importance_veto is not None and self.importance_cap is None:
+            raise ValueError("importance_veto looks at importance ratios: set importance_cap too, for example 2.0")
+        return self
+
+
+_FIELDS_OF_ADVANTAGE: Mapping[str, Mapping[str, Any]] = {
+    "rloo": {"leave_one_out": True, "normalize_std": False},
+    "dr_grpo": {"normalize_std": False},
+    "reinforce_pp": {"normalize_over": "batch"},
+}
+_FIELDS_OF_POLICY_LOSS: Mapping[str, Mapping[str, Any]] = {"gspo": {"aggregation": "sequence_mean"}}
+
+
+def _filled_in(values: Any, choice: str, fields: Mapping[str, Mapping[str, Any]]) -> Any:
+    """`values` with the fields that the named choice brings along, where they are not given."""
+    if not isinstance(values, Mapping):
+        return values
+    name = values.get(choice)
+    return {**(fields.get(name, {}) if isinstance(name, str) else {}), **values}
+
+
+class TrainingConfig(Section):
+    learning_rate: float = Field(3e-4, gt=0.0)
+    num_warmup_updates: int = Field(0, ge=0)
+    """Optimizer steps over which the learning rate rises linearly."""
+    lr_schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """After the warm-up; linear and cosine end at 0 on the run's last update."""
+    weight_decay: float = Field(0.0, ge=0.0)
+    adam_betas: tuple[float, float] = (0.9, 0.95)
+    max_grad_norm: float = Field(1.0, gt=0.0)
+    num_epochs: int = Field(1, ge=1)
+    """Passes over a batch."""
+    num_minibatches: int = Field(2, ge=1)
+    """Optimizer steps a pass."""
+    tokens_per_micro_batch: int = Field(16384, ge=64)
+    """Padded tokens that one forward and backward may hold."""
+    share_prompts: bool = True
+    """Pack a group's completions behind one copy of their prompt."""
+    zero_stage: Literal[0, 1, 2, 3] = 0
+    """DeepSpeed ZeRO stage; `infra/deepspeed/zero<stage>.json` holds the rest."""
+    num_ranks: int = Field(1, ge=1)
+    device: Literal["cpu", "cuda"] = "cpu"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    num_threads: int = Field(1, ge=1)
+    """CPU threads of one rank. Part of the result."""
+    gradient_checkpointing: bool = False
+    """Compute a layer's activations again in the backward pass instead of keeping them: less memory, a third more time."""
+    offload: Literal["none", "optimizer", "all"] = "none"
+    """ZeRO 3: keep the optimizer, or the parameters too, in the host's memory. On device cpu they are there already: the same
+    code runs, with copies that save nothing."""
+    hostfile: str | None = None
+    """Hosts of the ranks, in DeepSpeed's format, this one first; the others are reached by ssh and share TMPDIR and the
+    folders of the run. None runs all ranks on this host."""
+    update_timeout_seconds: float = Field(3600.0, gt=0.0)
+    """How long one update may take before its worker is ended and the stage is tried again."""
+
+    @model_validator(mode="after")
+    def _precision_fits_device(self) -> "TrainingConfig":
+        if self.device == "cpu" and self.dtype != "float32":
+            raise ValueError("dtype bfloat16 needs device cuda; on the CPU use float32")
+        return self
+
+    @model_validator(mode="after")
+    def _offload_has_its_stage(self) -> "TrainingConfig":
+        if self.offload != "none" and self.zero_stage != 3:
+            raise ValueError(f"offload {self.offload} is part of ZeRO 3: set zero_stage to 3, or offload to none")
+        return self
+
+
+class EvaluationConfig(Section):
+    every: int = Field(0, ge=0)
+    """Steps between evaluations; 0 evaluates before the first and after the last step alone."""
+    num_problems: int = Field(500, ge=1)
+    """Problems of the test split."""
+    sampling: tuple[Literal["sample", "greedy"], ...] = ("sample", "greedy")
+    """sample draws at temperature 1, greedy takes the likeliest token."""
+    problems_per_block: int = Field(250, ge=1)
+    """Problems that are played together."""

@@ -1,0 +1,65 @@
+"""From written values to a configuration, with a remedy for every mistake."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from components.config.run import RunConfig
+from components.errors import ConfigurationError
+
+
+def parse_config(values: Mapping[str, Any]) -> RunConfig:
+    """`values` as a RunConfig. Raises ConfigurationError: one line a fault, with the field, the value and the remedy."""
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationError("\n".join(_explained(error, values))) from error
+
+
+def differing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """`path: old -> new` for each leaf in which two configurations differ."""
+    before, after = dict(_leaves(old)), dict(_leaves(new))
+    absent = "(absent)"
+    return [
+        f"{path}: {before.get(path, absent)!r} -> {after.get(path, absent)!r}"
+        for path in sorted(before.keys() | after.keys())
+        if before.get(path, absent) != after.get(path, absent)
+    ]
+
+
+def _leaves(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(values, Mapping) and values:
+        for key, value in values.items():
+            yield from _leaves(value, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, values
+
+
+def _explained(error: ValidationError, values: Mapping[str, Any]) -> Iterator[str]:
+    for fault in error.errors():
+        path = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            known = _known_keys(fault["loc"][:-1])
+            nearest = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1, cutoff=0.4)
+            remedy = f"did you mean {nearest[0]!r}?" if nearest else f"valid keys: {', '.join(sorted(known))}"
+            yield f"{path}: unknown key; {remedy}"
+        elif fault["type"] == "missing":
+            yield f"{path}: required and missing"
+        else:
+            message = fault["msg"].removeprefix("Value error, ")
+            given = "" if isinstance(fault["input"], Mapping | BaseModel) else f" (got {fault['input']!r})"
+            yield f"{path}: {message}{given}" if path else f"{message}{given}"
+
+
+def _known_keys(path: tuple[int | str, ...]) -> list[str]:
+    """The field names of the section at `path`; a name under a mapping section stands for any of its values."""
+    section: Any = RunConfig
+    for part in path:
+        field = section.model_fields.get(str(part)) if hasattr(section, "model_fields") else None
+        annotation = field.annotation if field is not None else section
+        arguments = getattr(annotation, "__args__", ())
+        models = [a for a in (annotation, *arguments) if isinstance(a, type) and issubclass(a, BaseModel)]
+        section = models[0] if models else section
+    return list(section.model_fields) if hasattr(section, "model_fields") else []

@@ -1,0 +1,141 @@
+"""How episodes are played and scored."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from components.config.section import Section
+
+
+class EnvironmentConfig(Section):
+    name: str
+    """A registered environment: plan_path, sokoban, sudoku, code, math, search, shop, calendar, file_tree, blocksworld..."""
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    """The environment's own options (sizes, densities); its family validates them."""
+    max_turns: int = Field(2, ge=1)
+    """Turns after which an episode ends. Reaching it is not success."""
+
+
+class VllmConfig(Section):
+    num_replicas: int = Field(1, ge=1)
+    """Servers of each model that starts on its own, behind one router: of each policy with weights of its own, and of each base
+    that adapters share."""
+    port: int = Field(8100, ge=1024, le=65000)
+    """Of the first server that is started here; the others take the next free ones."""
+    urls: tuple[str, ...] = ()
+    """Servers that run elsewhere, by base address; none are started then. They must see this machine's temporary files
+    (TMPDIR) under the same paths."""
+    merge_adapters: bool = False
+    """Load each adapter merged into its base as full weights: faster to sample from, and one policy a server."""
+    max_model_tokens: int | None = Field(None, ge=16)
+    """Longest prompt and answer; None takes the model's own."""
+    max_requests_at_once: int = Field(64, ge=1)
+    """Candidates that one server samples together; more of them wait here."""
+    kv_cache_gib: float = Field(1.0, gt=0.0)
+    """On the CPU, where vLLM must be told."""
+    gpu_memory_fraction: float = Field(0.5, gt=0.0, le=1.0)
+    """Of the device, for each server's weights and cache."""
+    start_timeout_seconds: float = Field(600.0, gt=0.0)
+    request_timeout_seconds: float = Field(600.0, gt=0.0)
+    """Of one candidate, or of one refresh."""
+    health_timeout_seconds: float = Field(20.0, gt=0.0)
+    """After which a server that does not answer its health check is given up, and its requests are sent elsewhere."""
+
+    @field_validator("urls")
+    @classmethod
+    def _urls_are_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        for url in urls:
+            address = urlsplit(url)
+            if address.scheme not in ("http", "https") or not address.hostname or address.query:
+                raise ValueError(f"urls: {url!r} is not an http:// or https:// address of a server")
+        return urls
+
+
+class GenerationConfig(Section):
+    engine: Literal["transformers", "vllm"] = "transformers"
+    """transformers: inside this process. vllm: servers of their own, spoken to over HTTP."""
+    vllm: VllmConfig = VllmConfig()
+    """Used when engine is "vllm"."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    num_threads: int = Field(1, ge=1)
+    """CPU threads of the engine. Part of the result: other thread counts may round differently."""
+    max_batch_tokens: int = Field(65536, ge=64)
+    """Prompt and completion tokens that one forward batch may hold; larger requests are split in order."""
+    probe_tolerance: float = Field(1e-4, gt=0.0)
+    """Largest allowed difference between the engine's and the trainer's log-probabilities on the refresh probe."""
+
+
+class RolloutConfig(Section):
+    overlap: Literal["none", "one_step"] = "none"
+    """one_step: play step k + 1 while step k updates, with the weights before that update. Needs loss.importance_cap."""
+    mode: Literal["tree", "independent", "single"] = "tree"
+    """tree: AT-GRPO. independent: group_size whole episodes a problem. single: the last agent plays alone."""
+    num_problems: int = Field(32, ge=1)
+    """Problems a step."""
+    group_size: int = Field(8, ge=2)
+    """Candidates compared at a node. One candidate carries no signal, hence the bound."""
+    temperature: float = Field(1.0, gt=0.0)
+    num_shards: int = Field(1, ge=1)
+    """Independent tasks into which a step's problems are split."""
+    problems_per_block: int = Field(32, ge=1)
+    """Problems that are played together and journalled as one; fixes batch shapes, so part of the result."""
+    continue_from: Literal["best", "mixed"] = "best"
+    """mixed hands on a random candidate with `random_handoff_probability`, so that later agents see bad proposals too."""
+    random_handoff_probability: float = Field(0.0, ge=0.0, le=1.0)
+    """For every agent but the last, which always continues from its best."""
+    max_failed_fraction: float = Field(0.0, ge=0.0, le=1.0)
+    """Failed episodes that a shard may hold before the stage raises."""
+    max_refills: int = Field(0, ge=0)
+    """Dynamic sampling (DAPO, arXiv 2503.14476): how often a shard replaces problems whose groups all lack a signal by new
+    ones. What is still silent after that is trained without, and counted; it is no error."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "RolloutConfig":
+        if (self.random_handoff_probability > 0) != (self.continue_from == "mixed"):
+            raise ValueError(
+                f"continue_from {self.continue_from!r} with random_handoff_probability "
+                f"{self.random_handoff_probability}: use mixed with a probability above 0, or best with 0"
+            )
+        if self.num_shards > self.num_problems:
+            raise ValueError(f"num_shards {self.num_shards} exceeds num_problems {self.num_problems}")
+        return self
+
+
+class ExecutionConfig(Section):
+    wall_seconds: float = Field(10.0, gt=0.0, le=600.0)
+    """How long a program that an agent wrote may run. CPU time is the fair limit where cores are shared: keep this a few
+    times larger."""
+    cpu_seconds: float = Field(4.0, gt=0.0, le=600.0)
+    memory_mib: int = Field(256, ge=32, le=65536)
+    """Address space of one program."""
+    output_kib: int = Field(64, ge=1, le=4096)
+    """Of standard output and of standard error, each; a program that writes more is ended."""
+
+
+class SandboxConfig(Section):
+    backend: Literal["auto", "docker", "bubblewrap"] = "auto"
+    """auto takes docker, then bubblewrap, and refuses when neither works; programs never run outside a sandbox."""
+    num_boxes: int | None = Field(None, ge=1)
+    """Programs that may run at once; None means two a core."""
+
+
+class RewardConfig(Section):
+    team_weight: float = 1.0
+    """alpha in reward = alpha * team + local."""
+    weights: Mapping[str, float] = Field(default_factory=dict)
+    """Overrides of the environment's default weights, by component: team.<name>, local.<name>."""
+    shuffle_between_groups: bool = False
+    """Control experiment: permute the rewards over all candidates of a step, so that nothing can be learned."""
+    reuse_executions: bool = True
+    """False runs every program of the rollouts again, to see that rewards do not depend on when they are computed."""
+    max_failed_fraction: float = Field(0.05, ge=0.0, le=1.0)
+    """Candidates of a shard that may stay without a reward because the sandbox failed; above it the stage raises."""
+    deadline_seconds: float = Field(1800.0, gt=0.0)
+    """How long the programs of one shard may take in all before the reward stage raises and is tried again."""
+    overlong_buffer: int = Field(0, ge=0)
+    """Tokens before an answer's limit within which its reward falls linearly (DAPO's soft overlong punishment); 0: none."""
+    overlong_penalty: float = Field(1.0, ge=0.0)
+    """What an answer of full length loses."""

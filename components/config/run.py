@@ -1,0 +1,169 @@
+"""The whole configuration of a run, and the part of it that each stage depends on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from components.config.learning import AlgorithmConfig, EvaluationConfig, LossConfig, TrainingConfig
+from components.config.places import ResourceConfig, StoreConfig, TrackingConfig
+from components.config.play import (
+    EnvironmentConfig,
+    ExecutionConfig,
+    GenerationConfig,
+    RewardConfig,
+    RolloutConfig,
+    SandboxConfig,
+)
+from components.config.policies import AgentConfig, PolicyConfig, WarmStartConfig
+from components.config.section import Section
+
+
+class RunConfig(Section):
+    """Everything that decides a run's result, and where it is kept and shown."""
+
+    preset: str = "custom"
+    """The deployment that this configuration came from."""
+    seed: int = 0
+    """The only source of randomness."""
+    num_steps: int = Field(..., ge=0)
+    """Training iterations."""
+    environment: EnvironmentConfig
+    agents: Mapping[str, AgentConfig]
+    """Role -> who plays it; roles are the environment's."""
+    policies: Mapping[str, PolicyConfig]
+    """Name -> weights. One policy for all roles, or one a role."""
+    warm_start: WarmStartConfig = WarmStartConfig()
+    generation: GenerationConfig = GenerationConfig()
+    rollout: RolloutConfig = RolloutConfig()
+    execution: ExecutionConfig = ExecutionConfig()
+    sandbox: SandboxConfig = SandboxConfig()
+    rewards: RewardConfig = RewardConfig()
+    algorithm: AlgorithmConfig = AlgorithmConfig()
+    loss: LossConfig = LossConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    resources: ResourceConfig = ResourceConfig()
+    store: StoreConfig = StoreConfig()
+    tracking: TrackingConfig = TrackingConfig()
+
+    @model_validator(mode="after")
+    def _names_resolve(self) -> "RunConfig":
+        for role, agent in self.agents.items():
+            if agent.policy not in self.policies:
+                raise ValueError(
+                    f"agents.{role}.policy {agent.policy!r} is not a policy; policies are {sorted(self.policies)}"
+                )
+        unused = set(self.policies) - {agent.policy for agent in self.agents.values()}
+        if unused:
+            raise ValueError(f"policies {sorted(unused)} are played by no agent; remove them or name them in agents")
+        return self
+
+    @model_validator(mode="after")
+    def _algorithm_fits_the_rollouts(self) -> "RunConfig":
+        advantage, mode = self.algorithm.advantage, self.rollout.mode
+        if advantage == "grpo" and mode == "tree":
+            raise ValueError(
+                "algorithm.advantage grpo compares whole episodes: set rollout.mode to independent or single"
+            )
+        if advantage == "at_grpo" and mode != "tree":
+            raise ValueError(
+                f"algorithm.advantage at_grpo compares the candidates of a node, and mode {mode} draws one: "
+                "set rollout.mode to tree, or algorithm.advantage to grpo"
+            )
+        if advantage == "reinforce_pp" and self.rollout.max_refills:
+            raise ValueError(
+                "rollout.max_refills replaces groups of equal rewards, which algorithm.advantage reinforce_pp learns from: "
+                "set max_refills to 0, or another advantage"
+            )
+        if self.rollout.overlap == "one_step" and self.loss.importance_cap is None:
+            raise ValueError(
+                "rollout.overlap one_step trains on answers of the weights before: set loss.importance_cap, for example 2.0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _lengths_fit(self) -> "RunConfig":
+        """Answers whose limit the environment gives are checked where it is known."""
+        limits = {role: agent.max_new_tokens for role, agent in self.agents.items() if agent.max_new_tokens}
+        for role, limit in limits.items():
+            if self.rewards.overlong_buffer >= limit:
+                raise ValueError(
+                    f"rewards.overlong_buffer {self.rewards.overlong_buffer} leaves no answer of {role} unpunished: set it "
+                    f"below agents.{role}.max_new_tokens {limit}"
+                )
+            if self.loss.fixed_length is not None and self.loss.fixed_length < limit:
+                raise ValueError(
+                    f"loss.fixed_length {self.loss.fixed_length} is below agents.{role}.max_new_tokens {limit}: set it to at "
+                    "least the longest answer"
+                )
+        return self
+
+    def result_fields(self) -> dict[str, Any]:
+        """The fields that decide the weights, as JSON: all but where things are kept, shown and how long a run goes on."""
+        excluded: dict[str, Any] = dict.fromkeys(
+            ("store", "tracking", "preset", "evaluation", "sandbox", "resources"), True
+        )
+        if self.training.lr_schedule == "constant":
+            excluded["num_steps"] = True  # a decaying schedule depends on where it ends
+        return self.model_dump(mode="json", exclude={**excluded, **_PLACES})
+
+    @property
+    def specialisation(self) -> str:
+        """How far the roles are apart: L0 one agent; L1 one policy, roles by prompt; L2 one base, an adapter a role; L3 a model
+        a role; "mixed" for everything between."""
+        playing = [self.policies[agent.policy] for agent in self.agents.values()]
+        if self.rollout.mode == "single" or len(playing) == 1:
+            return "L0"
+        if len(self.policies) == 1:
+            return "L1"
+        if len(self.policies) < len(playing) or any(policy.api for policy in playing):
+            return "mixed"
+        if not any(policy.adapter for policy in playing):
+            return "L3"
+        bases = {(policy.base, policy.tiny.model_dump_json(), policy.prompt_format) for policy in playing}
+        return "L2" if len(bases) == 1 and all(policy.adapter for policy in playing) else "mixed"
+
+
+_PLACES: Mapping[str, Any] = {"generation": {"vllm"}}
+"""Where servers are, inside sections that decide results."""
+
+STAGE_SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "warm_start": ("seed", "environment", "agents", "policies", "warm_start", "generation", "execution"),
+    "collect_rollouts": ("seed", "environment", "agents", "policies", "generation", "rollout", "execution"),
+    "compute_rewards": ("seed", "environment", "rewards", "rollout", "execution"),
+    "compute_advantages": ("seed", "algorithm", "agents", "policies"),
+    "update_policy": ("seed", "policies", "training", "loss", "rollout"),
+    "publish_checkpoint": (),
+    "evaluate_policy": (
+        "seed",
+        "environment",
+        "agents",
+        "policies",
+        "generation",
+        "evaluation",
+        "rollout",
+        "execution",
+    ),
+}
+"""What each stage depends on: changing another section does not throw its results away.
+
+Rollouts are chosen by the rubric and yet do not name `rewards`: within a lineage the configuration is frozen, and a restart
+from the reward stage under another rubric must find the rollouts of its step where they are.
+"""
+
+
+def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:
+    """The part of `config` that `stage` depends on, as JSON."""
+    included = set(STAGE_SECTIONS[stage])
+    if stage == "update_policy" and config.training.lr_schedule != "constant":
+        included.add("num_steps")
+    if stage == "compute_rewards" and config.rewards.overlong_buffer:
+        included.add("agents")  # their longest answers decide where the punishment begins
+    if stage == "collect_rollouts" and config.rollout.max_refills:
+        included.add("algorithm")  # it says which problems carry no signal
+    whole = config.model_dump(mode="json", exclude=dict(_PLACES))
+    fields = {section: value for section, value in whole.items() if section in included}
+    if stage == "warm_start" and config.rollout.mode == "single":
+        fields["rollout"] = {"mode": "single"}  # only the agent that plays is cloned, and what it sees has no proposal
+    return fields

@@ -1,0 +1,36 @@
+"""Modules that several generators share: one base, and in it an adapter for each policy."""
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from components.generation.weights import built_model
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A module that adapters share; `turn` is held by whoever computes with it, because one adapter answers at a time."""
+
+    module: Any
+    digest: str
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+
+class BaseModels:
+    """The bases that a process holds, by the folder they came from. A base's folder never changes.
+
+    **Example** four roles with adapters on one base: four generators, one module, four adapters in it.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[Path, str, torch.dtype], Base] = {}
+
+    def base(self, folder: Path, *, device: str, dtype: torch.dtype) -> Base:
+        """The module of `folder` with the digest of the weights as they are there. Raises what `built_model` raises."""
+        key = (folder.resolve(), device, dtype)
+        if key not in self._held:
+            self._held[key] = Base(*built_model(folder, device=device, dtype=dtype))
+        return self._held[key]

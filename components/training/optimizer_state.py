@@ -1,0 +1,215 @@
+"""An optimizer's state on disk, in pieces that name their place: written by one number of ranks, read by any other.
+
+<folder>/optimizer-00000-of-00002.safetensors    what the first of two ranks holds
+
+Each rank writes its own pieces and reads those that overlap its own places, so nothing is gathered and no rank ever holds
+more than its share. A piece is a flat tensor `<kind>/<start>/<parameter>`: the elements of one parameter from `start` on.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from components.artifacts.digests import joined_digest, tensors_digest
+from components.errors import ArtifactCorrupt
+from components.training.ranks import Ranks
+
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+_WEIGHT = "weight"
+"""The optimizer's own copy of the weights, kept where the model computes in another type than the optimizer."""
+_COUNTS = "counts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Place:
+    """This rank's part of one parameter: `held` from `offset` on is the parameter from `start` on, both flat."""
+
+    parameter: str
+    start: int
+    length: int
+    held: Tensor
+    offset: int
+    own_weight: bool
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """The view of a tensor shaped like `held` that belongs here."""
+        return tensor.detach().view(-1)[self.offset : self.offset + self.length]
+
+
+def write_optimizer(engine: Any, folder: Path, ranks: Ranks) -> str:
+    """Write the optimizer of `engine`, which has taken a step, into `folder`; the digest that names what was written.
+
+    Where every rank holds the whole, the first one writes it. Equal states of equally many ranks have equal digests.
+    """
+    num_files = ranks.size if engine.zero_optimization() else 1
+    if ranks.first:
+        folder.mkdir(parents=True)
+    ranks.broadcast(None)  # nobody writes before the folder is there
+    digest = None
+    if ranks.rank < num_files:
+        tensors = _pieces(engine, ranks)
+        digest = tensors_digest(tensors)
+        _save(tensors, folder / f"optimizer-{ranks.rank:05d}-of-{num_files:05d}.safetensors")
+    return joined_digest(str(part) for part in ranks.gathered(digest)[:num_files])
+
+
+def read_optimizer(engine: Any, folder: Path, ranks: Ranks) -> str:
+    """Bring the optimizer of a fresh `engine` into the state that lies in `folder`; the digest that it was written under.
+
+    Raises ArtifactCorrupt when a file is absent, damaged, or of another model.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        paths = _files(folder)
+        digest = _digest(paths, ranks)
+        with ExitStack() as stack:
+            _fill(engine, ranks, [stack.enter_context(safe_open(path, framework="pt")) for path in paths])
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise ArtifactCorrupt(f"{folder} cannot be read: {error}") from error
+    return digest
+
+
+def make_fresh(engine: Any) -> None:
+    """Undo the step with zero gradients by which DeepSpeed's bfloat16 optimizer without ZeRO makes its state.
+
+    It would decay the weights once, and leave Adam's bias correction one step ahead of that of every other stage.
+    """
+    for parameter, copy in _copies(engine.optimizer):
+        _inner(engine.optimizer).state.pop(copy, None)
+        copy.data.copy_(parameter.data)
+
+
+def places(engine: Any, ranks: Ranks) -> Iterator[Place]:
+    """Where this rank's optimizer holds the parameters that require gradients, in the order of the model."""
+    optimizer = engine.optimizer
+    whole = _unpartitioned(optimizer)
+    for name, parameter in engine.module.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        if hasattr(parameter, "ds_id"):
+            group, offset, length = optimizer.grad_position[optimizer.get_param_id(parameter)]
+            held = optimizer.fp32_partitioned_groups_flat[group]
+            start = length * ranks.rank
+            length = min(length, parameter.ds_numel - start)  # the last part is padded
+        elif not whole:
+            mapping = parameter._hp_mapping  # None where other ranks hold all of it
+            if mapping is None:
+                continue
+            held = _inner(optimizer).param_groups[mapping.param_group_index]["params"][0]
+            start, offset = mapping.lp_fragment_address.start, mapping.hp_fragment_address.start
+            length = mapping.lp_fragment_address.numel
+        else:
+            held, start, offset, length = whole[id(parameter)], 0, 0, parameter.numel()
+        if length > 0:
+            yield Place(
+                parameter=name,
+                start=start,
+                length=length,
+                held=held,
+                offset=offset,
+                own_weight=held.dtype != parameter.dtype,
+            )
+
+
+def _unpartitioned(optimizer: Any) -> dict[int, Tensor]:
+    """By parameter, what the optimizer of ZeRO 0 steps: the parameter itself, or a float32 copy; empty for other stages."""
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return {id(parameter): parameter for group in optimizer.param_groups for parameter in group["params"]}
+    return {id(parameter): copy for parameter, copy in _copies(optimizer)}
+
+
+def _copies(optimizer: Any) -> list[tuple[Tensor, Tensor]]:
+    """Each parameter and the float32 copy that DeepSpeed's bfloat16 optimizer without ZeRO steps in its place."""
+    copies = getattr(optimizer, "fp32_groups", [])
+    parameters = optimizer.fp16_groups if copies else []
+    return [pair for group in zip(parameters, copies, strict=True) for pair in zip(*group, strict=True)]
+
+
+def _inner(optimizer: Any) -> Any:
+    return getattr(optimizer, "optimizer", optimizer)
+
+
+def _pieces(engine: Any, ranks: Ranks) -> dict[str, Tensor]:
+    state = _inner(engine.optimizer).state
+    steps = {int(values["step"]) for values in state.values()}
+    assert len(steps) <= 1, f"parameters have taken different numbers of steps: {sorted(steps)}"
+    pieces = {_COUNTS: torch.tensor([engine.global_steps, *steps])}
+    for place in places(engine, ranks):
+        kinds = {kind: state[place.held][kind] for kind in _MOMENTS}
+        if place.own_weight:
+            kinds[_WEIGHT] = place.held
+        for kind, tensor in kinds.items():
+            pieces[f"{kind}/{place.start}/{place.parameter}"] = place.of(tensor)
+    return pieces
+
+
+def _save(pieces: Mapping[str, Tensor], path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file({name: piece.cpu().contiguous() for name, piece in pieces.items()}, path)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of all ranks that wrote, in their order. Raises ValueError when one is absent."""
+    paths = sorted(folder.glob("optimizer-*-of-*.safetensors"))
+    wanted = [f"optimizer-{number:05d}-of-{len(paths):05d}.safetensors" for number in range(len(paths))]
+    if not paths or [path.name for path in paths] != wanted:
+        raise ValueError(f"files of all ranks that wrote are wanted, found {[path.name for path in paths]}")
+    return paths
+
+
+def _digest(paths: list[Path], ranks: Ranks) -> str:
+    """The digest of all files, each of them read by one rank."""
+    from safetensors.torch import load_file
+
+    mine = {number: tensors_digest(load_file(paths[number])) for number in range(ranks.rank, len(paths), ranks.size)}
+    digests: dict[str, str] = {}
+    for text in ranks.gathered(json.dumps(mine)):
+        digests.update(json.loads(str(text)))
+    return joined_digest(digests[str(number)] for number in range(len(paths)))
+
+
+def _fill(engine: Any, ranks: Ranks, files: list[Any]) -> None:
+    """Copy what `files` hold into the optimizer's tensors, which a fresh engine does not have yet."""
+    counts = max((file.get_tensor(_COUNTS).tolist() for file in files), key=len)
+    pieces: dict[tuple[str, str], list[tuple[int, Any, str]]] = {}
+    for file in files:
+        for key in file.keys():  # noqa: SIM118  a safetensors file has no iterator
+            if key != _COUNTS:
+                kind, start, parameter = key.split("/", 2)
+                pieces.setdefault((kind, parameter), []).append((int(start), file, key))
+    engine.global_steps = counts[0]
+    state = _inner(engine.optimizer).state
+    for place in places(engine, ranks):
+        values = state[place.held]
+        if not values:  # places of ZeRO share one tensor
+            values["step"] = torch.tensor(float(counts[1]))
+            values.update({kind: torch.zeros_like(place.held) for kind in _MOMENTS})
+        targets = {kind: values[kind] for kind in _MOMENTS}
+        if place.own_weight:
+            targets[_WEIGHT] = place.held
+        for kind, tensor in targets.items():
+            _copy(place, pieces.get((kind, place.parameter), []), into=place.of(tensor))
+
+
+def _copy(place: Place, pieces: list[tuple[int, Any, str]], *, into: Tensor) -> None:
+    """Copy the parts of `pieces` that overlap `place`. Raises ValueError when they do not fill it."""
+    num_copied = 0
+    for start, file, key in pieces:
+        piece = file.get_slice(key)
+        (length,) = piece.get_shape()
+        begin, end = max(place.start, start), min(place.start + place.length, start + length)
+        if begin < end:
+            into[begin - place.start : end - place.start].copy_(piece[begin - start : end - start])
+            num_copied += end - begin
+    if num_copied != place.length:
+        raise ValueError(
+            f"{num_copied} of {place.length} elements of {place.parameter} from {place.start} on are there"
+        )

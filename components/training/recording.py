@@ -1,0 +1,86 @@
+"""What the loss compares a batch with: computed once before the first step, and handed to each micro-batch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from components.algorithms.importance import correction
+from components.algorithms.losses import LossInputs
+from components.schema import TrainGroup
+from components.training.base import UpdateJob
+from components.training.forward import logprobs_and_entropies
+from components.training.packing import Floats, Ints, MicroBatch
+from components.training.rank_batches import RecordedValues, record_logprobs, recorded_sampler
+from components.training.ranks import Ranks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """Values of all tokens of a batch from before the update; None where the loss does not ask for them.
+
+    `old` are the trainer's own log-probs and `sampler` the sampler's, `weights` and `kept` the correction for the difference,
+    and `metrics` how far it lets the tokens count.
+    """
+
+    old: RecordedValues | None = None
+    sampler: RecordedValues | None = None
+    weights: RecordedValues | None = None
+    kept: RecordedValues | None = None
+    reference: RecordedValues | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+def record_batch(
+    model: nn.Module, groups: Sequence[TrainGroup], job: UpdateJob, *, ranks: Ranks, reference: nn.Module | None
+) -> Recorded:
+    """The values that `job.loss` asks for, equal on every rank. Forwards of `model` and of `reference`, without gradients."""
+
+    def record(which: nn.Module) -> RecordedValues:
+        return record_logprobs(which, groups, training=job.training, temperature=job.temperature, ranks=ranks)
+
+    recorded_reference = record(reference) if reference is not None else None
+    if job.loss.importance_cap is None:
+        return Recorded(reference=recorded_reference)
+    old = record(model)
+    sampler_N, lengths_B = recorded_sampler(groups)
+    sampler = old.others(sampler_N.to(old.values.device))
+    corrected = correction(old.values, sampler.values, lengths_B, job.loss)
+    return Recorded(
+        old=old,
+        sampler=sampler,
+        weights=old.others(corrected.weights_N),
+        kept=old.others(corrected.kept_N) if job.loss.importance_veto is not None else None,
+        reference=recorded_reference,
+        metrics=corrected.metrics,
+    )
+
+
+def loss_inputs(model: torch.nn.Module, micro_batch: MicroBatch, job: UpdateJob, recorded: Recorded) -> LossInputs:
+    """The forward of `micro_batch`, and what its loss compares it with.
+
+    With `recorded.old` the ratio is against the trainer's own log-probs and a weight corrects for the sampler's.
+    """
+    logprobs_N, entropies_N = logprobs_and_entropies(
+        model, micro_batch, temperature=job.temperature, entropy_gradient=job.loss.entropy_coefficient > 0
+    )
+
+    def of(values: RecordedValues | None) -> Tensor | None:
+        return values.of(micro_batch) if values is not None else None
+
+    def on_device(array: Ints | Floats) -> Tensor:
+        return torch.from_numpy(array).to(logprobs_N.device)
+
+    old_N = of(recorded.old)
+    return LossInputs(
+        logprobs_N=logprobs_N,
+        old_logprobs_N=on_device(micro_batch.sampler_logprobs_N) if old_N is None else old_N,
+        advantages_N=on_device(micro_batch.advantages_N),
+        completions_N=on_device(micro_batch.completions_N),
+        lengths_N=on_device(micro_batch.lengths_N),
+        entropies_N=entropies_N,
+        reference_logprobs_N=of(recorded.reference),
+        importance_weights_N=of(recorded.weights),
+        kept_N=of(recorded.kept),
+    )

@@ -1,0 +1,73 @@
+"""A step's shards: which weights play them, and where and when they are played and scored."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.config import ResourceConfig
+from tasks import wiring
+from tasks.collect_rollouts import collect_rollouts
+from tasks.compute_rewards import compute_rewards
+from tasks.refresh_weights import refresh_weights
+from tasks.run import Run
+from tasks.steps import checkpoints_before
+
+
+def played_by(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
+    """The checkpoints whose weights play a step that begins with `checkpoints`.
+
+    With `rollout.overlap` one_step it was played while the step before was updating, so by the weights before that update.
+    """
+    if run.config.rollout.overlap == "none" or step == 0:
+        return checkpoints
+    return checkpoints_before(wiring.store(run.config), run, step - 1)
+
+
+def rollouts_of(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> list[ArtifactRef]:
+    """The RolloutShards of a step, in order."""
+    versions = refresh_weights(run, step, checkpoints)
+    calls = [(run, step, shard, versions) for shard in range(run.config.rollout.num_shards)]
+    return each_of(collect_rollouts, calls, run.config.resources)
+
+
+def rewards_of(run: Run, step: int, rollouts: Sequence[ArtifactRef]) -> list[ArtifactRef]:
+    """The ScoredShards of a step, in order."""
+    calls = [(run, step, shard, ref) for shard, ref in enumerate(rollouts)]
+    return each_of(compute_rewards, calls, run.config.resources)
+
+
+@contextmanager
+def rollouts_ahead(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> Iterator[None]:
+    """Inside, with `rollout.overlap` one_step, the next step is played by the weights from before this step's update.
+
+    What was played is committed, so the next step finds it; a failure here is that step's to repeat.
+    """
+    if run.config.rollout.overlap == "none" or step + 1 >= run.config.num_steps:
+        yield
+        return
+    versions = refresh_weights(run, step + 1, checkpoints)
+    calls = [(run, step + 1, shard, versions) for shard in range(run.config.rollout.num_shards)]
+    futures = submitted(collect_rollouts, calls, at_once=run.config.resources.max_shards_at_once)
+    try:
+        yield
+    finally:
+        for future in futures:
+            future.wait()
+
+
+def each_of(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceConfig) -> list[Any]:
+    """The task's results for each of `calls`, in their order: computed here, or wherever the flow's task runner has room."""
+    if resources.runner == "thread" and resources.max_shards_at_once == 1:
+        return [task(*call) for call in calls]
+    return [future.result() for future in submitted(task, calls, at_once=resources.max_shards_at_once)]
+
+
+def submitted(task: Any, calls: Sequence[tuple[Any, ...]], *, at_once: int) -> list[Any]:
+    """Futures of the calls, of which so many are under way at a time."""
+    futures: list[Any] = []
+    for number, call in enumerate(calls):
+        # A call begins when the one `at_once` places before it has ended.
+        ahead = futures[number - at_once : number - at_once + 1] if number >= at_once else []
+        futures.append(task.submit(*call, wait_for=ahead))
+    return futures

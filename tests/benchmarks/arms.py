@@ -1,0 +1,195 @@
+"""Agents alone and teams, prompted and trained, at an equal budget of generated tokens.
+
+    python -m tests.benchmarks.arms [--games plan-path sokoban] [--seeds 3] [--budget-tokens 600000] [--jobs 1] [--home DIR]
+
+Six arms a game and seed. "prompted" is a policy after its warm start alone, which is cloned from noisy play up to the same
+success for every arm; "trained" goes on from there until its rollouts have sampled as many tokens as the budget says, every
+candidate counted, chosen or not. All arms learn from the preset's rewards with its learning rate and its problems a step.
+Success is that of 500 held-out problems, one answer a turn, without a tree; a single agent has as many turns as the team.
+
+Finished runs are kept in --home, so that an interrupted benchmark goes on; it ends with the table in Markdown.
+"""
+
+import argparse
+import csv
+import math
+import os
+import statistics
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
+GRPO = ("algorithm.advantage=grpo", *UNMIXED)
+PER_ROLE = (
+    "agents={tool_agent: {policy: tool}, plan_agent: {policy: plan}}",
+    "policies={tool: {base: tiny}, plan: {base: tiny}}",
+)
+RUNS: dict[str, tuple[str, ...]] = {
+    "single": ("rollout.mode=single", *GRPO),
+    "team-grpo": ("rollout.mode=independent", *GRPO),
+    "at-grpo-shared": (),
+    "at-grpo-per-role": PER_ROLE,
+}
+ARMS = {
+    "single agent, prompted": ("single", "before"),
+    "single agent, GRPO": ("single", "after"),
+    "team, prompted": ("at-grpo-shared", "before"),
+    "team, GRPO": ("team-grpo", "after"),
+    "team, AT-GRPO, one policy": ("at-grpo-shared", "after"),
+    "team, AT-GRPO, a policy a role": ("at-grpo-per-role", "after"),
+}
+STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
+"""Two-sided 95% quantiles by the number of seeds."""
+FIRST_STEPS = 10
+NUM_HELD_OUT = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """One run: success on held-out problems before and after, and what it took."""
+
+    game: str
+    run: str
+    seed: int
+    sampling: str
+    before: float
+    after: float
+    num_steps: int
+    num_tokens: int
+
+
+def trained(game: str, run: str, seed: int, *, budget_tokens: int, home: Path) -> list[Trained]:
+    """Train one run until its rollouts have sampled the budget; one row for each way of sampling."""
+    from components.artifacts.local import LocalArtifactStore
+    from components.metrics import NUM_GENERATED_TOKENS
+    from flows.presets import preset_config
+    from flows.reading import run_document
+    from flows.train import train
+
+    store, run_id = LocalArtifactStore(home / "store"), f"{game}-{run}-{seed}"
+    overrides = [f"seed={seed}", "store.kind=local", f"store.root={home / 'store'}", "tracking.kind=none", *RUNS[run]]
+    overrides += [f"evaluation.num_problems={NUM_HELD_OUT}"]
+    num_steps, num_tokens = FIRST_STEPS, 0
+    while True:
+        summary = train(preset_config(game, overrides, num_steps=num_steps), run_id)
+        steps = run_document(store, run_id)["steps"]
+        num_tokens = sum(int(step["metrics"][NUM_GENERATED_TOKENS]) for step in steps)
+        if num_tokens >= budget_tokens:
+            break
+        num_steps = len(steps) + max(1, round((budget_tokens - num_tokens) / (num_tokens / len(steps))))
+    reports = [report for report in summary["evaluations"] if report["step"] in (0, num_steps)]
+    rates = {(report["sampling"], report["step"]): report["success_rate"] for report in reports}
+    return [
+        Trained(
+            game=game, run=run, seed=seed, sampling=sampling, before=rates[sampling, 0], after=rates[sampling, num_steps],
+            num_steps=num_steps, num_tokens=num_tokens,
+        )
+        for sampling in ("sample", "greedy")
+    ]  # fmt: skip
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and half the width of its 95% interval by Student's t.
+
+    **Example** 0.5, 0.6, 0.7: 0.6 and 4.303 * 0.1 / sqrt(3) = 0.248.
+    """
+    if len(values) not in STUDENT_T:
+        return statistics.mean(values), math.nan
+    return statistics.mean(values), STUDENT_T[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def table(rows: Iterable[Trained]) -> str:
+    """Success in percent by arm and game, as Markdown: sampled at temperature 1, and greedy."""
+    found = list(rows)
+    games = list(dict.fromkeys(row.game for row in found))
+    columns = [(game, sampling) for game in games for sampling in ("sample", "greedy")]
+    lines = [
+        "| arm | " + " | ".join(f"{game}, {sampling}" for game, sampling in columns) + " |",
+        "|---|" + "---:|" * len(columns),
+    ]
+    for arm, (run, when) in ARMS.items():
+        cells = []
+        for game, sampling in columns:
+            mine = [row for row in found if (row.game, row.run, row.sampling) == (game, run, sampling)]
+            mean, half = interval([100 * getattr(row, when) for row in mine])
+            cells.append(f"{mean:.1f} ± {half:.1f}")
+        lines.append(f"| {arm} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def results(games: Sequence[str], num_seeds: int, *, budget_tokens: int, home: Path, jobs: int) -> list[Trained]:
+    """All runs, those of an earlier call among them; each is told and kept when it is done."""
+    file = home / f"runs-{budget_tokens}.csv"
+    wanted = [(game, run, seed) for seed in range(num_seeds) for game in games for run in RUNS]
+    rows = read(file) if file.exists() else []
+    done = {(row.game, row.run, row.seed) for row in rows}
+    missing = [each for each in wanted if each not in done]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
+        futures = [processes.submit(trained, *each, budget_tokens=budget_tokens, home=home) for each in missing]
+        for future in futures:
+            rows += (new := future.result())
+            write(file, rows)
+            for row in new:
+                print(f"{row.game} {row.run} seed {row.seed} {row.sampling}: {row.before:.3f} -> {row.after:.3f} "
+                      f"({row.num_steps} steps, {row.num_tokens} tokens)", flush=True)  # fmt: skip
+    return [row for row in rows if (row.game, row.run, row.seed) in wanted]
+
+
+def read(file: Path) -> list[Trained]:
+    """The rows of an earlier call."""
+    with file.open() as lines:
+        return [
+            Trained(
+                game=row["game"], run=row["run"], seed=int(row["seed"]), sampling=row["sampling"],
+                before=float(row["before"]), after=float(row["after"]), num_steps=int(row["num_steps"]),
+                num_tokens=int(row["num_tokens"]),
+            )
+            for row in csv.DictReader(lines)
+        ]  # fmt: skip
+
+
+def write(file: Path, rows: Sequence[Trained]) -> None:
+    """Keep `rows`; the file is replaced as a whole."""
+    names = list(Trained.__dataclass_fields__)
+    new = file.with_suffix(".new")
+    with new.open("w") as lines:
+        writer = csv.DictWriter(lines, names)
+        writer.writeheader()
+        writer.writerows({name: getattr(row, name) for name in names} for row in rows)
+    new.replace(file)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--games", nargs="+", default=["plan-path", "sokoban"])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--budget-tokens", type=int, default=600_000)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--home", type=Path)
+    asked = parser.parse_args()
+    from flows.services.environment import environment
+    from flows.services.stack import down, up
+
+    home: Path = asked.home or Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))
+    home.mkdir(parents=True, exist_ok=True)
+    os.environ.update(environment(up(home / "services", only=("prefect",))))
+    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
+    try:
+        rows = results(
+            asked.games, asked.seeds, budget_tokens=asked.budget_tokens, home=home.resolve(), jobs=asked.jobs
+        )
+    finally:
+        down(home / "services")
+    print(
+        f"\nat {asked.budget_tokens} generated tokens, mean of {asked.seeds} seeds and its 95% interval, in percent\n"
+    )
+    print(table(rows))
+    print(f"\nruns: {home}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The wall time of ten steps with `rollout.overlap=one_step` over that without, where rollout and update take about as long.
+
+    python -m tests.benchmarks.overlap [--steps 10] [--repeats 3] [--epochs N]
+
+The rollout is computed in this process and the update in its worker, with one thread each, so that two cores are two separate
+resources; where cores are only two threads of one, they are not, and the ratio says so. Both ways train the same preset from
+one warm start, taking turns. The seconds of the two stages stand beside the ratio: without overlap an iteration takes their
+sum and more, with it no less than the longer one.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.scaling import prefect_alone
+
+REQUIRED_RATIO = 0.75
+PRESET = "plan-path"
+WAYS = {"none": (), "one_step": ("rollout.overlap=one_step", "loss.importance_cap=2.0")}
+
+
+def train_once(way: str, root: Path, run_id: str, *, num_steps: int, epochs: int) -> tuple[float, dict[str, float]]:
+    """Wall seconds of all steps, and the median seconds of the two stages."""
+    import flows.train
+    from components.artifacts.local import LocalArtifactStore
+    from components.metrics import seconds
+    from flows.presets import preset_config
+    from flows.reading import run_document
+
+    overrides = [
+        "store.kind=local", f"store.root={root}", "tracking.kind=none", f"training.num_epochs={epochs}",
+        "warm_start={max_steps: 100, gate: 0.0, gate_ceiling: 1.0, num_check_problems: 8}",
+        "rollout.num_problems=64", "rollout.problems_per_block=64", "evaluation={num_problems: 8, sampling: [greedy]}",
+        *WAYS[way],
+    ]  # fmt: skip
+    config = preset_config(PRESET, overrides, num_steps=num_steps)
+    marks: list[float] = []
+    iterate = flows.train.training_iteration
+
+    class Marked:
+        """The iteration's flow, with the time at which each begins and the last one ends."""
+
+        def with_options(self, **options: Any) -> Any:
+            run = iterate.with_options(**options)
+
+            def marked(*args: Any) -> Any:
+                marks.append(time.perf_counter())
+                try:
+                    return run(*args)
+                finally:
+                    marks.append(time.perf_counter())
+
+            return marked
+
+    flows.train.training_iteration = Marked()  # type: ignore[assignment]
+    try:
+        flows.train.train(config, run_id)
+    finally:
+        flows.train.training_iteration = iterate
+    steps = run_document(LocalArtifactStore(root), run_id)["steps"]
+    stages = ("collect_rollouts", "update_policy")
+    medians = {name: statistics.median(step["timings"][seconds(name)] for step in steps[1:]) for name in stages}
+    return marks[-1] - marks[0], medians
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=1)
+    asked = parser.parse_args()
+    ratios = []
+    with prefect_alone(), tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as folder:
+        for repeat in range(asked.repeats):
+            seconds = {}
+            for way in WAYS:
+                run_id = f"{way}-{repeat}"
+                seconds[way], stages = train_once(way, Path(folder), run_id, num_steps=asked.steps, epochs=asked.epochs)
+                print(f"{way:9} {seconds[way]:7.2f} s for {asked.steps} steps; rollout {stages['collect_rollouts']:.2f} s, "
+                      f"update {stages['update_policy']:.2f} s (medians)", flush=True)  # fmt: skip
+            ratios.append(seconds["one_step"] / seconds["none"])
+    ratio = statistics.median(ratios)
+    print(f"\nwith overlap over without: {ratio:.2f} (median of {asked.repeats}); required: at most {REQUIRED_RATIO}: "
+          f"{'held' if ratio <= REQUIRED_RATIO else 'MISSED'}")  # fmt: skip
+    raise SystemExit(0 if ratio <= REQUIRED_RATIO else 1)
+
+
+if __name__ == "__main__":
+    main()

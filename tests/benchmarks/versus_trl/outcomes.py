@@ -1,0 +1,99 @@
+"""What one run of one arm came to, and what runs of two arms come to beside each other."""
+
+import math
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.benchmarks.versus_trl.memory import Footprint
+
+GOAL = 0.9
+WINDOW_SAMPLES = 2560
+"""Success is the mean over this many newest samples: drawn at temperature 1 on each step's own problems, before its update."""
+_NUM_RESAMPLES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One run. `samples_to_goal` is None where the goal was not reached within `num_samples`."""
+
+    arm: str
+    round: int
+    seed: int
+    samples_per_second: float
+    tokens_per_second: float
+    cpu_seconds: float
+    pss_mib: float
+    rss_mib: float
+    num_processes: int
+    num_samples: int
+    samples_to_goal: int | None
+    last_success: float
+
+    @property
+    def least_samples_to_goal(self) -> int:
+        """What it took, or what did not suffice."""
+        return self.num_samples if self.samples_to_goal is None else self.samples_to_goal
+
+
+def outcome(arm: str, round_number: int, seed: int, result: Mapping[str, Any], footprint: Footprint) -> Outcome:
+    """The outcome of a run from its own account and what was seen from outside.
+
+    Speed is measured from the end of the first step to the end of the last, and so without start-up.
+    """
+    ended_at, success_rates, step_samples = result["step_ended_at"], result["success_rates"], result["num_samples"]
+    seconds = ended_at[-1] - ended_at[0]
+    window = max(1, WINDOW_SAMPLES // step_samples)
+    return Outcome(
+        arm=arm,
+        round=round_number,
+        seed=seed,
+        samples_per_second=step_samples * (len(ended_at) - 1) / seconds,
+        tokens_per_second=sum(result["num_tokens"][1:]) / seconds,
+        cpu_seconds=footprint.cpu_seconds,
+        pss_mib=footprint.pss_mib,
+        rss_mib=footprint.rss_mib,
+        num_processes=footprint.num_processes,
+        num_samples=step_samples * len(ended_at),
+        samples_to_goal=samples_to_goal(success_rates, step_samples, window=window),
+        last_success=statistics.mean(success_rates[-window:]),
+    )
+
+
+def samples_to_goal(
+    success_rates: Sequence[float], step_samples: int, *, window: int, goal: float = GOAL
+) -> int | None:
+    """Samples drawn when the mean success of the newest `window` steps first reaches `goal`, or None.
+
+    **Example** rates .8, .9, .9, .9 of 256 samples each, window 2: the third step's mean is .9, so 768.
+    """
+    for end in range(window, len(success_rates) + 1):
+        if statistics.mean(success_rates[end - window : end]) >= goal - 1e-12:
+            return end * step_samples
+    return None
+
+
+def median_ratio(ours: Sequence[Outcome], theirs: Sequence[Outcome], field: str) -> float:
+    """The median over rounds of ours over theirs of the same round."""
+    pairs = zip(by_round(ours), by_round(theirs), strict=True)
+    return statistics.median(float(getattr(one, field) / getattr(other, field)) for one, other in pairs)
+
+
+def goal_ratio(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> tuple[float, float, float]:
+    """The geometric mean over seeds of our samples to the goal over theirs, and its 95% bootstrap interval over seeds.
+
+    A run that did not reach it enters with all its samples: too few, so the other side is then favoured.
+    """
+    pairs = zip(by_round(ours), by_round(theirs), strict=True)
+    logs = [math.log(one.least_samples_to_goal / other.least_samples_to_goal) for one, other in pairs]
+    rng = random.Random(0)
+    means = sorted(statistics.mean(rng.choices(logs, k=len(logs))) for _ in range(_NUM_RESAMPLES))
+    low, high = means[round(0.025 * _NUM_RESAMPLES)], means[round(0.975 * _NUM_RESAMPLES) - 1]
+    return math.exp(statistics.mean(logs)), math.exp(low), math.exp(high)
+
+
+def by_round(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """In the order of rounds, whichever way they were interleaved."""
+    return sorted(outcomes, key=lambda each: each.round)

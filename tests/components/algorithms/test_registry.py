@@ -1,0 +1,95 @@
+"""Laws that every estimator keeps, in trees and over whole episodes."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.algorithms.registry import ESTIMATORS, estimator
+from components.config import AlgorithmConfig
+from components.errors import ConfigurationError
+from tests.components.algorithms.episodes import episode
+
+TREE = ["at_grpo", "dr_mas", "rloo", "reinforce_pp", "dr_grpo"]
+EPISODES = ["grpo", "dr_mas", "rloo", "reinforce_pp", "dr_grpo"]
+reward = st.none() | st.sampled_from([0.0, 0.5, 1.0, 1.3])
+
+
+@st.composite
+def trees(draw: Any) -> tuple[list[Any], list[Any]]:
+    shapes = draw(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "t", "tp", "tptp"])), max_size=5))
+    episodes = [episode(problem, number, agents, num=3) for number, (problem, agents) in enumerate(shapes)]
+    return episodes, [tuple(tuple(draw(reward) for _ in range(3)) for _ in e.turns) for e in episodes]
+
+
+@st.composite
+def independent_episodes(draw: Any) -> tuple[list[Any], list[Any]]:
+    shapes = draw(
+        st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["", "t", "tp"]), st.booleans()), max_size=6)
+    )
+    episodes = [
+        episode(problem, number, agents, error="broke" if broken else None)
+        for number, (problem, agents, broken) in enumerate(shapes)
+    ]
+    return episodes, [tuple((draw(reward),) for _ in e.turns) for e in episodes]
+
+
+def flat(values_E_N_K: Any) -> list[Any]:
+    return [value for values_N_K in values_E_N_K for values_K in values_N_K for value in values_K]
+
+
+@settings(max_examples=40, deadline=None)
+@given(trees(), st.sampled_from(TREE))
+def test_in_a_tree_a_missing_reward_gets_zero_and_the_rest_sums_to_zero(played: Any, name: str) -> None:
+    episodes, rewards = played
+    found = estimator(name)(episodes, rewards, AlgorithmConfig(advantage=name))
+    assert [[len(k) for k in n] for n in found] == [[len(k) for k in n] for n in rewards]
+    assert all(a == 0.0 for a, r in zip(flat(found), flat(rewards), strict=True) if r is None)
+    assert math.fsum(flat(found)) == pytest.approx(0.0, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(independent_episodes(), st.sampled_from(EPISODES))
+def test_a_failed_episode_gets_zero_and_does_not_move_the_others(played: Any, name: str) -> None:
+    episodes, rewards = played
+    algorithm = AlgorithmConfig(advantage=name)
+    found = estimator(name)(episodes, rewards, algorithm)
+    sound = [index for index, e in enumerate(episodes) if e.error is None]
+    alone = estimator(name)([episodes[i] for i in sound], [rewards[i] for i in sound], algorithm)
+    assert flat([found[i] for i in sound]) == pytest.approx(flat(alone))
+    assert not any(flat([found[i] for i in range(len(episodes)) if i not in sound]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(trees(), st.sampled_from(TREE), st.randoms(use_true_random=False))
+def test_the_order_of_episodes_and_candidates_moves_advantages_and_changes_none(
+    played: Any, name: str, rng: Any
+) -> None:
+    episodes, rewards = played
+    algorithm = AlgorithmConfig(advantage=name)
+    found = estimator(name)(episodes, rewards, algorithm)
+    order, places = list(range(len(episodes))), [0, 1, 2]
+    rng.shuffle(order)
+    rng.shuffle(places)
+    moved = [tuple(tuple(rewards_K[k] for k in places) for rewards_K in rewards[i]) for i in order]
+    again = estimator(name)([episodes[i] for i in order], moved, algorithm)
+    wanted = [tuple(tuple(advantages_K[k] for k in places) for advantages_K in found[i]) for i in order]
+    assert flat(again) == pytest.approx(flat(wanted), abs=1e-9)
+
+
+@given(st.sampled_from(sorted(ESTIMATORS)), st.floats(-3, 3))
+def test_one_answer_alone_or_equal_ones_teach_nothing(name: str, earned: float) -> None:
+    algorithm = AlgorithmConfig(advantage=name)
+    for num in (1, 4):
+        assert not any(flat(estimator(name)([episode("a", 0, "t", num=num)], [((earned,) * num,)], algorithm)))
+
+
+def test_every_name_of_the_configuration_has_an_estimator() -> None:
+    assert set(ESTIMATORS) == set(AlgorithmConfig.model_fields["advantage"].annotation.__args__)
+
+
+def test_an_unknown_estimator_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match="use one of at_grpo, dr_grpo, dr_mas, grpo, reinforce_pp, rloo"):
+        estimator("ppo")

@@ -1,0 +1,112 @@
+"""What an algorithm's name brings along, and combinations that mean nothing."""
+
+from typing import Any
+
+import pytest
+
+from components.config import AlgorithmConfig, LossConfig, RunConfig, parse_config, stage_config
+from components.errors import ConfigurationError
+
+VALUES: dict[str, Any] = {
+    "num_steps": 3,
+    "environment": {"name": "plan_path"},
+    "agents": {"tool_agent": {"policy": "team", "max_new_tokens": 20}, "plan_agent": {"policy": "team"}},
+    "policies": {"team": {}},
+}
+EPISODES = {"rollout": {"mode": "independent"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("at_grpo", (True, "group", False)),
+        ("grpo", (True, "group", False)),
+        ("dr_mas", (True, "group", False)),
+        ("rloo", (False, "group", True)),
+        ("reinforce_pp", (True, "batch", False)),
+        ("dr_grpo", (False, "group", False)),
+    ],
+)
+def test_a_name_brings_its_fields_along_and_survives_being_written_down(name: Any, expected: tuple[Any, ...]) -> None:
+    found = AlgorithmConfig(advantage=name)
+    assert (found.normalize_std, found.normalize_over, found.leave_one_out) == expected
+    assert AlgorithmConfig.model_validate(found.model_dump()) == found
+
+
+def test_given_fields_are_kept() -> None:
+    assert AlgorithmConfig(advantage="rloo", normalize_std=True, normalize_over="batch").normalize_std
+    assert AlgorithmConfig(leave_one_out=True).leave_one_out
+    assert LossConfig(policy_loss="gspo").aggregation == "sequence_mean"
+    stored = parse_config({**VALUES, "algorithm": {"advantage": "rloo"}, "loss": {"policy_loss": "gspo"}})
+    assert RunConfig.model_validate(stored.model_dump(mode="json")) == stored
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algorithm": {"advantage": "rloo", "leave_one_out": False}}, "leave out leave_one_out, or use grpo"),
+        ({"algorithm": {"advantage": "dr_grpo", "normalize_std": True}}, "leave out normalize_std, or use grpo"),
+        ({"algorithm": {"advantage": "reinforce_pp", "normalize_over": "group"}}, "normalises over the batch"),
+        ({"algorithm": {"advantage": "reinforce_pp", "leave_one_out": True}}, "normalises over the batch"),
+        ({"algorithm": {"advantage": "reinforce_pp", "normalize_std": False}}, "normalises over the batch"),
+        ({"algorithm": {"advantage": "ppo"}}, r"algorithm\.advantage: .*'at_grpo'"),
+        ({"algorithm": {"advantage": "grpo"}}, r"set rollout\.mode to independent or single"),
+        ({"algorithm": {"advantage": "reinforce_pp"}, "rollout": {"max_refills": 1}}, "set max_refills to 0"),
+        ({"loss": {"policy_loss": "gspo", "aggregation": "token_mean"}}, "leave out aggregation"),
+        ({"loss": {"aggregation": "fixed_length"}}, "needs fixed_length"),
+        ({"loss": {"dual_clip": 3.0, "policy_loss": "cispo"}}, "which cispo has not"),
+        ({"loss": {"dual_clip": 1.1}}, r"set it above 1 \+ clip_high = 1.2"),
+        ({"loss": {"importance_veto": 0.01}}, "set importance_cap too"),
+        ({"rollout": {"overlap": "one_step"}}, r"set loss\.importance_cap, for example 2"),
+        ({"rewards": {"overlong_buffer": 20}}, r"below agents\.tool_agent\.max_new_tokens 20"),
+        ({"loss": {"fixed_length": 19}}, r"loss\.fixed_length 19 is below agents\.tool_agent\.max_new_tokens 20"),
+    ],
+)
+def test_combinations_that_mean_nothing_are_refused_with_a_remedy(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        parse_config({**VALUES, **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"algorithm": {"advantage": "rloo"}},
+        {"algorithm": {"advantage": "rloo"}, **EPISODES},
+        {"algorithm": {"advantage": "dr_mas"}, **EPISODES},
+        {"algorithm": {"advantage": "reinforce_pp"}, **EPISODES},
+        {"algorithm": {"advantage": "dr_grpo"}, "loss": {"aggregation": "fixed_length", "fixed_length": 20}},
+        {"rollout": {"max_refills": 2}, "loss": {"clip_high": 0.28}, "rewards": {"overlong_buffer": 5}},
+        {"loss": {"kl_estimator": "k1"}},
+        {"loss": {"importance_level": "sequence"}},
+        {"rollout": {"overlap": "one_step"}, "loss": {"importance_cap": 2.0}},
+    ],
+)
+def test_what_has_a_meaning_or_no_effect_is_accepted(change: dict[str, Any]) -> None:
+    parse_config({**VALUES, **change})
+
+
+def test_limits_of_answers_are_inputs_of_the_reward_stage_only_where_length_is_punished() -> None:
+    longer = {**VALUES, "agents": {**VALUES["agents"], "tool_agent": {"policy": "team", "max_new_tokens": 30}}}
+    punished = {"rewards": {"overlong_buffer": 5}}
+    stage = "compute_rewards"
+    assert stage_config(parse_config(VALUES), stage) == stage_config(parse_config(longer), stage)
+    assert stage_config(parse_config(VALUES | punished), stage) != stage_config(parse_config(longer | punished), stage)
+
+
+def test_the_advantage_is_an_input_of_the_rollouts_only_where_it_decides_what_is_replaced() -> None:
+    other, stage = {"algorithm": {"advantage": "dr_mas"}}, "collect_rollouts"
+    refills = {"rollout": {"max_refills": 1}}
+    assert stage_config(parse_config(VALUES), stage) == stage_config(parse_config(VALUES | other), stage)
+    assert stage_config(parse_config(VALUES | refills), stage) != stage_config(
+        parse_config(VALUES | refills | other), stage
+    )
+
+
+def test_a_lone_agent_has_a_warm_start_of_its_own_and_all_other_ways_share_one() -> None:
+    unmixed = {"continue_from": "best", "random_handoff_probability": 0.0}
+
+    def fields(mode: str) -> dict[str, Any]:
+        grpo = {"algorithm": {"advantage": "grpo"}} if mode != "tree" else {}
+        return stage_config(parse_config(VALUES | {"rollout": {"mode": mode, **unmixed}} | grpo), "warm_start")
+
+    assert fields("tree") == fields("independent") != fields("single")

@@ -1,0 +1,134 @@
+"""How vLLM servers would be started; real ones are in tests/integration/test_vllm_engine.py."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from components.config import GenerationConfig, VllmConfig
+from components.errors import ConfigurationError, ServiceMissing
+from flows.presets import preset_config
+from flows.services import vllm_server
+from flows.services.vllm_models import up_vllm
+from flows.services.vllm_server import EXTENSION, ServedModel, VllmService, check_head_size, lora_rank_for
+from flows.services.vllm_stack import down_vllm, vllm_addresses
+from tasks.served import served_model, served_models, server_urls, spelled_urls
+
+TINY = "{base: tiny, tiny: {hidden_size: 96, num_heads: 3}}"
+ADAPTED = "{base: tiny, adapter: {rank: 12}}"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment that looks as if `make vllm` had run."""
+    environment = tmp_path / "vllm-environment"
+    (environment / "lib/python3.11/site-packages/vllm").mkdir(parents=True)
+    (environment / "bin").mkdir()
+    (environment / "bin" / "python").touch()
+    monkeypatch.setattr(vllm_server, "ENVIRONMENT", environment)
+    return environment
+
+
+def flags_of(config: GenerationConfig, model: ServedModel, home: Path, *, index: int = 0) -> dict[str, str]:
+    """Option -> value, "" for a switch."""
+    (_, _, _, *words) = VllmService(index, model, config).launch(home, {"vllm": 8123}, {}).command
+    return {
+        word: "" if following.startswith("--") else following
+        for word, following in zip(words, [*words[1:], "--"], strict=True)
+        if word.startswith("--")
+    }
+
+
+def test_a_server_of_full_weights_on_the_cpu(installed: Path, tmp_path: Path) -> None:
+    config = GenerationConfig(vllm=VllmConfig(kv_cache_gib=0.5, max_model_tokens=300))
+    flags = flags_of(config, ServedModel(name="team", folder=tmp_path / "m"), tmp_path)
+    assert flags["--model"] == str(tmp_path / "m")
+    assert flags["--served-model-name"] == "team"
+    assert (flags["--host"], flags["--port"]) == ("127.0.0.1", "8123")
+    assert flags["--logprobs-mode"] == "processed_logprobs"
+    assert flags["--generation-config"] == "vllm"
+    assert flags["--kv-cache-memory-bytes"] == str(2**29)
+    assert flags["--max-model-len"] == "300"
+    assert {"--enable-scale-out", "--enforce-eager"} <= set(flags)
+    assert "--enable-lora" not in flags
+    assert (EXTENSION / (flags["--worker-extension-cls"].partition(".")[0] + ".py")).is_file()
+
+
+def test_adapters_and_a_gpu_change_the_flags(installed: Path, tmp_path: Path) -> None:
+    config = GenerationConfig(device="cuda", dtype="bfloat16", vllm=VllmConfig(gpu_memory_fraction=0.3))
+    flags = flags_of(config, ServedModel(name="a+b", folder=tmp_path, num_adapters=2, max_rank=12), tmp_path)
+    assert (flags["--max-loras"], flags["--max-cpu-loras"], flags["--max-lora-rank"]) == ("2", "5", "16")
+    assert flags["--gpu-memory-utilization"] == "0.3"
+    assert flags["--dtype"] == "bfloat16"
+    assert {"--enforce-eager", "--kv-cache-memory-bytes", "--max-model-len"}.isdisjoint(flags)
+
+
+def test_servers_take_turns_at_the_cpus(installed: Path, tmp_path: Path) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    bound = []
+    for index in range(len(allowed) + 1):
+        service = VllmService(index, ServedModel(name="m", folder=tmp_path), GenerationConfig(num_threads=1))
+        launch = service.launch(tmp_path, {"vllm": 1}, {})
+        bound.append(int(launch.env["VLLM_CPU_OMP_THREADS_BIND"]))
+        assert launch.env["SPT_NOENV"] == "1"
+    assert bound == [*allowed, allowed[0]]
+    many = VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig(num_threads=500))
+    assert many.launch(tmp_path, {"vllm": 1}, {}).env["VLLM_CPU_OMP_THREADS_BIND"] == ",".join(map(str, allowed))
+
+
+def test_without_vllm_it_says_make_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_server, "ENVIRONMENT", tmp_path / "nowhere")
+    with pytest.raises(ServiceMissing, match="run `make vllm`"):
+        up_vllm(tmp_path / "home", preset_config("tiny"))
+    assert not (tmp_path / "home").exists()
+
+
+def test_servers_that_run_elsewhere_are_not_started(tmp_path: Path) -> None:
+    config = preset_config("tiny", ["generation.vllm.urls=[http://far:1, http://far:2]"])
+    assert list(up_vllm(tmp_path / "home", config).values()) == ["http://far:1", "http://far:2"]
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_home_without_servers_has_none_to_stop(tmp_path: Path) -> None:
+    assert down_vllm(tmp_path / "never") == []
+    assert vllm_addresses(tmp_path / "never") == {}
+
+
+@pytest.mark.parametrize(("rank", "allowed"), [(1, 1), (2, 8), (8, 8), (9, 16), (512, 512)])
+def test_ranks_are_rounded_up(rank: int, allowed: int) -> None:
+    assert lora_rank_for(rank) == allowed
+
+
+def test_a_rank_that_is_too_large_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"adapter\.rank 513"):
+        lora_rank_for(513)
+
+
+def test_heads_without_a_cpu_kernel_are_refused_before_the_start(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"hidden_size": 96, "num_attention_heads": 4}')
+    with pytest.raises(ConfigurationError, match=r"heads of 24.*num_heads"):
+        check_head_size(tmp_path, "cpu")
+    check_head_size(tmp_path, "cuda")
+    (tmp_path / "config.json").write_text('{"hidden_size": 96, "num_attention_heads": 4, "head_dim": 32}')
+    check_head_size(tmp_path, "cpu")
+
+
+def test_which_servers_serve_which_policies() -> None:
+    agents = "agents={tool_agent: {policy: tool}, plan_agent: {policy: plan}}"
+    own = preset_config("tiny", [f"policies={{tool: {TINY}, plan: {TINY}}}", agents])
+    assert served_models(own) == {"plan": ("plan",), "tool": ("tool",)}
+    adapted = preset_config("tiny", [f"policies={{tool: {ADAPTED}, plan: {ADAPTED}}}", agents])
+    assert served_models(adapted) == {"plan+tool": ("plan", "tool")}
+    assert served_model(adapted, "tool") == "plan+tool"
+    merged = [f"policies={{tool: {ADAPTED}, plan: {ADAPTED}}}", agents, "generation.vllm.merge_adapters=true"]
+    assert served_models(preset_config("tiny", merged)) == {"plan": ("plan",), "tool": ("tool",)}
+
+
+def test_addresses_come_from_the_configuration_or_the_environment() -> None:
+    plain, far = preset_config("tiny"), preset_config("tiny", ["generation.vllm.urls=[http://far:1]"])
+    variables = spelled_urls(["http://a:1", "http://b:2"])
+    assert server_urls(plain, variables) == ("http://a:1", "http://b:2")
+    assert server_urls(far, variables) == ("http://far:1",)
+    assert server_urls(plain, spelled_urls([])) == ()
+    with pytest.raises(ConfigurationError, match="not an http"):
+        preset_config("tiny", ["generation.vllm.urls=[far]"])

@@ -1,0 +1,47 @@
+"""Rollouts one step ahead: exact after a kill, one update behind, and shards side by side change nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.artifacts.local import LocalArtifactStore
+from tests.integration.outcomes import order, outcome
+from tests.integration.trainings import Trainings, await_no_workers
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+AHEAD = ("rollout.overlap=one_step", "loss.importance_cap=2.0", "num_steps=4", "evaluation={num_problems: 8}")
+
+
+@pytest.fixture(scope="module")
+def whole(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    root = tmp_path_factory.mktemp("ahead")
+    assert trainings.run(order(root, "whole", overrides=AHEAD)).code == 0, trainings.log()
+    return outcome(LocalArtifactStore(root / "store"), "whole")
+
+
+def test_each_step_is_played_by_the_weights_before_the_last_update(trainings: Trainings, whole: dict[str, Any]) -> None:
+    staleness = [step["metrics"]["train/team/sampler_lag"] for step in whole["steps"]]
+    assert staleness == [0.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["/steps/000002/collect_rollouts-v1/0/", "/steps/000001/update_policy-v1/", "/steps/000002/compute_rewards-v1/0/"],
+)
+def test_a_killed_run_ends_where_a_whole_one_ends(
+    part: str, trainings: Trainings, whole: dict[str, Any], tmp_path: Path
+) -> None:
+    for moment in ("computed", "committed"):
+        stop = {"part": part, "moment": moment}
+        ended = trainings.run(order(tmp_path, "cut", overrides=AHEAD, stop=stop))
+        assert (ended.code, ended.stopped) == (-9, True), trainings.log()
+        await_no_workers("cut")
+    assert trainings.run(order(tmp_path, "cut", overrides=AHEAD)).code == 0, trainings.log()
+    assert outcome(LocalArtifactStore(tmp_path / "store"), "cut") == whole
+
+
+def test_shards_side_by_side_give_the_same(trainings: Trainings, whole: dict[str, Any], tmp_path: Path) -> None:
+    both = (*AHEAD, "resources.max_shards_at_once=2")
+    assert trainings.run(order(tmp_path, "both", overrides=both)).code == 0, trainings.log()
+    assert outcome(LocalArtifactStore(tmp_path / "store"), "both") == whole

@@ -1,0 +1,50 @@
+"""Shards on a Ray cluster of two nodes give what they give in this process."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.artifacts.local import LocalArtifactStore
+from tests.integration.outcomes import order, outcome
+from tests.integration.trainings import ROOT, Trainings
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+cluster.add_node(num_cpus=1)
+cluster.wait_for_nodes()
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
+
+@pytest.fixture(scope="module")
+def ray_address(client_environment: dict[str, str]) -> Iterator[str]:
+    """A cluster of two nodes with one processor each, whose workers reach the test's services."""
+    pytest.importorskip("prefect_ray", reason="needs `pip install 'troupe[ray]'`")
+    env = {**client_environment, "PYTHONPATH": str(ROOT), "RAY_DISABLE_IMPORT_WARNING": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", CLUSTER], cwd=ROOT, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as cluster:  # fmt: skip
+        assert cluster.stdin is not None
+        assert cluster.stdout is not None
+        address = next(line.strip() for line in cluster.stdout if ":" in line and " " not in line.strip())
+        yield address
+        cluster.stdin.close()
+        cluster.wait(timeout=60)
+
+
+def test_a_cluster_gives_what_threads_give(
+    ray_address: str, trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
+) -> None:
+    overrides = ("resources.runner=ray", f"resources.ray_address={ray_address}", "resources.max_shards_at_once=2")
+    assert trainings.run(order(tmp_path, "cluster", overrides=overrides)).code == 0, trainings.log()
+    assert outcome(LocalArtifactStore(tmp_path / "store"), "cluster") == uninterrupted
