@@ -34,11 +34,11 @@ def test_two_steps_against_a_server(level: str, trainings: Trainings, tmp_path: 
         urls = list(up_vllm(home, preset_config("tiny", list(overrides))).values())
         assert len(urls) == 1, "adapters share their base's server"
         named = (*overrides, f"generation.vllm.urls={urls}", f"loss.mismatch_tolerance={LARGEST_MISMATCH}")
-        assert trainings.run(order(tmp_path, level, overrides=named)).code == 0, trainings.log()
+        assert trainings.run(order(tmp_path, level.lower(), overrides=named)).code == 0, trainings.log()
     finally:
         down_vllm(home)
     assert processes_of(home) == []
-    steps = outcome(LocalArtifactStore(tmp_path / "store"), level)["steps"]
+    steps = outcome(LocalArtifactStore(tmp_path / "store"), level.lower())["steps"]
     for policy in steps[0]["checkpoint_digest"]:
         assert len({step["checkpoint_digest"][policy] for step in steps}) == 2, "each step is played by new weights"
         mismatches = [step["metrics"][f"train/{policy}/mismatch_max_abs"] for step in steps]
