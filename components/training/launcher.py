@@ -228,16 +228,6 @@ def _launch(
         ),
     )
     environment = _environment(training, run_label, several_hosts=len(hosts) > 1)
-    if training.num_ranks == 1:
-        commands = [_command_of_one_rank(environment, handover)]
-    else:
-        commands = host_commands(
-            hosts,
-            launcher=(sys.executable, "-c", _LAUNCHER),
-            arguments=_arguments(hosts, handover),
-            environment=environment,
-            folder=_SOURCE_ROOT,
-        )
     with (folder / LOG_FILE).open("ab") as log:
         launchers = [
             subprocess.Popen(
@@ -249,10 +239,23 @@ def _launch(
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            for number, command in enumerate(commands)
+            for number, command in enumerate(_commands(hosts, environment, handover))
         ]
     elsewhere = {host.name: launcher for host, launcher in zip(hosts[1:], launchers[1:], strict=True)}
     return _Processes(launchers[0], elsewhere, folder, key.encode())
+
+
+def _commands(hosts: Sequence[Host], environment: Mapping[str, str], handover: Path) -> list[list[str]]:
+    """What to start for each host."""
+    if [host.num_slots for host in hosts] == [1]:
+        return [_command_of_one_rank(environment, handover)]
+    return host_commands(
+        hosts,
+        launcher=(sys.executable, "-c", _LAUNCHER),
+        arguments=_arguments(hosts, handover),
+        environment=environment,
+        folder=_SOURCE_ROOT,
+    )
 
 
 def _command_of_one_rank(environment: Mapping[str, str], handover: Path) -> list[str]:

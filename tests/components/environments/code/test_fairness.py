@@ -101,17 +101,23 @@ def test_a_program_for_the_shown_tests_alone_earns_nothing_of_the_hidden_ones(
         assert (env.team_reward, env.local_reward(CODER)) == (0.0, 0.0)
 
 
+UNLIKELY_INPUTS = (71248658, 82508658, 91823658, -63448658)
+"""Twice them is in no address, size or time that a program may see by chance."""
+
+
 @pytest.mark.parametrize("kind", ["stdin", "function"])
 def test_no_expected_output_can_be_found_from_inside_the_program(
     kind: str, doubling: Made, sandbox_tools: Tools
 ) -> None:
     """Two programs: one prints all that it finds, to be searched here; one answers with any hidden output that it finds."""
     parts = function_parts() if kind == "function" else {}
-    problem = doubling(**parts, bounds=ROOMY)
+    inputs = [f"[{n}]" if kind == "function" else f"{n}\n" for n in UNLIKELY_INPUTS]
+    hidden = tuple(Case(given=given, expected=str(2 * n)) for given, n in zip(inputs, UNLIKELY_INPUTS, strict=True))
+    problem = doubling(**{**parts, "hidden": hidden}, bounds=ROOMY)
     wanted = [case.expected for case in problem.hidden]
-    assert wanted == ["14000", "16200", "18400", "-12600"]
+    assert all(output.endswith("7316") for output in wanted)
     tools = Watching(sandbox_tools)
-    guess = f"{SNOOP}\nanswer = max((v for v in range(-13000, 19000, 200) if abs(v) > 9000 and str(v) in text), default=0)\n"
+    guess = f"{SNOOP}\nimport re\nanswer = max(map(int, re.findall(r'-?[0-9]{{5}}7316', text)), default=0)\n"
     for program in (
         f"{guess}print(answer)",
         f"{guess}def f(n): return answer",
