@@ -18,7 +18,8 @@ LEAST_FREE_BYTES = 500 * 2**20
 def preflight(config: RunConfig) -> None:
     """Return when a run of `config` can start; otherwise raise one error that names the field, the value and the remedy.
 
-    Raises ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable or TrackingUnavailable.
+    Raises ConfigurationError, ServiceMissing, EngineUnavailable, StaleEngine, StoreRefused, StoreUnavailable or
+    TrackingUnavailable.
     """
     check_environment(config)
     check_devices(config)
@@ -26,6 +27,8 @@ def preflight(config: RunConfig) -> None:
     check_space(config)
     check_tools(config)
     wiring.check_apis(config)
+    if config.generation.engine == "vllm":
+        wiring.check_servers(config)
     probe_store(config.store)
     wiring.tracker(config).check()
 

@@ -177,6 +177,16 @@ def _vllm_engine(config: RunConfig, policy: str) -> Generator:
     )
 
 
+def check_servers(config: RunConfig) -> None:
+    """Pass when the servers of every policy that has some answer. Raises EngineUnavailable or StaleEngine."""
+    from components.generation.vllm_http import VllmGenerator
+
+    engines = [generator(config, name) for name, policy in config.policies.items() if policy.api is None]
+    for engine in engines:
+        if isinstance(engine, VllmGenerator):
+            engine.check()
+
+
 @cache
 def _api_engine(policy: str, api: ApiConfig) -> "ApiGenerator":
     from components.generation.api_chat import KEY_VARIABLES

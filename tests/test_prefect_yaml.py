@@ -12,7 +12,7 @@ from flows.presets import PREFECT_YAML, TRAIN_ENTRYPOINT, preset_config, preset_
 
 DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load(PREFECT_YAML.read_text())["deployments"]
 PRESETS = (
-    *("plan-path", "plan-path-l2", "plan-path-l3", "plan-path-6x6", "sokoban", "sudoku", "tiny"),
+    *("plan-path", "plan-path-l2", "plan-path-l3", "plan-path-ray", "plan-path-6x6", "sokoban", "sudoku", "tiny"),
     *("code-tiny", "code-smollm", "math-tiny", "math-smollm", "search-tiny", "search-smollm"),
     *("stateful-blocksworld", "stateful-eight-queens", "stateful-shop", "stateful-calendar", "stateful-file-tree"),
 )

@@ -48,6 +48,13 @@ class Fleet:
         if not self.replicas.up:
             raise self.nobody()
 
+    def check(self) -> None:
+        """Pass when a server serves the model, whatever weights it holds. Raises `nobody()`."""
+        with self._looking:
+            found = [self._serves(url) for url in self._urls]
+        if not any(found):
+            raise self.nobody()
+
     def look_again(self) -> None:
         """Take servers back that were down and answer again; they are given the weights first."""
         down = tuple(self.replicas.down)
@@ -102,18 +109,26 @@ class Fleet:
     def _prepare(self, url: str) -> None:
         """Give `url` what is wanted; it is up then, and down otherwise."""
         assert self._wanted is not None, "nothing is wanted yet"
-        loading = Loading(self._transport, url, config=self._config)
-        try:
-            cards = loading.cards()
-            if self._model not in cards.models:
-                self.replicas.set_down(url, _SERVES + ", ".join(cards.models))
+        if self._serves(url):
+            try:
+                Loading(self._transport, url, config=self._config).hold(self._wanted)
+            except ReplicaFailed as error:
+                self.replicas.set_down(url, str(error))
                 return
-            loading.hold(self._wanted)
+            self.replicas.set_up(url)
+
+    def _serves(self, url: str) -> bool:
+        """Whether `url` answers and serves the model; it is down otherwise."""
+        try:
+            cards = Loading(self._transport, url, config=self._config).cards()
         except ReplicaFailed as error:
             self.replicas.set_down(url, str(error))
-            return
+            return False
+        if self._model not in cards.models:
+            self.replicas.set_down(url, _SERVES + ", ".join(cards.models))
+            return False
         self.max_model_tokens = cards.max_model_tokens
-        self.replicas.set_up(url)
+        return True
 
     def _watch(self) -> HealthWatch:
         return HealthWatch(self.replicas, self._transport, timeout_seconds=self._config.health_timeout_seconds)

@@ -66,6 +66,10 @@ class VllmGenerator:
         """Which servers are in use, and why the others are not."""
         return self._fleet.replicas
 
+    def check(self) -> None:
+        """Pass when a server of this model answers. Raises EngineUnavailable, or StaleEngine when those serve other models."""
+        self._fleet.check()
+
     def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
         """Make every server that answers hold `version`. When this raises, no version is held.
 

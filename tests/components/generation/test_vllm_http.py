@@ -479,3 +479,18 @@ def test_merging_adds_the_scaled_product(folder: Path, version: PolicyVersion, t
     torch.testing.assert_close(merged[f"{layer}.weight"], expected)
     changed = {name for name in base if not torch.equal(base[name], merged[name])}
     assert changed == {name for name in base if name.rsplit(".", 2)[1] in SHAPE.targets}
+
+
+def test_a_check_asks_for_the_model_and_gives_no_weights(make: Make) -> None:
+    with wire_server() as server:
+        here, elsewhere = make(server), make(server, model="another")
+        here.check()
+        assert here.version is None
+        with pytest.raises(StaleEngine, match="it serves team"):
+            elsewhere.check()
+        assert server.generated == []
+        late = make(server)
+    with pytest.raises(EngineUnavailable, match="troupe up --engine vllm"):
+        late.check()
+    with pytest.raises(EngineUnavailable, match="none is known"):
+        make().check()
