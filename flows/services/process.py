@@ -17,6 +17,7 @@ import psutil
 from components.artifacts.refs import Frozen
 
 MARK = "TROUPE_SERVICE"
+_KILL_SECONDS = 10.0
 _STARTED: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -82,10 +83,16 @@ def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
     while any(_runs(process) for process in owned.values()) and time.monotonic() < deadline:
         _reap(record.pid)
         time.sleep(0.05)
-    for process in {**owned, **{late.pid: late for late in marked(mark)}}.values():
+    last = list({**owned, **{late.pid: late for late in marked(mark)}}.values())
+    for process in last:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-            process.wait(10)
+    deadline = time.monotonic() + _KILL_SECONDS
+    # A zombie counts as ended: only its parent, which may be any process, can collect it.
+    while left := [process.pid for process in last if _runs(process)]:
+        if time.monotonic() >= deadline:
+            raise TimeoutError(f"processes {left} still run {_KILL_SECONDS:.0f} s after SIGKILL")
+        time.sleep(0.02)
     _reap(record.pid)
 
 

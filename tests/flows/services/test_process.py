@@ -87,7 +87,7 @@ def test_what_a_process_started_ends_with_it_in_any_session(
     record = started(FAMILY)
     pids = [int(word) for word in record.log.read_text().split()[1:]]
     stop(record, mark=mark, grace_seconds=5)
-    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
+    wait_for(lambda: not any(map(psutil.pid_exists, pids)))
 
 
 def test_what_outlived_a_killed_process_is_ended_too(
@@ -99,7 +99,7 @@ def test_what_outlived_a_killed_process_is_ended_too(
     wait_for(lambda: not is_alive(record))
     assert all(psutil.pid_exists(pid) for pid in pids)
     stop(record, mark=mark, grace_seconds=5)
-    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
+    wait_for(lambda: not any(map(psutil.pid_exists, pids)))
 
 
 def test_a_dead_child_that_nobody_collected_is_not_alive(
@@ -111,6 +111,20 @@ def test_a_dead_child_that_nobody_collected_is_not_alive(
     assert psutil.pid_exists(record.pid), "it is a zombie until it is collected"
     stop(record, mark=mark, grace_seconds=1)
     assert not psutil.pid_exists(record.pid)
+
+
+def test_a_dead_child_that_another_process_does_not_collect_holds_nobody_up(
+    started: Callable[[tuple[str, ...]], ProcessRecord], mark: str
+) -> None:
+    parent = "import subprocess, time; child = subprocess.Popen(['sleep', '60'], start_new_session=True); "
+    record = started((sys.executable, "-c", f"{parent}print('up', child.pid, flush=True); time.sleep(60)"))
+    child = psutil.Process(int(record.log.read_text().split()[1]))
+    other = record.model_copy(update={"pid": child.pid, "started_at": child.create_time()})
+    began = time.monotonic()
+    stop(other, mark="nobody's", grace_seconds=5)
+    assert child.status() == psutil.STATUS_ZOMBIE
+    assert time.monotonic() - began < 5
+    stop(record, mark=mark, grace_seconds=5)
 
 
 def test_a_pid_that_another_process_has_now_is_left_alone(mark: str, tmp_path: Path) -> None:
