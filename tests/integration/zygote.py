@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import traceback
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,14 @@ from tasks import wiring, world
 IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)
 
 
+def stop_here() -> None:
+    """Stop this process before the calling thread does anything more.
+
+    A signal to the process could be taken by another thread, and this one would go on for a moment.
+    """
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+
 class StoppingStore:
     """A store whose process stops itself (SIGSTOP) at one moment, for somebody outside to kill it there.
 
@@ -45,10 +54,10 @@ class StoppingStore:
     def create(self, key: str, content: bytes) -> bool:
         here = self._part in key and key.endswith("/manifest.json")
         if here and self._moment == "computed":
-            os.kill(os.getpid(), signal.SIGSTOP)
+            stop_here()
         created = self._store.create(key, content)
         if here and self._moment == "committed":
-            os.kill(os.getpid(), signal.SIGSTOP)
+            stop_here()
         return created
 
 
@@ -63,7 +72,7 @@ class StoppingSandbox:
 
     def run(self, program: str, **wanted: Any) -> Any:
         if next(self._asked) == self._at:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            stop_here()
         return self._sandbox.run(program, **wanted)
 
 
