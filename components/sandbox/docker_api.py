@@ -1,5 +1,6 @@
 """The docker SDK: the one place that imports it, with time limits on every call and its errors as ours."""
 
+import functools
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,6 @@ from components.errors import SandboxUnavailable, ServiceMissing
 
 API_SECONDS = 10.0
 """How long one answer of the engine may take."""
-_UNIX = "unix://"
 
 
 class EngineApi:
@@ -20,17 +20,10 @@ class EngineApi:
     """
 
     def __init__(self, host: str, *, timeout_seconds: float = API_SECONDS) -> None:
-        try:
-            import docker
-        except ImportError as error:
-            raise ServiceMissing(
-                "the Python package docker is not installed: run `make setup`, or `pip install 'docker>=7.2'`"
-            ) from error
+        docker = _sdk()
         self.host = host
-        self._timeout_seconds = timeout_seconds
-        self._client: Any = None
-        with self._errors(f"the engine at {host} does not answer"):
-            self._client = docker.APIClient(base_url=host, timeout=timeout_seconds)
+        with _errors(f"the engine at {host} does not answer"):
+            self._client: Any = docker.APIClient(base_url=host, timeout=timeout_seconds)
 
     def __enter__(self) -> "EngineApi":
         return self
@@ -43,30 +36,12 @@ class EngineApi:
     @contextmanager
     def call(self, what: str) -> Iterator[Any]:
         """The SDK's `APIClient`; what it raises inside becomes SandboxUnavailable, told as `what`: reason."""
-        with self._errors(what):
+        with _errors(what):
             yield self._client
 
     def close(self) -> None:
         """Close its connections."""
         self._client.close()
-
-    @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
-        import docker
-        import requests
-
-        try:
-            self._knock()
-            yield
-        except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-            raise SandboxUnavailable(f"{what}: {_reason(error)}") from error
-
-    def _knock(self) -> None:
-        """Fail when nobody listens: the SDK leaves its socket open then."""
-        if self.host.startswith(_UNIX):
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.settimeout(self._timeout_seconds)
-                probe.connect(self.host.removeprefix(_UNIX))
 
 
 def is_missing(error: SandboxUnavailable) -> bool:
@@ -79,3 +54,39 @@ def _reason(error: BaseException) -> str:
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
     return f"{type(error).__name__}: {error}".splitlines()[0][:500]
+
+
+@contextmanager
+def _errors(what: str) -> Iterator[None]:
+    import requests
+
+    try:
+        yield
+    except (_sdk().errors.DockerException, requests.RequestException, OSError) as error:
+        raise SandboxUnavailable(f"{what}: {_reason(error)}") from error
+
+
+@functools.cache
+def _sdk() -> Any:
+    """The package docker; its connections are mended to close their socket when nobody listens at the other end."""
+    try:
+        import docker
+        from docker.transport import unixconn
+    except ImportError as error:
+        raise ServiceMissing(
+            "the Python package docker is not installed: run `make setup`, or `pip install 'docker>=7.2'`"
+        ) from error
+
+    class Connection(unixconn.UnixHTTPConnection):  # type: ignore[misc]
+        def connect(self) -> None:
+            stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                stream.settimeout(self.timeout)
+                stream.connect(self.unix_socket)
+            except BaseException:
+                stream.close()
+                raise
+            self.sock = stream
+
+    unixconn.UnixHTTPConnection = Connection
+    return docker
