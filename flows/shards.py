@@ -48,7 +48,7 @@ def rollouts_ahead(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -
         return
     versions = refresh_weights(run, step + 1, checkpoints)
     calls = [(run, step + 1, shard, versions) for shard in range(run.config.rollout.num_shards)]
-    futures = submitted(collect_rollouts, calls, at_once=run.config.resources.max_shards_at_once)
+    futures = submitted(collect_rollouts, calls, run.config.resources)
     try:
         yield
     finally:
@@ -60,11 +60,13 @@ def each_of(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceConf
     """The task's results for each of `calls`, in their order: computed here, or wherever the flow's task runner has room."""
     if resources.runner == "thread" and resources.max_shards_at_once == 1:
         return [task(*call) for call in calls]
-    return [future.result() for future in submitted(task, calls, at_once=resources.max_shards_at_once)]
+    return [future.result() for future in submitted(task, calls, resources)]
 
 
-def submitted(task: Any, calls: Sequence[tuple[Any, ...]], *, at_once: int) -> list[Any]:
-    """Futures of the calls, of which so many are under way at a time."""
+def submitted(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceConfig) -> list[Any]:
+    """Futures of the calls, of which `resources.max_shards_at_once` are under way at a time."""
+    task = task.for_threads() if resources.runner == "thread" else task
+    at_once = resources.max_shards_at_once
     futures: list[Any] = []
     for number, call in enumerate(calls):
         # A call begins when the one `at_once` places before it has ended.

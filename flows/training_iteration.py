@@ -48,6 +48,7 @@ def update_policies(
             [(policy, ref)] = batch
             updates[policy] = update_policy(run, step, policy, checkpoints[policy], ref)
             continue
-        futures = {policy: update_policy.submit(run, step, policy, checkpoints[policy], ref) for policy, ref in batch}
+        in_thread = update_policy.for_threads()
+        futures = {policy: in_thread.submit(run, step, policy, checkpoints[policy], ref) for policy, ref in batch}
         updates |= {policy: future.result() for policy, future in futures.items()}
     return updates

@@ -31,19 +31,25 @@ class StageTask(Task[P, R]):
     def __reduce__(self) -> tuple[Any, ...]:
         return _task_named, (self.fn.__module__, self.fn.__name__)
 
+    def for_threads(self) -> Task[P, R]:
+        """The same task without a timeout: Prefect's cannot end work in a thread, only call it too late once it is done."""
+        task = self.with_options()
+        task.timeout_seconds = None
+        return task
+
 
 def _task_named(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], Task[P, R]]:
+def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageTask[P, R]]:
     """Make a Prefect task of a function `(run, step, ...) -> reference`, run under the stage protocol.
 
     The function is called only when no manifest exists for its inputs; its return annotation says how the committed
     output is read back. Raise `version` when the same inputs should give another result.
     """
 
-    def decorate(compute: Callable[P, R]) -> Task[P, R]:
+    def decorate(compute: Callable[P, R]) -> StageTask[P, R]:
         signature = inspect.signature(compute)
         as_type: Any = get_type_hints(compute)["return"]
 

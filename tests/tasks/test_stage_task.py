@@ -133,3 +133,18 @@ def test_the_key_depends_on_what_the_stage_depends_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stage", [collect_rollouts, compute_rewards])
 def test_a_stage_travels_by_its_name(stage: Any) -> None:
     assert pickle.loads(pickle.dumps(stage)) is stage
+
+
+def test_a_thread_is_given_no_timeout_that_could_not_end_it(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    stage = counted([])
+
+    def complaints(submitted: Any, step: int) -> int:
+        @flow
+        def in_a_thread() -> None:
+            submitted.submit(run, step, 0).result()
+
+        caplog.clear()
+        in_a_thread()
+        return sum("worker thread" in record.message for record in caplog.records)
+
+    assert (complaints(stage, 0), complaints(stage.for_threads(), 1)) == (1, 0)
