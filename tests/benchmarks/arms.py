@@ -13,7 +13,6 @@ Finished runs are kept in --home, so that an interrupted benchmark goes on; it e
 import argparse
 import csv
 import math
-import os
 import statistics
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+
+from tests.benchmarks.training import services
 
 UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
 GRPO = ("algorithm.advantage=grpo", *UNMIXED)
@@ -171,19 +172,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--home", type=Path)
     asked = parser.parse_args()
-    from flows.services.environment import environment
-    from flows.services.stack import down, up
-
     home: Path = asked.home or Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))
     home.mkdir(parents=True, exist_ok=True)
-    os.environ.update(environment(up(home / "services", only=("prefect",))))
-    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
-    try:
+    with services(home / "services"):
         rows = results(
             asked.games, asked.seeds, budget_tokens=asked.budget_tokens, home=home.resolve(), jobs=asked.jobs
         )
-    finally:
-        down(home / "services")
     print(
         f"\nat {asked.budget_tokens} generated tokens, mean of {asked.seeds} seeds and its 95% interval, in percent\n"
     )

@@ -7,11 +7,10 @@ without the tree. Prefect is started in a temporary folder; results are kept the
 """
 
 import argparse
-import os
 import statistics
-import tempfile
-from pathlib import Path
 from typing import Any
+
+from tests.benchmarks.training import services
 
 
 def gains(summary: dict[str, Any]) -> dict[str, tuple[float, float]]:
@@ -30,13 +29,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int)
     parser.add_argument("--no-control", action="store_true")
     asked = parser.parse_args()
-    from flows.services.environment import environment
-    from flows.services.stack import down, up
-
-    home = Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))
-    os.environ.update(environment(up(home, only=("prefect",))))
-    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
-    try:
+    with services() as home:
         from flows.presets import preset_config
         from flows.train import train
 
@@ -55,8 +48,6 @@ def main() -> None:
                     differences.setdefault(f"{arm:8} {sampling}", []).append(after - before)
         for name, values in differences.items():
             print(f"median gain  {name:17} {statistics.median(values):+.3f}  (least {min(values):+.3f})")
-    finally:
-        down(home)
 
 
 if __name__ == "__main__":

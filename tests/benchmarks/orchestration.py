@@ -8,7 +8,6 @@ time is subtracted from the flow's; medians are printed, and where the differenc
 """
 
 import argparse
-import os
 import statistics
 import tempfile
 import threading
@@ -19,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.benchmarks.training import services, watched_iterations
 
 NUM_WARM_UP_STEPS = 3
 BUDGET_SECONDS = 1.0
@@ -91,25 +92,13 @@ def flow_arm(config: Any, run_id: str, clock: Clock) -> None:
         elif told.done == told.total and told.stage in started_at:
             clock.seconds["stages"][told.step] += now - started_at.pop(told.stage)
 
-    import flows.train
+    @contextmanager
+    def timed(step: int) -> Iterator[None]:
+        clock.step = step
+        with clock.line("iteration"):
+            yield
 
-    iterate = flows.train.training_iteration
-
-    class TimedIteration:
-        """The iteration's flow, timed."""
-
-        def with_options(self, **options: Any) -> Any:
-            run_iteration = iterate.with_options(**options)
-
-            def timed(run: Any, step: int, checkpoints: Any) -> Any:
-                clock.step = step
-                with clock.line("iteration"):
-                    return run_iteration(run, step, checkpoints)
-
-            return timed
-
-    flows.train.training_iteration = TimedIteration()  # type: ignore[assignment]
-    with progress.listening(hear):
+    with progress.listening(hear), watched_iterations(timed):
         train(config, run_id)
     wiring.open_store = lambda _: opened  # type: ignore[assignment,return-value]
 
@@ -206,13 +195,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--preset", default="plan-path")
     asked = parser.parse_args()
-    from flows.services.environment import environment
-    from flows.services.stack import down, up
-
-    home = Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))
-    os.environ.update(environment(up(home, only=("prefect", "mlflow", "s3"))))
-    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
-    try:
+    with services(only=("prefect", "mlflow", "s3")):
         from flows.presets import preset_config
 
         overrides = ["evaluation.num_problems=20", "evaluation.problems_per_block=20", "warm_start.max_steps=100",
@@ -222,8 +205,6 @@ def main() -> None:
         flow_arm(config, "benchmark", flow)
         plain_arm(config, "benchmark", plain)
         report(flow, plain, asked.steps)
-    finally:
-        down(home)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,11 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from tests.benchmarks.scaling import prefect_alone
+from tests.benchmarks.training import services, watched_iterations
 
 REQUIRED_RATIO = 0.75
 PRESET = "plan-path"
@@ -24,11 +25,11 @@ WAYS = {"none": (), "one_step": ("rollout.overlap=one_step", "loss.importance_ca
 
 def train_once(way: str, root: Path, run_id: str, *, num_steps: int, epochs: int) -> tuple[float, dict[str, float]]:
     """Wall seconds of all steps, and the median seconds of the two stages."""
-    import flows.train
     from components.artifacts.local import LocalArtifactStore
     from components.metrics import seconds
     from flows.presets import preset_config
     from flows.reading import run_document
+    from flows.train import train
 
     overrides = [
         "store.kind=local", f"store.root={root}", "tracking.kind=none", f"training.num_epochs={epochs}",
@@ -38,28 +39,15 @@ def train_once(way: str, root: Path, run_id: str, *, num_steps: int, epochs: int
     ]  # fmt: skip
     config = preset_config(PRESET, overrides, num_steps=num_steps)
     marks: list[float] = []
-    iterate = flows.train.training_iteration
 
-    class Marked:
-        """The iteration's flow, with the time at which each begins and the last one ends."""
+    @contextmanager
+    def marked(step: int) -> Iterator[None]:
+        marks.append(time.perf_counter())
+        yield
+        marks.append(time.perf_counter())
 
-        def with_options(self, **options: Any) -> Any:
-            run = iterate.with_options(**options)
-
-            def marked(*args: Any) -> Any:
-                marks.append(time.perf_counter())
-                try:
-                    return run(*args)
-                finally:
-                    marks.append(time.perf_counter())
-
-            return marked
-
-    flows.train.training_iteration = Marked()  # type: ignore[assignment]
-    try:
-        flows.train.train(config, run_id)
-    finally:
-        flows.train.training_iteration = iterate
+    with watched_iterations(marked):
+        train(config, run_id)
     steps = run_document(LocalArtifactStore(root), run_id)["steps"]
     stages = ("collect_rollouts", "update_policy")
     medians = {name: statistics.median(step["timings"][seconds(name)] for step in steps[1:]) for name in stages}
@@ -73,7 +61,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=1)
     asked = parser.parse_args()
     ratios = []
-    with prefect_alone(), tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as folder:
+    with services(), tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as folder:
         for repeat in range(asked.repeats):
             seconds = {}
             for way in WAYS:

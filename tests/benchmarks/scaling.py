@@ -4,28 +4,27 @@
 
 The environment is a relay: every agent answers in every turn and nobody finishes, so the size of an iteration is exactly the
 product of the four numbers. Each point trains in a process of its own, through the `train` flow with a local store; the time
-is the median over its iterations but the first, the memory the peak resident set of the process and its training worker
-together. A cost per unit is that of the growth from one point to the next; what grows linearly has the same one everywhere,
-and a large start-up cost only lowers the first.
+is the median over its iterations but the first, the memory the most that the process and its training worker hold together, a
+shared page counted once. A cost per unit is that of the growth from one point to the next; what grows linearly has the same one
+everywhere, and a large start-up cost only lowers the first.
 """
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import psutil
+from tests.benchmarks.memory import watch
+from tests.benchmarks.training import services, watched_iterations
 
-MIB = 1 << 20
+TIMEOUT_SECONDS = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,58 +56,25 @@ ALLOWED_GROWTH = 1.25
 """Of the cost per unit, from the middle step of an axis to its last: room for noise, not for a square, which would give 2."""
 
 
-class PeakMemory(threading.Thread):
-    """The largest sum of resident sets of this process and its descendants."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.peak_bytes = 0
-
-    def run(self) -> None:
-        this = psutil.Process()
-        while True:
-            total = 0
-            for process in (this, *this.children(recursive=True)):
-                try:
-                    total += process.memory_info().rss
-                except psutil.NoSuchProcess:
-                    continue
-            self.peak_bytes = max(self.peak_bytes, total)
-            time.sleep(0.1)
-
-
-def cost_of(size: Size, num_steps: int) -> Cost:
-    """Train `num_steps` iterations of this size here."""
-    import flows.train
+def told_by(size: Size, num_steps: int) -> dict[str, float]:
+    """Train `num_steps` iterations of this size here: medians of their seconds and tokens."""
     from components.artifacts.local import LocalArtifactStore
     from components.config import parse_config
     from components.metrics import NUM_GENERATED_TOKENS
     from flows.reading import run_document
+    from flows.train import train
     from tests.benchmarks import relay
 
     relay.register()
-    memory = PeakMemory()
-    memory.start()
     seconds: list[float] = []
-    iterate = flows.train.training_iteration
 
-    class Timed:
-        """The iteration's flow, timed."""
+    @contextmanager
+    def timed(step: int) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        seconds.append(time.perf_counter() - started)
 
-        def with_options(self, **options: object) -> object:
-            run = iterate.with_options(**options)  # type: ignore[arg-type]
-
-            def timed(*args: object) -> object:
-                started = time.perf_counter()
-                try:
-                    return run(*args)  # type: ignore[arg-type]
-                finally:
-                    seconds.append(time.perf_counter() - started)
-
-            return timed
-
-    flows.train.training_iteration = Timed()  # type: ignore[assignment]
-    with tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as folder:
+    with tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as folder, watched_iterations(timed):
         config = parse_config(
             {
                 "preset": "scaling", "seed": 0, "num_steps": num_steps,
@@ -121,31 +87,24 @@ def cost_of(size: Size, num_steps: int) -> Cost:
                 "store": {"kind": "local", "root": folder}, "tracking": {"kind": "none"},
             }
         )  # fmt: skip
-        flows.train.train(config, "scaling")
+        train(config, "scaling")
         steps = run_document(LocalArtifactStore(Path(folder)), "scaling")["steps"]
     tokens = [step["metrics"][NUM_GENERATED_TOKENS] for step in steps]
-    return Cost(
-        seconds=statistics.median(seconds[1:]),
-        peak_mib=memory.peak_bytes / MIB,
-        num_tokens=statistics.median(tokens[1:]),
-    )
+    return {"seconds": statistics.median(seconds[1:]), "num_tokens": statistics.median(tokens[1:])}
 
 
 def measured(size: Size, num_steps: int) -> Cost:
     """The cost of a size, from a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.benchmarks.scaling",
-        "--steps",
-        str(num_steps),
-        "--point",
-        json.dumps(asdict(size)),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"{size} failed:\n{done.stderr[-3000:]}")
-    return Cost(**json.loads(done.stdout.splitlines()[-1]))
+    order = ("--steps", str(num_steps), "--point", json.dumps(asdict(size)))
+    with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as log:
+        command = [sys.executable, "-m", "tests.benchmarks.scaling", *order]
+        with subprocess.Popen(command, stdout=told, stderr=log) as process:
+            footprint = watch(process, TIMEOUT_SECONDS)
+        told.seek(0)
+        log.seek(0)
+        if process.returncode != 0:
+            raise SystemExit(f"{size} failed:\n{log.read()[-3000:]}")
+        return Cost(peak_mib=footprint.pss_mib, **json.loads(told.read().splitlines()[-1]))
 
 
 def slopes(values: Sequence[int], costs: Sequence[float]) -> list[float]:
@@ -175,21 +134,6 @@ def report(axis: str, values: Sequence[int], costs: Sequence[Cost]) -> bool:
     return held
 
 
-@contextmanager
-def prefect_alone() -> Iterator[None]:
-    """A Prefect server in a temporary folder, for this process and those that it starts."""
-    from flows.services.environment import environment
-    from flows.services.stack import down, up
-
-    home = Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))
-    os.environ.update(environment(up(home, only=("prefect",))))
-    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
-    try:
-        yield
-    finally:
-        down(home)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--axes", nargs="+", default=list(AXES), choices=list(AXES))
@@ -197,10 +141,10 @@ def main() -> None:
     parser.add_argument("--point", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.point:
-        print(json.dumps(asdict(cost_of(Size(**json.loads(asked.point)), asked.steps))))
+        print(json.dumps(told_by(Size(**json.loads(asked.point)), asked.steps)))
         return
     held = []
-    with prefect_alone():
+    with services():
         for axis in asked.axes:
             costs = [measured(replace(Size(), **{axis: value}), asked.steps) for value in AXES[axis]]
             held.append(report(axis, AXES[axis], costs))

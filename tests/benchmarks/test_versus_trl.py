@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.versus_trl.memory import Footprint
+from tests.benchmarks.memory import Footprint
 from tests.benchmarks.versus_trl.outcomes import Outcome, goal_ratio, median_ratio, outcome, samples_to_goal
 from tests.benchmarks.versus_trl.report import reached, verdicts
 

@@ -19,7 +19,8 @@ from components.sandbox.engine import running_engine
 from components.sandbox.opening import clean_leftovers
 from flows.services.status import StackStatus
 from tests.integration.outcomes import order, outcome
-from tests.integration.trainings import Trainings, await_no_workers, kill, tree
+from tests.integration.trainings import Trainings, await_no_workers, kill
+from tests.processes import named, tree
 
 pytestmark = [
     pytest.mark.slow,
@@ -64,14 +65,6 @@ def boxes_of(pid: int, backend: str, home: Path) -> list[psutil.Process]:
             with suppress(psutil.NoSuchProcess, NotFound):
                 found.append(psutil.Process(docker.inspect_container(container["Id"])["State"]["Pid"]))
     return found
-
-
-def named(process: psutil.Process) -> str:
-    """The name of a process; empty when it just ended."""
-    try:
-        return process.name()
-    except psutil.NoSuchProcess:
-        return ""
 
 
 def engine_of(home: Path) -> list[psutil.Process]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import psutil
 
+from tests.processes import tree
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -85,15 +87,6 @@ class Trainings:
         line = self._zygote.stdout.readline()
         assert line, f"the training server ended: {self.log()}"
         return dict(json.loads(line))
-
-
-def tree(pid: int) -> list[psutil.Process]:
-    """A process and all its descendants, other sessions included."""
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
 
 
 def kill(processes: list[psutil.Process]) -> None:

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 
 from components.sandbox.attacks.base import SHORT, Attack, Judge, Verdict, ending, probing, report
 from components.sandbox.attacks.judges import ENDED, GRACE_SECONDS, all_refused, ended, judged_by, refused
@@ -10,7 +11,8 @@ from components.schema import Execution, ExecutionResult, Limits
 THEME = "exhaustion"
 BUSY = Limits(wall_seconds=1.0, cpu_seconds=1.0, memory_mib=128)
 BRIEF = Limits(wall_seconds=0.5, cpu_seconds=1.0, memory_mib=128)
-ONE_CPU_SECOND = Limits(wall_seconds=15.0, cpu_seconds=1.0, memory_mib=128)
+ONE_CPU_SECOND = Limits(wall_seconds=6.0, cpu_seconds=1.0, memory_mib=128)
+PATIENT = replace(ONE_CPU_SECOND, wall_seconds=15.0)
 ROOMY = Limits(wall_seconds=4.0, cpu_seconds=4.0, memory_mib=128)
 MOST_PROCESSES = 200
 MOST_CPUS = 1.4
@@ -358,8 +360,9 @@ ATTACKS = (
         "relay",
         "use the processor in a chain of short-lived orphans",
         RELAY,
-        ended("cpu_timeout", "process_limit", within_seconds=ONE_CPU_SECOND.wall_seconds - 1.0),
-        ONE_CPU_SECOND,
+        # By the CPU time of all its orphans: where cores are shared, a chain of many takes its second in any wall time.
+        ended("cpu_timeout", "process_limit", within_seconds=PATIENT.wall_seconds, within_cpu_seconds=2.0),
+        PATIENT,
     ),
     _attack(
         "ignore-signals",

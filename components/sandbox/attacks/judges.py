@@ -1,5 +1,6 @@
 """Judges that several attacks share. Each makes a `Judge`; none calls an attack stopped that did not show itself tried."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -45,12 +46,14 @@ def all_refused(told: Report, names: Collection[str], by: Collection[str] | None
     return Verdict(stopped=True, by=reasons(told.refused))
 
 
-def ended(*statuses: ExecutionStatus, within_seconds: float) -> Judge:
-    """Every program was ended with one of `statuses` (any limit when none is given), within `within_seconds`."""
+def ended(*statuses: ExecutionStatus, within_seconds: float, within_cpu_seconds: float = math.inf) -> Judge:
+    """Every program was ended with one of `statuses` (any limit when none is given), within these wall and CPU seconds."""
     allowed = frozenset(statuses) or ENDED
 
     def judge(results: Sequence[ExecutionResult]) -> Verdict:
-        in_time = all(result.wall_seconds <= within_seconds for result in results)
+        in_time = all(
+            result.wall_seconds <= within_seconds and result.cpu_seconds <= within_cpu_seconds for result in results
+        )
         by = "; ".join(ending(result) for result in results)
         return Verdict(stopped=in_time and all(result.status in allowed for result in results), by=by)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.benchmarks.versus_trl.memory import Footprint
+from tests.benchmarks.memory import Footprint
 
 GOAL = 0.9
 WINDOW_SAMPLES = 2560

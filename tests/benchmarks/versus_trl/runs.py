@@ -13,8 +13,9 @@ from typing import Any
 from flows.services.environment import environment
 from flows.services.records import read_record
 from flows.services.stack import down, up
+from tests.benchmarks.memory import Footprint, pss_mib, watch
 from tests.benchmarks.versus_trl.game import AS_SHIPPED, COMPONENTS, TROUPE, TUNED, Order
-from tests.benchmarks.versus_trl.memory import Footprint, pss_mib, tree, watch
+from tests.processes import tree
 
 ARMS = {TROUPE: "troupe_arm", COMPONENTS: "components_arm", TUNED: "trl_arm", AS_SHIPPED: "trl_arm"}
 TIMEOUT_SECONDS = 1800.0

@@ -60,9 +60,11 @@ def not_held(sandbox: Sandbox, bait: Bait) -> list[str]:
     return [f"{each.name}: {each.stopped_by}; next job {each.next_job}" for each in reports if not each.held]
 
 
-def ended_as(status: ExecutionStatus = "ok", *, code: int = 0, stdout: str = "", wall: float = 0.1) -> ExecutionResult:
+def ended_as(
+    status: ExecutionStatus = "ok", *, code: int = 0, stdout: str = "", wall: float = 0.1, cpu: float = 0.0
+) -> ExecutionResult:
     return ExecutionResult(
-        status=status, stdout=stdout, stderr="", exit_code=code, wall_seconds=wall, cpu_seconds=0.0, detail="why"
+        status=status, stdout=stdout, stderr="", exit_code=code, wall_seconds=wall, cpu_seconds=cpu, detail="why"
     )
 
 
@@ -158,6 +160,9 @@ def test_ended_wants_a_limit_in_time() -> None:
     assert not judge([ended_as("cpu_timeout", wall=2.1)]).stopped
     assert not judge([ended_as("nonzero_exit", code=1)]).stopped
     assert not ended(within_seconds=2.0)([ended_as()]).stopped
+    frugal = ended("cpu_timeout", within_seconds=2.0, within_cpu_seconds=1.0)
+    assert frugal([ended_as("cpu_timeout", cpu=0.9)]).stopped
+    assert not frugal([ended_as("cpu_timeout", cpu=1.1)]).stopped
 
 
 def test_nothing_left_tells_the_same_box_from_a_new_one() -> None:

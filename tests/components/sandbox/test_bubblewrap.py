@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -20,6 +19,7 @@ from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.cgroups import find_cgroups, remove_leftovers
 from components.sandbox.pool import BoxPool
 from components.schema import Limits
+from tests.processes import below, named, runs
 
 
 def until(condition: Callable[[], object], *, seconds: float = 10.0) -> None:
@@ -27,27 +27,6 @@ def until(condition: Callable[[], object], *, seconds: float = 10.0) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def named(process: psutil.Process) -> str:
-    """The name of a process; empty when it is gone."""
-    with suppress(psutil.NoSuchProcess):
-        return process.name()
-    return ""
-
-
-def below(process: psutil.Process) -> list[psutil.Process]:
-    """All that a process started and what those did; nothing when it is gone."""
-    with suppress(psutil.NoSuchProcess):
-        return process.children(recursive=True)
-    return []
-
-
-def runs(process: psutil.Process) -> bool:
-    """Whether a process is there and more than a zombie."""
-    with suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 def boxes_of(pid: int) -> list[psutil.Process]:
@@ -92,7 +71,7 @@ def test_closing_ends_the_job_in_flight_and_every_process(rootfs: tuple[Path, st
         pool.close()
         with pytest.raises(SandboxUnavailable, match="closed"):
             running.result(timeout=5)
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 5
     assert not any(map(runs, mine))
     with pytest.raises(SandboxUnavailable, match="closed"):
         pool.run("print(1)")
@@ -147,7 +126,7 @@ def test_boxes_end_with_their_owner_however_it_dies(rootfs: tuple[Path, str], bu
         groups = _groups_of(process.pid)
         process.kill()
         process.wait()
-        until(lambda: not any(map(runs, boxes)), seconds=10)
+        until(lambda: not any(map(runs, boxes)), seconds=5)
     if groups:
         assert len(groups) >= 2
         assert remove_leftovers() >= 2

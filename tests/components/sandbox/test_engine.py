@@ -14,6 +14,7 @@ from components.sandbox import engine as engines
 from components.sandbox.engine import Engine, clean_dead_engine, ensure_engine, running_engine, stop_engine
 from tests.components.sandbox.conftest import NOWHERE
 from tests.components.sandbox.remains import engine_name, pids_naming, remains_of
+from tests.processes import alive
 
 ENSURE = """
 import sys
@@ -75,10 +76,9 @@ def test_a_killed_engine_is_started_again_and_a_cleaned_one_leaves_nothing(
         assert again != pid
         assert not clean_dead_engine(tmp_path)
         os.kill(again, signal.SIGKILL)
-        deadline = time.monotonic() + 10
-        while not clean_dead_engine(tmp_path):  # it takes a while to be gone
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        while alive(again):  # a killed process takes a while to be gone
+            time.sleep(0.02)
+        assert clean_dead_engine(tmp_path)
         assert remains_of(tmp_path) == []
     finally:
         stop_engine(tmp_path)

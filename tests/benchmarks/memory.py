@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from tests.processes import tree
+
 SAMPLE_SECONDS = 0.05
 PSS_SECONDS = 0.5
 TREE_SECONDS = 0.25
@@ -52,15 +54,6 @@ def pss_mib(processes: Sequence[psutil.Process]) -> float:
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return total / 2**20
-
-
-def tree(pid: int) -> list[psutil.Process]:
-    """A process and its descendants, those in sessions of their own included; empty when it is gone."""
-    try:
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
 
 
 @dataclass(slots=True)

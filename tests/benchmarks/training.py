@@ -1,0 +1,49 @@
+"""What benchmarks of whole trainings share: services while they run, and a look at every iteration."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def services(home: Path | None = None, *, only: Sequence[str] = ("prefect",)) -> Iterator[Path]:
+    """Their folder, a temporary one unless given; this process and those that it starts are clients inside the block."""
+    from flows.services.environment import environment
+    from flows.services.stack import down, up
+
+    folder = home or Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))
+    os.environ.update(environment(up(folder, only=tuple(only))))
+    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
+    try:
+        yield folder
+    finally:
+        down(folder)
+
+
+@contextmanager
+def watched_iterations(around: Callable[[int], AbstractContextManager[Any]]) -> Iterator[None]:
+    """Inside, `train` runs each of its iterations within `around(step)`."""
+    import flows.train
+
+    iterate = flows.train.training_iteration
+
+    class Watched:
+        """The iteration's flow."""
+
+        def with_options(self, **options: Any) -> Callable[..., Any]:
+            run_iteration = iterate.with_options(**options)
+
+            def watched(run: Any, step: int, checkpoints: Any) -> Any:
+                with around(step):
+                    return run_iteration(run, step, checkpoints)
+
+            return watched
+
+    flows.train.training_iteration = Watched()  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        flows.train.training_iteration = iterate
