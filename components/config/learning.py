@@ -131,8 +131,9 @@ class TrainingConfig(Section):
     """Passes over a batch."""
     num_minibatches: int = Field(2, ge=1)
     """Optimizer steps a pass."""
-    tokens_per_micro_batch: int = Field(16384, ge=64)
-    """Padded tokens that one forward and backward may hold."""
+    tokens_per_micro_batch: int = Field(4096, ge=64)
+    """Padded tokens that one forward and backward may hold; on device cuda 16384 unless given. A CPU is fastest with no more
+    than its caches hold."""
     share_prompts: bool = True
     """Pack a group's completions behind one copy of their prompt."""
     zero_stage: Literal[0, 1, 2, 3] = 0
@@ -152,6 +153,11 @@ class TrainingConfig(Section):
     folders of the run. None runs all ranks on this host."""
     update_timeout_seconds: float = Field(3600.0, gt=0.0)
     """How long one update may take before its worker is ended and the stage is tried again."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_in_for_device(cls, values: Any) -> Any:
+        return _filled_in(values, "device", {"cuda": {"tokens_per_micro_batch": 16384}})
 
     @model_validator(mode="after")
     def _precision_fits_device(self) -> "TrainingConfig":

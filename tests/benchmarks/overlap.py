@@ -34,7 +34,7 @@ def train_once(way: str, root: Path, run_id: str, *, num_steps: int, epochs: int
     overrides = [
         "store.kind=local", f"store.root={root}", "tracking.kind=none", f"training.num_epochs={epochs}",
         "warm_start={max_steps: 100, gate: 0.0, gate_ceiling: 1.0, num_check_problems: 8}",
-        "rollout.num_problems=64", "rollout.problems_per_block=64", "evaluation={num_problems: 8, sampling: [greedy]}",
+        "rollout.num_problems=64", "rollout.problems_per_block=8", "evaluation={num_problems: 8, sampling: [greedy]}",
         *WAYS[way],
     ]  # fmt: skip
     config = preset_config(PRESET, overrides, num_steps=num_steps)
