@@ -11,6 +11,8 @@ from typing import Any
 @contextmanager
 def services(home: Path | None = None, *, only: Sequence[str] = ("prefect",)) -> Iterator[Path]:
     """Their folder, a temporary one unless given; this process and those that it starts are clients inside the block."""
+    from prefect.logging.handlers import APILogHandler
+
     from flows.services.environment import environment
     from flows.services.stack import down, up
 
@@ -20,6 +22,7 @@ def services(home: Path | None = None, *, only: Sequence[str] = ("prefect",)) ->
     try:
         yield folder
     finally:
+        APILogHandler().flush()  # what is sent after the server's end is tried again for a minute
         down(folder)
 
 

@@ -1,6 +1,7 @@
 """Single-agent GRPO by Troupe and by TRL's GRPOTrainer: speed, memory, and samples until the task is learned.
 
-    python -m tests.benchmarks.versus_trl [--repeats 5] [--seeds 5] [--steps N] [--threads 1] [--out FOLDER] [--quick]
+    python -m tests.benchmarks.versus_trl [--repeats 5] [--seeds 5] [--steps N] [--threads 1]
+        [--learning-rate R] [--out FOLDER] [--quick]
 
 All arms start from one warm-started model and see the same problems under the same rewards, group size, lengths, temperature,
 precision (float32) and thread count. Troupe's step and TRL's tuned one have the same batch, loss, clip, optimizer and learning
@@ -66,6 +67,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--problems", type=int, default=64, help="problems a step")
     parser.add_argument("--threads", type=int, default=1, help="of torch, in every process of every arm")
+    parser.add_argument("--learning-rate", type=float, default=1.0e-3, help="of all arms but TRL as shipped")
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--out", type=Path, help="folder for raw numbers")
     parser.add_argument("--quick", action="store_true", help="one round of four steps from a weaker start")
@@ -84,6 +86,7 @@ def order_of(asked: argparse.Namespace, folder: Path, *, arm: str, number: int) 
         num_problems=asked.problems,
         group_size=GROUP_SIZE,
         num_threads=asked.threads,
+        learning_rate=asked.learning_rate,
         model_folder=str(folder / "model"),
         work_folder=str(folder / f"{arm.replace(' ', '-')}-{number}"),
         gate=0.0 if asked.quick else WARM_START_SUCCESS,

@@ -23,6 +23,7 @@ class Order:
     num_problems: int
     group_size: int
     num_threads: int
+    learning_rate: float
     model_folder: str
     work_folder: str
     gate: float
@@ -58,7 +59,7 @@ def run_config(order: Order) -> RunConfig:
         f"rollout.group_size={order.group_size}",
         "algorithm.advantage=grpo",
         "loss.entropy_coefficient=0.0",
-        "training.learning_rate=1.0e-3",
+        f"training.learning_rate={order.learning_rate!r}",
         "training.num_minibatches=1",
         f"training.num_threads={order.num_threads}",
         f"generation.num_threads={order.num_threads}",
