@@ -74,6 +74,11 @@ def train(policy: str, name: str) -> str:
     return f"train/{policy}/{name}"
 
 
+def api(policy: str, name: str) -> str:
+    """What a policy behind an API was used for."""
+    return f"api/{policy}/{name}"
+
+
 def seconds(stage: str) -> str:
     """Wall time of a stage."""
     return f"time/{stage}_seconds"

@@ -4,7 +4,7 @@ Axes in names: E episodes, N nodes of an episode (turn by turn, agent by agent),
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from components.identity import GroupKey
@@ -189,6 +189,35 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApiUsage:
+    """What requests to an API used: a count of each kind.
+
+    Tokens are the provider's own, hidden reasoning included. `cost` prices cached prompt tokens like all others, and charges
+    each request of `num_unmetered_requests` with the most that it may have cost.
+    """
+
+    num_requests: int = 0
+    """All that were sent and ended, with or without an answer. A retry is no new request."""
+    num_failed_requests: int = 0
+    num_retries: int = 0
+    num_unmetered_requests: int = 0
+    """Those whose use nobody told: no usage in the answer, or no answer to what may have been worked on."""
+    num_answers: int = 0
+    num_refusals: int = 0
+    """Answers that the provider cut off or withheld."""
+    num_prompt_tokens: int = 0
+    num_answer_tokens: int = 0
+    cost: float = 0.0
+    """In the unit of the prices."""
+
+    def __add__(self, other: "ApiUsage") -> "ApiUsage":
+        return ApiUsage(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+    def __sub__(self, other: "ApiUsage") -> "ApiUsage":
+        return ApiUsage(**{f.name: getattr(self, f.name) - getattr(other, f.name) for f in fields(self)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refills:
     """What dynamic sampling cost a shard: the episodes that were played and then replaced, and what stayed silent.
 
@@ -206,7 +235,8 @@ class Refills:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutShard:
-    """The finished episodes of one shard of one step, with the policy versions that played them and what tools told them.
+    """The finished episodes of one shard of one step, with the policy versions that played them, what tools told them, and
+    what policies behind an API used.
 
     `refills` is None where the sampler replaced no problems because it was not asked to.
     """
@@ -216,6 +246,7 @@ class RolloutShard:
     policy_versions: Mapping[str, PolicyVersion]
     episodes: tuple[Episode, ...]
     tools: ToolRecord = field(default_factory=ToolRecord)
+    api_usage: Mapping[str, ApiUsage] = field(default_factory=dict)
     refills: Refills | None = None
 
 

@@ -39,7 +39,7 @@ def stage_seconds(manifests: list[StageManifest]) -> dict[str, float]:
 def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
     """A Markdown page for one step: rewards, learning and seconds in tables, and a link to the tracked run."""
     groups = {
-        "Rollout and reward": ("rollout/", "reward/", "advantage/"),
+        "Rollout and reward": ("rollout/", "reward/", "advantage/", "api/"),
         "Update": ("train/",),
         "Seconds": ("time/",),
     }

@@ -1,6 +1,6 @@
 """Held-out play: no tree, one candidate a node, and what came of it as a report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,8 +12,8 @@ from components.rollout.failures import check_failures
 from components.rollout.play import play
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
-from components.rollout.statistics import Handovers, handovers
-from components.schema import Episode, EvalReport, Problem
+from components.rollout.statistics import Handovers, handovers, usage_metrics
+from components.schema import ApiUsage, Episode, EvalReport, Problem
 
 Sampling = Literal["sample", "greedy"]
 
@@ -59,7 +59,7 @@ def evaluate(
         check_failures(episodes, num_planned=len(plan.problems), max_failed_fraction=plan.max_failed_fraction)
         if progress is not None:
             progress(len(episodes), len(plan.problems))
-    return _report(plan, episodes)
+    return _report(plan, episodes, router.take_usage())
 
 
 def eval_rules(plan: EvalPlan) -> Rules:
@@ -74,7 +74,7 @@ def eval_rules(plan: EvalPlan) -> Rules:
     )
 
 
-def _report(plan: EvalPlan, episodes: list[Episode]) -> EvalReport:
+def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsage]) -> EvalReport:
     num_successes = sum(episode.success for episode in episodes)
     handed = handovers(episodes, last_agent=plan.roles[-1])
     return EvalReport(
@@ -88,7 +88,7 @@ def _report(plan: EvalPlan, episodes: list[Episode]) -> EvalReport:
         mean_reward=metrics.mean(_outcome_reward(episode) for episode in episodes),
         keep_rate=handed.keep_rate,
         repair_rate=handed.repair_rate,
-        metrics=_metrics(plan.sampling, episodes, handed),
+        metrics=_metrics(plan.sampling, episodes, handed, usage),
     )
 
 
@@ -97,7 +97,9 @@ def _outcome_reward(episode: Episode) -> float:
     return episode.turns[-1].candidates[0].reward if episode.turns else 0.0
 
 
-def _metrics(sampling: Sampling, episodes: list[Episode], handed: Handovers) -> dict[str, float]:
+def _metrics(
+    sampling: Sampling, episodes: list[Episode], handed: Handovers, usage: Mapping[str, ApiUsage]
+) -> dict[str, float]:
     """The report's numbers under their metric names, with each agent's share of actions that solve."""
     solved: dict[str, list[bool]] = {}
     for episode in episodes:
@@ -112,5 +114,6 @@ def _metrics(sampling: Sampling, episodes: list[Episode], handed: Handovers) -> 
         "num_generated_tokens": float(sum(episode.num_generated_tokens for episode in episodes)),
         "mean_nodes": metrics.mean(len(episode.turns) for episode in episodes),
         **{f"{agent}/solve_rate": metrics.mean(flags) for agent, flags in solved.items()},
+        **usage_metrics(usage),
     }
     return {metrics.evaluation(sampling, name): value for name, value in values.items() if value is not None}

@@ -1,43 +1,14 @@
 """What the requests to an API used and cost, and the bound on it."""
 
 import threading
-from dataclasses import dataclass, fields
 
 from components.config import ApiConfig
 from components.errors import BudgetSpent
 from components.generation.api_chat import ChatFailure, ChatReply
+from components.schema import ApiUsage
 
 _PER = 1_000_000
 """Prices are of a million tokens."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiUsage:
-    """Counts since the account was opened; the difference of two readings is what was used between them.
-
-    Tokens are the provider's own, hidden reasoning included. `cost` prices cached prompt tokens like all others, and charges
-    each request of `num_unmetered_requests` with the most that it may have cost.
-    """
-
-    num_requests: int = 0
-    """All that were sent and ended, with or without an answer. A retry is no new request."""
-    num_failed_requests: int = 0
-    num_retries: int = 0
-    num_unmetered_requests: int = 0
-    """Those whose use nobody told: no usage in the answer, or no answer to what may have been worked on."""
-    num_answers: int = 0
-    num_refusals: int = 0
-    """Answers that the provider cut off or withheld."""
-    num_prompt_tokens: int = 0
-    num_answer_tokens: int = 0
-    cost: float = 0.0
-    """In the unit of the prices."""
-
-    def __add__(self, other: "ApiUsage") -> "ApiUsage":
-        return ApiUsage(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
-
-    def __sub__(self, other: "ApiUsage") -> "ApiUsage":
-        return ApiUsage(**{f.name: getattr(self, f.name) - getattr(other, f.name) for f in fields(self)})
 
 
 class ApiAccount:
@@ -54,7 +25,7 @@ class ApiAccount:
         self._policy = policy
         self._config = config
         self._changed = threading.Condition()
-        self._usage = ApiUsage()
+        self._usage = self._taken = ApiUsage()
         self._reserved: list[float] = []
 
     @property
@@ -62,6 +33,12 @@ class ApiAccount:
         """All that was used so far; requests under way are not in it."""
         with self._changed:
             return self._usage
+
+    def take(self) -> ApiUsage:
+        """What was used since the last call of this."""
+        with self._changed:
+            used, self._taken = self._usage - self._taken, self._usage
+            return used
 
     def reserve(self, *, max_prompt_tokens: int, max_answer_tokens: int) -> float:
         """The most that a request may cost, put aside for it.

@@ -16,11 +16,11 @@ from components.generation.api_chat import (
     ChatRequest,
     api_version,
 )
-from components.generation.api_cost import ApiAccount, ApiUsage
+from components.generation.api_cost import ApiAccount
 from components.generation.api_tokenizer import ByteTokenizer
 from components.generation.base import Completion, GenerationRequest
 from components.identity import seed_for
-from components.schema import PolicyVersion
+from components.schema import ApiUsage, PolicyVersion
 
 _SEED_BITS = 31
 """Some servers hold a seed in 32 bits with a sign."""
@@ -64,6 +64,10 @@ class ApiGenerator:
     def usage(self) -> ApiUsage:
         """All that this engine's requests used so far."""
         return self._account.usage
+
+    def take_usage(self) -> ApiUsage:
+        """See `Metered.take_usage`."""
+        return self._account.take()
 
     def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
         """Nothing, for the API's own version. Raises ConfigurationError for any other: there is no place for weights."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from components.schema import FinishReason, PolicyVersion
+from components.schema import ApiUsage, FinishReason, PolicyVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,4 +84,14 @@ class Generator(Protocol):
         self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
     ) -> list[tuple[float, ...]]:
         """The log-probabilities that the engine's own sampling path gives to given tokens, at temperature 1."""
+        ...
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """An engine whose requests somebody charges for."""
+
+    def take_usage(self) -> ApiUsage:
+        """What was used since the last call of this, failed attempts included. Where several callers share an engine at one
+        time, each use is told to one of them."""
         ...

@@ -4,21 +4,22 @@ Blocks are fixed by the configuration, never by what was left over: a resumed sh
 uninterrupted one, and so the same floating-point results.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
-from components.schema import Episode, ToolRecord
+from components.schema import ApiUsage, Episode, ToolRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedBlock:
-    """The episodes of one block and what tools told them, as stored."""
+    """The episodes of one block, what tools told them and what APIs were used for, as stored."""
 
     episodes: tuple[Episode, ...]
     tools: ToolRecord = field(default_factory=ToolRecord)
+    api_usage: Mapping[str, ApiUsage] = field(default_factory=dict)
 
 
 class Journal:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from components.config import RunConfig
 from components.errors import ConfigurationError, StaleEngine
-from components.generation.base import Completion, GenerationRequest, Generator
+from components.generation.base import Completion, GenerationRequest, Generator, Metered
 from components.rollout.prompts import PromptFormat, encode_observation
-from components.schema import Observation, PolicyVersion
+from components.schema import ApiUsage, Observation, PolicyVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +93,11 @@ class Router:
             asked = [self._engine_request(requests[position], temperature) for position in at]
             answers.update(zip(at, self._answered(policy, asked), strict=True))
         return [answers[position] for position in range(len(requests))]
+
+    def take_usage(self) -> dict[str, ApiUsage]:
+        """By policy, what its API was used for since the last call of this; nothing of policies that are not behind one."""
+        engines = {policy: engine for policy, engine in self._generators.items() if isinstance(engine, Metered)}
+        return {policy: engine.take_usage() for policy, engine in engines.items()}
 
     def _engine_request(self, request: RoleRequest, temperature: float) -> GenerationRequest:
         return GenerationRequest(

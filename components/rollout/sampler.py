@@ -15,6 +15,7 @@ from components.rollout.refills import Refilling, replaced
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
 from components.rollout.shards import NumberedProblem
+from components.rollout.statistics import total_usage
 from components.rollout.tree import tree_rules, tree_starts
 from components.schema import Episode, ExecutionResult, Passage, Refills, RolloutShard, ToolRecord
 
@@ -60,7 +61,7 @@ def collect_shard(
 
     def played(block: Sequence[NumberedProblem]) -> FinishedBlock:
         episodes = play(_starts(plan, block), rules, family=family, router=router, rubric=rubric, tools=tools)
-        return FinishedBlock(episodes=episodes, tools=tools.take_record())
+        return FinishedBlock(episodes=episodes, tools=tools.take_record(), api_usage=router.take_usage())
 
     blocks = _Blocks(plan, played, journal if is_long else None, progress)
     episodes_P = blocks.play(plan.problems)
@@ -74,6 +75,7 @@ def collect_shard(
         policy_versions={policy: version for policy, version in router.versions.items() if policy in playing},
         episodes=tuple(episode for episodes in episodes_P for episode in episodes),
         tools=_joined(block.tools for block in blocks.finished),
+        api_usage=total_usage(block.api_usage for block in blocks.finished),
         refills=refills,
     )
 

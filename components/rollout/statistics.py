@@ -1,11 +1,11 @@
 """What a step's episodes looked like, as metrics. Pure functions of recorded values."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from components import metrics
-from components.schema import Candidate, Episode, Refills, RolloutShard, ScoredShard
+from components.schema import ApiUsage, Candidate, Episode, Refills, RolloutShard, ScoredShard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,30 @@ def step_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) 
     return {
         **episode_metrics(episodes),
         metrics.NUM_EXECUTIONS: float(sum(len(shard.tools.executions) for shard in shards)),
+        **usage_metrics(total_usage(shard.api_usage for shard in shards)),
         **refill_metrics([shard.refills for shard in shards if shard.refills is not None], episodes),
         **reward_metrics(shards, scored),
+    }
+
+
+def total_usage(usages: Iterable[Mapping[str, ApiUsage]]) -> dict[str, ApiUsage]:
+    """The sum of several usages, by policy."""
+    total: dict[str, ApiUsage] = {}
+    for usage in usages:
+        for policy, used in usage.items():
+            total[policy] = total.get(policy, ApiUsage()) + used
+    return total
+
+
+def usage_metrics(usage: Mapping[str, ApiUsage]) -> dict[str, float]:
+    """A metric for each count of each policy's usage.
+
+    **Example** a helper with one request of cost 0.01: "api/helper/num_requests" 1, "api/helper/cost" 0.01 and the others.
+    """
+    return {
+        metrics.api(policy, name): float(value)
+        for policy, used in usage.items()
+        for name, value in asdict(used).items()
     }
 
 

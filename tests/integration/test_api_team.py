@@ -32,5 +32,10 @@ def test_an_api_advises_and_the_other_role_learns(trainings: Trainings, tmp_path
     assert used["cost"] == pytest.approx((used["num_prompt_tokens"] + 4 * used["num_answer_tokens"]) / 1e6)
     [step] = outcome(LocalArtifactStore(tmp_path / "store"), "advised")["steps"]
     assert set(step["checkpoint_digest"]) == {"plan"}
+    in_rollout = {name: step["metrics"][f"api/adviser/{name}"] for name in used}
+    assert 0 < in_rollout["num_requests"] < used["num_requests"]  # the others were for the warm start and evaluations
+    assert in_rollout["cost"] == pytest.approx(
+        (in_rollout["num_prompt_tokens"] + 4 * in_rollout["num_answer_tokens"]) / 1e6
+    )
     kept = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
     assert KEY not in kept

@@ -8,7 +8,8 @@ import pytest
 from components.config import ApiConfig
 from components.errors import ApiUnavailable, BudgetSpent
 from components.generation.api_chat import ChatAnswer, ChatFailure, ChatReply, ChatUsage
-from components.generation.api_cost import ApiAccount, ApiUsage
+from components.generation.api_cost import ApiAccount
+from components.schema import ApiUsage
 
 ANSWER = ChatAnswer(text="a", finish_reason="stop")
 REFUSAL = ChatAnswer(text="", finish_reason="stop", refused=True)
@@ -47,6 +48,18 @@ def test_the_difference_of_two_readings_is_what_was_used_between() -> None:
     used = held.usage - before
     assert (used.num_requests, used.num_prompt_tokens, used.num_answer_tokens) == (1, 7, 2)
     assert before + used == held.usage
+
+
+def test_each_use_is_taken_once() -> None:
+    held = account()
+    assert held.take() == ApiUsage()
+    for prompt in (7, 2):
+        held.settle(held.reserve(max_prompt_tokens=9, max_answer_tokens=9), reply(prompt, 1))
+    taken = held.take()
+    assert (taken.num_requests, taken.num_prompt_tokens) == (2, 9)
+    held.settle(held.reserve(max_prompt_tokens=9, max_answer_tokens=9), reply(4, 1))
+    assert taken + held.take() == held.usage
+    assert held.take() == ApiUsage()
 
 
 @pytest.mark.parametrize(("may_be_billed", "cost"), [(True, 0.0084), (False, 0.0)])

@@ -14,7 +14,7 @@ from components.errors import ConfigurationError, TooManyFailedEpisodes
 from components.rollout.journal import Journal
 from components.rollout.router import Router, Seat
 from components.rollout.sampler import ShardPlan, collect_shard
-from components.schema import PolicyVersion, RolloutShard
+from components.schema import ApiUsage, PolicyVersion, RolloutShard
 from tests.components.rollout.toy_team import (
     RUBRIC,
     VERSION,
@@ -119,6 +119,24 @@ def test_a_shard_killed_in_any_block_resumes_to_the_same_shard_and_replays_nothi
     again = collect(shard_plan, resumed, journal=Journal(store, "runs/r/attempt"))
     assert again == whole
     assert resumed.calls == whole_engine.calls[blocks_before_death * calls_a_block :]
+
+
+class PaidGenerator(RecordingGenerator):
+    """Charges 1 for each call."""
+
+    def take_usage(self) -> ApiUsage:
+        used, self._told = len(self.calls) - getattr(self, "_told", 0), len(self.calls)
+        return ApiUsage(num_requests=used, cost=float(used))
+
+
+def test_what_an_api_was_used_for_is_told_once_however_often_the_shard_was_interrupted(tmp_path: Path) -> None:
+    journal = Journal(LocalArtifactStore(tmp_path), "runs/r/attempt")
+    whole, again = PaidGenerator(), PaidGenerator()
+    first = collect(plan(), whole, journal=journal)
+    assert first.api_usage == {"p": ApiUsage(num_requests=len(whole.calls), cost=float(len(whole.calls)))}
+    assert collect(plan(), again, journal=journal) == first
+    assert again.calls == []
+    assert collect(plan()).api_usage == {}
 
 
 def test_a_shard_of_one_block_leaves_no_journal(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from components.identity import GroupKey
 from components.rollout.statistics import episode_metrics, handovers, last_agent_of, step_metrics
 from components.schema import (
     ActionOutcome,
+    ApiUsage,
     Candidate,
     Episode,
     PolicyVersion,
@@ -130,6 +131,17 @@ def test_replaced_episodes_count_in_the_budget_and_in_success() -> None:
     assert found["rollout/num_generated_tokens"] == 22.0
     assert found["rollout/success_rate"] == pytest.approx(2 / 6)
     assert found["rollout/a/completion_tokens"] == 2.0
+
+
+def test_usage_is_summed_by_policy_over_shards() -> None:
+    used = [{"a": ApiUsage(num_requests=1, cost=0.5)}, {"a": ApiUsage(num_requests=2, cost=0.25), "b": ApiUsage()}]
+    shards = [
+        RolloutShard(step=0, shard=n, policy_versions={}, episodes=(), api_usage=usage) for n, usage in enumerate(used)
+    ]
+    scored = [ScoredShard(step=0, shard=n, rewards_E_N_K=()) for n in (0, 1)]
+    found = step_metrics(shards, scored)
+    assert (found["api/a/num_requests"], found["api/a/cost"]) == (3.0, 0.75)
+    assert (found["api/b/num_requests"], found["api/b/cost"]) == (0.0, 0.0)
 
 
 def test_the_share_of_punished_lengths_is_told_where_length_is_punished() -> None:
