@@ -71,7 +71,7 @@ def test_closing_ends_the_job_in_flight_and_every_process(rootfs: tuple[Path, st
         pool.close()
         with pytest.raises(SandboxUnavailable, match="closed"):
             running.result(timeout=5)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     assert not any(map(runs, mine))
     with pytest.raises(SandboxUnavailable, match="closed"):
         pool.run("print(1)")
@@ -126,7 +126,7 @@ def test_boxes_end_with_their_owner_however_it_dies(rootfs: tuple[Path, str], bu
         groups = _groups_of(process.pid)
         process.kill()
         process.wait()
-        until(lambda: not any(map(runs, boxes)), seconds=5)
+        until(lambda: not any(map(runs, boxes)), seconds=10)
     if groups:
         assert len(groups) >= 2
         assert remove_leftovers() >= 2

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from components.errors import SandboxUnavailable, ServiceMissing
@@ -14,7 +15,7 @@ from components.sandbox import engine as engines
 from components.sandbox.engine import Engine, clean_dead_engine, ensure_engine, running_engine, stop_engine
 from tests.components.sandbox.conftest import NOWHERE
 from tests.components.sandbox.remains import engine_name, pids_naming, remains_of
-from tests.processes import alive
+from tests.processes import alive, named
 
 ENSURE = """
 import sys
@@ -27,7 +28,7 @@ print(engine.ensure_engine(Path(sys.argv[1])))
 
 def dockerd_pids(state_folder: Path) -> list[int]:
     found = pids_naming(f"unix:///run/{engine_name(state_folder)}/docker.sock")
-    return [pid for pid in found if Path(f"/proc/{pid}/comm").read_text() == "dockerd\n"]
+    return [process.pid for process in psutil.process_iter() if process.pid in found and named(process) == "dockerd"]
 
 
 def test_two_processes_at_once_start_one_engine_that_outlives_them_and_stops_without_remains(
