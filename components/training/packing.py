@@ -21,6 +21,7 @@ PADDING = -1
 """The segment of padding."""
 PROMPT = 0
 """The segment of the prompt; completion k of a sequence has segment k + 1."""
+_SHORT_COLUMNS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +84,8 @@ class _Sequence:
 def pack_groups(groups: Sequence[TrainGroup], *, tokens_per_micro_batch: int, share_prompts: bool) -> list[MicroBatch]:
     """`groups` as micro-batches of at most `tokens_per_micro_batch` cells each, padding included, longest first.
 
-    A group too long for one micro-batch becomes several sequences that repeat its prompt; without `share_prompts` every
-    completion is a sequence. Equal arguments give equal micro-batches. Raises ConfigurationError when one prompt with one
+    A group too long for one sequence (`longest_sequence`) becomes several that repeat its prompt; without `share_prompts`
+    every completion is a sequence. Equal arguments give equal micro-batches. Raises ConfigurationError when one prompt with one
     completion does not fit.
     """
     sequences = [
@@ -154,9 +155,19 @@ def packed_length(group: TrainGroup) -> int:
     return len(group.prompt_tokens) + sum(max(len(tokens) - 1, 0) for tokens in group.completions_K_T)
 
 
+def longest_sequence(num_prompt_tokens: int, tokens_per_micro_batch: int) -> int:
+    """Columns that completions which share a prompt may take together with it.
+
+    Attention costs the square of a sequence, a repeated prompt its own length: at four prompts, or where that is short at
+    512 columns, both are small beside what the completions cost.
+    """
+    return min(tokens_per_micro_batch, max(_SHORT_COLUMNS, 4 * num_prompt_tokens))
+
+
 def _sequences(index: int, group: TrainGroup, budget: int, share_prompts: bool) -> Iterable[_Sequence]:
     prompt = len(group.prompt_tokens)
     assert prompt, f"group {group.group} has an empty prompt, which predicts nothing"
+    longest = longest_sequence(prompt, budget)
     held: list[int] = []
     length = prompt
     for candidate, tokens in enumerate(group.completions_K_T):
@@ -168,7 +179,7 @@ def _sequences(index: int, group: TrainGroup, budget: int, share_prompts: bool) 
                 f"training.tokens_per_micro_batch {budget}: group {group.group} has a prompt and completion of "
                 f"{prompt + extra} tokens; raise it to at least that"
             )
-        if held and (not share_prompts or length + extra > budget):
+        if held and (not share_prompts or length + extra > longest):
             yield _Sequence(index, tuple(held), length)
             held, length = [], prompt
         held.append(candidate)

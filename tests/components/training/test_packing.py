@@ -124,6 +124,19 @@ def test_a_group_that_is_too_long_is_split_and_repeats_its_prompt(make_groups) -
     assert rows == [prompt, prompt]
 
 
+@pytest.mark.parametrize(("num_prompt_tokens", "widest"), [(10, 512), (200, 800), (2000, 4096)])
+def test_a_sequence_stays_short_beside_its_prompt(num_prompt_tokens: int, widest: int) -> None:
+    group = TrainGroup(
+        group=GroupKey(problem_id="x", episode=0, turn=0, agent="a"),
+        prompt_tokens=(1,) * num_prompt_tokens,
+        completions_K_T=((2,) * 21,) * 400,
+        sampler_logprobs_K_T=((-1.0,) * 21,) * 400,
+        advantages_K=(1.0,) * 400,
+    )
+    widths = [b.tokens_S_T.shape[1] for b in pack_groups([group], tokens_per_micro_batch=4096, share_prompts=True)]
+    assert widest - 20 < max(widths) <= widest
+
+
 def test_shared_prompts_need_far_fewer_cells(make_groups) -> None:
     groups = make_groups(20, group_size=8)
     cells = {
