@@ -1,6 +1,6 @@
 import pytest
 
-from components.config import differing_fields, parse_config, stage_config
+from components.config import TrainingConfig, differing_fields, parse_config, stage_config
 from components.errors import ConfigurationError
 
 VALUES = {
@@ -57,3 +57,11 @@ def test_a_missing_section_is_named() -> None:
 def test_a_configuration_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         parse_config(VALUES).num_steps = 4  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [({}, 4096), ({"device": "cuda"}, 16384), ({"device": "cuda", "tokens_per_micro_batch": 512}, 512)],
+)
+def test_a_micro_batch_is_as_large_as_suits_the_device(given: dict[str, object], tokens: int) -> None:
+    assert TrainingConfig.model_validate(given).tokens_per_micro_batch == tokens
