@@ -361,7 +361,7 @@ ATTACKS = (
         "use the processor in a chain of short-lived orphans",
         RELAY,
         # By the CPU time of all its orphans: where cores are shared, a chain of many takes its second in any wall time.
-        ended("cpu_timeout", "process_limit", within_seconds=PATIENT.wall_seconds, within_cpu_seconds=2.0),
+        ended("cpu_timeout", "process_limit", within_seconds=PATIENT.wall_seconds - 1.0, within_cpu_seconds=2.0),
         PATIENT,
     ),
     _attack(

@@ -15,7 +15,14 @@ from components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from components.rewards.rubric import rubric_for
 from components.rollout.router import Router, Seat
 from components.schema import EvalReport, PolicyVersion
-from tests.components.rollout.toy_team import RUBRIC, RecordingGenerator, ToyFamily, toy_problems, toy_router
+from tests.components.rollout.toy_team import (
+    RUBRIC,
+    PaidGenerator,
+    RecordingGenerator,
+    ToyFamily,
+    toy_problems,
+    toy_router,
+)
 
 GAME, OPTIONS = family("plan_path"), family_options("plan_path", {})
 VERSION = PolicyVersion(policy="p", step=3, weights_digest="d")
@@ -122,6 +129,14 @@ def test_one_candidate_a_node_and_greedy_is_temperature_zero() -> None:
         evaluate(replace(toy_plan, sampling=sampling), family=toy, router=toy_router(toy, engine), rubric=RUBRIC)
         asked = [request for call in engine.calls for request in call]
         assert {(len(request.seeds_K), request.temperature) for request in asked} == {(1, temperature)}
+
+
+def test_what_an_api_was_used_for_is_part_of_the_report() -> None:
+    toy, engine = ToyFamily(2), PaidGenerator()
+    problems = tuple(each.problem for each in toy_problems(toy, 5))
+    toy_plan = plan(problems=problems, roles=toy.roles, max_turns=2, problems_per_block=2)
+    metrics = evaluate(toy_plan, family=toy, router=toy_router(toy, engine), rubric=RUBRIC).metrics
+    assert metrics["eval/sample/api/p/num_requests"] == metrics["eval/sample/api/p/cost"] == len(engine.calls) > 0
 
 
 def test_steps_are_compared_under_the_same_draws_and_suites_under_others() -> None:

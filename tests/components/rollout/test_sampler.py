@@ -18,6 +18,7 @@ from components.schema import ApiUsage, PolicyVersion, RolloutShard
 from tests.components.rollout.toy_team import (
     RUBRIC,
     VERSION,
+    PaidGenerator,
     RecordingGenerator,
     ToyFamily,
     toy_problems,
@@ -119,14 +120,6 @@ def test_a_shard_killed_in_any_block_resumes_to_the_same_shard_and_replays_nothi
     again = collect(shard_plan, resumed, journal=Journal(store, "runs/r/attempt"))
     assert again == whole
     assert resumed.calls == whole_engine.calls[blocks_before_death * calls_a_block :]
-
-
-class PaidGenerator(RecordingGenerator):
-    """Charges 1 for each call."""
-
-    def take_usage(self) -> ApiUsage:
-        used, self._told = len(self.calls) - getattr(self, "_told", 0), len(self.calls)
-        return ApiUsage(num_requests=used, cost=float(used))
 
 
 def test_what_an_api_was_used_for_is_told_once_however_often_the_shard_was_interrupted(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from components.identity import content_id
 from components.rewards.base import Rubric
 from components.rollout.router import Router, Seat
 from components.rollout.shards import NumberedProblem
-from components.schema import ActionOutcome, Observation, PolicyVersion, Problem
+from components.schema import ActionOutcome, ApiUsage, Observation, PolicyVersion, Problem
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789:/|=,>-"
 RUBRIC = Rubric(team_weight=2.0, weights={"team.quality": 1.0, "local.style": 0.5})
@@ -187,6 +187,14 @@ class RecordingGenerator(ScriptedGenerator):
     def generate(self, requests: Any, version: PolicyVersion) -> Any:
         self.calls.append(tuple(requests))
         return super().generate(requests, version)
+
+
+class PaidGenerator(RecordingGenerator):
+    """Charges 1 for each call."""
+
+    def take_usage(self) -> ApiUsage:
+        used, self._told = len(self.calls) - getattr(self, "_told", 0), len(self.calls)
+        return ApiUsage(num_requests=used, cost=float(used))
 
 
 def toy_router(family: ToyFamily, generator: Any = None, *, max_new_tokens: int = 8) -> Router:

@@ -26,10 +26,11 @@ def closed_folder(tmp_path: Path) -> Path:
     return folder
 
 
-def mounts_in_places() -> list[str]:
-    """The lines of the mounts that this thread sees in the places where folders are made reachable."""
-    lines = Path("/proc/self/mounts").read_text().splitlines()
-    return [line for line in lines if line.split()[1] in reach.PLACES]
+def mounts_of(folder: Path) -> list[str]:
+    """The mounts that this thread sees of `folder`, and of anything in the places where folders are made reachable."""
+    lines = Path("/proc/thread-self/mountinfo").read_text().splitlines()
+    ours = "/".join(folder.parts[-3:])
+    return [line for line in lines if line.split()[3].endswith(ours) or line.split()[4] in reach.PLACES]
 
 
 def in_a_thread(work: Callable[[], None]) -> None:
@@ -50,7 +51,7 @@ def in_a_thread(work: Callable[[], None]) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_another_user_reads_a_closed_folder_of_root(closed_folder: Path) -> None:
-    before = mounts_in_places()
+    before = mounts_of(closed_folder)
 
     def read() -> None:
         place = ReachableFolder(closed_folder)
@@ -58,9 +59,10 @@ def test_another_user_reads_a_closed_folder_of_root(closed_folder: Path) -> None
         found = subprocess.run(command, capture_output=True, text=True, user=NOBODY, group=NOBODY, extra_groups=[])
         assert found.stdout == "content", found.stderr
         assert place.path() == place.path() != closed_folder
+        assert len(mounts_of(closed_folder)) > len(before)
 
     in_a_thread(read)
-    assert mounts_in_places() == before
+    assert mounts_of(closed_folder) == before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

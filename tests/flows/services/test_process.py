@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from flows.services.process import MARK, ProcessRecord, is_alive, marked, start, stop
+from tests.processes import alive
 
 SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)")
 STUBBORN = (
@@ -87,7 +88,7 @@ def test_what_a_process_started_ends_with_it_in_any_session(
     record = started(FAMILY)
     pids = [int(word) for word in record.log.read_text().split()[1:]]
     stop(record, mark=mark, grace_seconds=5)
-    wait_for(lambda: not any(map(psutil.pid_exists, pids)))
+    assert [pid for pid in pids if alive(pid)] == []
 
 
 def test_what_outlived_a_killed_process_is_ended_too(
@@ -99,7 +100,7 @@ def test_what_outlived_a_killed_process_is_ended_too(
     wait_for(lambda: not is_alive(record))
     assert all(psutil.pid_exists(pid) for pid in pids)
     stop(record, mark=mark, grace_seconds=5)
-    wait_for(lambda: not any(map(psutil.pid_exists, pids)))
+    assert [pid for pid in pids if alive(pid)] == []
 
 
 def test_a_dead_child_that_nobody_collected_is_not_alive(
