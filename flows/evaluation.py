@@ -20,6 +20,7 @@ from components.identity import seed_for
 from components.metrics import mean
 from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion, Problem
+from components.scratch import scratch_folder
 from flows.presets import with_overrides
 from flows.reading import read_run
 from flows.suite_choice import suite_config
@@ -168,7 +169,7 @@ def evaluate_model(order: SuiteOrder, base: str, sampling: Sampling, progress: P
     agents = {role: {"policy": "team"} for role in wiring.environment(order.config)[0].roles}
     values = order.config.model_dump(mode="json") | {"policies": policies, "agents": agents}
     config = parse_config(values)
-    with tempfile.TemporaryDirectory(prefix="troupe-evaluate-") as name:
+    with tempfile.TemporaryDirectory(prefix="evaluate-", dir=scratch_folder()) as name:
         folder, output = Path(name) / "model", Path(name) / "checkpoint"
         if prepare_model_folder(config.policies["team"], alphabet="", seed=0, into=folder):
             raise ConfigurationError(f"{base!r}: a tiny model knows nothing before a run has trained it; name a run")

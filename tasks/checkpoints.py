@@ -1,6 +1,5 @@
 """Checkpoints between the store and this machine's disk."""
 
-import atexit
 import os
 import shutil
 import tempfile
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
+from components.scratch import scratch_folder
 from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import read_manifest
 from tasks import wiring
@@ -21,10 +21,10 @@ KEPT_FOLDERS = 6
 
 
 @cache
-def scratch_folder() -> Path:
-    """This process's folder for local copies; it goes with the process, since nothing in it is a truth."""
-    folder = Path(tempfile.mkdtemp(prefix="troupe-checkpoints-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+def copies_folder() -> Path:
+    """Where local copies lie, each in a folder named by its digest."""
+    folder = scratch_folder() / "checkpoints"
+    folder.mkdir(exist_ok=True)
     return folder
 
 
@@ -50,7 +50,7 @@ def stored_checkpoint(config: RunConfig, folder: Path, *, base: ArtifactRef | No
     """The reference of a checkpoint that was written to `folder`, which becomes the local copy."""
     manifest = read_manifest(folder)
     ref = wiring.store(config).put_folder(folder)
-    kept = scratch_folder() / ref.sha256
+    kept = copies_folder() / ref.sha256
     if not kept.exists():
         shutil.move(folder, kept)
     _forget_old_copies()
@@ -68,7 +68,7 @@ def stored_checkpoint(config: RunConfig, folder: Path, *, base: ArtifactRef | No
 def update_job(run: Run, step: int, checkpoint: CheckpointRef, batch: ArtifactRef) -> Iterator[UpdateJob]:
     """The job of one update, with its inputs on disk; its output folder is removed unless it was stored."""
     config = run.config
-    work = Path(tempfile.mkdtemp(prefix=f"step-{step:06d}-", dir=scratch_folder()))
+    work = Path(tempfile.mkdtemp(prefix=f"step-{step:06d}-", dir=copies_folder()))
     try:
         batch_file = work / "batch"
         batch_file.write_bytes(wiring.store(config).get_bytes(batch))
@@ -101,7 +101,7 @@ def _reference_folder(run: Run, policy: str) -> Path | None:
 
 
 def _local_copy(config: RunConfig, ref: ArtifactRef) -> Path:
-    folder = scratch_folder() / ref.sha256
+    folder = copies_folder() / ref.sha256
     if not folder.exists():
         wiring.store(config).get_folder(ref, folder)
     os.utime(folder)
@@ -109,6 +109,6 @@ def _local_copy(config: RunConfig, ref: ArtifactRef) -> Path:
 
 
 def _forget_old_copies() -> None:
-    folders = [path for path in scratch_folder().iterdir() if path.is_dir() and not path.name.startswith("step-")]
+    folders = [path for path in copies_folder().iterdir() if path.is_dir() and not path.name.startswith("step-")]
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[:-KEPT_FOLDERS]:
         shutil.rmtree(folder, ignore_errors=True)

@@ -14,6 +14,7 @@ from components.identity import seed_for
 from components.rollout.prompts import encode_observation
 from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion
+from components.scratch import scratch_folder
 from components.training.base import MODEL_FOLDER
 from components.training.sharing import starting_models
 from tasks import progress, wiring, world
@@ -28,7 +29,7 @@ VERSION = 1
 def warm_start(run: Run) -> dict[str, CheckpointRef]:
     """Checkpoint 0 of each policy that has weights here. Runs of equal configuration share it."""
     models = starting_models(run.config.policies)
-    with tempfile.TemporaryDirectory(prefix="troupe-warm-start-") as name:
+    with tempfile.TemporaryDirectory(prefix="warm-start-", dir=scratch_folder()) as name:
         folders = {model: Path(name) / model / MODEL_FOLDER for model in models}
         clone_models(run.config, folders)
         checkpoints: dict[str, CheckpointRef] = {}

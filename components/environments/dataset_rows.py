@@ -14,6 +14,7 @@ from typing import Any
 from components.artifacts.refs import Frozen
 from components.errors import ConfigurationError
 from components.identity import seed_for
+from components.scratch import scratch_folder
 
 _PROBE_TIMEOUT_SECONDS = 5.0
 _NUM_SHOWN_EXAMPLES = 5
@@ -139,7 +140,7 @@ def _read_file(path: Path) -> Any:
     """The rows of one file. The library's own copy is deleted at once; its memory map outlives the name."""
     import datasets
 
-    with tempfile.TemporaryDirectory(prefix="troupe-rows-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rows-", dir=scratch_folder()) as folder:
         loader = _LOADERS[path.suffix]
         return datasets.load_dataset(loader, data_files=[str(path.resolve())], split="train", cache_dir=folder)
 

@@ -1,6 +1,5 @@
 """The engine behind HTTP: one policy on any number of vLLM servers, which `infra/vllm` says how to run."""
 
-import atexit
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from components.generation.vllm_router import Replicas
 from components.generation.vllm_transport import HttpTransport, Transport
 from components.generation.vllm_wire import candidate_jobs, completion_from, scores_from, scoring_job
 from components.schema import PolicyVersion
+from components.scratch import scratch_folder
 
 
 class VllmGenerator:
@@ -47,8 +47,7 @@ class VllmGenerator:
         self._serving: Serving | None = None
         self._tokenizer: HuggingFaceTokenizer | None = None
         self._version: PolicyVersion | None = None
-        self._scratch = Path(tempfile.mkdtemp(prefix="troupe-vllm-"))
-        atexit.register(shutil.rmtree, self._scratch, ignore_errors=True)
+        self._scratch = Path(tempfile.mkdtemp(prefix="vllm-", dir=scratch_folder()))
 
     @property
     def tokenizer(self) -> HuggingFaceTokenizer:

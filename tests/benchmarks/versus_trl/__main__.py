@@ -1,6 +1,6 @@
 """Single-agent GRPO by Troupe and by TRL's GRPOTrainer: speed, memory, and samples until the task is learned.
 
-    python -m tests.benchmarks.versus_trl [--repeats 5] [--seeds 5] [--steps N] [--threads 1]
+    python -m tests.benchmarks.versus_trl [--repeats 5] [--seeds 5] [--first-seed 0] [--steps N] [--threads 1]
         [--learning-rate R] [--out FOLDER] [--quick]
 
 All arms start from one warm-started model and see the same problems under the same rewards, group size, lengths, temperature,
@@ -61,6 +61,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seeds", type=int, default=5, help="rounds of different seeds; there are as many as the larger"
     )
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument(
         "--as-shipped-steps", type=int, default=120, help="of TRL as shipped, which has 8 samples a step"
@@ -81,7 +82,7 @@ def order_of(asked: argparse.Namespace, folder: Path, *, arm: str, number: int) 
     """What `arm` does in round `number`."""
     return Order(
         arm=arm,
-        seed=number % asked.seeds,
+        seed=asked.first_seed + number % asked.seeds,
         num_steps=asked.as_shipped_steps if arm == AS_SHIPPED else asked.steps,
         num_problems=asked.problems,
         group_size=GROUP_SIZE,
