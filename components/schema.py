@@ -289,6 +289,10 @@ class TrainBatch:
     step: int
     groups: tuple[TrainGroup, ...]
     num_groups_without_signal: int
+    lengths_without_signal: tuple[int, ...] = ()
+    """Tokens of each answer of the groups that were left out."""
+    truncated_without_signal: tuple[bool, ...] = ()
+    """Whether the same answers ended for their length."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     version: PolicyVersion | None = None
 

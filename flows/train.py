@@ -44,11 +44,11 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
                 evaluations += evaluate_checkpoints(run, step, session.checkpoints_before(step) or checkpoints)
         checkpoints = session.checkpoints_before(start) or checkpoints
         iterate = training_iteration.with_options(task_runner=task_runner(config.resources))
-        for step in range(start, config.num_steps):
-            with without_own_heartbeat():
+        with without_own_heartbeat():
+            for step in range(start, config.num_steps):
                 checkpoints = iterate(run, step, checkpoints)
-            if is_evaluated(config, step + 1):
-                evaluations += evaluate_checkpoints(run, step + 1, checkpoints)
+                if is_evaluated(config, step + 1):
+                    evaluations += evaluate_checkpoints(run, step + 1, checkpoints)
     return summary(session, checkpoints, evaluations) | {"flow_run_url": runtime.flow_run.ui_url}
 
 

@@ -8,8 +8,8 @@
 | fixed_length  | 1/(B fixed_length) sum_i sum_t l      | Dr. GRPO (arXiv 2503.20783); TRL dr_grpo              |
 
 Each is a sum over tokens with a weight that the minibatch decides, never the micro-batch: the parts of micro-batches and ranks
-add up to the same number however it is cut. `fixed_length` is a constant of the run; verl without its scale factor takes the
-padded width, which changes with the batch.
+add up to the same number however it is cut. `loss.means_over` says which answers B and N count. `fixed_length` is a constant of
+the run; verl without its scale factor takes the padded width, which changes with the batch.
 """
 
 from dataclasses import dataclass

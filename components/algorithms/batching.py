@@ -79,11 +79,14 @@ def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | Non
 def _batch(policy: str, step: int, compared: Sequence[_Compared], version: PolicyVersion | None) -> TrainBatch:
     mine = [each for each in compared if each.node.policy == policy]
     groups = [_train_group(each) for each in mine if each.has_signal]
+    silent = [candidate for each in mine if not each.has_signal for candidate in each.node.candidates]
     return TrainBatch(
         policy=policy,
         step=step,
         groups=_joined_by_prompt(groups),
         num_groups_without_signal=len(mine) - len(groups),
+        lengths_without_signal=tuple(len(candidate.tokens) for candidate in silent),
+        truncated_without_signal=tuple(candidate.finish_reason == "length" for candidate in silent),
         metrics=_metrics(mine),
         version=version,
     )

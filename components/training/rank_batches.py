@@ -1,6 +1,6 @@
 """One rank's micro-batches of one minibatch, and log-probabilities that are recorded once for a whole batch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from components.algorithms.aggregation import MinibatchSize
-from components.config import TrainingConfig
-from components.schema import TrainGroup
+from components.config import LossConfig, TrainingConfig
+from components.schema import TrainBatch, TrainGroup
 from components.training.forward import completion_logprobs
 from components.training.minibatches import balanced
 from components.training.packing import Ints, MicroBatch, empty_micro_batch, pack_groups, packed_length
@@ -18,8 +18,32 @@ from components.training.ranks import Ranks, scalar
 
 def minibatch_size(groups: Sequence[TrainGroup]) -> MinibatchSize:
     """What the groups of one minibatch hold, over all ranks."""
-    lengths = [len(tokens) for group in groups for tokens in group.completions_K_T if tokens]
-    return MinibatchSize(num_completions=len(lengths), num_tokens=sum(lengths))
+    return _size(len(tokens) for group in groups for tokens in group.completions_K_T)
+
+
+def counted_size(batch: TrainBatch, indices: Sequence[int], loss: LossConfig) -> MinibatchSize:
+    """What the denominators of the minibatch at `indices` count.
+
+    Under `means_over` all, answers of groups without a signal are counted in every minibatch as if they were spread over the
+    batch's answers evenly; without `mask_truncated`'s, as everywhere.
+
+    **Example** 6 of 24 answers of 2 tokens, and 8 answers of 3 tokens without a signal: 6 + 2 answers, 12 + 6 tokens.
+    """
+    size = minibatch_size([batch.groups[index] for index in indices])
+    if loss.means_over == "signal":
+        return size
+    answers = zip(batch.lengths_without_signal, batch.truncated_without_signal, strict=True)
+    silent = _size(length for length, truncated in answers if not (truncated and loss.mask_truncated))
+    share = size.num_completions / max(minibatch_size(batch.groups).num_completions, 1)
+    return MinibatchSize(
+        num_completions=size.num_completions + round(share * silent.num_completions),
+        num_tokens=size.num_tokens + round(share * silent.num_tokens),
+    )
+
+
+def _size(lengths: Iterable[int]) -> MinibatchSize:
+    counted = [length for length in lengths if length]
+    return MinibatchSize(num_completions=len(counted), num_tokens=sum(counted))
 
 
 def rank_micro_batches(

@@ -15,7 +15,7 @@ from components.schema import TrainBatch
 from components.training.base import UpdateJob
 from components.training.minibatches import minibatches
 from components.training.packing import without_truncated
-from components.training.rank_batches import minibatch_size, rank_micro_batches
+from components.training.rank_batches import counted_size, rank_micro_batches
 from components.training.ranks import Ranks, scalar
 from components.training.recording import Recorded, loss_inputs, record_batch
 from components.training.schedule import learning_rate
@@ -81,7 +81,7 @@ class Update:
 
     def _optimizer_step(self, indices: Sequence[int], recorded: Recorded, totals: "_Totals") -> None:
         groups, loss_config = self.batch.groups, self.job.loss
-        size = minibatch_size([groups[index] for index in indices])
+        size = counted_size(self.batch, indices, loss_config)
         micro_batches = rank_micro_batches(groups, indices, self.job.training, self.ranks)
         for number, micro_batch in enumerate(micro_batches, start=1):
             self.engine.set_gradient_accumulation_boundary(number == len(micro_batches))

@@ -1,6 +1,7 @@
 """Tokens a second of the in-process engine and of the library's plain `generate`, on the same tree.
 
-    python -m tests.benchmarks.rollout [--shape tiny smollm2-135m] [--repeats N] [--threads 1] [--device cuda --dtype bfloat16]
+    python -m tests.benchmarks.rollout [--shape tiny smollm2-135m] [--problems N] [--repeats N] [--threads 1]
+        [--device cuda --dtype bfloat16]
 
 The nodes are those of plan-path's tree, as its noisy expert plays it: a level is one turn of one agent. The larger shape reads
 each prompt several times over and answers longer. Each candidate has a length of its own, the same for both sides, between a
@@ -16,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -71,7 +72,7 @@ class Shape:
 SHAPES = {
     "tiny": Shape(num_problems=32, max_new_tokens=None, prompt_repeats=1, vocab_size=None, num_turns=2, repeats=9),
     "smollm2-135m": Shape(
-        num_problems=2, max_new_tokens=32, prompt_repeats=4, vocab_size=49152, num_turns=1, repeats=3
+        num_problems=8, max_new_tokens=32, prompt_repeats=4, vocab_size=49152, num_turns=1, repeats=3
     ),
 }
 
@@ -244,6 +245,7 @@ def report(name: str, sides: dict[str, Side], levels: Sequence[Level]) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shape", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--problems", type=int, help="of every shape; the default is each shape's own")
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--group-size", type=int, default=8)
     parser.add_argument("--threads", type=int, default=1)
@@ -254,7 +256,8 @@ def main() -> None:
     transformers_logging.disable_progress_bar()
     held = []
     for name in asked.shape:
-        levels, tokenizer = levels_of(SHAPES[name], asked.group_size)
+        shape = replace(SHAPES[name], num_problems=asked.problems or SHAPES[name].num_problems)
+        levels, tokenizer = levels_of(shape, asked.group_size)
         with tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as home:
             folder = Path(home)
             write_folder(name, tokenizer, folder)

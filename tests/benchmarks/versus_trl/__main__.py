@@ -11,8 +11,7 @@ and number of steps: 8 samples a step, which need less memory, and a learning ra
 tracks. The arms run one at a time, each in a process of its own, in turns whose order alternates; a round is one turn of each,
 and has one seed.
 
-Differences that remain: Troupe leaves groups of equal rewards out of the loss, TRL lets them count in the mean's denominator;
-the samplers draw from random streams of their own.
+The difference that remains: the samplers draw from random streams of their own.
 """
 
 import argparse

@@ -37,6 +37,9 @@ def test_groups_without_signal_are_left_out_and_counted() -> None:
     batches, metrics = train_batches([played], [rewards], algorithm=AT_GRPO, policies=BOTH)
     assert (len(batches["small"].groups), batches["small"].num_groups_without_signal) == (0, 2)
     assert (len(batches["large"].groups), batches["large"].num_groups_without_signal) == (1, 1)
+    assert batches["small"].lengths_without_signal == (2, 2, 2, 2)
+    assert batches["large"].lengths_without_signal == (2, 2)
+    assert batches["large"].truncated_without_signal == (False, False)
     assert metrics == {
         "advantage/num_groups": 4.0,
         "advantage/zero_group_frac": 0.75,

@@ -102,6 +102,8 @@ train_batches = st.builds(
     step=counts,
     groups=st.lists(train_groups, max_size=3).map(tuple),
     num_groups_without_signal=counts,
+    lengths_without_signal=st.lists(counts, max_size=3).map(tuple),
+    truncated_without_signal=st.lists(st.booleans(), max_size=3).map(tuple),
     metrics=metrics,
 )
 eval_reports = st.builds(

@@ -15,7 +15,7 @@ from components.config import LossConfig, TrainingConfig
 from components.errors import LogprobMismatch, UpdateFailed
 from components.schema import PolicyVersion, TrainBatch
 from components.training.packing import pack_groups
-from components.training.rank_batches import minibatch_size, rank_micro_batches, record_logprobs
+from components.training.rank_batches import counted_size, minibatch_size, rank_micro_batches, record_logprobs
 from components.training.ranks import ALONE, Ranks
 from components.training.recording import loss_inputs, record_batch
 from components.training.update import Update
@@ -396,3 +396,57 @@ def test_a_vetoed_answer_adds_nothing_and_keeps_its_place_in_the_mean(
     assert (vetoed - fewer_gradient * share).norm() < 1e-5 * vetoed.norm()
     _, metrics = _update(model, make_job(loss=loss), groups)
     assert metrics["importance_veto_frac"] == pytest.approx(1 / 12)
+
+
+@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean"])
+def test_means_over_all_answers_are_those_of_a_batch_that_left_nothing_out(
+    make_model, make_groups, score_groups, make_job, aggregation
+) -> None:
+    model = make_model()
+    groups = score_groups(model, make_groups(6))
+    silent = [replace(group, advantages_K=(0.0,) * len(group.advantages_K)) for group in groups[4:]]
+    lengths = tuple(len(tokens) for group in silent for tokens in group.completions_K_T)
+    left_out = TrainBatch(
+        policy="p",
+        step=0,
+        groups=tuple(groups[:4]),
+        num_groups_without_signal=2,
+        lengths_without_signal=lengths,
+        truncated_without_signal=(False,) * len(lengths),
+    )
+    whole = TrainBatch(policy="p", step=0, groups=(*groups[:4], *silent), num_groups_without_signal=0)
+    # Plain descent without a clip shows the size of the gradient, which Adam hides.
+    training = TrainingConfig(num_minibatches=1, max_grad_norm=1e9)
+    moved = {}
+    for name, batch, loss in (
+        ("all", left_out, LossConfig(aggregation=aggregation, means_over="all")),
+        ("signal", left_out, LossConfig(aggregation=aggregation)),
+        ("whole", whole, LossConfig(aggregation=aggregation)),
+    ):
+        engine = PlainEngine(copy.deepcopy(model), training)
+        engine.optimizer = torch.optim.SGD(engine.module.parameters(), lr=1.0)
+        job = make_job(loss=loss, training=training)
+        Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=None).run()
+        moved[name] = _weights(engine.module) - _weights(model)
+    assert (moved["all"] - moved["whole"]).norm() < 1e-4 * moved["whole"].norm()
+    assert moved["signal"].norm() > 1.2 * moved["all"].norm()
+
+
+def test_minibatches_share_the_answers_that_were_left_out(make_groups) -> None:
+    groups = tuple(make_groups(8))
+    batch = TrainBatch(
+        policy="p",
+        step=0,
+        groups=groups,
+        num_groups_without_signal=2,
+        lengths_without_signal=(3,) * 8,
+        truncated_without_signal=(True,) * 4 + (False,) * 4,
+    )
+    own, loss = minibatch_size(groups), LossConfig(means_over="all")
+    whole = counted_size(batch, range(8), loss)
+    assert (whole.num_completions, whole.num_tokens) == (own.num_completions + 8, own.num_tokens + 24)
+    parts = [counted_size(batch, indices, loss) for indices in (range(4), range(4, 8))]
+    assert sum(part.num_tokens for part in parts) == pytest.approx(whole.num_tokens, abs=2)
+    masked = counted_size(batch, range(8), LossConfig(means_over="all", mask_truncated=True))
+    assert masked.num_tokens == own.num_tokens + 12
+    assert counted_size(batch, range(8), LossConfig()) == own
