@@ -210,9 +210,12 @@ class ProposalEnv(Generic[State]):
             self._proposal = _Proposal(moves=moves, state=trial.state, solves=solves)
         else:
             self.set_state(trial.state)
+        gained = progress(before, after)
+        # A list that leads nowhere earns nothing, however legal: among failures it would be the best, and giving up be learned.
+        clean = trial.num_faults == 0 and gained > 0
         return ActionOutcome(
-            team={"solved": float(solves), "progress": progress(before, after)},
-            local={"clean": float(trial.num_faults == 0), "malformed": 0.0},
+            team={"solved": float(solves), "progress": gained},
+            local={"clean": float(clean), "malformed": 0.0},
             solves=solves,
             done=solves and agent == PLAN_AGENT,
         )

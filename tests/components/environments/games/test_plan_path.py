@@ -76,10 +76,17 @@ def test_a_bump_stays_and_costs_the_clean_mark_alone() -> None:
     assert outcome.local == {"clean": 0.0, "malformed": 0.0}
 
 
-def test_an_empty_list_is_clean_and_gains_nothing() -> None:
-    outcome = corridor().apply(PLAN, "")
+@pytest.mark.parametrize("moves", ["", "RL"])
+def test_a_list_that_leads_nowhere_earns_nothing(moves: str) -> None:
+    outcome = corridor().apply(PLAN, moves)
     assert outcome.error is None
     assert outcome.team == {"solved": 0.0, "progress": 0.0}
+    assert outcome.local == {"clean": 0.0, "malformed": 0.0}
+
+
+def test_a_list_that_leads_closer_without_a_bump_is_clean() -> None:
+    outcome = corridor().apply(PLAN, "R")
+    assert outcome.team["progress"] > 0
     assert outcome.local == {"clean": 1.0, "malformed": 0.0}
 
 
@@ -99,7 +106,7 @@ def test_a_list_leads_where_walking_by_hand_leads(index: int, moves: str) -> Non
     outcome = env.apply(PLAN, moves)
     assert env.state == end[0] * 5 + end[1]
     assert outcome.solves == outcome.done == env.success == (end == problem.payload["goal"])
-    assert outcome.local["clean"] == (num_bumps == 0)
+    assert outcome.local["clean"] == (num_bumps == 0 and outcome.team["progress"] > 0)
 
 
 @pytest.mark.parametrize("options", [PlanPathOptions(), PlanPathOptions(size=9, min_distance=6, max_distance=7)])
