@@ -22,6 +22,7 @@ from components.training.base import UpdateResult
 HANDOVER_FILE = "handover.json"
 SOCKET_FILE = "worker.sock"
 LOG_FILE = "worker.log"
+RENDEZVOUS_FILE = "rendezvous"
 
 
 class Handover(Frozen):
@@ -32,6 +33,8 @@ class Handover(Frozen):
     owner_started_at: float
     training: TrainingConfig
     deepspeed: Mapping[str, Any]
+    rendezvous: str | None = None
+    """Where ranks of one host meet: a file. None takes the address and port that the launcher tells."""
 
 
 class Failure(Frozen):

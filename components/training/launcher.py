@@ -26,6 +26,7 @@ from components.training.base import UpdateJob, UpdateResult
 from components.training.engine_config import engine_config, read_deepspeed_config
 from components.training.handover import (
     LOG_FILE,
+    RENDEZVOUS_FILE,
     SOCKET_FILE,
     Answer,
     Handover,
@@ -226,6 +227,8 @@ def _launch(
             owner_started_at=owner.started_at,
             training=training,
             deepspeed=deepspeed,
+            # A port that is free now may be somebody's by the time that rank 0 listens.
+            rendezvous=(folder / RENDEZVOUS_FILE).as_uri() if len(hosts) == 1 else None,
         ),
     )
     environment = _environment(training, run_label, several_hosts=len(hosts) > 1)
@@ -261,7 +264,7 @@ def _commands(hosts: Sequence[Host], environment: Mapping[str, str], handover: P
 
 def _command_of_one_rank(environment: Mapping[str, str], handover: Path) -> list[str]:
     """The worker itself, told what DeepSpeed's launcher would tell it: that takes seconds to import, to start one process."""
-    told = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port()}
+    told = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1}
     settings = (f"{name}={value}" for name, value in {**environment, **told}.items())
     return [
         *("/usr/bin/env", *settings, sys.executable, "-u", "-m", "components.training.worker"),
@@ -271,11 +274,8 @@ def _command_of_one_rank(environment: Mapping[str, str], handover: Path) -> list
 
 def _arguments(hosts: Sequence[Host], handover: Path) -> list[str]:
     """DeepSpeed's launcher of one host takes these; the `deepspeed` runner above it ends every launcher on all hosts."""
-    address = hosts[0].name if len(hosts) > 1 else "127.0.0.1"
-    return [
-        *(f"--master_addr={address}", f"--master_port={_free_port()}"),
-        *("--module", "components.training.worker", f"--handover={handover}"),
-    ]
+    meeting = [f"--master_addr={hosts[0].name}", f"--master_port={_free_port()}"] if len(hosts) > 1 else []
+    return [*meeting, "--module", "components.training.worker", f"--handover={handover}"]
 
 
 def _environment(training: TrainingConfig, run_label: str, *, several_hosts: bool) -> dict[str, str]:

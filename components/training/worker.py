@@ -232,10 +232,15 @@ def _next_job(connection: Connection | None) -> str | None:
         return None
 
 
-def _join_ranks(training: TrainingConfig) -> Ranks:
+def _join_ranks(training: TrainingConfig, rendezvous: str | None) -> Ranks:
     backend = "nccl" if training.device == "cuda" else "gloo"
     deepspeed.init_distributed(
-        dist_backend=backend, timeout=datetime.timedelta(seconds=training.update_timeout_seconds)
+        dist_backend=backend,
+        auto_mpi_discovery=False,
+        timeout=datetime.timedelta(seconds=training.update_timeout_seconds),
+        init_method=rendezvous,
+        rank=int(os.environ["RANK"]),
+        world_size=int(os.environ["WORLD_SIZE"]),
     )
     control = dist.new_group(backend="gloo", timeout=_WAIT_FOR_JOBS)
     return Ranks(dist.get_rank(), dist.get_world_size(), control)
@@ -267,7 +272,7 @@ def main() -> None:
         torch.cuda.set_device(arguments.local_rank)
         torch.use_deterministic_algorithms(True, warn_only=True)
     _import_models()
-    ranks = _join_ranks(handover.training)
+    ranks = _join_ranks(handover.training, handover.rendezvous)
     connection = None
     if ranks.first:
         with Listener(
