@@ -50,9 +50,9 @@ class LossConfig(Section):
     aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "fixed_length"] = "token_mean"
     """How token losses become one number: the mean over all tokens; the mean over answers of their token means; of their
     token sums; or of their token sums divided by `fixed_length` (Dr. GRPO). gspo: always sequence_mean."""
-    means_over: Literal["signal", "all"] = "signal"
-    """Which answers the denominators of `aggregation` count: those of groups with a learning signal, or all that the policy
-    sampled, as TRL and verl do. With all, steps shrink as more groups are all right or all wrong."""
+    means_over: Literal["all", "signal"] = "all"
+    """Which answers the denominators of `aggregation` count: all that the policy sampled, as in TRL and verl, or only those of
+    groups with a learning signal. With all, gradients shrink as more groups are all right or all wrong."""
     fixed_length: int | None = Field(None, ge=1)
     """The constant of aggregation fixed_length: tokens that the longest answer may have."""
     clip_low: float = Field(0.2, ge=0.0)

@@ -24,8 +24,8 @@ def minibatch_size(groups: Sequence[TrainGroup]) -> MinibatchSize:
 def counted_size(batch: TrainBatch, indices: Sequence[int], loss: LossConfig) -> MinibatchSize:
     """What the denominators of the minibatch at `indices` count.
 
-    Under `means_over` all, answers of groups without a signal are counted in every minibatch as if they were spread over the
-    batch's answers evenly; without `mask_truncated`'s, as everywhere.
+    Answers of groups without a signal, which no minibatch holds, are counted as if they were spread evenly over the batch's
+    answers; those that `mask_truncated` leaves out are not, and under `means_over` signal none is.
 
     **Example** 6 of 24 answers of 2 tokens, and 8 answers of 3 tokens without a signal: 6 + 2 answers, 12 + 6 tokens.
     """

@@ -1,6 +1,6 @@
 """Agents alone and teams, prompted and trained, at an equal budget of generated tokens.
 
-    python -m tests.benchmarks.arms [--games plan-path sokoban] [--seeds 3] [--budget-tokens 600000] [--jobs 1] [--home DIR]
+    python -m tests.benchmarks.arms [--games plan-path sokoban] [--seeds 3] [--budget-tokens 300000] [--jobs 1] [--home DIR]
 
 Six arms a game and seed. "prompted" is a policy after its warm start alone, which is cloned from noisy play up to the same
 success for every arm; "trained" goes on from there until its rollouts have sampled as many tokens as the budget says, every
@@ -168,7 +168,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", nargs="+", default=["plan-path", "sokoban"])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--budget-tokens", type=int, default=600_000)
+    parser.add_argument("--budget-tokens", type=int, default=300_000)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--home", type=Path)
     asked = parser.parse_args()

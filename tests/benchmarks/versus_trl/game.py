@@ -59,7 +59,6 @@ def run_config(order: Order) -> RunConfig:
         f"rollout.group_size={order.group_size}",
         "algorithm.advantage=grpo",
         "loss.entropy_coefficient=0.0",
-        "loss.means_over=all",
         f"training.learning_rate={order.learning_rate!r}",
         "training.num_minibatches=1",
         f"training.num_threads={order.num_threads}",

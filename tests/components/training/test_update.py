@@ -419,8 +419,8 @@ def test_means_over_all_answers_are_those_of_a_batch_that_left_nothing_out(
     training = TrainingConfig(num_minibatches=1, max_grad_norm=1e9)
     moved = {}
     for name, batch, loss in (
-        ("all", left_out, LossConfig(aggregation=aggregation, means_over="all")),
-        ("signal", left_out, LossConfig(aggregation=aggregation)),
+        ("all", left_out, LossConfig(aggregation=aggregation)),
+        ("signal", left_out, LossConfig(aggregation=aggregation, means_over="signal")),
         ("whole", whole, LossConfig(aggregation=aggregation)),
     ):
         engine = PlainEngine(copy.deepcopy(model), training)
@@ -442,11 +442,11 @@ def test_minibatches_share_the_answers_that_were_left_out(make_groups) -> None:
         lengths_without_signal=(3,) * 8,
         truncated_without_signal=(True,) * 4 + (False,) * 4,
     )
-    own, loss = minibatch_size(groups), LossConfig(means_over="all")
+    own, loss = minibatch_size(groups), LossConfig()
     whole = counted_size(batch, range(8), loss)
     assert (whole.num_completions, whole.num_tokens) == (own.num_completions + 8, own.num_tokens + 24)
     parts = [counted_size(batch, indices, loss) for indices in (range(4), range(4, 8))]
     assert sum(part.num_tokens for part in parts) == pytest.approx(whole.num_tokens, abs=2)
-    masked = counted_size(batch, range(8), LossConfig(means_over="all", mask_truncated=True))
+    masked = counted_size(batch, range(8), LossConfig(mask_truncated=True))
     assert masked.num_tokens == own.num_tokens + 12
-    assert counted_size(batch, range(8), LossConfig()) == own
+    assert counted_size(batch, range(8), LossConfig(means_over="signal")) == own
