@@ -12,8 +12,6 @@ Finished runs are kept in --home, so that an interrupted benchmark goes on; it e
 
 import argparse
 import csv
-import math
-import statistics
 import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +19,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
+from tests.benchmarks.intervals import mean_interval
 from tests.benchmarks.training import services
 
 UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
@@ -43,8 +42,6 @@ ARMS = {
     "team, AT-GRPO, one policy": ("at-grpo-shared", "after"),
     "team, AT-GRPO, a policy a role": ("at-grpo-per-role", "after"),
 }
-STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
-"""Two-sided 95% quantiles by the number of seeds."""
 FIRST_STEPS = 10
 NUM_HELD_OUT = 500
 
@@ -93,16 +90,6 @@ def trained(game: str, run: str, seed: int, *, budget_tokens: int, home: Path) -
     ]  # fmt: skip
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The mean and half the width of its 95% interval by Student's t.
-
-    **Example** 0.5, 0.6, 0.7: 0.6 and 4.303 * 0.1 / sqrt(3) = 0.248.
-    """
-    if len(values) not in STUDENT_T:
-        return statistics.mean(values), math.nan
-    return statistics.mean(values), STUDENT_T[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
-
-
 def table(rows: Iterable[Trained]) -> str:
     """Success in percent by arm and game, as Markdown: sampled at temperature 1, and greedy."""
     found = list(rows)
@@ -116,7 +103,7 @@ def table(rows: Iterable[Trained]) -> str:
         cells = []
         for game, sampling in columns:
             mine = [row for row in found if (row.game, row.run, row.sampling) == (game, run, sampling)]
-            mean, half = interval([100 * getattr(row, when) for row in mine])
+            mean, half = mean_interval([100 * getattr(row, when) for row in mine])
             cells.append(f"{mean:.1f} ± {half:.1f}")
         lines.append(f"| {arm} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -25,7 +25,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.versus_trl.game import AS_SHIPPED, TROUPE, TUNED, Order
+from tests.benchmarks.versus_trl.game import AS_SHIPPED, COMPONENTS, TROUPE, TUNED, Order
 from tests.benchmarks.versus_trl.outcomes import Outcome, outcome
 from tests.benchmarks.versus_trl.report import table, verdicts, write_raw
 from tests.benchmarks.versus_trl.runs import ARMS, Ran, cloned, run
@@ -110,16 +110,21 @@ def play_rounds(asked: argparse.Namespace, folder: Path) -> tuple[list[Outcome],
 def print_report(outcomes: list[Outcome], ran: dict[tuple[str, int], Ran], arms: list[str]) -> None:
     """The table, Troupe's seconds by stage, and what is required."""
     print(f"\n{table(outcomes, arms)}\n")
-    if TROUPE not in arms:
-        return
+    ours = next((arm for arm in (TROUPE, COMPONENTS) if arm in arms), None)
+    if ours == TROUPE:
+        print_step(ran)
+    for theirs in (TUNED, AS_SHIPPED):
+        if ours is not None and theirs in arms:
+            print(verdicts(outcomes, ours, theirs))
+
+
+def print_step(ran: dict[tuple[str, int], Ran]) -> None:
+    """Where the seconds of our step go, and what runs beside it."""
     mine = [each for (arm, _), each in ran.items() if arm == TROUPE]
     print(
         f"the Prefect server beside troupe: {statistics.median(each.services_pss_mib for each in mine):.0f} MiB, not counted"
     )
     print(f"troupe's step: {step_seconds([each.result for each in mine])}\n")
-    for theirs in (TUNED, AS_SHIPPED):
-        if theirs in arms:
-            print(verdicts(outcomes, TROUPE, theirs))
 
 
 def step_seconds(results: list[Mapping[str, Any]]) -> str:

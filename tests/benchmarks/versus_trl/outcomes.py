@@ -1,18 +1,17 @@
 """What one run of one arm came to, and what runs of two arms come to beside each other."""
 
 import math
-import random
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.benchmarks.intervals import mean_interval
 from tests.benchmarks.memory import Footprint
 
 GOAL = 0.9
 WINDOW_SAMPLES = 2560
 """Success is the mean over this many newest samples: drawn at temperature 1 on each step's own problems, before its update."""
-_NUM_RESAMPLES = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +81,14 @@ def median_ratio(ours: Sequence[Outcome], theirs: Sequence[Outcome], field: str)
 
 
 def goal_ratio(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> tuple[float, float, float]:
-    """The geometric mean over seeds of our samples to the goal over theirs, and its 95% bootstrap interval over seeds.
+    """The geometric mean over seeds of our samples to the goal over theirs, and its 95% interval by Student's t.
 
     A run that did not reach it enters with all its samples: too few, so the other side is then favoured.
     """
     pairs = zip(by_round(ours), by_round(theirs), strict=True)
     logs = [math.log(one.least_samples_to_goal / other.least_samples_to_goal) for one, other in pairs]
-    rng = random.Random(0)
-    means = sorted(statistics.mean(rng.choices(logs, k=len(logs))) for _ in range(_NUM_RESAMPLES))
-    low, high = means[round(0.025 * _NUM_RESAMPLES)], means[round(0.975 * _NUM_RESAMPLES) - 1]
-    return math.exp(statistics.mean(logs)), math.exp(low), math.exp(high)
+    mean, half = mean_interval(logs)
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
 def by_round(outcomes: Sequence[Outcome]) -> list[Outcome]:
