@@ -27,9 +27,12 @@ def remove_leftovers(api: EngineApi, *, local: bool) -> int:
 
 
 def remove_own(api: EngineApi, pool: str) -> int:
-    """Remove the containers of one pool of this process; returns how many. Raises SandboxUnavailable."""
+    """Remove the containers of one pool of this process; returns how many there were, also those that the engine is removing
+    already. Raises SandboxUnavailable."""
     own = {OWNER_LABEL: str(this_owner()), POOL_LABEL: pool}
-    return _remove(api, [found for found in _ours(api) if own.items() <= (found.get("Labels") or {}).items()])
+    there = [found for found in _ours(api) if own.items() <= (found.get("Labels") or {}).items()]
+    _remove(api, there)
+    return len(there)
 
 
 def remove_container(api: EngineApi, container_id: str) -> bool:
