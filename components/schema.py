@@ -298,7 +298,7 @@ class TrainBatch:
 
     @property
     def num_tokens(self) -> int:
-        """Completion tokens, the denominator of a token-mean loss."""
+        """Completion tokens that are trained on."""
         return sum(len(tokens) for group in self.groups for tokens in group.completions_K_T)
 
 

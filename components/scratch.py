@@ -1,8 +1,9 @@
-"""This machine's disk for what is nobody's truth: copies of checkpoints, logs of workers, weights on their way."""
+"""This machine's disk for what is nobody's truth: copies of checkpoints, weights on their way."""
 
 import atexit
 import fcntl
 import os
+import platform
 import shutil
 import tempfile
 from functools import cache
@@ -18,7 +19,8 @@ def scratch_folder() -> Path:
 
     Raises PermissionError where somebody else owns the folder that all of them lie in.
     """
-    home = Path(tempfile.gettempdir()) / f"troupe-scratch-{os.getuid()}"
+    # Machines may share TMPDIR, and not every shared file system tells one machine what another has locked.
+    home = Path(tempfile.gettempdir()) / f"troupe-scratch-{os.getuid()}-{platform.node()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.stat().st_uid != os.getuid():
         raise PermissionError(f"{home} belongs to somebody else; set TMPDIR to a folder of your own")

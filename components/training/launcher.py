@@ -21,7 +21,6 @@ from pydantic import SecretStr
 
 from components.config import TrainingConfig
 from components.errors import WorkerDied
-from components.scratch import scratch_folder
 from components.training.base import UpdateJob, UpdateResult
 from components.training.engine_config import engine_config, read_deepspeed_config
 from components.training.handover import (
@@ -216,7 +215,7 @@ def launch_settings(training: TrainingConfig) -> dict[str, Any]:
 def _launch(
     training: TrainingConfig, deepspeed: Mapping[str, Any], run_label: str, hosts: Sequence[Host]
 ) -> _Processes:
-    folder = Path(tempfile.mkdtemp(prefix="training-", dir=scratch_folder()))
+    folder = Path(tempfile.mkdtemp(prefix="troupe-training-"))
     key = secrets.token_hex(32)
     owner = this_process()
     handover = write_handover(

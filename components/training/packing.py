@@ -54,7 +54,7 @@ class MicroBatch:
 
     @property
     def num_tokens(self) -> int:
-        """Completion tokens, what a token-mean counts."""
+        """Completion tokens."""
         return len(self.targets_N)
 
     @property

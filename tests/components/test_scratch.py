@@ -1,6 +1,7 @@
 """Folders of processes that ended, however they ended."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def test_a_forked_process_leaves_the_folder_to_its_parent(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may give a folder away")
 def test_somebody_elses_folder_is_refused(tmp_path: Path) -> None:
-    home = tmp_path / "troupe-scratch-0"
+    home = tmp_path / f"troupe-scratch-0-{platform.node()}"
     home.mkdir()
     os.chown(home, 12345, 12345)
     process = subprocess.run(
