@@ -57,19 +57,26 @@ def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
-    rewards = sorted({name for step in steps for name in step["metrics"] if name.startswith("reward/")})
-    shown = [name for name in rewards if name.endswith("/mean")]
-    columns = [m.SUCCESS_RATE, *shown, m.KEEP_RATE, m.REPAIR_RATE, m.ZERO_GROUP_FRACTION]
-    table = Table(box=None, header_style="bold", title="steps", title_justify="left")
-    for column in ("step", *(name.split("/", 1)[1] for name in columns), "seconds", "attempts", "checkpoint"):
-        table.add_column(column, justify="right")
+    names = sorted({name for step in steps for name in step["metrics"]})
+    rewards = [name for name in names if name.startswith("reward/") and name.endswith("/mean")]
+    shown = {
+        m.SUCCESS_RATE: "success",
+        **{name: f"{name.split('/')[1].replace('_', ' ')} reward" for name in rewards},
+        m.KEEP_RATE: "keeps good",
+        m.REPAIR_RATE: "repairs bad",
+        m.ZERO_GROUP_FRACTION: "equal groups",
+    }
+    table = Table(box=None, header_style="bold", title="steps", title_justify="left", padding=(0, 1, 0, 0))
+    for heading in ("step", *shown.values(), "seconds", "tried again"):
+        table.add_column(heading, justify="right")
+    table.add_column("checkpoint", no_wrap=True)
     stride = max(1, -(-len(steps) // MOST_ROWS))
     for step in steps[::stride]:
-        digests = " ".join(digest[:8] for digest in step["checkpoint_digest"].values())
-        retried = [f"{stage} {count}" for stage, count in step["attempts"].items() if count > 1]
+        retried = [f"{stage.replace('_', ' ')} {count}" for stage, count in step["attempts"].items() if count > 1]
         table.add_row(
-            str(step["step"]), *(share(step["metrics"].get(name)) for name in columns),
-            f"{sum(step['timings'].values()):.2f}", ", ".join(retried) or "1 each", digests,
+            str(step["step"]), *(share(step["metrics"].get(name)) for name in shown),
+            f"{sum(step['timings'].values()):.2f}", ", ".join(retried) or "–",
+            "\n".join(digest[:8] for digest in step["checkpoint_digest"].values()),
         )  # fmt: skip
     return table
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +16,9 @@ from flows.services.service import Launch, NotReady
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / ".venv-vllm"
-EXTENSION = ROOT / "infra" / "vllm"
+START = ROOT / "infra" / "vllm" / "serve.py"
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 _CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
-_CPU_BLOCK_TOKENS = 32
-"""The smallest block of prefix caching that its CPU attention takes; the default of 128 would cache no short prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,12 @@ class VllmService:
         self._config = config
 
     def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
-        """The command. Not `vllm serve`: the CPU build's command does not find its own package."""
-        command = (str(vllm_python()), "-m", "vllm.entrypoints.openai.api_server", *self._flags(ports))
-        return Launch(command=command, env=self._environment())
+        """The command, which keeps what it writes for itself in a folder of its own."""
+        scratch = _scratch_folder(ports)
+        self.clean(home, ports)
+        scratch.mkdir(mode=0o700)
+        command = (str(vllm_python()), str(START), *self._options(ports))
+        return Launch(command=command, env={**self._environment(), "TMPDIR": str(scratch)})
 
     def check(self, home: Path, ports: Mapping[str, int]) -> None:
         """Have it sample a token: its first one may compile for a while."""
@@ -70,9 +73,10 @@ class VllmService:
         return answers(f"{url_of(ports)}/health")
 
     def clean(self, home: Path, ports: Mapping[str, int]) -> None:
-        """Nothing is left behind."""
+        """Remove its sockets and compiled files, which it leaves behind."""
+        shutil.rmtree(_scratch_folder(ports), ignore_errors=True)
 
-    def _flags(self, ports: Mapping[str, int]) -> list[str]:
+    def _options(self, ports: Mapping[str, int]) -> list[str]:
         vllm = self._config.vllm
         options: dict[str, object] = {
             "model": self._model.folder,
@@ -81,43 +85,29 @@ class VllmService:
             "port": ports["vllm"],
             "dtype": self._config.dtype,
             "max-num-seqs": vllm.max_requests_at_once,
-            "seed": 0,
-            # Log-probabilities of the distribution that tokens are drawn from, and no sampling defaults of the model's own.
-            "logprobs-mode": "processed_logprobs",
-            "generation-config": "vllm",
-            "worker-extension-cls": "troupe_worker.TroupeWorker",
         }
-        flags = ["--enable-scale-out", "--disable-uvicorn-access-log"]
+        switches = []
         if vllm.max_model_tokens is not None:
             options["max-model-len"] = vllm.max_model_tokens
         if self._model.num_adapters:
             # A version that is on its way out may still be held beside its successor.
             options |= {"max-loras": self._model.num_adapters, "max-cpu-loras": 2 * self._model.num_adapters + 1}
             options["max-lora-rank"] = lora_rank_for(self._model.max_rank)
-            flags.append("--enable-lora")
+            switches.append("--enable-lora")
         if self._config.device == "cpu":
-            options |= {"kv-cache-memory-bytes": int(vllm.kv_cache_gib * 2**30), "block-size": _CPU_BLOCK_TOKENS}
-            flags.append("--enforce-eager")
+            options["kv-cache-memory-bytes"] = int(vllm.kv_cache_gib * 2**30)
         else:
             options["gpu-memory-utilization"] = vllm.gpu_memory_fraction
-        return [*flags, *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
+        return [*switches, *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
 
     def _environment(self) -> dict[str, str]:
         env = {
-            "HF_HUB_OFFLINE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "VLLM_SERVER_DEV_MODE": "1",
-            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
             # Beside the packages it depends on: without it every start imports the model's code once more, to look at it.
             "VLLM_CACHE_ROOT": str(ENVIRONMENT / "cache"),
-            "PYTHONPATH": str(EXTENSION),
             "PATH": os.pathsep.join([str(ENVIRONMENT / "bin"), os.environ.get("PATH", os.defpath)]),
-            # Its processes retitle themselves over their environment, where we look for our mark.
-            "SPT_NOENV": "1",
         }
         if self._config.device == "cpu":
-            # What is left of torch.compile in eager mode costs the first request half a minute and gains nothing.
-            env |= {"TORCH_COMPILE_DISABLE": "1", "OMP_NUM_THREADS": str(self._config.num_threads)}
+            env["OMP_NUM_THREADS"] = str(self._config.num_threads)
             env["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, self._cpus()))
         return env
 
@@ -134,6 +124,11 @@ def vllm_python() -> Path:
     if not python.is_file() or not any(ENVIRONMENT.glob("lib/python3*/site-packages/vllm")):
         raise ServiceMissing(f"vLLM is not installed in {ENVIRONMENT}: run `make vllm`")
     return python
+
+
+def _scratch_folder(ports: Mapping[str, int]) -> Path:
+    """For what one server writes for itself; short, because Unix sockets lie there."""
+    return Path(tempfile.gettempdir()) / f"troupe-vllm-{os.getuid()}-{ports['vllm']}"
 
 
 def url_of(ports: Mapping[str, int]) -> str:

@@ -13,10 +13,10 @@ SHAPE = "{hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64, m
 SMALL = (
     "num_steps=1",
     "warm_start={gate: 0.0, gate_ceiling: 1.0, max_steps: 2, check_every: 2, num_check_problems: 4}",
-    "rollout.num_problems=4",
+    "rollout.num_problems=2",
     "rollout.group_size=4",
-    "rollout.problems_per_block=4",
-    "evaluation={num_problems: 8, problems_per_block: 8}",
+    "rollout.problems_per_block=2",
+    "evaluation={num_problems: 4, problems_per_block: 4}",
 )
 UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
 WAYS = {

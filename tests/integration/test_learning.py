@@ -8,11 +8,11 @@ import pytest
 from tests.integration.trainings import Trainings
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-NUM_STEPS = 30
+NUM_STEPS = 15
 
 
-def gain(trainings: Trainings, root: Path, run_id: str, *overrides: str) -> float:
-    """Held-out success at temperature 1, after minus before. Both runs share one warm start."""
+def success_rates(trainings: Trainings, root: Path, run_id: str, *overrides: str) -> tuple[float, float]:
+    """Held-out success at temperature 1, before and after. Both runs share one warm start."""
     common = [
         "store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none", f"num_steps={NUM_STEPS}",
         "evaluation.sampling=[sample]",
@@ -21,11 +21,14 @@ def gain(trainings: Trainings, root: Path, run_id: str, *overrides: str) -> floa
     order = {"preset": "plan-path", "run_id": run_id, "overrides": [*common, *overrides], "summary": str(summary)}
     assert trainings.run(order).code == 0, trainings.log()
     before, after = (report["success_rate"] for report in json.loads(summary.read_text())["evaluations"])
-    return float(after - before)
+    return before, after
 
 
 def test_the_team_learns_and_its_control_does_not(trainings: Trainings, tmp_path: Path) -> None:
-    trained = gain(trainings, tmp_path, "trained")
-    control = gain(trainings, tmp_path, "control", "rewards.shuffle_between_groups=true")
-    assert control < 0.05, f"trained {trained:+.3f}, control {control:+.3f}"
-    assert trained - control >= 0.15, f"trained {trained:+.3f}, control {control:+.3f}"
+    before, after = success_rates(trainings, tmp_path, "trained")
+    same_before, control = success_rates(trainings, tmp_path, "control", "rewards.shuffle_between_groups=true")
+    seen = f"trained {before:.3f} -> {after:.3f}, control {same_before:.3f} -> {control:.3f}"
+    assert same_before == before, seen
+    assert 0.2 < before < 0.55, f"the warm start leaves nothing to learn from, or nothing to learn: {seen}"
+    assert control - before < 0.05, seen
+    assert after - control >= 0.15, seen

@@ -1,7 +1,11 @@
 """How vLLM servers would be started; real ones are in tests/integration/test_vllm_engine.py."""
 
+import importlib.util
 import os
+import re
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +14,7 @@ from components.errors import ConfigurationError, ServiceMissing
 from flows.presets import preset_config
 from flows.services import vllm_server
 from flows.services.vllm_models import up_vllm
-from flows.services.vllm_server import EXTENSION, ServedModel, VllmService, check_head_size, lora_rank_for
+from flows.services.vllm_server import START, ServedModel, VllmService, check_head_size, lora_rank_for
 from flows.services.vllm_stack import down_vllm, vllm_addresses
 from tasks.served import served_model, served_models, server_urls, spelled_urls
 
@@ -20,18 +24,32 @@ ADAPTED = "{base: tiny, adapter: {rank: 12}}"
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An environment that looks as if `make vllm` had run."""
+    """An environment that looks as if `make vllm` had run, and room for servers' scratch folders."""
     environment = tmp_path / "vllm-environment"
     (environment / "lib/python3.11/site-packages/vllm").mkdir(parents=True)
     (environment / "bin").mkdir()
     (environment / "bin" / "python").touch()
     monkeypatch.setattr(vllm_server, "ENVIRONMENT", environment)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return environment
 
 
+def serving() -> Any:
+    """The module that becomes a server; it is no package's."""
+    spec = importlib.util.spec_from_file_location("serve", START)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def flags_of(config: GenerationConfig, model: ServedModel, home: Path, *, index: int = 0) -> dict[str, str]:
-    """Option -> value, "" for a switch."""
-    (_, _, _, *words) = VllmService(index, model, config).launch(home, {"vllm": 8123}, {}).command
+    """Option -> value, "" for a switch, of the server that the start becomes."""
+    (_, start, *own) = VllmService(index, model, config).launch(home, {"vllm": 8123}, {}).command
+    assert start == str(START)
+    (_, _, _, *options) = serving().command(own, cpu=config.device == "cpu")
+    words = [word for option in options for word in option.split("=")]
     return {
         word: "" if following.startswith("--") else following
         for word, following in zip(words, [*words[1:], "--"], strict=True)
@@ -51,7 +69,7 @@ def test_a_server_of_full_weights_on_the_cpu(installed: Path, tmp_path: Path) ->
     assert flags["--max-model-len"] == "300"
     assert {"--enable-scale-out", "--enforce-eager"} <= set(flags)
     assert "--enable-lora" not in flags
-    assert (EXTENSION / (flags["--worker-extension-cls"].partition(".")[0] + ".py")).is_file()
+    assert (START.parent / (flags["--worker-extension-cls"].partition(".")[0] + ".py")).is_file()
 
 
 def test_adapters_and_a_gpu_change_the_flags(installed: Path, tmp_path: Path) -> None:
@@ -70,10 +88,42 @@ def test_servers_take_turns_at_the_cpus(installed: Path, tmp_path: Path) -> None
         service = VllmService(index, ServedModel(name="m", folder=tmp_path), GenerationConfig(num_threads=1))
         launch = service.launch(tmp_path, {"vllm": 1}, {})
         bound.append(int(launch.env["VLLM_CPU_OMP_THREADS_BIND"]))
-        assert launch.env["SPT_NOENV"] == "1"
     assert bound == [*allowed, allowed[0]]
     many = VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig(num_threads=500))
     assert many.launch(tmp_path, {"vllm": 1}, {}).env["VLLM_CPU_OMP_THREADS_BIND"] == ",".join(map(str, allowed))
+
+
+def test_a_server_finds_its_extension_and_keeps_what_it_inherits() -> None:
+    for cpu in (True, False):
+        env = serving().environment({"HOME": "/h", "PYTHONPATH": "/mine", "VLLM_SERVER_DEV_MODE": "0"}, cpu=cpu)
+        assert env["PYTHONPATH"].split(os.pathsep) == [str(START.parent), "/mine"]
+        assert (env["HOME"], env["VLLM_SERVER_DEV_MODE"], env["SPT_NOENV"]) == ("/h", "1", "1")
+        assert ("TORCH_COMPILE_DISABLE" in env) is cpu
+
+
+def test_what_a_server_leaves_in_its_scratch_folder_goes_with_it(installed: Path, tmp_path: Path) -> None:
+    service = VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig())
+    scratch = Path(service.launch(tmp_path, {"vllm": 1}, {}).env["TMPDIR"])
+    (scratch / "socket").touch()
+    assert Path(service.launch(tmp_path, {"vllm": 1}, {}).env["TMPDIR"]) == scratch
+    assert list(scratch.iterdir()) == []
+    service.clean(tmp_path, {"vllm": 2})
+    assert scratch.is_dir()
+    service.clean(tmp_path, {"vllm": 1})
+    assert not scratch.exists()
+
+
+def test_the_image_starts_the_same_server() -> None:
+    recipe = (START.parents[1] / "images" / "vllm.Dockerfile").read_text()
+    stages = recipe.split("\nFROM ")[1:]
+    assert len(stages) == 2
+    pinned = (START.parent / "requirements-gpu.txt").read_text().split()[0].removeprefix("vllm==")
+    assert f"vllm-openai:v{pinned} AS gpu" in stages[1]
+    for stage in stages:
+        assert 'ENTRYPOINT ["python3", "/opt/troupe/serve.py"]' in stage
+        copied = re.findall(r"COPY (.*) /opt/troupe/", stage)
+        assert {"serve.py", "troupe_worker.py"} <= set(" ".join(copied).split())
+        assert all((START.parent / name).is_file() for names in copied for name in names.split())
 
 
 def test_without_vllm_it_says_make_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

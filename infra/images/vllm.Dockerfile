@@ -1,0 +1,25 @@
+# A vLLM server that is an engine of Troupe, for machines with a registry. From the root of the repository, for a machine with
+# GPUs, and for one without:
+#
+#     docker build -f infra/images/vllm.Dockerfile --target gpu -t troupe-vllm:gpu infra/vllm
+#     docker build -f infra/images/vllm.Dockerfile --target cpu -t troupe-vllm:cpu infra/vllm
+#
+# and then, beside a trainer whose TMPDIR is /shared/tmp:
+#
+#     docker run --rm --network host --ipc host [--gpus all] -v /shared:/shared:ro troupe-vllm:gpu \
+#         --host 127.0.0.1 --port 8000 --model /shared/start --served-model-name team --dtype bfloat16
+#
+# with `generation.vllm.urls: [http://127.0.0.1:8000]`. The refresh routes ask for no password: strangers must not reach it.
+
+FROM python:3.11-slim AS cpu
+RUN apt-get update && apt-get install -y --no-install-recommends libnuma1 libgomp1 && rm -rf /var/lib/apt/lists/*
+COPY requirements-cpu.txt /opt/troupe/
+RUN pip install --no-cache-dir --no-deps --extra-index-url https://download.pytorch.org/whl/cpu \
+        "$(grep ^torch== /opt/troupe/requirements-cpu.txt)" \
+    && pip install --no-cache-dir --no-deps -r /opt/troupe/requirements-cpu.txt
+COPY serve.py troupe_worker.py /opt/troupe/
+ENTRYPOINT ["python3", "/opt/troupe/serve.py"]
+
+FROM vllm/vllm-openai:v0.32.0 AS gpu
+COPY serve.py troupe_worker.py /opt/troupe/
+ENTRYPOINT ["python3", "/opt/troupe/serve.py"]

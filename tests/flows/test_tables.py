@@ -1,0 +1,49 @@
+"""What tables of documents look like in a terminal."""
+
+from typing import Any
+
+from rich.console import Console
+
+from flows.tables import run_table
+
+
+def rendered(document: dict[str, Any], *, width: int) -> list[str]:
+    console = Console(width=width, force_terminal=False)
+    with console.capture() as captured:
+        console.print(run_table(document))
+    return captured.get().splitlines()
+
+
+def test_the_steps_of_two_policies_fit_eighty_columns_uncut() -> None:
+    metrics = {
+        "rollout/success_rate": 0.512,
+        "reward/tool_agent/mean": -0.104,
+        "reward/plan_agent/mean": 1.204,
+        "reward/plan_agent/std": 0.5,
+        "rollout/keep_rate": 0.98,
+        "rollout/repair_rate": None,
+        "advantage/zero_group_frac": 0.25,
+    }
+    step = {
+        "step": 119,
+        "metrics": metrics,
+        "attempts": {"collect_rollouts": 1, "update_policy": 2},
+        "timings": {"time/collect_rollouts_seconds": 101.5, "time/update_policy_seconds": 5.25},
+        "checkpoint_digest": {"plan": "0123456789abcdef", "tool": "fedcba9876543210"},
+    }
+    document = {
+        "run_id": "r", "preset": "plan-path-l3", "specialisation": "L3", "state": "completed", "error": None,
+        "num_steps": 120, "evaluations": [], "steps": [step],
+    }  # fmt: skip
+    lines = rendered(document, width=80)
+    text = "\n".join(lines)
+    assert "…" not in text
+    (row,) = (line.split() for line in lines if line.lstrip().startswith("119 "))
+    assert row[:7] == ["119", "0.51", "1.20", "-0.10", "0.98", "–", "0.25"], (
+        "one column a reward's mean, none for its std"
+    )
+    assert "106.75" in row
+    assert "01234567" in text
+    assert "fedcba98" in text
+    assert "update" in text
+    assert "collect rollouts" not in text, "only what was tried again is named"
