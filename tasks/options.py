@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from prefect import Task
 from prefect.cache_policies import CachePolicy
@@ -10,6 +11,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TaskRunContext
 from prefect.tasks import exponential_backoff
 
+from components.artifacts.stage import read_manifest
 from components.errors import TransientError
 from tasks import wiring
 from tasks.run import stage_key
@@ -17,9 +19,9 @@ from tasks.run import stage_key
 
 @dataclass
 class StageCache(CachePolicy):
-    """Prefect's record of a stage, filed under the stage's own key: what was computed, never which flow run asked.
+    """Prefect's record of a stage's output, believed when the stage's manifest in the store names it, and only then.
 
-    The record is a hint that saves a look-up; the truth is the stage's manifest in the store.
+    The truth is the manifest: a record that outlives it, because somebody removed the run or the store, is not looked at.
     """
 
     stage: str = ""
@@ -28,8 +30,10 @@ class StageCache(CachePolicy):
     def compute_key(
         self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
     ) -> str:
-        """The stage's path, below a folder for the store that holds its output."""
-        return f"{wiring.store_folder(inputs['run'].config)}/{stage_key(self.stage, self.version, inputs).path}"
+        """The record that the manifest names; where there is none, a new one, for the manifest to name."""
+        key = stage_key(self.stage, self.version, inputs)
+        manifest = read_manifest(wiring.store(inputs["run"].config), key)
+        return (manifest and manifest.record) or f"troupe/{key.path}/{uuid4().hex}"
 
 
 def is_transient(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:

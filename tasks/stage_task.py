@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
 from prefect import Task
+from prefect.transactions import get_transaction
 
 from components.artifacts.stage import run_stage
 from components.identity import StageKey
@@ -62,8 +63,13 @@ def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageT
             progress.tell(stage, key.step, 0, 1)
             token = _current.set(key)
             try:
+                transaction = get_transaction()
                 result = run_stage(
-                    wiring.store(arguments["run"].config), key, lambda: compute(*args, **kwargs), as_type
+                    wiring.store(arguments["run"].config),
+                    key,
+                    lambda: compute(*args, **kwargs),
+                    as_type,
+                    record=transaction.key if transaction else None,
                 )
             finally:
                 _current.reset(token)

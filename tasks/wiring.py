@@ -20,7 +20,6 @@ from components.errors import TrackingUnavailable
 from components.evaluation.runner import EvalPlan
 from components.evaluation.suites import suite_problems
 from components.generation.base import Generator
-from components.identity import fingerprint
 from components.rewards.base import Rubric
 from components.rewards.overlong import Overlong, overlong_for
 from components.rewards.rubric import rubric_for
@@ -63,11 +62,6 @@ def open_store(config: StoreConfig) -> ArtifactStore:
 def s3_endpoint() -> str | None:
     """The S3 server that the environment names; None means AWS."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-
-
-def store_folder(config: RunConfig) -> str:
-    """A folder name for Prefect's records of one store, so that two stores never share a record."""
-    return f"troupe-{fingerprint(store(config).uri)}"
 
 
 @cache

@@ -56,4 +56,6 @@ class StageManifest(Frozen):
     seconds: float
     finished_at: str
     """UTC, ISO 8601."""
+    record: str | None = None
+    """Where whoever ran the stage files its output for itself: a copy that is worth no more than this manifest."""
     kind: Literal["stage"] = "stage"

@@ -35,13 +35,19 @@ def utc_now() -> datetime:
 
 
 def run_stage(
-    store: ArtifactStore, key: StageKey, compute: Callable[[], T], as_type: type[T], *, clock: Clock = utc_now
+    store: ArtifactStore,
+    key: StageKey,
+    compute: Callable[[], T],
+    as_type: type[T],
+    *,
+    record: str | None = None,
+    clock: Clock = utc_now,
 ) -> StageResult[T]:
     """The committed output of `key`: read when it exists, else computed and committed.
 
     `compute` puts its payloads into the store and returns small references; `as_type` is their type, in any form that
     pydantic's TypeAdapter takes. The manifest is written last and at most once, so a crash at any instant leaves garbage,
-    never a lie, and of two writers at once the later returns what the earlier committed.
+    never a lie, and of two writers at once the later returns what the earlier committed. `record` is kept in the manifest.
 
     **Example** `run_stage(store, key, lambda: payloads.put(store, collect()), ArtifactRef)`; a second call with an equal
     key returns the same reference in a few milliseconds, `reused=True`, without calling `collect`.
@@ -60,6 +66,7 @@ def run_stage(
         attempt=attempt,
         seconds=max(0.0, (finished_at - started_at).total_seconds()),
         finished_at=finished_at.isoformat(),
+        record=record,
     )
     if store.create(manifest_key(key), json.dumps(manifest.model_dump(), sort_keys=True).encode()):
         return StageResult(output=_from_json(manifest, as_type), manifest=manifest, reused=False)

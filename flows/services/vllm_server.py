@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from ctypes.util import find_library
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,10 +48,13 @@ class VllmService:
 
     def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
         """The command, which keeps what it writes for itself in a folder of its own."""
+        python = vllm_python()
+        if self._config.device == "cpu" and find_library("numa") is None:
+            raise ServiceMissing("vLLM's CPU build needs libnuma: `apt-get install -y libnuma1`")
         scratch = _scratch_folder(ports)
         self.clean(home, ports)
         scratch.mkdir(mode=0o700)
-        command = (str(vllm_python()), str(START), *self._options(ports))
+        command = (str(python), str(START), *self._options(ports))
         return Launch(command=command, env={**self._environment(), "TMPDIR": str(scratch)})
 
     def check(self, home: Path, ports: Mapping[str, int]) -> None:

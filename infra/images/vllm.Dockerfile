@@ -12,7 +12,7 @@
 # with `generation.vllm.urls: [http://127.0.0.1:8000]`. The refresh routes ask for no password: strangers must not reach it.
 
 FROM python:3.11-slim AS cpu
-RUN apt-get update && apt-get install -y --no-install-recommends libnuma1 libgomp1 && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends libnuma1 && rm -rf /var/lib/apt/lists/*
 COPY requirements-cpu.txt /opt/troupe/
 RUN pip install --no-cache-dir --no-deps --extra-index-url https://download.pytorch.org/whl/cpu \
         "$(grep ^torch== /opt/troupe/requirements-cpu.txt)" \

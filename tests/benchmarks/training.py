@@ -11,14 +11,14 @@ from typing import Any
 @contextmanager
 def services(home: Path | None = None, *, only: Sequence[str] = ("prefect",)) -> Iterator[Path]:
     """Their folder, a temporary one unless given; this process and those that it starts are clients inside the block."""
-    from prefect.logging.handlers import APILogHandler
-
     from flows.services.environment import environment
     from flows.services.stack import down, up
 
     folder = home or Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))
     os.environ.update(environment(up(folder, only=tuple(only))))
     os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
+    from prefect.logging.handlers import APILogHandler  # it reads the settings
+
     try:
         yield folder
     finally:

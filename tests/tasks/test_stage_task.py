@@ -1,6 +1,7 @@
 """The coat of a stage: its key, its retries, its cache, and what survives when any of them goes."""
 
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,25 @@ def test_without_prefects_record_the_manifest_answers(run: Run, tmp_path: Path) 
     assert states(stage, (run, 0, 0)) == ["Completed"]
     with temporary_settings({PREFECT_RESULTS_LOCAL_STORAGE_PATH: tmp_path / "elsewhere"}):
         assert states(stage, (run, 0, 0)) == ["Completed"]
+    assert calls == [0]
+
+
+@pytest.mark.parametrize("removed", ["store", "store/runs"])
+def test_prefects_record_is_worth_nothing_without_the_manifest(removed: str, run: Run, tmp_path: Path) -> None:
+    calls: list[int] = []
+    stage = counted(calls)
+    assert states(stage, (run, 0, 0)) == ["Completed"]
+    shutil.rmtree(tmp_path / removed)
+    assert states(stage, (run, 0, 0), (run, 0, 0)) == ["Completed", "Cached"]
+    assert calls == [0, 0]
+
+
+def test_a_stage_whose_record_is_lost_is_cached_again_once_it_was_read(run: Run) -> None:
+    calls: list[int] = []
+    stage = counted(calls)
+    assert states(stage, (run, 0, 0)) == ["Completed"]
+    shutil.rmtree(PREFECT_RESULTS_LOCAL_STORAGE_PATH.value() / "troupe")
+    assert states(stage, (run, 0, 0), (run, 0, 0)) == ["Completed", "Cached"]
     assert calls == [0]
 
 

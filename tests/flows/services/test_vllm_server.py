@@ -133,6 +133,19 @@ def test_without_vllm_it_says_make_vllm(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "home").exists()
 
 
+def test_without_libnuma_it_says_what_to_install(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm_server, "find_library", lambda name: None)
+    on_cpu, on_gpu = (
+        VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig(device=device))
+        for device in ("cpu", "cuda")
+    )
+    with pytest.raises(ServiceMissing, match="apt-get install -y libnuma1"):
+        on_cpu.launch(tmp_path, {"vllm": 1}, {})
+    assert on_gpu.launch(tmp_path, {"vllm": 1}, {}).command
+
+
 def test_servers_that_run_elsewhere_are_not_started(tmp_path: Path) -> None:
     config = preset_config("tiny", ["generation.vllm.urls=[http://far:1, http://far:2]"])
     assert list(up_vllm(tmp_path / "home", config).values()) == ["http://far:1", "http://far:2"]
