@@ -19,7 +19,7 @@ demo: setup                    ## train the default preset here, show it learn, 
 	$(BIN)/troupe train plan-path
 
 test: setup sandbox            ## the whole test suite
-	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder
 
 lint: setup                    ## format, lint and types, without changing a file
 	$(BIN)/ruff format --check .

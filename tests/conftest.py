@@ -1,8 +1,8 @@
-"""How the suite is divided between two workers: whole runs that are disturbed by one, file after file by the other, and whole
-runs that nobody disturbs by whoever is free first.
+"""How the suite is divided between workers: whole runs that are disturbed by one, those with vLLM servers by one, file after
+file by the others, and whole runs that nobody disturbs by whoever is free first.
 
 A whole run starts servers and many processes; two that are killed at once would disturb each other's clocks, and look for each
-other's processes.
+other's processes. Much of the suite waits: for starts, for ends, for servers that are away. So there are more workers than cores.
 """
 
 from pathlib import Path
@@ -12,6 +12,7 @@ import pytest
 
 WHOLE_RUNS = Path(__file__).resolve().parent / "integration"
 UNDISTURBED = ("test_every_preset.py", "test_learning.py")
+WITH_VLLM = ("test_vllm_engine.py", "test_vllm_training.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of `--dist loadscope`, with whole runs as two scopes and every other file as one of its own."""
+    """The scheduler of `--dist loadscope`, with whole runs as three scopes and every other file as one of its own."""
     from xdist.scheduler import LoadScopeScheduling
 
     class WholeRunsTogether(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
@@ -29,6 +30,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.split("::", 1)[0]
             if not file.startswith("tests/integration/"):
                 return file
+            if file.endswith(WITH_VLLM):
+                return "whole runs with vLLM"
             return "undisturbed whole runs" if file.endswith(UNDISTURBED) else "disturbed whole runs"
 
     return WholeRunsTogether(config, log)

@@ -13,9 +13,9 @@ SHAPE = "{hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64, m
 SMALL = (
     "num_steps=1",
     "warm_start={gate: 0.0, gate_ceiling: 1.0, max_steps: 2, check_every: 2, num_check_problems: 4}",
-    "rollout.num_problems=2",
+    "rollout.num_problems=4",
     "rollout.group_size=4",
-    "rollout.problems_per_block=2",
+    "rollout.problems_per_block=4",
     "evaluation={num_problems: 4, problems_per_block: 4}",
 )
 UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
@@ -35,18 +35,19 @@ WAYS = {
 }
 
 
-def small_policies(preset: str) -> list[str]:
-    """Overrides that make every policy of a preset a very small one."""
+def small_team(preset: str) -> list[str]:
+    """Overrides that make every policy of a preset a very small one, and every answer a short one."""
     values = {"base": "tiny", "prompt_format": "compact", "tiny": SHAPE}
-    names = preset_config(preset, []).policies
-    return [f"policies.{name}.{field}={value}" for name in names for field, value in values.items()]
+    config = preset_config(preset, [])
+    policies = [f"policies.{name}.{field}={value}" for name in config.policies for field, value in values.items()]
+    return [*policies, *(f"agents.{role}.max_new_tokens=32" for role in config.agents)]
 
 
 def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> dict[str, object]:
     """The summary of one step."""
     summary = root / "summary.json"
     local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
-    small = [*SMALL, *small_policies(preset), *overrides]
+    small = [*SMALL, *small_team(preset), *overrides]
     order = {"preset": preset, "run_id": "one-step", "overrides": [*local, *small], "summary": str(summary)}
     assert trainings.run(order).code == 0, trainings.log()
     return dict(json.loads(summary.read_text()))
