@@ -2,7 +2,7 @@
 file by the others, and whole runs that nobody disturbs by whoever is free first.
 
 A whole run starts servers and many processes; two that are killed at once would disturb each other's clocks, and look for each
-other's processes. Much of the suite waits: for starts, for ends, for servers that are away. So there are more workers than cores.
+other's processes. Much of the suite waits, for starts and for servers that are away: there are more workers than cores.
 """
 
 from pathlib import Path

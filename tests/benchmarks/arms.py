@@ -42,6 +42,12 @@ ARMS = {
     "team, AT-GRPO, one policy": ("at-grpo-shared", "after"),
     "team, AT-GRPO, a policy a role": ("at-grpo-per-role", "after"),
 }
+PAIRS = (
+    ("team, AT-GRPO, one policy", "team, GRPO"),
+    ("team, AT-GRPO, one policy", "single agent, GRPO"),
+    ("team, AT-GRPO, a policy a role", "team, AT-GRPO, one policy"),
+)
+"""Arms whose difference is told, seed by seed: an arm, and what it is compared with."""
 FIRST_STEPS = 10
 NUM_HELD_OUT = 500
 
@@ -91,7 +97,7 @@ def trained(game: str, run: str, seed: int, *, budget_tokens: int, home: Path) -
 
 
 def table(rows: Iterable[Trained]) -> str:
-    """Success in percent by arm and game, as Markdown: sampled at temperature 1, and greedy."""
+    """Success in percent by arm and game, as Markdown: sampled at temperature 1, and greedy; then differences of arms."""
     found = list(rows)
     games = list(dict.fromkeys(row.game for row in found))
     columns = [(game, sampling) for game in games for sampling in ("sample", "greedy")]
@@ -99,14 +105,28 @@ def table(rows: Iterable[Trained]) -> str:
         "| arm | " + " | ".join(f"{game}, {sampling}" for game, sampling in columns) + " |",
         "|---|" + "---:|" * len(columns),
     ]
-    for arm, (run, when) in ARMS.items():
-        cells = []
-        for game, sampling in columns:
-            mine = [row for row in found if (row.game, row.run, row.sampling) == (game, run, sampling)]
-            mean, half = mean_interval([100 * getattr(row, when) for row in mine])
-            cells.append(f"{mean:.1f} ± {half:.1f}")
+    for arm in ARMS:
+        cells = [_cell(by_seed(found, arm, *column).values(), ".1f") for column in columns]
         lines.append(f"| {arm} | " + " | ".join(cells) + " |")
+    for arm, other in PAIRS:
+        cells = []
+        for column in columns:
+            mine, theirs = by_seed(found, arm, *column), by_seed(found, other, *column)
+            cells.append(_cell([mine[seed] - theirs[seed] for seed in mine], "+.1f"))
+        lines.append(f"| *{arm}*, less *{other}* | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def by_seed(rows: Iterable[Trained], arm: str, game: str, sampling: str) -> dict[int, float]:
+    """Success of one arm in percent."""
+    run, when = ARMS[arm]
+    mine = [row for row in rows if (row.game, row.run, row.sampling) == (game, run, sampling)]
+    return {row.seed: 100 * float(getattr(row, when)) for row in mine}
+
+
+def _cell(values: Iterable[float], spelled: str) -> str:
+    mean, half = mean_interval(list(values))
+    return f"{mean:{spelled}} ± {half:.1f}"
 
 
 def results(games: Sequence[str], num_seeds: int, *, budget_tokens: int, home: Path, jobs: int) -> list[Trained]:
