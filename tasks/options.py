@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 from prefect import Task
 from prefect.cache_policies import CachePolicy
@@ -30,10 +29,10 @@ class StageCache(CachePolicy):
     def compute_key(
         self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
     ) -> str:
-        """The record that the manifest names; where there is none, a new one, for the manifest to name."""
+        """The record that the manifest names; where there is none, this task run's, for the manifest to name."""
         key = stage_key(self.stage, self.version, inputs)
         manifest = read_manifest(wiring.store(inputs["run"].config), key)
-        return (manifest and manifest.record) or f"troupe/{key.path}/{uuid4().hex}"
+        return (manifest and manifest.record) or f"troupe/{key.path}/{task_ctx.task_run.id}"
 
 
 def is_transient(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 WHOLE_RUNS = Path(__file__).resolve().parent / "integration"
-UNDISTURBED = ("test_every_preset.py", "test_learning.py")
+UNDISTURBED = ("test_learning.py", "test_every_preset.py")
 WITH_VLLM = ("test_vllm_engine.py", "test_vllm_training.py")
 
 
@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of `--dist loadscope`, with whole runs as three scopes and every other file as one of its own."""
+    """The scheduler of `--dist loadscope`, with whole runs in few scopes and every other file as one of its own."""
     from xdist.scheduler import LoadScopeScheduling
 
     class WholeRunsTogether(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
@@ -32,6 +32,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return file
             if file.endswith(WITH_VLLM):
                 return "whole runs with vLLM"
-            return "undisturbed whole runs" if file.endswith(UNDISTURBED) else "disturbed whole runs"
+            return file if file.endswith(UNDISTURBED) else "disturbed whole runs"
 
     return WholeRunsTogether(config, log)

@@ -24,8 +24,9 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "team.progress": 0.2,
     "local.clean": 0.02,
     "local.malformed": -0.1,
-    "local.errors": -0.05,
+    "local.errors": 0.0,
 }
+"""A call that is refused costs nothing by default: where all fail, it would make those the best that try nothing."""
 MALFORMED = "malformed"
 """The news after an answer of the tool agent that was no list of calls."""
 BAD_PLAN = "bad_plan"
@@ -155,12 +156,11 @@ class PlannedWorldEnv(Generic[State]):
     def _outcome(self, after: State, *, clean: bool, errors: bool, final: bool) -> ActionOutcome:
         """The facts about an action that leads, or would lead, from the real state to `after`."""
         distance = self.world.distance(after)
+        gained = progress(self.world.distance(self._table.state), distance)
         return ActionOutcome(
-            team={
-                "solved": float(distance == 0),
-                "progress": progress(self.world.distance(self._table.state), distance),
-            },
-            local={"clean": float(clean), "malformed": 0.0, "errors": float(errors)},
+            team={"solved": float(distance == 0), "progress": gained},
+            # As in the games: what leads nowhere earns nothing, however correct, or giving up would be learned.
+            local={"clean": float(clean and gained > 0), "malformed": 0.0, "errors": float(errors)},
             solves=distance == 0,
             done=distance == 0 and final,
         )

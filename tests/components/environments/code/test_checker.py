@@ -154,14 +154,14 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second() -> None:
     expected = "12 -3.25e2 0.001 word 99999999999999999999 [1, 2.5]"
     value = json.loads('{"a": [1, 2.5, null, true, "x"], "b": {"c": -1e3}}')
     for _ in range(10_000):
-        started = time.perf_counter()
+        started = time.process_time()
         num_matching += outputs_match(damaged(expected, rng), expected)
         try:
             returned = json.loads(damaged(json.dumps(value), rng))
         except ValueError:
             returned = None
         num_matching += values_match(returned, value)
-        slowest = max(slowest, time.perf_counter() - started)
+        slowest = max(slowest, time.process_time() - started)
     assert slowest < 1.0
     assert 1000 < num_matching < 9000
 
@@ -170,7 +170,7 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second() -> None:
     "actual", ["1" * 65_536 + "x", "1." + "1" * 65_536 + "x", "1e" + "9" * 65_536, ". " * 32_768, "-" * 65_536]
 )
 def test_a_long_answer_is_judged_in_less_than_a_second(actual: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert not outputs_match(actual, "1.5 " * 30_000)
     assert not outputs_match(actual, "1.5")
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0

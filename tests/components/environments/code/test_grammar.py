@@ -128,10 +128,10 @@ def test_a_spelled_test_of_a_function_is_read_back(arguments: list[object], valu
 def test_long_and_deep_answers_are_read_in_less_than_a_second(text: str, doubling: Made) -> None:
     for problem in (doubling(bounds=ROOMY), doubling(**FUNCTION)):
         for answer in (text, f"{text} => 1", f"1 => {text}", f"Input:\n{text}\nOutput:\n{text}"):
-            started = time.perf_counter()
+            started = time.process_time()
             with suppress(MalformedAction):
                 cases_in(answer, problem)
-            assert time.perf_counter() - started < 1.0
+            assert time.process_time() - started < 1.0
 
 
 def test_ten_thousand_damaged_answers_are_tests_or_malformed(doubling: Made) -> None:

@@ -64,9 +64,9 @@ def test_a_doubtful_escape_is_no_fault() -> None:
 @pytest.mark.parametrize("size", [50, 2_500, 60_000])
 def test_nothing_crashes_the_parser_and_it_says_the_same_at_every_depth(piece: str, size: int) -> None:
     program = piece * (size // len(piece)) + "1"
-    started = time.perf_counter()
+    started = time.process_time()
     shallow = syntax_fault.__wrapped__(program)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
     def deep(levels: int) -> str | None:
         return deep(levels - 1) if levels else syntax_fault.__wrapped__(program)
@@ -134,9 +134,9 @@ def test_verdicts_on_programs(result: ExecutionResult, passed: bool, got: str) -
 
 @pytest.mark.parametrize("text", ['"\\"', "[", '["', "{", "[]", "\\", '""'])
 def test_a_hostile_frame_is_read_in_less_than_a_second(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     framed_value(FRAME + text * (65_536 // len(text)))
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def test_brackets_inside_a_text_are_no_depth() -> None:
@@ -178,9 +178,9 @@ def test_ten_thousand_damaged_results_have_a_verdict_within_a_second_each() -> N
         for _ in range(rng.randrange(4)):
             place = rng.randrange(len(characters) + 1)
             characters[place : place + rng.randrange(3)] = rng.choice(pieces)
-        started = time.perf_counter()
+        started = time.process_time()
         judged = verdict(ended("".join(characters)), CASE, "function")
-        slowest = max(slowest, time.perf_counter() - started)
+        slowest = max(slowest, time.process_time() - started)
         assert judged.got.isascii()
         num_passed += judged.passed
     assert slowest < 1.0

@@ -105,8 +105,8 @@ def test_what_is_accepted_holds_nothing_but_moves_separators_and_brackets(text: 
 
 @pytest.mark.parametrize("text", ["U " * 100_000 + "x", "U" + " " * 100_000 + "x", "[" * 100_000, "U, " * 100_000])
 def test_long_hostile_text_is_refused_quickly_and_not_repeated_in_full(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(MalformedAction) as refused:
         parse_moves(text, max_moves=10)
-    assert time.perf_counter() - started < 2.0
+    assert time.process_time() - started < 2.0
     assert len(str(refused.value)) < 300

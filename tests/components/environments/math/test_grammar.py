@@ -78,7 +78,7 @@ def test_a_box_holds_what_its_braces_enclose(inside: str) -> None:
 
 
 def test_hostile_texts_are_read_in_a_time_that_grows_with_their_length_alone() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     for text in (
         "\\boxed{" * 8000,
         "\\boxed{" * 4000 + "}" * 4000,
@@ -89,7 +89,7 @@ def test_hostile_texts_are_read_in_a_time_that_grows_with_their_length_alone() -
         for read in (parse_program, partial(parse_answer, numbers_only=False)):
             with suppress(MalformedAction):
                 read(text, max_characters=200)  # type: ignore[operator]
-    assert time.monotonic() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def test_a_program_answers_with_its_last_line() -> None:

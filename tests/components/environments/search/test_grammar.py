@@ -94,8 +94,8 @@ def test_no_text_makes_a_grammar_fail_otherwise(text: str) -> None:
 
 def test_long_hostile_lines_are_read_in_linear_time() -> None:
     for text in ("*" * 200_000, "#" * 200_000, "#1" + " " * 200_000, "?" * 200_000, "answer:" * 30_000, "\n" * 200_000):
-        started = time.perf_counter()
+        started = time.process_time()
         for parse in (parse_searcher, parse_reasoner):
             with pytest.raises(MalformedAction):
                 parse(text, BOUNDS)
-        assert time.perf_counter() - started < 1.0
+        assert time.process_time() - started < 1.0

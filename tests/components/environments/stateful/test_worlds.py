@@ -271,6 +271,7 @@ def test_only_the_tool_agent_changes_the_world(name: str) -> None:
     outcome = env.apply(PLANNER, chosen.expert_action(env, PLANNER))
     assert outcome.solves
     assert outcome.team == {"solved": 1.0, "progress": 1.0}
+    assert outcome.local == {"clean": 1.0, "malformed": 0.0, "errors": 0.0}
     assert not outcome.done
     assert not env.success
     assert env.state == before
@@ -308,6 +309,27 @@ def test_an_error_has_a_type_is_shown_next_turn_and_ends_the_list(name: str) -> 
     played_by_expert(chosen, env, most_turns=3)
 
 
+@pytest.mark.parametrize(
+    ("name", "look"),
+    [
+        ("shop", {"tool": "search", "name": "tea"}),
+        ("calendar", {"tool": "free", "people": ["bob"]}),
+        ("file_tree", {"tool": "list", "folder": "/"}),
+    ],
+)
+def test_where_all_fail_looking_around_or_doing_nothing_earns_no_more_than_trying(name: str, look: Any) -> None:
+    _, env = opened(name)
+    rubric = Rubric(team_weight=1.0, weights=DEFAULT_WEIGHTS)
+    tries = [{"tool": "teleport"}]
+    earned = []
+    for calls in ([look], [], tries):
+        outcome = env.apply(TOOL_AGENT, json.dumps(calls))
+        assert outcome.error is None
+        assert outcome.local["errors"] == (calls is tries), env.observe(TOOL_AGENT).state
+        earned.append(rubric.team(outcome) + rubric.local(outcome))
+    assert earned == [0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_reached_goal_ends_the_episode(name: str) -> None:
     chosen, env = opened(name)
@@ -343,6 +365,7 @@ def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: s
     assert env.calls(role, answer) == ()
     outcome = env.apply(role, answer)
     assert -1.0 <= outcome.team["progress"] <= 1.0
+    assert outcome.team["progress"] > 0 or not outcome.local["clean"], "correct but useless is no achievement"
     assert {*env.observe(TOOL_AGENT).state} <= {*chosen.alphabet(family_options(name, {}))}
     if outcome.error is not None:
         assert outcome.team == {"solved": 0.0, "progress": 0.0}
