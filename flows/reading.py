@@ -69,7 +69,8 @@ def _step_document(store: ArtifactStore, run: Run, step: int) -> dict[str, Any]:
     attempts: dict[str, int] = {}
     for manifest in manifests:
         if manifest.stage != "evaluate_policy":
-            attempts[manifest.stage] = attempts.get(manifest.stage, 0) + _num_attempts(store, manifest)
+            # Of the part that took most: two shards, each done at once, are no second attempt.
+            attempts[manifest.stage] = max(attempts.get(manifest.stage, 0), _num_attempts(store, manifest))
     checkpoints: dict[str, CheckpointRef] = finished_step(store, run, step) or {}
     return {
         "step": step,

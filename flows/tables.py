@@ -67,18 +67,24 @@ def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
         m.ZERO_GROUP_FRACTION: "equal groups",
     }
     table = Table(box=None, header_style="bold", title="steps", title_justify="left", padding=(0, 1, 0, 0))
-    for heading in ("step", *shown.values(), "seconds", "tried again"):
+    for heading in ("step", *shown.values(), "time in s"):
         table.add_column(heading, justify="right")
+    table.add_column("tries", no_wrap=True)
     table.add_column("checkpoint", no_wrap=True)
     stride = max(1, -(-len(steps) // MOST_ROWS))
     for step in steps[::stride]:
-        retried = [f"{stage.replace('_', ' ')} {count}" for stage, count in step["attempts"].items() if count > 1]
+        retried = [f"{_short(stage)} {count}" for stage, count in step["attempts"].items() if count > 1]
         table.add_row(
             str(step["step"]), *(share(step["metrics"].get(name)) for name in shown),
-            f"{sum(step['timings'].values()):.2f}", ", ".join(retried) or "–",
+            f"{sum(step['timings'].values()):.2f}", "\n".join(retried) or "1 each",
             "\n".join(digest[:8] for digest in step["checkpoint_digest"].values()),
         )  # fmt: skip
     return table
+
+
+def _short(stage: str) -> str:
+    """A word for a stage. **Example** "compute_rewards" is "rewards", "update_policy" is "update"."""
+    return stage.removeprefix("collect_").removeprefix("compute_").split("_")[0]
 
 
 def _seconds_table(steps: Sequence[Mapping[str, Any]]) -> Table:

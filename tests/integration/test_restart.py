@@ -26,6 +26,7 @@ def test_a_restart_with_another_rubric_keeps_its_rollouts(
     assert trainings.run(order(tmp_path, "again")).code == 0, trainings.log()
     store = LocalArtifactStore(tmp_path / "store")
     first = run_document(store, "again")
+    assert all({*step["attempts"].values()} == {1} for step in first["steps"]), "two shards are no second attempt"
     rollouts = num_attempts(store, "collect_rollouts")
 
     change = "rewards.team_weight=0.25"
