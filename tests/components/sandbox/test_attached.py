@@ -129,7 +129,7 @@ def test_a_stream_that_drips_is_not_waited_for_longer_than_a_silent_one(pair: Pa
     started = time.monotonic()
     with pytest.raises(BoxGone, match=r"in time|timed out"):
         pair.stream.receive(started + 0.4)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 2
     stop.set()
     dripping.join()
 

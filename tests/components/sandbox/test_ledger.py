@@ -181,7 +181,7 @@ def test_a_deadline_is_for_the_whole_stage_and_keeps_what_was_answered(tmp_path:
     started = time.monotonic()
     with pytest.raises(DeadlineExceeded, match=r"rewards\.deadline_seconds"):
         ledger.prepare(programs(60))
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < 2.0
     with pytest.raises(DeadlineExceeded):
         ledger.run(Execution(program="p99"))
     resumed = ExecutionLedger(world(ScriptedSandbox(echo)), journal=ToolJournal(store, "k"))

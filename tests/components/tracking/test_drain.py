@@ -41,7 +41,7 @@ def test_a_slow_tracker_delays_nobody_and_a_flush_says_what_is_left(outbox: Outb
     for step in range(20):
         outbox.post_iteration(iteration("r", step))
         drain.poke()
-    assert time.monotonic() - start < 5.0
+    assert time.monotonic() - start < 1.0
     left = drain.flush(0.1)
     assert (left.num_pending, left.error) == (20, "publishing takes longer")
     tracker.released.set()

@@ -135,7 +135,7 @@ def test_a_server_that_is_away_costs_no_time() -> None:
             tracker.check()
         with pytest.raises(TrackingUnavailable, match="troupe up"):
             tracker.publish_iteration(iteration("away", 0), timestamp_ms=1)
-        assert time.monotonic() - start < 2.5
+        assert time.monotonic() - start < 1.0
 
 
 def test_a_server_that_hangs_costs_one_timeout() -> None:
@@ -145,7 +145,7 @@ def test_a_server_that_hangs_costs_one_timeout() -> None:
         start = time.monotonic()
         with pytest.raises(TrackingUnavailable):
             tracker.open_run("hanging", {}, {})
-        assert 2.5 < time.monotonic() - start < 5.5
+        assert 2.5 < time.monotonic() - start < 5.0
 
 
 def kill_server(home: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from components.artifacts.digests import model_digest
-from components.config import PolicyConfig, TinyModelConfig, WarmStartConfig
+from components.config import GenerationConfig, PolicyConfig, TinyModelConfig, WarmStartConfig
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, WarmStartTooWeak
 from components.generation.base import GenerationRequest
@@ -210,3 +210,22 @@ def played(engine: TransformersGenerator, version: PolicyVersion, *, num_problem
             for (_, env), group in zip(live, engine.generate(requests, version), strict=True):
                 env.apply(role, engine.tokenizer.decode(group[0].tokens))
     return sum(env.success for env in team) / num_problems
+
+
+@pytest.mark.slow
+def test_the_default_model_reaches_the_default_gate(tmp_path: Path) -> None:
+    engine = TransformersGenerator(GenerationConfig())
+
+    def success_of(versions: Mapping[str, PolicyVersion]) -> float:
+        engine.load(tmp_path, versions["team"])
+        return played(engine, versions["team"], num_problems=200)
+
+    pupil = student(tmp_path, tiny=TinyModelConfig())
+    config = WarmStartConfig()
+    report = warm_start(
+        {"team": pupil},
+        Teacher(family=GAME, roles=GAME.roles, options=OPTIONS, config=config, seed=0),
+        success_of=success_of,
+    )
+    assert config.gate <= report.success_rate <= config.gate_ceiling
+    assert 0.2 < played(engine, engine.version, num_problems=600) < 0.55

@@ -173,7 +173,7 @@ def test_nested_sets_that_differ_in_spelling_alone_cost_no_more_than_their_lengt
     assert verdict(one, other)
     assert verdict(one, "5")
     assert verdict(*wide)
-    assert time.monotonic() - started < WALL_SECONDS * BUSY_MACHINE
+    assert time.monotonic() - started < WALL_SECONDS
 
 
 def mutations_end_in_time(count: int, seed: int) -> None:
