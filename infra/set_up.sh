@@ -26,7 +26,8 @@ export UV_FIND_LINKS="${UV_FIND_LINKS-${PIP_FIND_LINKS-}}"
 [ -n "$UV_FIND_LINKS" ] || unset UV_FIND_LINKS
 [ -z "${PIP_INDEX_URL-}" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX-$PIP_INDEX_URL}"
 export UV_LINK_MODE="${UV_LINK_MODE-hardlink}" VIRTUAL_ENV="$PWD/.venv"
-install() { .venv/bin/uv pip install --require-hashes "$@"; }
+# A lock is complete, so nothing is resolved here.
+install() { .venv/bin/uv pip install --no-deps --require-hashes "$@"; }
 
 step 3/4 "packages of requirements/$lock.txt"
 install -r "requirements/$lock.txt"
@@ -36,9 +37,9 @@ if .venv/bin/python -c 'import torch' 2>/dev/null; then
     :
 elif [ "$(uname -s)" != Linux ] || command -v nvidia-smi >/dev/null 2>&1; then
     install -r requirements/torch-pypi.txt
-elif install --quiet --no-index --no-deps -r requirements/torch-cpu.txt 2>/dev/null; then
+elif install --quiet --no-index -r requirements/torch-cpu.txt 2>/dev/null; then
     :
-elif ! UV_HTTP_RETRIES=0 install --no-deps --default-index https://download.pytorch.org/whl/cpu -r requirements/torch-cpu.txt; then
+elif ! UV_HTTP_RETRIES=0 install --default-index https://download.pytorch.org/whl/cpu -r requirements/torch-cpu.txt; then
     echo "setup: PyTorch's CPU build could not be had; the package index has the one with CUDA, 3.4 GB more" >&2
     install -r requirements/torch-pypi.txt
 fi
