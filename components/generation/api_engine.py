@@ -204,5 +204,5 @@ def _client(policy: str, config: ApiConfig, api_key: str | None) -> ChatClient:
             raise
         raise ServiceMissing(
             f"policies.{policy}.api.provider {config.provider!r}: its SDK is not installed; "
-            "pip install -c constraints.txt -e '.[api]'"
+            "get it by `make extras`, or pip install 'troupe[api]'"
         ) from error

