@@ -21,7 +21,7 @@ from flows.services.status import StackStatus
 from flows.services.vllm_server import vllm_python
 from tasks.home import HOME
 
-LEAST_PYTHON = (3, 11)
+LEAST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 LEAST_FREE_GIB = 5
 PROBE_TIMEOUT_SECONDS = 60.0
 SETUP = "run `make setup`"
@@ -74,9 +74,9 @@ def _python() -> Check:
     version = ".".join(str(part) for part in sys.version_info[:3])
     return Check(
         name="python",
-        ok=sys.version_info >= LEAST_PYTHON,
+        ok=LEAST_PYTHON <= sys.version_info[:2] <= NEWEST_PYTHON,
         detail=f"{version} at {sys.executable}",
-        remedy=f"install Python {'.'.join(map(str, LEAST_PYTHON))} or newer, then {SETUP}",
+        remedy="Troupe runs on Python 3.11 to 3.13: make setup PYTHON=python3.12",
     )
 
 

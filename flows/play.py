@@ -1,6 +1,8 @@
 """Play an environment in the terminal, as a person or by watching the expert, a random or an idle agent."""
 
 import difflib
+import shutil
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -182,7 +184,7 @@ class _Person:
         if self._explains:
             self._explain(env)
         if self._writes_prose:
-            self._say(f"\n{env.observe(agent).instructions}\n")
+            self._say(f"\n{_wrapped(env.observe(agent).instructions)}\n")
         if not decides or len(env.roles) == 1:
             self._say(f"\n{self._picture(env)}\n")
         while (text := self._asked(agent, decides)) is not None:
@@ -202,7 +204,7 @@ class _Person:
         if self._writes_prose:
             self._say("You play every agent. An answer ends with a line that holds a dot alone; q alone quits.")
             return
-        self._say(env.observe(env.roles[0]).instructions)
+        self._say(_wrapped(env.observe(env.roles[0]).instructions))
         if len(env.roles) > 1:
             self._say(
                 "You play every agent: type a list, see what it would do, then decide: Enter keeps it, another list "
@@ -244,6 +246,12 @@ class _Person:
 
     def _say(self, text: str) -> None:
         print(text, file=self._stdout)
+
+
+def _wrapped(text: str) -> str:
+    """`text` in lines of a terminal's width, broken between words; its own line breaks stay."""
+    width = min(shutil.get_terminal_size().columns, 100)
+    return "\n".join(textwrap.fill(line, width, break_long_words=False) for line in text.splitlines())
 
 
 def _one_of(field: str, value: str, known: tuple[Name, ...]) -> Name:

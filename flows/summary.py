@@ -13,11 +13,11 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     """Print the evaluations, the gain, the agents' shares, the addresses and the next commands."""
     run_id, evaluations = summary["run_id"], summary["evaluations"]
     console.print()
-    console.print(evaluations_table(evaluations))
-    console.print()
     for sampling in dict.fromkeys(report["sampling"] for report in evaluations):
         reports = [report for report in evaluations if report["sampling"] == sampling]
         console.print(gain_line(reports[0], reports[-1]))
+    console.print()
+    console.print(evaluations_table(evaluations))
     console.print(
         f"\n{summary['num_steps']} steps, {summary['seconds']:.0f} s in this process; "
         f"checkpoint {' '.join(digest[:12] for digest in summary['checkpoint_digest'].values())}"
@@ -41,12 +41,12 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
 
 
 def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
-    """**Example** "greedy  success 0.546 -> 0.768 (+0.222); last agent: keeps 0.99 -> 1.00, repairs 0.02 -> 0.08"."""
+    """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222)", and below it what the last agent adds."""
     gain = after["success_rate"] - before["success_rate"]
     return Text.assemble(
-        (f"{after['sampling']:7}", "bold"),
-        f" success {before['success_rate']:.3f} -> {after['success_rate']:.3f} ",
+        (f"held-out success, {after['sampling']:6} ", "bold"),
+        f" {before['success_rate']:.3f} -> {after['success_rate']:.3f} ",
         (f"({gain:+.3f})", "green" if gain > 0 else "red"),
-        f"; last agent: keeps {share(before['keep_rate'])} -> {share(after['keep_rate'])}, "
-        f"repairs {share(before['repair_rate'])} -> {share(after['repair_rate'])}",
+        f"\n    the last agent keeps {share(before['keep_rate'])} -> {share(after['keep_rate'])} of good proposals, "
+        f"repairs {share(before['repair_rate'])} -> {share(after['repair_rate'])} of bad ones",
     )

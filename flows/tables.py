@@ -120,6 +120,8 @@ def doctor_table(checks: Sequence[Any]) -> Table:
     table = Table(box=None, show_header=False)
     for check in checks:
         mark = Text("ok", style="green") if check.ok else Text("missing", style="yellow")
+        if not check.ok and check.is_optional:
+            mark = Text("optional", style="dim")
         table.add_row(mark, check.name, check.detail if check.ok else f"{check.detail}\n  {check.remedy}")
     return table
 
@@ -176,6 +178,13 @@ def spark(values: Sequence[float], width: int = 40) -> str:
     low, high = min(means), max(means)
     scale = (len(SPARKS) - 1) / (high - low) if high > low else 0.0
     return "".join(SPARKS[round((value - low) * scale)] for value in means)
+
+
+def scaled_spark(values: Sequence[float], width: int = 24) -> str:
+    """The newest value, and the course between its least and its greatest mean. **Example** "0.71  0.31 ▁▄█ 0.71"."""
+    if not values:
+        return ""
+    return f"{share(values[-1])}  {share(min(values))} {spark(values, width)} {share(max(values))}"
 
 
 def share(value: float | None) -> str:

@@ -11,7 +11,7 @@ from flows.heartbeat import without_own_heartbeat
 from flows.preflight import preflight
 from flows.runners import task_runner
 from flows.training_iteration import training_iteration
-from tasks import wiring
+from tasks import progress, wiring
 from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions
 from tasks.refresh_weights import refresh_weights
 from tasks.run import Run
@@ -36,6 +36,7 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     preflight(config)
     with open_session(run_id or config.preset, config) as session:
         run = session.run
+        tell_links(run)
         checkpoints = warm_start(run)
         start = first_step(wiring.store(config), run, flow_run_id=str(runtime.flow_run.id))
         evaluations = []
@@ -47,6 +48,7 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
         with without_own_heartbeat():
             for step in range(start, config.num_steps):
                 checkpoints = iterate(run, step, checkpoints)
+                tell_links(run)
                 if is_evaluated(config, step + 1):
                     evaluations += evaluate_checkpoints(run, step + 1, checkpoints)
     return summary(session, checkpoints, evaluations) | {"flow_run_url": runtime.flow_run.ui_url}
@@ -63,4 +65,13 @@ def evaluate_checkpoints(run: Run, step: int, checkpoints: dict[str, CheckpointR
     versions, samplings = named_versions(run.config, checkpoints), run.config.evaluation.sampling
     if not are_evaluated(run, step, samplings, versions):
         versions = refresh_weights(run, step, checkpoints)
-    return [evaluate_policy(run, step, sampling, versions) for sampling in samplings]
+    reports = [evaluate_policy(run, step, sampling, versions) for sampling in samplings]
+    for report in reports:
+        progress.tell("evaluated", step, 1, 1, report=report)
+    tell_links(run)
+    return reports
+
+
+def tell_links(run: Run) -> None:
+    """Say where a person looks at the run; MLflow's page is there once it has answered."""
+    progress.tell("links", 0, 1, 1, Prefect=runtime.flow_run.ui_url, MLflow=wiring.run_url(run.config, run.run_id))

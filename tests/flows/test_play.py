@@ -146,3 +146,17 @@ def test_a_wrong_argument_is_explained(wanted: dict[str, object], message: str) 
         played("plan_path", **wanted)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="did you mean 'sokoban'"):
         played("sokoben")
+
+
+def test_instructions_break_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    _, text = played("shop", agent="human", typed="q\n")
+    words = {word for line in text.splitlines() for word in line.split()}
+    monkeypatch.setenv("COLUMNS", "1000")
+    _, wide = played("shop", agent="human", typed="q\n")
+    assert words == {word for line in wide.splitlines() for word in line.split()}
+    explained = text[text.index("You play") :].splitlines()[2:]
+    assert (
+        max(map(len, explained[: explained.index(next(line for line in explained if line.startswith("planner>")))]))
+        <= 60
+    )

@@ -4,7 +4,8 @@ from typing import Any
 
 from rich.console import Console
 
-from flows.tables import run_table
+from flows.check import OPTIONAL, Check
+from flows.tables import doctor_table, run_table
 
 
 def rendered(document: dict[str, Any], *, width: int) -> list[str]:
@@ -46,3 +47,17 @@ def test_the_steps_of_two_policies_fit_eighty_columns_uncut() -> None:
     assert "01234567" in text
     assert "fedcba98" in text
     assert row[8:10] == ["update", "2"], "a stage that ran once is not named"
+
+
+def test_what_a_machine_may_lack_is_not_called_missing() -> None:
+    checks = [
+        Check(name="gpu", ok=False, detail="none", remedy=f"{OPTIONAL}a CUDA device"),
+        Check(name="s3", ok=False, detail="down", remedy="run `troupe up`"),
+    ]
+    console = Console(width=80, force_terminal=False)
+    with console.capture() as captured:
+        console.print(doctor_table(checks))
+    assert [line.split()[0] for line in captured.get().splitlines() if "gpu" in line or "s3" in line] == [
+        "optional",
+        "missing",
+    ]
