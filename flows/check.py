@@ -15,11 +15,6 @@ class Check:
     detail: str
     remedy: str
 
-    @property
-    def is_optional(self) -> bool:
-        """Whether a machine without it is whole."""
-        return self.remedy.startswith(OPTIONAL)
-
     def document(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)

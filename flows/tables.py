@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from components import metrics as m
+from flows.check import OPTIONAL
 
 SPARKS = "▁▂▃▄▅▆▇█"
 MOST_ROWS = 24
@@ -115,14 +116,16 @@ def services_table(document: Mapping[str, Any]) -> Table:
     return table
 
 
-def doctor_table(checks: Sequence[Any]) -> Table:
+def doctor_table(checks: Sequence[Mapping[str, Any]]) -> Table:
     """One line a check, with the remedy where it failed."""
     table = Table(box=None, show_header=False)
     for check in checks:
-        mark = Text("ok", style="green") if check.ok else Text("missing", style="yellow")
-        if not check.ok and check.is_optional:
+        mark = Text("ok", style="green") if check["ok"] else Text("missing", style="yellow")
+        if not check["ok"] and check["remedy"].startswith(OPTIONAL):
             mark = Text("optional", style="dim")
-        table.add_row(mark, check.name, check.detail if check.ok else f"{check.detail}\n  {check.remedy}")
+        table.add_row(
+            mark, check["name"], check["detail"] if check["ok"] else f"{check['detail']}\n  {check['remedy']}"
+        )
     return table
 
 

@@ -7,6 +7,7 @@ from prefect.artifacts import create_markdown_artifact
 from components.artifacts.refs import StageManifest
 from components.identity import STAGES
 from components.metrics import seconds, train
+from components.plain_text import markdown_cell
 from components.schema import IterationReport
 from tasks import progress, wiring
 from tasks.run import PolicyUpdate, Run, StepBatches
@@ -50,9 +51,9 @@ def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
     for title, prefixes in groups.items():
         rows = [(name, value) for name, value in sorted(values.items()) if name.startswith(prefixes)]
         lines += [f"## {title}", "", "| metric | value |", "|---|---:|"]
-        lines += [f"| {name} | {value:.4g} |" for name, value in rows] + [""]
+        lines += [f"| {markdown_cell(name)} | {value:.4g} |" for name, value in rows] + [""]
     lines += ["## Checkpoints", "", "| policy | weights |", "|---|---|"]
-    lines += [f"| {policy} | `{digest[:16]}` |" for policy, digest in report.checkpoint_digest.items()]
+    lines += [f"| {markdown_cell(policy)} | `{digest[:16]}` |" for policy, digest in report.checkpoint_digest.items()]
     return "\n".join(lines)
 
 

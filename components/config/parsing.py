@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from components.config.run import RunConfig
 from components.errors import ConfigurationError
+from components.plain_text import printable, shown_value
 
 
 def parse_config(values: Mapping[str, Any]) -> RunConfig:
@@ -39,7 +40,7 @@ def _leaves(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _explained(error: ValidationError, values: Mapping[str, Any]) -> Iterator[str]:
     for fault in error.errors():
-        path = ".".join(str(part) for part in fault["loc"])
+        path = printable(".".join(str(part) for part in fault["loc"] if part != "[key]"), keep="")
         if fault["type"] == "extra_forbidden":
             known = _known_keys(fault["loc"][:-1])
             nearest = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1, cutoff=0.4)
@@ -49,7 +50,7 @@ def _explained(error: ValidationError, values: Mapping[str, Any]) -> Iterator[st
             yield f"{path}: required and missing"
         else:
             message = fault["msg"].removeprefix("Value error, ")
-            given = "" if isinstance(fault["input"], Mapping | BaseModel) else f" (got {fault['input']!r})"
+            given = "" if isinstance(fault["input"], Mapping | BaseModel) else f" (got {shown_value(fault['input'])})"
             yield f"{path}: {message}{given}" if path else f"{message}{given}"
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from components.config.names import Address, Label, Name, Prefix
 from components.config.section import Section
 
 
@@ -22,11 +23,11 @@ class StoreConfig(Section):
     kind: Literal["local", "s3"] = "s3"
     root: str | None = None
     """local: the directory."""
-    bucket: str = "troupe"
+    bucket: Name = "troupe"
     """s3: the bucket."""
-    prefix: str = ""
+    prefix: Prefix = ""
     """s3: everything lies under this key prefix."""
-    endpoint_url: str | None = None
+    endpoint_url: Address | None = None
     """s3: another server than AWS; None takes the local server of `troupe up`, or AWS's own settings."""
 
     @model_validator(mode="after")
@@ -38,8 +39,8 @@ class StoreConfig(Section):
 
 class TrackingConfig(Section):
     kind: Literal["mlflow", "none"] = "mlflow"
-    url: str | None = None
+    url: Address | None = None
     """MLflow's tracking address; None takes the local server of `troupe up`, or MLFLOW_TRACKING_URI."""
-    experiment: str = "troupe"
+    experiment: Label = "troupe"
     register_models: bool = True
     """Register each checkpoint as a model version of `<run_id>.<policy>`."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
+from components.config.names import Address
 from components.config.section import Section
 
 
@@ -24,7 +24,7 @@ class VllmConfig(Section):
     that adapters share."""
     port: int = Field(8100, ge=1024, le=65000)
     """Of the first server that is started here; the others take the next free ones."""
-    urls: tuple[str, ...] = ()
+    urls: tuple[Address, ...] = ()
     """Servers that run elsewhere, by base address; none are started then. They must see this machine's temporary files
     (TMPDIR) under the same paths."""
     merge_adapters: bool = False
@@ -42,15 +42,6 @@ class VllmConfig(Section):
     """Of one candidate, or of one refresh."""
     health_timeout_seconds: float = Field(20.0, gt=0.0)
     """After which a server that does not answer its health check is given up, and its requests are sent elsewhere."""
-
-    @field_validator("urls")
-    @classmethod
-    def _urls_are_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
-        for url in urls:
-            address = urlsplit(url)
-            if address.scheme not in ("http", "https") or not address.hostname or address.query:
-                raise ValueError(f"urls: {url!r} is not an http:// or https:// address of a server")
-        return urls
 
 
 class GenerationConfig(Section):

@@ -1,10 +1,10 @@
 """Who plays, and where the weights start."""
 
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from components.config.names import Address
 from components.config.section import Section
 
 
@@ -30,7 +30,7 @@ class ApiConfig(Section):
     """openai: any server that speaks OpenAI's chat completions. anthropic: the Messages API."""
     model: str = Field(min_length=1)
     """The provider's name of the model."""
-    base_url: str | None = None
+    base_url: Address | None = None
     """Another server than the provider's own: for openai with its /v1, for anthropic without. Keys come from OPENAI_API_KEY
     and ANTHROPIC_API_KEY; only the provider's own server cannot do without one."""
     max_requests_at_once: int = Field(8, ge=1)
@@ -54,17 +54,6 @@ class ApiConfig(Section):
     """openai: the request's field for the longest answer. Older servers know only max_tokens, newer models refuse it."""
     sends_seed: bool = True
     """openai: False for servers that refuse the field `seed`."""
-
-    @model_validator(mode="after")
-    def _server_is_an_address(self) -> "ApiConfig":
-        if self.base_url is None:
-            return self
-        address = urlsplit(self.base_url)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise ValueError("base_url must be an http:// or https:// address")
-        if address.username is not None or address.query:
-            raise ValueError("base_url must hold no user, password or query: it is written into manifests")
-        return self
 
     @model_validator(mode="after")
     def _bound_can_be_reached(self) -> "ApiConfig":

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from components.config.learning import AlgorithmConfig, EvaluationConfig, LossConfig, TrainingConfig
+from components.config.names import Name
 from components.config.places import ResourceConfig, StoreConfig, TrackingConfig
 from components.config.play import (
     EnvironmentConfig,
@@ -22,7 +23,7 @@ from components.config.section import Section
 class RunConfig(Section):
     """Everything that decides a run's result, and where it is kept and shown."""
 
-    preset: str = "custom"
+    preset: Name = "custom"
     """The deployment that this configuration came from."""
     seed: int = 0
     """The only source of randomness."""
@@ -31,7 +32,7 @@ class RunConfig(Section):
     environment: EnvironmentConfig
     agents: Mapping[str, AgentConfig]
     """Role -> who plays it; roles are the environment's."""
-    policies: Mapping[str, PolicyConfig]
+    policies: Mapping[Name, PolicyConfig]
     """Name -> weights. One policy for all roles, or one a role."""
     warm_start: WarmStartConfig = WarmStartConfig()
     generation: GenerationConfig = GenerationConfig()

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from components.artifacts.refs import Frozen
 from components.environments.base import EnvironmentFamily
 from components.errors import ConfigurationError
+from components.plain_text import shown_value
 
 FAMILIES: Mapping[str, str] = {
     "plan_path": "components.environments.games.plan_path:PlanPathFamily",
@@ -59,9 +60,9 @@ def _explained(error: ValidationError, options_type: type[Frozen]) -> Iterator[s
         path = ".".join(("environment", "options", *map(str, fault["loc"])))
         if fault["type"] == "extra_forbidden":
             remedy = _remedy(str(fault["loc"][-1]), options_type.model_fields)
-            yield f"{path}: unknown key (got {fault['input']!r}); {remedy}"
+            yield f"{path}: unknown key (got {shown_value(fault['input'])}); {remedy}"
         else:
-            given = f" (got {fault['input']!r})" if fault["loc"] else ""
+            given = f" (got {shown_value(fault['input'])})" if fault["loc"] else ""
             yield f"{path}: {fault['msg'].removeprefix('Value error, ')}{given}"
 
 

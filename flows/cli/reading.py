@@ -1,9 +1,13 @@
 """`troupe runs` and `troupe show`: what the store says."""
 
 import json
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
+
+from components.plain_text import printable_document
 
 StoreOption = Annotated[
     str | None,
@@ -27,7 +31,7 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
     from flows.tables import runs_table
 
     rows = run_rows(opened_store(store))
-    emit(rows, as_json=as_json, table=lambda: runs_table(rows))
+    emit(rows, as_json=as_json, table=runs_table)
     if rows and not as_json:
         typer.echo(f"\nnext: troupe show {rows[0]['run_id']}")
 
@@ -41,16 +45,22 @@ def show(
     from flows.tables import run_table
 
     document = run_document(opened_store(store), run)
-    emit(document, as_json=as_json, table=lambda: run_table(document))
+    emit(document, as_json=as_json, table=run_table)
     if not as_json:
         typer.echo(f"\nnext: troupe show {run} --json | python -m json.tool, or `troupe status` for MLflow and Prefect")
 
 
-def emit(document: Any, *, as_json: bool, table: Any) -> None:
-    """Print a document as JSON, or as the picture that `table` makes of it."""
+def emit(document: Any, *, as_json: bool, table: Callable[[Any], RenderableType]) -> None:
+    """Print a document as JSON, or as the picture that `table` makes of it, letter by letter: what a store holds may have
+    been written by somebody else."""
     if as_json:
-        typer.echo(json.dumps(document, indent=2))
+        emit_json(document)
         return
     from rich.console import Console
 
-    Console().print(table())
+    Console(markup=False, emoji=False, highlight=False).print(table(printable_document(document)))
+
+
+def emit_json(document: Any) -> None:
+    """Print a document as JSON."""
+    typer.echo(json.dumps(document, indent=2))

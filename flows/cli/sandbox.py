@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.reading import JsonOption, emit
+from flows.cli.reading import JsonOption, emit, emit_json
 
 BackendOption = Annotated[str, typer.Option(help="auto (docker, else bubblewrap), docker or bubblewrap.")]
 
@@ -28,7 +28,7 @@ def build(as_json: JsonOption = False) -> None:
     progress = Console(stderr=True)
     with progress.status("looking") as line:
         document = build_all(lambda step: line.update(f"building {step}"))
-    emit(document, as_json=as_json, table=lambda: sandbox_build_table(document))
+    emit(document, as_json=as_json, table=sandbox_build_table)
     if not as_json:
         typer.echo("\nnext: troupe sandbox attack, or troupe sandbox run FILE")
 
@@ -46,7 +46,7 @@ def run(
 
     result, description = run_file(file, backend=backend, timeout_seconds=timeout, stdin_file=stdin)
     if as_json:
-        emit(result_document(result), as_json=True, table=None)
+        emit_json(result_document(result))
     else:
         print_result(result, description)
     if result.status != "ok":
@@ -67,7 +67,7 @@ def attack(
         description, reports = attack_all(backend=backend, only=only, on_start=display.start, on_report=display.report)
     document = attack_document(description, reports)
     if as_json:
-        emit(document, as_json=True, table=None)
+        emit_json(document)
     else:
         counts = f"{document['num_attacks']} attacks, {document['num_stopped']} stopped, {document['num_succeeded']} succeeded"
         typer.echo(f"\n{counts}")
@@ -81,6 +81,6 @@ def status(as_json: JsonOption = False) -> None:
     from flows.tables import sandbox_status_table
 
     document: dict[str, Any] = status_document()
-    emit(document, as_json=as_json, table=lambda: sandbox_status_table(document))
+    emit(document, as_json=as_json, table=sandbox_status_table)
     if not as_json:
         typer.echo(f"\nnext: troupe sandbox {'attack' if document['auto'] else 'build'}")

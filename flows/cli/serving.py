@@ -61,7 +61,7 @@ def status(as_json: JsonOption = False) -> None:
     from tasks.home import HOME
 
     document = read(HOME).document()
-    emit(document, as_json=as_json, table=lambda: services_table(document))
+    emit(document, as_json=as_json, table=services_table)
 
 
 def doctor(as_json: JsonOption = False) -> None:
@@ -71,7 +71,7 @@ def doctor(as_json: JsonOption = False) -> None:
     from flows.tables import doctor_table
 
     found = checks()
-    emit([check.document() for check in found], as_json=as_json, table=lambda: doctor_table(found))
+    emit([check.document() for check in found], as_json=as_json, table=doctor_table)
 
 
 def gc(

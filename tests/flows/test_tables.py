@@ -56,7 +56,7 @@ def test_what_a_machine_may_lack_is_not_called_missing() -> None:
     ]
     console = Console(width=80, force_terminal=False)
     with console.capture() as captured:
-        console.print(doctor_table(checks))
+        console.print(doctor_table([check.document() for check in checks]))
     assert [line.split()[0] for line in captured.get().splitlines() if "gpu" in line or "s3" in line] == [
         "optional",
         "missing",

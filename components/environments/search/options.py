@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from components.artifacts.refs import Frozen
+from components.config.names import Address
 from components.environments.dataset_rows import DatasetSource
 from components.environments.search.sizes import SIZES_BY_LEVEL, Sizes
 
@@ -31,14 +31,6 @@ USUAL_COPIES: Mapping[Origin, DatasetSource] = {
 """Where the questions of a data set are found on the hub; the labelled split nearest to a test split serves as one."""
 
 
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
 class SearchOptions(Frozen):
     """What a search problem looks like and who answers its queries."""
 
@@ -57,7 +49,7 @@ class SearchOptions(Frozen):
     """Which invented world; another number gives other names and facts."""
     corpus: str | None = None
     """A local .jsonl file of passages to search, instead of those that came with the questions."""
-    retriever_url: str | None = None
+    retriever_url: Address | None = None
     """The endpoint of a running retriever, as `http://127.0.0.1:8000/retrieve`."""
     retriever_corpus: str = ""
     """Which corpus that retriever serves. Answers are recorded under it: change it whenever the corpus changes."""
@@ -84,10 +76,6 @@ class SearchOptions(Frozen):
     def _consistent(self) -> "SearchOptions":
         if self.corpus is not None and self.retriever_url is not None:
             raise ValueError("corpus and retriever_url: both say where to search; give one of them")
-        if self.retriever_url is not None and not _is_address(self.retriever_url):
-            raise ValueError(
-                f"retriever_url {self.retriever_url!r}: write the whole address, http://HOST:PORT/retrieve"
-            )
         for split, source in (("train", self.train), ("test", self.test)):
             if source is not None and self.dataset_of(split) == "procedural":
                 raise ValueError(f"{split}: procedural questions come from no file; name the file's layout as dataset")

@@ -1,0 +1,46 @@
+"""Names and addresses that stand in a configuration: what can be shown, spelled in a path and written into a manifest."""
+
+import re
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def checked_name(name: str) -> str:
+    """`name` itself, when it can be a folder, a key and a label."""
+    if not _NAME.fullmatch(name):
+        raise ValueError("use 1 to 63 letters, digits, '.', '_' and '-', starting with a letter or a digit")
+    return name
+
+
+def checked_address(url: str) -> str:
+    """`url` itself, when it is an http or https address without user, password, query or control characters."""
+    address = urlsplit(url)
+    if address.scheme not in ("http", "https") or not address.hostname or address.port == 0 or not url.isprintable():
+        raise ValueError("must be an http:// or https:// address")
+    if address.username is not None or address.password is not None or address.query:
+        raise ValueError("must hold no user, password or query: it is written into manifests and shown to others")
+    return url
+
+
+def checked_prefix(prefix: str) -> str:
+    """`prefix` itself, when it stays below its bucket."""
+    if not prefix.isprintable() or ".." in prefix.split("/") or "\\" in prefix:
+        raise ValueError("must be a key prefix without '..', backslashes or control characters")
+    return prefix
+
+
+def checked_label(text: str) -> str:
+    """`text` itself, when it is one line that shows as it is written."""
+    if not text or not text.isprintable() or set(text) & set("<>&"):
+        raise ValueError("must be one line without control characters, '<', '>' and '&'")
+    return text
+
+
+Name = Annotated[str, AfterValidator(checked_name)]
+Address = Annotated[str, AfterValidator(checked_address)]
+Prefix = Annotated[str, AfterValidator(checked_prefix)]
+Label = Annotated[str, AfterValidator(checked_label)]

@@ -1,0 +1,51 @@
+"""Text from anywhere as text that a terminal, a page or a log shows as it is, and does not obey."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_USER_OF_URL = re.compile(r"(?<=://)[^/\s@]{1,2000}@")
+_QUERY_OF_URL = re.compile(r"(://[^\s?'\"]{1,2000})\?[^\s'\"]*")
+_LONGEST_SHOWN = 120
+
+
+def printable(text: str, *, keep: str = "\n\t") -> str:
+    """`text` with every character that a terminal would obey spelled out, but those in `keep`.
+
+    **Example** `printable("\\x1b[31mred")` is the ten characters `\\x1b[31mred`.
+    """
+    return "".join(letter if letter in keep or letter.isprintable() else _spelled(letter) for letter in text)
+
+
+def without_passwords(text: str) -> str:
+    """`text` with user, password and query of every URL left out. **Example** "http://…@host" for "http://me:secret@host"."""
+    return _QUERY_OF_URL.sub(r"\1?…", _USER_OF_URL.sub("…@", text))
+
+
+def shown_value(value: Any) -> str:
+    """A wrong value as an error shows it: as it was given, without passwords, in one line of at most 120 characters."""
+    shown = without_passwords(repr(value))
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+
+
+def printable_document(document: Any) -> Any:
+    """A JSON document with every string, keys too, printable on one line."""
+    match document:
+        case str():
+            return printable(document, keep="")
+        case Mapping():
+            return {printable_document(key): printable_document(value) for key, value in document.items()}
+        case Sequence():
+            return [printable_document(value) for value in document]
+        case _:
+            return document
+
+
+def markdown_cell(text: str) -> str:
+    """`text` as the cell of a Markdown table that shows it letter by letter: no markup, no link, no HTML."""
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|&~-])", r"\\\1", printable(text, keep=""))
+
+
+def _spelled(letter: str) -> str:
+    number = ord(letter)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
