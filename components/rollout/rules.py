@@ -44,17 +44,19 @@ class Rules:
         node = (*self.purpose, group.problem_id, group.episode, group.turn, group.agent)
         return tuple(seed_for(self.seed, *node, candidate) for candidate in range(self.group_size))
 
-    def choose(self, group: GroupKey, rewards_K: Sequence[float]) -> tuple[int, bool]:
-        """Which candidate is handed on, and whether it was drawn at random.
+    def choose(self, group: GroupKey, rewards: Sequence[float]) -> tuple[int, bool]:
+        """The place in `rewards` of the candidate that is handed on, and whether it was drawn at random.
 
-        The best one, of equals the first; with `random_handoff_probability` any of them, except from the last agent, whose
-        action is the team's.
+        `rewards` are those of the candidates that can be scored, which may be fewer than `group_size`. The best one, of
+        equals the first; with `random_handoff_probability` any of them, except from the last agent, whose action is the
+        team's.
 
         **Example** rewards (.1, 1.3, 1.3) give (1, False).
         """
-        if self.group_size > 1 and self.random_handoff_probability > 0 and group.agent != self.roles[-1]:
+        assert 0 < len(rewards) <= self.group_size, f"{group}: {len(rewards)} rewards of {self.group_size} candidates"
+        if len(rewards) > 1 and self.random_handoff_probability > 0 and group.agent != self.roles[-1]:
             node = (*self.purpose, group.problem_id, group.episode, group.turn, group.agent)
             rng = random.Random(seed_for(self.seed, "handoff", *node))
             if rng.random() < self.random_handoff_probability:
-                return rng.randrange(self.group_size), True
-        return max(range(len(rewards_K)), key=rewards_K.__getitem__), False
+                return rng.randrange(len(rewards)), True
+        return max(range(len(rewards)), key=rewards.__getitem__), False

@@ -56,9 +56,9 @@ def ledger(sandbox: ScriptedSandbox, known: ToolRecord | None = None) -> Executi
     return ExecutionLedger(World(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()), known=known)
 
 
-def played(sandbox: ScriptedSandbox, max_failed_fraction: float = 1.0) -> RolloutShard:
+def played(sandbox: ScriptedSandbox, max_failed_fraction: float = 1.0, **changes: Any) -> RolloutShard:
     settings = RolloutConfig(
-        num_problems=6, group_size=4, problems_per_block=4, max_failed_fraction=max_failed_fraction
+        num_problems=6, group_size=4, problems_per_block=4, max_failed_fraction=max_failed_fraction, **changes
     )
     plan = ShardPlan(step=2, shard=1, seed=5, max_turns=3, settings=settings, problems=toy_problems(FAMILY, 6))
     return collect_shard(plan, family=FAMILY, router=toy_router(FAMILY), rubric=RUBRIC, tools=ledger(sandbox))
@@ -137,6 +137,14 @@ def test_too_many_without_a_reward_raise_and_name_the_limit() -> None:
             tools=ledger(ScriptedSandbox(failing), shard.tools),
             max_unscorable_fraction=0.05,
         )
+
+
+def test_a_random_handoff_never_picks_a_candidate_that_cannot_be_scored() -> None:
+    shard = played(ScriptedSandbox(failing), 0.0, continue_from="mixed", random_handoff_probability=1.0)
+    nodes = [node for episode in shard.episodes for node in episode.turns]
+    assert any(candidate.outcome.unscorable for node in nodes for candidate in node.candidates)
+    assert any(node.explored for node in nodes)
+    assert all(node.candidates[node.chosen].outcome.unscorable is None for node in nodes)
 
 
 def test_an_episode_of_which_no_candidate_can_be_scored_fails_as_data_within_the_budget() -> None:

@@ -1,5 +1,7 @@
 """Which candidate is handed on, and which seeds are drawn."""
 
+import pytest
+
 from components.identity import GroupKey, seed_for
 from components.rollout.rules import Rules, playing_roles
 
@@ -33,6 +35,19 @@ def test_mixed_hands_on_random_candidates_at_its_rate_and_never_from_the_last_ag
     assert set(explored) == set(range(8))
     assert all(chosen == 7 for chosen, random in drawn if not random)
     assert {rules.choose(node(turn, "plan"), rewards) for turn in range(200)} == {(7, False)}
+
+
+@pytest.mark.parametrize("num_scorable", range(1, 8))
+def test_mixed_draws_among_the_candidates_that_can_be_scored(num_scorable: int) -> None:
+    rules, rewards = team_rules(0.75), [0.0] * num_scorable
+    drawn = [rules.choose(node(turn, "tool"), rewards) for turn in range(500)]
+    assert {chosen for chosen, _ in drawn} == set(range(num_scorable))
+    assert any(random for _, random in drawn) == (num_scorable > 1)
+
+
+def test_a_node_without_a_candidate_that_can_be_scored_has_no_choice() -> None:
+    with pytest.raises(AssertionError, match="0 rewards of 8 candidates"):
+        team_rules(0.75).choose(node(0, "tool"), [])
 
 
 def test_the_seeds_of_a_step_are_all_different_and_do_not_depend_on_the_batch() -> None:
