@@ -9,6 +9,7 @@ from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable
 from components.rewards.rubric import rubric_for
 from components.rollout.rules import playing_roles
+from flows.problem_counts import check_problem_counts
 from flows.runners import task_runner
 from tasks import wiring, world
 
@@ -22,6 +23,7 @@ def preflight(config: RunConfig) -> None:
     TrackingUnavailable.
     """
     check_environment(config)
+    check_problem_counts(config)
     check_devices(config)
     task_runner(config.resources)
     check_space(config)

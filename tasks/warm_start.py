@@ -22,7 +22,7 @@ from tasks.checkpoints import stored_base, stored_checkpoint
 from tasks.run import Run, stage_key
 from tasks.stage_task import stage_task
 
-VERSION = 1
+VERSION = 2
 
 
 @stage_task("warm_start", version=VERSION)

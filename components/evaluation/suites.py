@@ -9,7 +9,7 @@ from components.environments.base import EnvironmentFamily, Split
 from components.errors import ConfigurationError
 from components.schema import Problem
 
-_MAX_DRAWS_PER_PROBLEM = 20
+_MAX_REPEATS_PER_PROBLEM = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +45,31 @@ def suite_problems(
 
     Raises ConfigurationError when the suite seems to hold fewer.
     """
-    chosen = suite(name)
-    problems: dict[str, Problem] = {}
-    for draw in range(num_problems * _MAX_DRAWS_PER_PROBLEM):
-        if len(problems) == num_problems:
-            break
-        problem = family.problem(options, split=chosen.split, index=chosen.first_index + draw, seed=seed)
-        problems.setdefault(problem.problem_id, problem)
+    problems = different_problems(name, family, options, num_problems=num_problems, seed=seed)
     if len(problems) < num_problems:
         raise ConfigurationError(
-            f"suite {name!r} of {family.name} with {options!r} has only {len(problems)} different problems in "
-            f"{num_problems * _MAX_DRAWS_PER_PROBLEM} draws; ask for at most that many"
+            f"suite {name!r} of {family.name} with {options!r} has only {len(problems)} different problems, "
+            f"{num_problems} were asked for; ask for at most that many"
         )
+    return problems
+
+
+def different_problems(
+    name: str, family: EnvironmentFamily, options: Frozen, *, num_problems: int, seed: int
+) -> tuple[Problem, ...]:
+    """The first `num_problems` different problems of a suite, or all that were found where it seems to hold fewer.
+
+    It holds fewer when 20 times as many draws in a row as there are problems bring no new one.
+
+    **Example** a suite of 21 problems asked for 500: these 21, after some 500 draws.
+    """
+    chosen = suite(name)
+    problems: dict[str, Problem] = {}
+    draw = num_repeats = 0
+    while len(problems) < num_problems and num_repeats <= _MAX_REPEATS_PER_PROBLEM * len(problems):
+        problem = family.problem(options, split=chosen.split, index=chosen.first_index + draw, seed=seed)
+        is_new = problem.problem_id not in problems
+        problems.setdefault(problem.problem_id, problem)
+        num_repeats = 0 if is_new else num_repeats + 1
+        draw += 1
     return tuple(problems.values())

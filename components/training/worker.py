@@ -114,7 +114,15 @@ class Worker:
         self._reference: tuple[str, nn.Module] | None = None
 
     def update(self, job: UpdateJob) -> UpdateResult:
-        """Run one update; on any error the state that is held counts as unknown."""
+        """Run one update; after any error nothing is held, so that the next one starts from its checkpoint alone."""
+        try:
+            return self._updated(job)
+        except BaseException:
+            # A gradient of what was refused would stay in the model, in reach of every other policy on the same base.
+            self._release_all()
+            raise
+
+    def _updated(self, job: UpdateJob) -> UpdateResult:
         clock = [time.perf_counter()]
         engine = self._engine(job)
         self._held.pop(job.policy, None)

@@ -191,6 +191,10 @@ class CalendarFamily(WorldFamily[CalendarOptions, Meetings]):
     def draw(self, options: CalendarOptions, rng: Random) -> dict[str, Any] | None:
         return draw_calendar(options.level, rng)
 
+    def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The requests, whatever their order; meetings and busy slots vary around them within a split."""
+        return {"requests": sorted(map(_goal_step, content["goals"]))}
+
     def world(self, payload: Mapping[str, Any]) -> CalendarWorld:
         return CalendarWorld(payload, self.max_step_characters, self.max_call_characters)
 

@@ -64,6 +64,11 @@ class WorldFamily(ABC, Generic[Options, State]):
         """The content of a random problem as JSON, limits left out, or None when this draw has none."""
 
     @abstractmethod
+    def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The part of a problem that alone decides its split: what the planner reads in every turn and what a right plan
+        follows from. Play never changes it, and problems that differ elsewhere alone are of one split."""
+
+    @abstractmethod
     def world(self, payload: Mapping[str, Any]) -> World[State]:
         """The rules of one problem."""
 
@@ -100,7 +105,7 @@ class WorldFamily(ABC, Generic[Options, State]):
         for attempt in range(_MAX_ATTEMPTS):
             rng = Random(seed_for(seed, self.name, split, index, attempt))
             content = self.draw(wanted, rng)
-            if content is None or split_of(content) != split:
+            if content is None or split_of(self.deciding(content)) != split:
                 continue
             payload = {**content, **wanted.model_dump(exclude={"level"})}
             if is_solvable(world := self.world(payload), world.start):

@@ -191,6 +191,10 @@ class FileTreeFamily(WorldFamily[FileTreeOptions, Tree]):
     def draw(self, options: FileTreeOptions, rng: Random) -> dict[str, Any] | None:
         return draw_file_tree(options.level, rng)
 
+    def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The names of the files, which both agents read; folders, ages and requests vary around them within a split."""
+        return {"files": sorted(base_name(path) for path, file in content["nodes"] if file is not None)}
+
     def world(self, payload: Mapping[str, Any]) -> FileTreeWorld:
         return FileTreeWorld(payload, self.max_step_characters, self.max_call_characters)
 

@@ -196,6 +196,10 @@ class ShopFamily(WorldFamily[ShopOptions, ShopState]):
     def draw(self, options: ShopOptions, rng: Random) -> dict[str, Any] | None:
         return draw_shop(options.level, rng)
 
+    def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The units wanted; money, prices, offers and carts vary around them within a split."""
+        return {"wanted": sorted(content["wanted"])}
+
     def world(self, payload: Mapping[str, Any]) -> ShopWorld:
         return ShopWorld(payload, self.max_step_characters, self.max_call_characters)
 

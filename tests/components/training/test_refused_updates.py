@@ -1,0 +1,103 @@
+"""What a refused update leaves behind: nothing. The next update of any policy ends where it would have ended."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.artifacts.codec import encode
+from components.config import LossConfig, TrainingConfig
+from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed
+from components.schema import TrainBatch
+from components.training.base import UpdateJob, UpdateResult
+from components.training.launcher import DeepSpeedTrainer
+from tests.components.training.test_specialisation import Team
+
+NOT_A_NUMBER = float("nan")
+
+
+def mismatched(job: UpdateJob) -> UpdateJob:
+    """The job with a tolerance that its batch exceeds: it is refused with its first gradient in place."""
+    return job.model_copy(update={"loss": LossConfig(mismatch_tolerance=1e-6)})
+
+
+def broken(job: UpdateJob, groups: list[Any]) -> UpdateJob:
+    """The job over a batch without numbers: it is refused after all its optimizer steps."""
+    nowhere = [replace(group, advantages_K=(NOT_A_NUMBER,) * len(group.advantages_K)) for group in groups]
+    batch_file = job.batch_file.with_suffix(".broken")
+    batch = TrainBatch(policy=job.policy, step=job.step, groups=tuple(nowhere), num_groups_without_signal=0)
+    batch_file.write_bytes(encode(batch))
+    return job.model_copy(update={"batch_file": batch_file})
+
+
+def ends(trainer: DeepSpeedTrainer, job: UpdateJob, output: Path) -> UpdateResult:
+    return trainer.update(job.model_copy(update={"output_folder": output}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stage", "num_ranks"), [(0, 1), (1, 1), (2, 2), (3, 1)])
+def test_a_refused_update_changes_no_later_one(
+    stage: int,
+    num_ranks: int,
+    tmp_path: Path,
+    make_trainer: Callable[[TrainingConfig], DeepSpeedTrainer],
+    make_model: Callable[..., Any],
+    make_groups: Callable[..., list[Any]],
+) -> None:
+    """Two adapters on one base in one worker; gradients are clipped, so that a foreign one would show in the weights."""
+    training = TrainingConfig(
+        learning_rate=1e-2,
+        tokens_per_micro_batch=64,
+        num_minibatches=1,
+        max_grad_norm=0.01,
+        zero_stage=stage,
+        num_ranks=num_ranks,
+    )
+    team = Team(tmp_path, "L2", 2, make_model)
+    groups = {policy: make_groups(3, seed=number) for number, policy in enumerate(team.policies)}
+    jobs = {policy: team.job(policy, groups[policy], tmp_path / policy, training) for policy in team.policies}
+    first, other = team.policies
+    trainer = make_trainer(training)
+    try:
+        wanted = {policy: ends(trainer, job, tmp_path / f"{policy}-wanted") for policy, job in jobs.items()}
+        assert all(result.metrics["grad_norm"] > training.max_grad_norm for result in wanted.values())
+        corrupt = jobs[first].model_copy(update={"weights_digest": "0" * 64})
+        refusals = [
+            (mismatched(jobs[first]), LogprobMismatch),
+            (broken(jobs[first], groups[first]), UpdateFailed),
+            (corrupt, ArtifactCorrupt),
+        ]
+        for number, (refused, error) in enumerate(refusals):
+            for following in ((other, first), (first, other)):
+                at = tmp_path / f"{number}-{following[0]}"
+                with pytest.raises(error):
+                    ends(trainer, refused, at.with_suffix(".refused"))
+                for policy in following:
+                    assert ends(trainer, jobs[policy], at.with_suffix(f".{policy}")) == wanted[policy]
+    finally:
+        trainer.close()
+
+
+def test_whatever_ends_an_update_nothing_is_held_after_it(monkeypatch: pytest.MonkeyPatch, make_job: Any) -> None:
+    """Every error, also one that nobody foresaw, in the process that trains: engines, digests and the base are let go."""
+    from components.training import worker
+
+    class Engine:
+        num_destroyed = 0
+
+        def destroy(self) -> None:
+            Engine.num_destroyed += 1
+
+    def failing(job: UpdateJob) -> UpdateResult:
+        raise error
+
+    holder = worker.Worker.__new__(worker.Worker)
+    for error in (LogprobMismatch("x"), ValueError("x"), KeyboardInterrupt()):
+        holder._engines, holder._held, holder._base = {"a": Engine(), "b": Engine()}, {"b": ("w", "o")}, ("d", None)  # type: ignore[assignment]
+        monkeypatch.setattr(holder, "_updated", failing)
+        with pytest.raises(type(error)):
+            holder.update(make_job())
+        assert (holder._engines, holder._held, holder._base) == ({}, {}, None)
+    assert Engine.num_destroyed == 6

@@ -1,0 +1,63 @@
+"""No run begins that would ask for more problems than there are."""
+
+import re
+
+import pytest
+
+from components.errors import ConfigurationError
+from flows import preflight
+from flows.presets import preset_config, preset_values
+from flows.problem_counts import check_problem_counts, demands
+
+SMALL_BOARD = "environment.options={size: 6, num_free: 3}"
+
+
+@pytest.mark.parametrize("preset", sorted(preset_values()))
+def test_every_preset_asks_for_problems_that_there_are(preset: str) -> None:
+    check_problem_counts(preset_config(preset, []))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["evaluation.num_problems=22"], "evaluation.num_problems 22: .*only 21 different problems for the suite 'test'"),
+        (["warm_start.num_check_problems=60"], "warm_start.num_check_problems 60: .*only 59 .*'train_check'"),
+        (["rollout.num_problems=60"], "rollout.num_problems 60: .*only 59 .*'train'"),
+        (["rollout.num_problems=60", "policies.team.base=smollm2-135m"], "rollout.num_problems 60: .*only 59 "),
+    ],
+)
+def test_one_problem_too_many_is_named_with_its_field_and_how_many_there_are(
+    overrides: list[str], message: str
+) -> None:
+    fitting = [SMALL_BOARD, "evaluation.num_problems=21", "warm_start.num_check_problems=59", "rollout.num_problems=59"]
+    check_problem_counts(preset_config("stateful-eight-queens", fitting))
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        check_problem_counts(preset_config("stateful-eight-queens", [*fitting, *overrides]))
+    assert "size" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_environments_run_out_too() -> None:
+    options = "environment.options={num_blocks: 3, max_distance: 4, max_moves: 4}"
+    with pytest.raises(ConfigurationError, match=r"warm_start\.num_check_problems 200: blocksworld .*has only \d+ diff"):
+        check_problem_counts(preset_config("stateful-blocksworld", [options]))
+
+
+def test_models_that_are_not_cloned_need_no_problems_for_a_check() -> None:
+    cloned, ready = (preset_config(preset, []) for preset in ("math-tiny", "math-smollm"))
+    assert [demand.field for demand in demands(cloned)] == [
+        "rollout.num_problems",
+        "warm_start.num_check_problems",
+        "evaluation.num_problems",
+    ]
+    assert [demand.field for demand in demands(ready)] == ["rollout.num_problems", "evaluation.num_problems"]
+
+
+def test_preflight_counts_before_it_asks_for_a_store(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """The store does not exist, and is not made."""
+    config = preset_config(
+        "stateful-eight-queens", [SMALL_BOARD, "store.kind=local", f"store.root={tmp_path / 'store'}"]
+    )
+    with pytest.raises(ConfigurationError, match=re.escape("warm_start.num_check_problems 200")):
+        preflight.preflight(config)
+    assert not (tmp_path / "store").exists()
