@@ -20,6 +20,7 @@
         ├── StoreRefused            the store cannot be used: no credentials, no conditional writes, full
         ├── ArtifactMissing         a reference points to nothing
         ├── ArtifactCorrupt         bytes differ from their digest
+        ├── RecordRefuted           programs of a shard do something else here than its record says
         ├── RetrieverIncompatible   the retriever answers, but not in the protocol it was asked in
         ├── ApiIncompatible         a model's API answers, but not in the protocol it was asked in
         ├── BudgetSpent             the next request to a model's API would cost more than may be spent
@@ -112,6 +113,10 @@ class ArtifactMissing(PermanentError):
 
 class ArtifactCorrupt(PermanentError):
     """The bytes behind a reference differ from its digest."""
+
+
+class RecordRefuted(PermanentError):
+    """A program of a shard ends otherwise than the shard's own record says; the message shows both ends."""
 
 
 class RetrieverIncompatible(PermanentError):

@@ -39,9 +39,7 @@ def check_problem_counts(config: RunConfig) -> None:
     """
     family, options = wiring.environment(config)
     for demand in demands(config):
-        found = different_problems(
-            demand.suite, family, options, num_problems=demand.num_problems, seed=demand.seed
-        )
+        found = different_problems(demand.suite, family, options, num_problems=demand.num_problems, seed=demand.seed)
         if len(found) < demand.num_problems:
             raise ConfigurationError(
                 f"{demand.field} {demand.num_problems}: {family.name} with environment.options "

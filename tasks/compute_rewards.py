@@ -14,19 +14,21 @@ def compute_rewards(run: Run, step: int, part: int, rollouts: ArtifactRef) -> Ar
     """The reference of the shard's ScoredShard, recomputed from the recorded episodes and executions."""
     config, store = run.config, wiring.store(run.config)
     shard = get(store, rollouts, RolloutShard)
+    tools = world.tools(
+        config,
+        known=shard.tools if config.rewards.reuse_executions else None,
+        journal=current_key().path,
+        deadline_seconds=config.rewards.deadline_seconds,
+    )
     scored = score_shard(
         shard,
         family=wiring.environment(config)[0],
         rubric=wiring.rubric(config),
-        tools=world.tools(
-            config,
-            known=shard.tools if config.rewards.reuse_executions else None,
-            journal=current_key().path,
-            deadline_seconds=config.rewards.deadline_seconds,
-        ),
+        tools=tools,
         overlong=wiring.overlong(config),
         shuffle_seed=config.seed if config.rewards.shuffle_between_groups else None,
         max_unscorable_fraction=config.rewards.max_failed_fraction,
         progress=progress.teller("compute_rewards", step),
     )
+    world.check_record(config, shard, tools)
     return put(store, scored)

@@ -111,6 +111,10 @@ class SandboxConfig(Section):
     """auto takes docker, then bubblewrap, and refuses when neither works; programs never run outside a sandbox."""
     num_boxes: int | None = Field(None, ge=1)
     """Programs that may run at once; None means two a core."""
+    spot_check_fraction: float | None = Field(None, ge=0.0, le=1.0)
+    """Share of a shard's recorded executions that the reward stage runs again, which costs this share of the rollout's
+    sandbox time a second time. A program that ends otherwise than recorded is an error; rewards never change. None means .05
+    where resources.ray_address names a cluster, whose hosts play the shards, and 0 elsewhere."""
 
 
 class RewardConfig(Section):

@@ -10,6 +10,7 @@ from components.environments.base import Retriever, ToolCall
 from components.errors import DeadlineExceeded, ExecutionFailed
 from components.identity import canonical_json
 from components.sandbox.base import Sandbox
+from components.sandbox.spot_check import Recalled
 from components.sandbox.tool_journal import ToolJournal
 from components.schema import Execution, ExecutionResult, Limits, Passage, Query, ToolRecord
 
@@ -56,6 +57,8 @@ class ExecutionLedger:
         for record in journal.records() if journal else ():
             self._executions = {**record.executions, **self._executions}
             self._passages = {**record.passages, **self._passages}
+        self._known = frozenset(known.executions if known else ())
+        self._recalled: dict[str, Execution] = {}
         self._failed: dict[str, str] = {}
         self._used: set[str] = set()
         self.num_asked = 0
@@ -68,6 +71,8 @@ class ExecutionLedger:
             self._answer({key: execution})
         if key in self._failed:
             raise ExecutionFailed(self._failed[key])
+        if key in self._known:
+            self._recalled[key] = execution
         self._used.add(key)
         return self._executions[key]
 
@@ -96,6 +101,10 @@ class ExecutionLedger:
             executions={key: self._executions[key] for key in used if key in self._executions},
             passages={key: self._passages[key] for key in used if key in self._passages},
         )
+
+    def recalled(self) -> Recalled:
+        """The executions that `known` answered so far, with what it said."""
+        return {key: (execution, self._executions[key]) for key, execution in self._recalled.items()}
 
     def _is_answered(self, key: str) -> bool:
         return key in self._executions or key in self._passages or key in self._failed

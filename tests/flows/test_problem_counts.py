@@ -20,7 +20,10 @@ def test_every_preset_asks_for_problems_that_there_are(preset: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["evaluation.num_problems=22"], "evaluation.num_problems 22: .*only 21 different problems for the suite 'test'"),
+        (
+            ["evaluation.num_problems=22"],
+            "evaluation.num_problems 22: .*only 21 different problems for the suite 'test'",
+        ),
         (["warm_start.num_check_problems=60"], "warm_start.num_check_problems 60: .*only 59 .*'train_check'"),
         (["rollout.num_problems=60"], "rollout.num_problems 60: .*only 59 .*'train'"),
         (["rollout.num_problems=60", "policies.team.base=smollm2-135m"], "rollout.num_problems 60: .*only 59 "),
@@ -39,7 +42,9 @@ def test_one_problem_too_many_is_named_with_its_field_and_how_many_there_are(
 
 def test_other_environments_run_out_too() -> None:
     options = "environment.options={num_blocks: 3, max_distance: 4, max_moves: 4}"
-    with pytest.raises(ConfigurationError, match=r"warm_start\.num_check_problems 200: blocksworld .*has only \d+ diff"):
+    with pytest.raises(
+        ConfigurationError, match=r"warm_start\.num_check_problems 200: blocksworld .*has only \d+ diff"
+    ):
         check_problem_counts(preset_config("stateful-blocksworld", [options]))
 
 

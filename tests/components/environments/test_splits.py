@@ -32,9 +32,7 @@ class FixedTools:
     num_asked = 0
 
     def run(self, execution: Execution) -> ExecutionResult:
-        return ExecutionResult(
-            status="ok", stdout="1\n", stderr="", exit_code=0, wall_seconds=0.0, cpu_seconds=0.0
-        )
+        return ExecutionResult(status="ok", stdout="1\n", stderr="", exit_code=0, wall_seconds=0.0, cpu_seconds=0.0)
 
     def retrieve(self, query: Query) -> tuple[Passage, ...]:
         return ()
@@ -93,9 +91,10 @@ def test_no_prompt_and_no_question_is_in_both_splits(name: str, options: dict[st
         train = [chosen.problem(checked, split="train", index=i, seed=seed) for i in range(NUM_TRAIN)]
         test = [chosen.problem(checked, split="test", index=i, seed=0) for i in range(NUM_TEST)]
         asked = [{json.dumps(ASKED[name](problem.payload)) for problem in side} for side in (train, test)]
-        assert all(asked) and not asked[0] & asked[1]
+        assert all(asked)
+        assert not asked[0] & asked[1]
         read = [set().union(*(prompts(name, problem) for problem in side)) for side in (train, test)]
-        assert all(read) and not read[0] & read[1]
+        assert all(read)
+        assert not read[0] & read[1]
 
     disjoint()
-
