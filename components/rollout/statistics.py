@@ -10,7 +10,7 @@ from components.schema import ApiUsage, Candidate, Episode, Refills, RolloutShar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handovers:
-    """How the last agent's candidates treated the proposals handed to it, over all candidates."""
+    """How the last agent's candidates treated the proposals handed to it, over all candidates that can be scored."""
 
     num_kept: int
     num_solving: int
@@ -38,13 +38,18 @@ def handovers(episodes: Sequence[Episode], *, last_agent: str | None) -> Handove
         for before, node in pairwise(episode.turns):
             if node.group.agent == last_agent and before.group.turn == node.group.turn:
                 proposal_solves = before.candidates[before.chosen].outcome.solves
-                answers[proposal_solves] += [candidate.outcome.solves for candidate in node.candidates]
+                answers[proposal_solves] += [candidate.outcome.solves for candidate in _scorable(node.candidates)]
     return Handovers(
         num_kept=sum(answers[True]),
         num_solving=len(answers[True]),
         num_repaired=sum(answers[False]),
         num_not_solving=len(answers[False]),
     )
+
+
+def _scorable(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Those of which is known what they did: at the others the sandbox failed."""
+    return [candidate for candidate in candidates if candidate.outcome.unscorable is None]
 
 
 def last_agent_of(episodes: Sequence[Episode]) -> str | None:
@@ -140,8 +145,9 @@ def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         **{name: rate for name, rate in rates.items() if rate is not None},
     }
     for agent, candidates in by_agent.items():
-        values[metrics.solve_rate(agent)] = metrics.mean(c.outcome.solves for c in candidates)
-        values[metrics.malformed_rate(agent)] = metrics.mean(c.outcome.error is not None for c in candidates)
+        if known := _scorable(candidates):
+            values[metrics.solve_rate(agent)] = metrics.mean(c.outcome.solves for c in known)
+            values[metrics.malformed_rate(agent)] = metrics.mean(c.outcome.error is not None for c in known)
         values[metrics.completion_length(agent)] = metrics.mean(len(c.tokens) for c in candidates)
     return values
 
@@ -160,5 +166,7 @@ def reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]
         values[metrics.OVERLONG_FRACTION] = sum(counts) / len(unscorable)
     for agent, rewards_G_K in groups.items():
         values[metrics.reward_mean(agent)] = metrics.mean(r for rewards_K in rewards_G_K for r in rewards_K)
-        values[metrics.reward_std(agent)] = metrics.mean(metrics.population_std(rewards_K) for rewards_K in rewards_G_K)
+        values[metrics.reward_std(agent)] = metrics.mean(
+            metrics.population_std(rewards_K) for rewards_K in rewards_G_K if rewards_K
+        )
     return values

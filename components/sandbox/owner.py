@@ -1,9 +1,12 @@
 """Whose box it is: a process by its kernel, number and start time, because numbers are used again."""
 
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
+_NUMBER = re.compile(r"[0-9]{1,20}")
+"""Labels are anybody's text, and not all that `str.isdigit` calls a digit can be read as a number."""
 _START_TIME = 19
 _STATE = 0
 
@@ -25,7 +28,7 @@ class Owner(NamedTuple):
         """The owner that `text` names; None when it names none."""
         kernel, _, rest = text.partition("-")
         pid, _, started = rest.partition("-")
-        if not kernel or not pid.isdigit() or not started.isdigit():
+        if not kernel or not _NUMBER.fullmatch(pid) or not _NUMBER.fullmatch(started):
             return None
         return cls(kernel, int(pid), int(started))
 

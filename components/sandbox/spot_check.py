@@ -6,11 +6,11 @@ too, so a difference is judged:
 
 - A record of a limit that depends on the machine (wall and CPU time, memory, processes) is not sampled: a slower or busier
   host says so honestly, and a program over a limit earns nothing.
-- A program that differs is run again with four times the time, so that a host slower than the recording one does not accuse.
+- A program that differs is run again with four times the time, so that a host that is slower accuses nobody.
 - What ends in two different ways here is not deterministic (it draws, reads a clock, prints an address): nothing can be
   said about its record, which is counted as undecided and stands.
-- Only what ends `NUM_ATTEMPTS` times more in one way, and never in the recorded one, refutes the record. A program whose recorded
-  end has probability p is recorded so and then refuted with p (1 - p)**21, which is at most 0.017.
+- Only what ends `NUM_ATTEMPTS` times more in one way, and never in the recorded one, refutes the record. An end that a
+  program has with probability p is recorded and then refuted with p (1 - p)**21, which is at most 0.017.
 
 The check changes no reward: it passes or raises.
 """

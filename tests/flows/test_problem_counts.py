@@ -24,9 +24,9 @@ def test_every_preset_asks_for_problems_that_there_are(preset: str) -> None:
             ["evaluation.num_problems=22"],
             "evaluation.num_problems 22: .*only 21 different problems for the suite 'test'",
         ),
-        (["warm_start.num_check_problems=60"], "warm_start.num_check_problems 60: .*only 59 .*'train_check'"),
-        (["rollout.num_problems=60"], "rollout.num_problems 60: .*only 59 .*'train'"),
-        (["rollout.num_problems=60", "policies.team.base=smollm2-135m"], "rollout.num_problems 60: .*only 59 "),
+        (["warm_start.num_check_problems=60"], r"warm_start\.num_check_problems 60: .*only 59 .*'train_check'"),
+        (["rollout.num_problems=60"], r"rollout\.num_problems 60: .*only 59 .*'train'"),
+        (["rollout.num_problems=60", "policies.team.base=smollm2-135m"], r"rollout\.num_problems 60: .*only 59 "),
     ],
 )
 def test_one_problem_too_many_is_named_with_its_field_and_how_many_there_are(

@@ -18,8 +18,8 @@ from components.schema import (
 )
 
 
-def candidate(solves: bool, num_tokens: int = 2, error: str | None = None) -> Candidate:
-    outcome = ActionOutcome(team={}, local={}, solves=solves, done=False, error=error)
+def candidate(solves: bool, num_tokens: int = 2, error: str | None = None, unscorable: str | None = None) -> Candidate:
+    outcome = ActionOutcome(team={}, local={}, solves=solves, done=False, error=error, unscorable=unscorable)
     return Candidate(
         tokens=(1,) * num_tokens,
         sampler_logprobs=(-1.0,) * num_tokens,
@@ -31,12 +31,15 @@ def candidate(solves: bool, num_tokens: int = 2, error: str | None = None) -> Ca
 
 
 def node(turn: int, agent: str, solves_K: str, chosen: int = 0) -> Turn:
-    """`solves_K` has one letter a candidate: y solves, n does not, ! is malformed."""
+    """`solves_K` has one letter a candidate: y solves, n does not, ! is malformed, at x the sandbox failed."""
     return Turn(
         group=GroupKey(problem_id="p", episode=0, turn=turn, agent=agent),
         policy="p",
         prompt_tokens=(1,),
-        candidates=tuple(candidate(mark == "y", error="bad" if mark == "!" else None) for mark in solves_K),
+        candidates=tuple(
+            candidate(mark == "y", error="bad" if mark == "!" else None, unscorable="died" if mark == "x" else None)
+            for mark in solves_K
+        ),
         chosen=chosen,
     )
 
@@ -62,6 +65,29 @@ def test_keep_and_repair_count_all_candidates_that_answer_the_chosen_proposal_of
     assert handed.repair_rate == 0.5
     nobody = handovers([episode(node(0, "plan", "y"), node(1, "plan", "n"))], last_agent="plan")
     assert (nobody.keep_rate, nobody.repair_rate) == (None, None)
+
+
+def test_candidates_at_which_the_sandbox_failed_neither_keep_nor_fail() -> None:
+    played = [
+        episode(node(0, "tool", "yxxx"), node(0, "plan", "yx")),
+        episode(node(0, "tool", "n"), node(0, "plan", "xyn!")),
+    ]
+    handed = handovers(played, last_agent="plan")
+    assert (handed.num_kept, handed.num_solving, handed.num_repaired, handed.num_not_solving) == (1, 1, 1, 3)
+    found = episode_metrics(played)
+    assert found["reward/tool/solve_rate"] == 0.5
+    assert found["reward/plan/solve_rate"] == 0.5
+    assert found["rollout/plan/malformed_rate"] == 0.25
+    assert "reward/lost/solve_rate" not in episode_metrics([episode(node(0, "lost", "xx"))])
+
+
+def test_a_group_without_rewards_has_no_deviation() -> None:
+    played = (episode(node(0, "a", "yn")), episode(node(0, "a", "xx")))
+    shard = RolloutShard(step=0, shard=0, policy_versions={}, episodes=played)
+    scored = ScoredShard(step=0, shard=0, rewards_E_N_K=(((1.0, 0.0),), ((None, None),)))
+    found = step_metrics([shard], [scored])
+    assert found["reward/a/group_std"] == 0.5
+    assert found["reward/unscorable_frac"] == 0.5
 
 
 def test_the_last_agent_is_the_one_that_acts_latest_in_a_turn() -> None:

@@ -129,7 +129,7 @@ def test_a_program_that_never_ends_is_not_believed_to_have_ended() -> None:
         asked.append(program)
         return ended("cpu_timeout" if len(asked) % 2 else "wall_timeout")
 
-    with pytest.raises(RecordRefuted, match="cpu_timeout|wall_timeout"):
+    with pytest.raises(RecordRefuted, match=r"cpu_timeout|wall_timeout"):
         one(printed("7"), respond)
     assert len(asked) == 4, "each attempt takes long"
 

@@ -64,18 +64,17 @@ def test_a_refused_update_changes_no_later_one(
         wanted = {policy: ends(trainer, job, tmp_path / f"{policy}-wanted") for policy, job in jobs.items()}
         assert all(result.metrics["grad_norm"] > training.max_grad_norm for result in wanted.values())
         corrupt = jobs[first].model_copy(update={"weights_digest": "0" * 64})
-        refusals = [
-            (mismatched(jobs[first]), LogprobMismatch),
-            (broken(jobs[first], groups[first]), UpdateFailed),
-            (corrupt, ArtifactCorrupt),
+        cases = [
+            (mismatched(jobs[first]), LogprobMismatch, (other, first)),
+            (mismatched(jobs[first]), LogprobMismatch, (first, other)),
+            (broken(jobs[first], groups[first]), UpdateFailed, (other, first)),
+            (corrupt, ArtifactCorrupt, (first, other)),
         ]
-        for number, (refused, error) in enumerate(refusals):
-            for following in ((other, first), (first, other)):
-                at = tmp_path / f"{number}-{following[0]}"
-                with pytest.raises(error):
-                    ends(trainer, refused, at.with_suffix(".refused"))
-                for policy in following:
-                    assert ends(trainer, jobs[policy], at.with_suffix(f".{policy}")) == wanted[policy]
+        for number, (refused, error, following) in enumerate(cases):
+            with pytest.raises(error):
+                ends(trainer, refused, tmp_path / f"{number}-refused")
+            for policy in following:
+                assert ends(trainer, jobs[policy], tmp_path / f"{number}-{policy}") == wanted[policy]
     finally:
         trainer.close()
 

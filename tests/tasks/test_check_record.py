@@ -1,0 +1,81 @@
+"""The reward stage's check of a shard's own record: when it is made, and that it repeats."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.config import RunConfig
+from components.environments.base import NO_TOOLS
+from components.errors import RecordRefuted
+from components.sandbox.scripted import ScriptedSandbox, printed
+from components.schema import Execution, RolloutShard, ToolRecord
+from flows.presets import preset_config
+from tasks import world
+
+PROGRAMS = [Execution(program=f"print({number})") for number in range(30)]
+
+
+def config(tmp_path: Path, *overrides: str) -> RunConfig:
+    return preset_config("math-tiny", ["store.kind=local", f"store.root={tmp_path}", *overrides])
+
+
+def played(monkeypatch: pytest.MonkeyPatch, chosen: RunConfig) -> tuple[RolloutShard, ScriptedSandbox]:
+    """A shard as another host hands it over, and the sandbox of this one."""
+    sandbox = ScriptedSandbox(lambda program, stdin: printed(program))
+    monkeypatch.setattr(world, "sandbox", lambda config: sandbox)
+    tools = world.tools(chosen)
+    for execution in PROGRAMS:
+        tools.run(execution)
+    sandbox.asked.clear()
+    return RolloutShard(step=7, shard=3, policy_versions={}, episodes=(), tools=tools.take_record()), sandbox
+
+
+def check(chosen: RunConfig, shard: RolloutShard) -> None:
+    tools = world.tools(chosen, known=shard.tools)
+    for execution in PROGRAMS:
+        tools.run(execution)
+    world.check_record(chosen, shard, tools)
+
+
+def forged(shard: RolloutShard) -> RolloutShard:
+    lies = {key: printed("solved") for key in shard.tools.executions}
+    return RolloutShard(step=7, shard=3, policy_versions={}, episodes=(), tools=ToolRecord(executions=lies))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "num_checked"),
+    [
+        ((), 0),
+        (("sandbox.spot_check_fraction=0.1",), 3),
+        (("sandbox.spot_check_fraction=1.0",), 30),
+        (("resources.runner=ray", "resources.ray_address=ray://other:10001"), 2),
+        (("resources.runner=ray",), 0),
+        (("resources.runner=ray", "resources.ray_address=ray://other:10001", "sandbox.spot_check_fraction=0"), 0),
+    ],
+)
+def test_records_of_other_hosts_are_checked_and_whatever_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: tuple[str, ...], num_checked: int
+) -> None:
+    chosen = config(tmp_path, *overrides)
+    shard, sandbox = played(monkeypatch, chosen)
+    check(chosen, shard)
+    assert len(sandbox.asked) == num_checked
+    first = dict(sandbox.asked)
+    check(chosen, shard)
+    assert sandbox.asked == {call: 2 * count for call, count in first.items()}, "another attempt checks the same"
+    if num_checked:
+        with pytest.raises(RecordRefuted, match=r"shard 3 of step 7: program .*'solved'"):
+            check(chosen, forged(shard))
+    else:
+        check(chosen, forged(shard))
+
+
+def test_an_environment_without_tools_has_nothing_to_check(tmp_path: Path) -> None:
+    chosen: Any = config(tmp_path, "sandbox.spot_check_fraction=1.0")
+    shard = RolloutShard(step=0, shard=0, policy_versions={}, episodes=(), tools=ToolRecord())
+    world.check_record(chosen, shard, NO_TOOLS)
+
+
+def test_the_share_that_is_checked_decides_no_result(tmp_path: Path) -> None:
+    assert config(tmp_path).result_fields() == config(tmp_path, "sandbox.spot_check_fraction=0.5").result_fields()
