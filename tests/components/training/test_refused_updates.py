@@ -70,6 +70,8 @@ def test_a_refused_update_changes_no_later_one(
             (broken(jobs[first], groups[first]), UpdateFailed, (other, first)),
             (corrupt, ArtifactCorrupt, (first, other)),
         ]
+        if num_ranks > 1:
+            cases = cases[:2]  # after the others several ranks end, and new ones begin with nothing
         for number, (refused, error, following) in enumerate(cases):
             with pytest.raises(error):
                 ends(trainer, refused, tmp_path / f"{number}-refused")
