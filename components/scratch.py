@@ -1,11 +1,17 @@
-"""This machine's disk for what is nobody's truth: copies of checkpoints, weights on their way."""
+"""This machine's disk for what is nobody's truth: copies of checkpoints, weights on their way.
+
+The folder for temporary files is everybody's: a name that others can guess may be theirs already, as a link to anywhere.
+"""
 
 import atexit
 import fcntl
 import os
 import platform
 import shutil
+import stat
 import tempfile
+import zlib
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -17,13 +23,9 @@ _HELD = ".held"
 def scratch_folder() -> Path:
     """This process's folder, which goes with it. What killed processes left behind goes when the next process asks for its own.
 
-    Raises PermissionError where somebody else owns the folder that all of them lie in.
+    Raises PermissionError as `private_folder` does.
     """
-    # Machines may share TMPDIR, and not every shared file system tells one machine what another has locked.
-    home = Path(tempfile.gettempdir()) / f"troupe-scratch-{os.getuid()}-{platform.node()}"
-    home.mkdir(mode=0o700, exist_ok=True)
-    if home.stat().st_uid != os.getuid():
-        raise PermissionError(f"{home} belongs to somebody else; set TMPDIR to a folder of your own")
+    home = private_folder("troupe-scratch")
     with (home / ".turn").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         for left in home.iterdir():
@@ -33,6 +35,36 @@ def scratch_folder() -> Path:
         _hold(folder)
     atexit.register(_remove, folder, os.getpid())
     return folder
+
+
+def private_folder(name: str) -> Path:
+    """This user's folder for temporary files on this machine called `name`, made where there is none; nobody else enters it.
+
+    Raises PermissionError, naming the folder and what helps, where it is a link, somebody else's or open to others, or where
+    somebody else could put another in its place.
+
+    **Example** `private_folder("troupe-ports")`: /tmp/troupe-ports-1000-5f3a9c51.
+    """
+    parent = Path(tempfile.gettempdir()).resolve()
+    _check_parent(parent)
+    # Machines may share TMPDIR, and not every shared file system tells one machine what another has locked.
+    folder = parent / f"{name}-{os.getuid()}-{zlib.crc32(platform.node().encode()):08x}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(f"{folder} is a link or belongs to somebody else; set TMPDIR to a folder of your own")
+    if found.st_mode & 0o077:
+        raise PermissionError(f"{folder} is open to others, who may have left files in it; remove it and start again")
+    return folder
+
+
+def _check_parent(parent: Path) -> None:
+    """Raises PermissionError where others can rename what lies in `parent`."""
+    found = parent.stat()
+    shared = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
+    if shared or found.st_uid not in (0, os.getuid()):
+        raise PermissionError(f"others can replace what lies in {parent}; set TMPDIR to a folder of your own")
 
 
 def _hold(folder: Path) -> None:

@@ -57,11 +57,11 @@ def environment(status: StackStatus) -> dict[str, str]:
 
 
 def service_environment(own: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a service: this process's, without the user's settings for Prefect, MLflow and AWS, plus `own`.
+    """The environment of a service: this process's without the user's settings for Prefect, MLflow, AWS, SeaweedFS, plus `own`.
 
     PYTHONDONTWRITEBYTECODE goes too: without compiled files every start imports twice as long.
     """
-    foreign = ("PREFECT_", "MLFLOW_", "AWS_ENDPOINT_URL")
+    foreign = ("PREFECT_", "MLFLOW_", "AWS_ENDPOINT_URL", "WEED_")
     inherited = {
         name: value
         for name, value in os.environ.items()

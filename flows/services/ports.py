@@ -3,10 +3,10 @@
 import fcntl
 import os
 import socket
-import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
+
+from components.scratch import private_folder
 
 LOOPBACK = "127.0.0.1"
 
@@ -43,13 +43,12 @@ def _bound(held: ExitStack, wanted: list[int], reserved: ExitStack | None) -> in
 
 def _reserve(reserved: ExitStack, port: int) -> bool:
     """Whether nobody else has reserved `port`; it is then ours until `reserved` closes, or this process ends."""
-    folder = Path(tempfile.gettempdir()) / f"troupe-ports-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    file = (folder / str(port)).open("w")
+    path = private_folder("troupe-ports") / str(port)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
+        os.close(file)
         return False
-    reserved.enter_context(file)
+    reserved.callback(os.close, file)
     return True

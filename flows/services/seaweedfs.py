@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from components.errors import ServiceMissing
 from components.identity import canonical_json
 from flows.services.local_http import request
 from flows.services.ports import LOOPBACK
+from flows.services.seaweed_security import write_private, write_security
 from flows.services.service import Launch, NotReady
 
 BUCKET = "troupe"
@@ -18,7 +20,7 @@ REGION = "us-east-1"
 
 
 class SeaweedService:
-    """Master, volume server, filer and S3 gateway in one process; only the S3 port is meant for others.
+    """Master, volume server, filer and S3 gateway in one process; only the S3 port answers others.
 
     It keeps no fsync on every write: what it acknowledged survives its own death, not a power cut.
     """
@@ -33,37 +35,10 @@ class SeaweedService:
     grace_seconds = 1.0
 
     def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
-        """The command, after writing the credentials if there are none yet."""
+        """The command, after writing the credentials if there are none yet. Raises ServiceMissing."""
+        _check_sockets(ports)
         write_credentials(home)
-        data = _folder(home) / "data"
-        logs = _folder(home) / "logs"
-        data.mkdir(exist_ok=True)
-        logs.mkdir(exist_ok=True)
-        options = {
-            "dir": data,
-            "ip": LOOPBACK,
-            "ip.bind": LOOPBACK,
-            "master.port": ports["master"],
-            "master.port.grpc": ports["master_grpc"],
-            "master.volumeSizeLimitMB": 1024,
-            # Resumed election state makes a restart on the same ports wait 20 s; the volumes tell the master all it needs.
-            "master.resumeState": "false",
-            "master.telemetry": "false",
-            "volume.port": ports["volume"],
-            "volume.port.grpc": ports["volume_grpc"],
-            "volume.max": 0,
-            "volume.preStopSeconds": 0,
-            "filer.port": ports["filer"],
-            "filer.port.grpc": ports["filer_grpc"],
-            "s3.port": ports["s3"],
-            "s3.port.grpc": ports["s3_grpc"],
-            "s3.port.iceberg": 0,
-            "s3.port.lance": 0,
-            "s3.config": _folder(home) / "identities.json",
-            "s3.iam": "false",
-        }
-        flags = (f"-{name}={value}" for name, value in options.items())
-        return Launch(command=(str(weed()), f"-logdir={logs}", "server", "-filer", "-s3", *flags))
+        return Launch(command=server_command(_folder(home), ports))
 
     def check(self, home: Path, ports: Mapping[str, int]) -> None:
         """Put and get an object: after a restart the gateway lists before its volume server can serve a read."""
@@ -86,10 +61,76 @@ class SeaweedService:
             return False
 
     def clean(self, home: Path, ports: Mapping[str, int]) -> None:
-        """Remove the sockets that it leaves in the system's temporary folder, named by its ports."""
-        for port in ports.values():
-            for socket in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
-                socket.unlink(missing_ok=True)
+        """Remove the sockets that it leaves in /tmp."""
+        remove_sockets(ports)
+
+
+def server_command(folder: Path, ports: Mapping[str, int]) -> tuple[str, ...]:
+    """The command of a server that keeps all it has in `folder`, after making what it needs there beside `identities.json`.
+
+    Every port but S3's talks to the server itself alone.
+    """
+    data, logs = folder / "data", folder / "logs"
+    data.mkdir(exist_ok=True)
+    logs.mkdir(exist_ok=True)
+    options = {
+        "dir": data,
+        "ip": LOOPBACK,
+        "ip.bind": LOOPBACK,
+        "master.port": ports["master"],
+        "master.port.grpc": ports["master_grpc"],
+        "master.volumeSizeLimitMB": 1024,
+        # Resumed election state makes a restart on the same ports wait 20 s; the volumes tell the master all it needs.
+        "master.resumeState": "false",
+        "master.telemetry": "false",
+        "volume.port": ports["volume"],
+        "volume.port.grpc": ports["volume_grpc"],
+        "volume.max": 0,
+        "volume.preStopSeconds": 0,
+        "filer.port": ports["filer"],
+        "filer.port.grpc": ports["filer_grpc"],
+        "s3.port": ports["s3"],
+        "s3.port.grpc": ports["s3_grpc"],
+        "s3.port.iceberg": 0,
+        "s3.port.lance": 0,
+        "s3.config": folder / "identities.json",
+        "s3.iam": "false",
+        # No web page but its own, and it has none.
+        "s3.allowedOrigins": endpoint_of(ports),
+    }
+    flags = (f"-{name}={value}" for name, value in options.items())
+    return (str(weed()), f"-config_dir={write_security(folder)}", f"-logdir={logs}", "server", "-filer", "-s3", *flags)
+
+
+def sockets_of(ports: Mapping[str, int]) -> tuple[Path, ...]:
+    """The local sockets of a server on `ports`: everybody's folder, and names that anybody can guess."""
+    names = [f"{name.replace('_', '-')}-{port}" for name, port in ports.items() if name.endswith("_grpc")]
+    names += [f"{name}-{ports[name]}" for name in ("filer", "s3") if name in ports]
+    return tuple(Path("/tmp") / f"seaweedfs-{name}.sock" for name in names)
+
+
+def remove_sockets(ports: Mapping[str, int]) -> None:
+    """Remove this user's sockets of a server that has ended; another's are left alone."""
+    for path in sockets_of(ports):
+        if _is_own_socket(path):
+            path.unlink(missing_ok=True)
+
+
+def _check_sockets(ports: Mapping[str, int]) -> None:
+    for path in sockets_of(ports):
+        if os.path.lexists(path) and not _is_own_socket(path):
+            raise ServiceMissing(
+                f"{path} is not a socket of this user, and SeaweedFS needs that name: have it removed, or remove "
+                "services/s3.json in the state folder and start again for other ports"
+            )
+
+
+def _is_own_socket(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISSOCK(found.st_mode) and found.st_uid == os.getuid()
 
 
 def weed() -> Path:
@@ -117,12 +158,12 @@ def write_credentials(home: Path) -> None:
     if not credentials_file(home).exists():
         key, secret = f"TROUPE{secrets.token_hex(7).upper()}", secrets.token_hex(20)
         text = f"[default]\naws_access_key_id = {key}\naws_secret_access_key = {secret}\n"
-        _write_secret(credentials_file(home), text.encode())
+        write_private(credentials_file(home), text.encode())
     key, secret = _keys(home)
     credentials = [{"accessKey": key, "secretKey": secret}]
     actions = ["Admin", "Read", "Write", "List", "Tagging"]
     identities = {"identities": [{"name": "troupe", "credentials": credentials, "actions": actions}]}
-    _write_secret(_folder(home) / "identities.json", canonical_json(identities))
+    write_private(_folder(home) / "identities.json", canonical_json(identities))
 
 
 def signed_request(home: Path, method: str, url: str, *, body: bytes = b"") -> tuple[int, bytes]:
@@ -147,11 +188,3 @@ def _keys(home: Path) -> tuple[str, str]:
 
 def _folder(home: Path) -> Path:
     return home / "s3"
-
-
-def _write_secret(path: Path, content: bytes) -> None:
-    partial = path.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    partial.replace(path)

