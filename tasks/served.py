@@ -1,12 +1,17 @@
 """Which models vLLM servers serve for a configuration, and which policies each of them plays."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from components.config import RunConfig
+from components.errors import ConfigurationError
 from components.training.sharing import starting_models
 
 URLS_VARIABLE = "TROUPE_VLLM_URLS"
 """The environment variable that tells a process where the local servers are."""
+
+KEY_FILE_VARIABLE = "TROUPE_VLLM_KEY_FILE"
+"""The environment variable that names the file with the key of those servers, to them and to whoever asks them."""
 
 
 def served_models(config: RunConfig) -> dict[str, tuple[str, ...]]:
@@ -31,7 +36,26 @@ def server_urls(config: RunConfig, environment: Mapping[str, str]) -> tuple[str,
     return config.generation.vllm.urls or tuple(filter(None, environment.get(URLS_VARIABLE, "").split(",")))
 
 
-def spelled_urls(urls: Iterable[str]) -> dict[str, str]:
-    """`urls` as `URLS_VARIABLE`; nothing where there are none."""
+def server_key(config: RunConfig, environment: Mapping[str, str]) -> str:
+    """The key of the servers of `server_urls`. Raises ConfigurationError where its file is not named or holds none."""
+    vllm = config.generation.vllm
+    named = str(vllm.key_file or "") if vllm.urls else environment.get(KEY_FILE_VARIABLE)
+    if not named:
+        variable = "generation.vllm.key_file" if vllm.urls else f"{KEY_FILE_VARIABLE}, beside {URLS_VARIABLE},"
+        raise ConfigurationError(f"generation.engine vllm: {variable} must name the file that holds the servers' key")
+    path = Path(named).expanduser()
+    try:
+        key = path.read_text().strip()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"generation.engine vllm: the servers' key cannot be read: {error}") from error
+    if not key or not key.isascii() or not key.isprintable():
+        raise ConfigurationError(
+            f"generation.engine vllm: {path} must hold one line of printable ASCII, the servers' key"
+        )
+    return key
+
+
+def spelled_urls(urls: Iterable[str], key_file: Path) -> dict[str, str]:
+    """`urls` and `key_file` as environment variables; nothing where there are no urls."""
     joined = ",".join(urls)
-    return {URLS_VARIABLE: joined} if joined else {}
+    return {URLS_VARIABLE: joined, KEY_FILE_VARIABLE: str(key_file)} if joined else {}

@@ -31,7 +31,7 @@ from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
 from components.training.sharing import starting_models
 from tasks.run import Run
-from tasks.served import served_model, server_urls
+from tasks.served import served_model, server_key, server_urls
 
 if TYPE_CHECKING:
     from components.generation.api_engine import ApiGenerator
@@ -167,6 +167,7 @@ def _vllm_engine(config: RunConfig, policy: str) -> Generator:
         config.generation,
         model=served_model(config, policy),
         urls=server_urls(config, os.environ),
+        key=server_key(config, os.environ),
         start_command=f"troupe up --engine vllm --preset {config.preset}",
     )
 

@@ -26,7 +26,7 @@ class VllmGenerator:
 
     A replica that fails is left out and its requests are sent to another; one that comes back is given the weights first. Every
     candidate is checked to come from the version asked for. Servers read the folders given to `load` themselves, so they must
-    see them under the same paths. Safe to share between threads.
+    see them under the same paths. `key` is what they ask for. Safe to share between threads.
 
     **Example** two urls and a request with three seeds: three HTTP requests to the replica that has the prompt cached.
     """
@@ -37,12 +37,13 @@ class VllmGenerator:
         *,
         model: str,
         urls: Sequence[str],
+        key: str,
         start_command: str = "troupe up --engine vllm",
         transport: Transport | None = None,
     ) -> None:
         self._config = config
         self._model = model
-        self._transport = transport or HttpTransport()
+        self._transport = transport or HttpTransport(key)
         self._fleet = Fleet(config.vllm, model=model, urls=urls, start_command=start_command, transport=self._transport)
         self._serving: Serving | None = None
         self._tokenizer: HuggingFaceTokenizer | None = None

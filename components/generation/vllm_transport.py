@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -51,7 +52,9 @@ class Transport(Protocol):
 class HttpTransport:
     """A Transport over plain HTTP/1.1, past any proxy. Safe to share between threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: str) -> None:
+        """`key` is shown to every replica."""
+        self._headers = {"Authorization": f"Bearer {key}"}
         self._own = threading.local()
         self._open: defaultdict[str, WeakSet[_Connection]] = defaultdict(WeakSet)
         self._lock = threading.Lock()
@@ -60,7 +63,7 @@ class HttpTransport:
         """See Transport. A connection that the server has closed while nobody used it is replaced once."""
         connection = self._connection(url)
         try:
-            status, content = connection.ask(path, body, timeout_seconds)
+            status, content = connection.ask(path, body, self._headers, timeout_seconds)
         except (OSError, http.client.HTTPException) as error:
             was_used, abandoned = connection.num_answers > 0, connection.abandoned
             self._drop(url)
@@ -106,12 +109,14 @@ class _Connection:
         self.num_answers = 0
         self.abandoned = False
 
-    def ask(self, path: str, body: bytes | None, timeout_seconds: float) -> tuple[int, bytes]:
+    def ask(
+        self, path: str, body: bytes | None, headers: Mapping[str, str], timeout_seconds: float
+    ) -> tuple[int, bytes]:
         if self._http.sock is None:
             self._http.connect()
         self._http.sock.settimeout(timeout_seconds)
-        headers = {"Content-Type": "application/json"} if body else {}
-        self._http.request("GET" if body is None else "POST", self._prefix + path, body, headers)
+        kind = {"Content-Type": "application/json"} if body else {}
+        self._http.request("GET" if body is None else "POST", self._prefix + path, body, {**kind, **headers})
         answer = self._http.getresponse()
         content = answer.read()
         self.num_answers += 1
@@ -140,6 +145,8 @@ def encoded(body: Any) -> bytes:
 def _document(url: str, path: str, status: int, content: bytes) -> Any:
     if status >= 500 or status in _BUSY:
         raise ReplicaFailed(f"{url}{path} answered HTTP {status}: {_words(content)}")
+    if status == 401:
+        raise RequestRefused(f"HTTP 401 from {url}: generation.vllm.key_file does not hold this server's key")
     if status >= 400:
         raise RequestRefused(f"HTTP {status} from {url}{path}: {_words(content)}")
     if not content or content[:1] not in b'{["':

@@ -5,6 +5,7 @@ import os
 from flows.services.environment import AWS_ACCOUNT, PREFECT_ACCOUNT, environment, without_proxy
 from flows.services.stack import status
 from flows.services.status import StackStatus
+from flows.services.vllm_server import key_file
 from flows.services.vllm_stack import vllm_addresses
 from tasks.home import HOME
 from tasks.served import URLS_VARIABLE, spelled_urls
@@ -27,7 +28,7 @@ def join_local_services() -> StackStatus:
     )
     for hidden in (*(PREFECT_ACCOUNT if joined.prefect else ()), *(AWS_ACCOUNT if joined.s3 else ())):
         os.environ.pop(hidden, None)
-    servers = spelled_urls(vllm_addresses(HOME).values()) if URLS_VARIABLE not in os.environ else {}
+    servers = spelled_urls(vllm_addresses(HOME).values(), key_file(HOME)) if URLS_VARIABLE not in os.environ else {}
     os.environ.update({**environment(joined), **servers, **without_proxy(os.environ)})
     return joined
 

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from ctypes.util import find_library
 from dataclasses import dataclass
@@ -11,9 +10,12 @@ from pathlib import Path
 
 from components.config import GenerationConfig
 from components.errors import ConfigurationError, ServiceMissing
+from components.scratch import private_folder
 from flows.services.local_http import answers, request
 from flows.services.ports import LOOPBACK
+from flows.services.secrets import ensure_secret
 from flows.services.service import Launch, NotReady
+from tasks.served import KEY_FILE_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / ".venv-vllm"
@@ -54,8 +56,10 @@ class VllmService:
         scratch = _scratch_folder(ports)
         self.clean(home, ports)
         scratch.mkdir(mode=0o700)
+        ensure_secret(key_file(home))
         command = (str(python), str(START), *self._options(ports))
-        return Launch(command=command, env={**self._environment(), "TMPDIR": str(scratch)})
+        own = {"TMPDIR": str(scratch), KEY_FILE_VARIABLE: str(key_file(home))}
+        return Launch(command=command, env={**self._environment(), **own})
 
     def check(self, home: Path, ports: Mapping[str, int]) -> None:
         """Have it sample a token: its first one may compile for a while."""
@@ -66,7 +70,7 @@ class VllmService:
             "POST",
             f"{url_of(ports)}/inference/v1/generate",
             body=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": "application/json", "Authorization": f"Bearer {ensure_secret(key_file(home))}"},
             timeout_seconds=self.start_timeout_seconds,
         )
         if status != 200:
@@ -132,7 +136,12 @@ def vllm_python() -> Path:
 
 def _scratch_folder(ports: Mapping[str, int]) -> Path:
     """For what one server writes for itself; short, because Unix sockets lie there."""
-    return Path(tempfile.gettempdir()) / f"troupe-vllm-{os.getuid()}-{ports['vllm']}"
+    return private_folder("troupe-vllm") / str(ports["vllm"])
+
+
+def key_file(home: Path) -> Path:
+    """The file with the key of all servers of `home`."""
+    return home.absolute() / "vllm" / "key"
 
 
 def url_of(ports: Mapping[str, int]) -> str:

@@ -1,8 +1,8 @@
 """Becomes a vLLM server that is an engine of Troupe.
 
-    python serve.py --model FOLDER --served-model-name NAME [any other option of vLLM's server]
+    TROUPE_VLLM_KEY_FILE=FILE python serve.py --model FOLDER --served-model-name NAME [any other option of vLLM's server]
 
-Run by vLLM's own Python; uses nothing of the repository but this folder.
+The file holds the key that clients have to show. Run by vLLM's own Python; uses nothing of the repository but this folder.
 """
 
 import os
@@ -19,6 +19,7 @@ OPTIONS = (
     "--logprobs-mode=processed_logprobs",
     "--generation-config=vllm",
     "--worker-extension-cls=troupe_worker.TroupeWorker",
+    "--middleware=troupe_guard.Guard",
 )
 CPU_OPTIONS = (
     "--enforce-eager",
@@ -29,6 +30,8 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_SERVER_DEV_MODE": "1",
+    # Another key than the guard's, asked for in the same header.
+    "VLLM_API_KEY": "",
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
     # Its processes retitle themselves over their environment, where we look for our mark.
     "SPT_NOENV": "1",
@@ -62,5 +65,11 @@ def environment(inherited: Mapping[str, str], *, cpu: bool) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    from troupe_guard import read_key
+
+    try:
+        read_key()  # before a start that takes a minute
+    except (OSError, ValueError) as error:
+        sys.exit(f"no key: {error}")
     cpu = is_cpu_build()
     os.execve(sys.executable, command(sys.argv[1:], cpu=cpu), environment(os.environ, cpu=cpu))

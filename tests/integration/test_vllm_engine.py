@@ -23,7 +23,8 @@ from components.generation.vllm_held import Held
 from components.generation.vllm_http import VllmGenerator
 from components.generation.vllm_transport import HttpTransport, encoded
 from flows.services.records import read_record
-from flows.services.vllm_server import ServedModel, VllmService
+from flows.services.secrets import ensure_secret
+from flows.services.vllm_server import ServedModel, VllmService, key_file
 from flows.services.vllm_stack import down_vllm, start_servers, vllm_addresses
 from tests.integration.vllm_servers import config_of, needs_vllm, processes_of, saved_adapter, saved_model
 
@@ -52,7 +53,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     services = [VllmService(index, model, config) for index in range(2)]
     try:
         addresses = start_servers(home, services)
-        engine = VllmGenerator(config, model="team", urls=list(addresses.values()))
+        engine = VllmGenerator(config, model="team", urls=list(addresses.values()), key=ensure_secret(key_file(home)))
         yield Running(home, services, engine, TransformersGenerator(config_of()))
         engine.close()
     finally:
@@ -139,7 +140,7 @@ def test_the_probe_catches_the_stale_head_that_a_plain_reload_leaves(running: Ru
     old, probe = saved_model(0, tmp_path / "old")
     refresh(running.engine, folder=tmp_path / "old", version=old, probe=probe, tolerance=TOLERANCE)
     new, new_probe = saved_model(1, tmp_path / "new", step=1)
-    transport = HttpTransport()
+    transport = HttpTransport(ensure_secret(key_file(running.home)))
     plain = {"method": "reload_weights", "kwargs": {"weights_path": str(tmp_path / "new")}}
     says = {"new_version": Held(weights=new.weights_digest).spelled()}
     for url in running.engine.replicas.up:
@@ -156,7 +157,8 @@ def test_the_probe_catches_the_stale_head_that_a_plain_reload_leaves(running: Ru
 
 def test_adapters_are_refreshed_by_name_side_by_side(running: Running, tmp_path: Path) -> None:
     saved_model(0, tmp_path / "base")
-    other_engine = VllmGenerator(config_of(), model="team", urls=list(vllm_addresses(running.home).values()))
+    key = ensure_secret(key_file(running.home))
+    other_engine = VllmGenerator(config_of(), model="team", urls=list(vllm_addresses(running.home).values()), key=key)
     tool, tool_probe = saved_adapter(7, tmp_path / "tool", policy="tool")
     base = tmp_path / "base"
     refresh(other_engine, folder=base, version=tool, probe=tool_probe, tolerance=TOLERANCE, adapter=tmp_path / "tool")
@@ -178,7 +180,8 @@ def test_a_merged_adapter_answers_as_the_adapter_does(running: Running, tmp_path
     saved_model(0, tmp_path / "base")
     plan, probe = saved_adapter(1, tmp_path / "plan", policy="plan")
     urls = list(vllm_addresses(running.home).values())
-    merged = VllmGenerator(config_of(merge_adapters=True), model="team", urls=urls)
+    key = ensure_secret(key_file(running.home))
+    merged = VllmGenerator(config_of(merge_adapters=True), model="team", urls=urls, key=key)
     difference = refresh(
         merged,
         folder=tmp_path / "base",

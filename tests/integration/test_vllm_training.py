@@ -7,6 +7,7 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from flows.presets import preset_config
 from flows.services.vllm_models import up_vllm
+from flows.services.vllm_server import key_file
 from flows.services.vllm_stack import down_vllm
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
@@ -33,7 +34,8 @@ def test_two_steps_against_a_server(level: str, trainings: Trainings, tmp_path: 
     try:
         urls = list(up_vllm(home, preset_config("tiny", list(overrides))).values())
         assert len(urls) == 1, "adapters share their base's server"
-        named = (*overrides, f"generation.vllm.urls={urls}", f"loss.mismatch_tolerance={LARGEST_MISMATCH}")
+        servers = (f"generation.vllm.urls={urls}", f"generation.vllm.key_file={key_file(home)}")
+        named = (*overrides, *servers, f"loss.mismatch_tolerance={LARGEST_MISMATCH}")
         assert trainings.run(order(tmp_path, level.lower(), overrides=named)).code == 0, trainings.log()
     finally:
         down_vllm(home)

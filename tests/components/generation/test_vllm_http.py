@@ -26,6 +26,7 @@ from components.training.base import Probe
 from tests.components.generation import vllm_wire_server as wire
 from tests.components.generation.tiny_models import random_model, saved
 from tests.components.generation.vllm_wire_server import (
+    KEY,
     VllmWireServer,
     bytes_of,
     logprob_of,
@@ -81,7 +82,7 @@ def make() -> Iterator[Make]:
     def generator(*servers: VllmWireServer, model: str = "team", **options: Any) -> VllmGenerator:
         vllm = {"max_requests_at_once": 4, "health_timeout_seconds": 0.5, "request_timeout_seconds": 15, **options}
         config = GenerationConfig(vllm=VllmConfig(**vllm))
-        made.append(VllmGenerator(config, model=model, urls=[server.url for server in servers]))
+        made.append(VllmGenerator(config, model=model, urls=[server.url for server in servers], key=KEY))
         return made[-1]
 
     yield generator

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from components.generation.vllm_transport import HttpTransport, ReplicaFailed, RequestRefused, encoded
-from tests.components.generation.vllm_wire_server import wire_server
+from tests.components.generation.vllm_wire_server import KEY, wire_server
 
 
 def free_port() -> int:
@@ -16,7 +16,7 @@ def free_port() -> int:
 
 def test_a_get_a_post_and_an_empty_answer() -> None:
     with wire_server() as server:
-        transport = HttpTransport()
+        transport = HttpTransport(KEY)
         assert transport.call(server.url, "/weight_info", timeout_seconds=5) == {"weight_version": "default"}
         said = transport.call(server.url, "/update_weight_version", encoded({"new_version": "é"}), timeout_seconds=5)
         assert said == {"success": True}
@@ -29,25 +29,25 @@ def test_refusals_and_failures_are_told_apart(status: int, error: type[Exception
     with wire_server() as server:
         server.fault = lambda path, body: status
         with pytest.raises(error, match=rf"HTTP {status}.*asked to fail at /health"):
-            HttpTransport().call(server.url, "/health", timeout_seconds=5)
+            HttpTransport(KEY).call(server.url, "/health", timeout_seconds=5)
 
 
 def test_nobody_there_is_a_failure_that_names_the_address() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(ReplicaFailed, match=f"{url}: ConnectionRefusedError"):
-        HttpTransport().call(url, "/health", timeout_seconds=5)
+        HttpTransport(KEY).call(url, "/health", timeout_seconds=5)
 
 
 def test_a_first_connection_that_breaks_is_a_failure() -> None:
     with wire_server() as server:
         server.fault = lambda path, body: "reset"
         with pytest.raises(ReplicaFailed):
-            HttpTransport().call(server.url, "/health", timeout_seconds=5)
+            HttpTransport(KEY).call(server.url, "/health", timeout_seconds=5)
 
 
 def test_a_connection_that_the_server_closed_in_the_meantime_is_replaced() -> None:
     with wire_server() as server:
-        transport, seen = HttpTransport(), []
+        transport, seen = HttpTransport(KEY), []
         transport.call(server.url, "/health", timeout_seconds=5)
 
         def once(path: str, body: dict[str, Any]) -> Any:
@@ -64,13 +64,13 @@ def test_a_time_out_is_a_failure_and_is_not_asked_again() -> None:
         seen = []
         server.fault = lambda path, body: seen.append(path) or "hang"  # type: ignore[func-returns-value]
         with pytest.raises(ReplicaFailed, match="TimeoutError"):
-            HttpTransport().call(server.url, "/health", timeout_seconds=0.2)
+            HttpTransport(KEY).call(server.url, "/health", timeout_seconds=0.2)
         assert seen == ["/health"]
 
 
 def test_abandoned_calls_fail_at_once() -> None:
     with wire_server() as server:
-        transport, errors = HttpTransport(), []
+        transport, errors = HttpTransport(KEY), []
         transport.call(server.url, "/health", timeout_seconds=5)
         waiting = threading.Event()
         server.fault = lambda path, body: waiting.set() or "hang"  # type: ignore[func-returns-value]
@@ -103,5 +103,5 @@ def test_what_is_no_json_is_a_failure() -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         with pytest.raises(ReplicaFailed, match="broken JSON"):
-            HttpTransport().call(f"http://127.0.0.1:{listener.getsockname()[1]}", "/health", timeout_seconds=5)
+            HttpTransport(KEY).call(f"http://127.0.0.1:{listener.getsockname()[1]}", "/health", timeout_seconds=5)
         thread.join(5)

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 END = 1
+KEY = "wire-3f9c0e7a51d24b86a0e1c5d97b42f860"
+"""What every route but /health asks for, as the guard of a real server does."""
 
 
 def bytes_of(folder: Path) -> str:
@@ -92,6 +94,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if isinstance(fault, int):
             self._send(fault, {"error": {"message": f"asked to fail at {path}"}})
+            return
+        if path != "/health" and self.headers.get("Authorization") != f"Bearer {KEY}":
+            self._send(401, {"error": {"message": "the key of this server is missing or wrong"}})
             return
         with server.lock:
             server.calls.append(path.partition("?")[0])

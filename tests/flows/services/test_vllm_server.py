@@ -122,7 +122,7 @@ def test_the_image_starts_the_same_server() -> None:
     for stage in stages:
         assert 'ENTRYPOINT ["python3", "/opt/troupe/serve.py"]' in stage
         copied = re.findall(r"COPY (.*) /opt/troupe/", stage)
-        assert {"serve.py", "troupe_worker.py"} <= {Path(name).name for name in " ".join(copied).split()}
+        assert {"serve.py", "troupe_guard.py", "troupe_worker.py"} <= {Path(name).name for name in " ".join(copied).split()}
         assert all((START.parents[2] / name).is_file() for names in copied for name in names.split())
 
 
@@ -189,9 +189,9 @@ def test_which_servers_serve_which_policies() -> None:
 
 def test_addresses_come_from_the_configuration_or_the_environment() -> None:
     plain, far = preset_config("tiny"), preset_config("tiny", ["generation.vllm.urls=[http://far:1]"])
-    variables = spelled_urls(["http://a:1", "http://b:2"])
+    variables = spelled_urls(["http://a:1", "http://b:2"], Path("/k"))
     assert server_urls(plain, variables) == ("http://a:1", "http://b:2")
     assert server_urls(far, variables) == ("http://far:1",)
-    assert server_urls(plain, spelled_urls([])) == ()
+    assert server_urls(plain, spelled_urls([], Path("/k"))) == ()
     with pytest.raises(ConfigurationError, match="not an http"):
         preset_config("tiny", ["generation.vllm.urls=[far]"])

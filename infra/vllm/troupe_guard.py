@@ -1,0 +1,64 @@
+"""What stands before a vLLM server: every route but /health asks for the key.
+
+vLLM's own --api-key guards few prefixes; the routes that replace weights have none of them. The server imports this file
+(`--middleware troupe_guard.Guard`, with this folder on PYTHONPATH), so it uses nothing of the repository.
+"""
+
+import hmac
+import json
+import os
+from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+KEY_FILE_VARIABLE = "TROUPE_VLLM_KEY_FILE"
+SHORTEST_KEY = 32
+"""Characters."""
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def read_key() -> str:
+    """The key in the file that TROUPE_VLLM_KEY_FILE names. Raises ValueError where there is none."""
+    path = os.environ.get(KEY_FILE_VARIABLE)
+    if not path:
+        raise ValueError(f"set {KEY_FILE_VARIABLE} to a file with a secret key, for example of `openssl rand -hex 32`")
+    key = Path(path).read_text().strip()
+    if len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError(f"{path}: a key has at least {SHORTEST_KEY} characters, all of them printable ASCII")
+    return key
+
+
+class Guard:
+    """An ASGI application before another: it lets through what carries `Authorization: Bearer KEY`."""
+
+    def __init__(self, app: Application) -> None:
+        """Raises ValueError where there is no key."""
+        self._app = app
+        self._wanted = f"Bearer {read_key()}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 401, or close a websocket, instead of `app` where the key is not shown."""
+        if scope["type"] == "lifespan" or self._is_health_check(scope) or self._shows_key(scope):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "no key"})
+        else:
+            await _refuse(send)
+
+    def _is_health_check(self, scope: Scope) -> bool:
+        return scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == "/health"
+
+    def _shows_key(self, scope: Scope) -> bool:
+        shown = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+        return len(shown) == 1 and hmac.compare_digest(shown[0], self._wanted)
+
+
+async def _refuse(send: Send) -> None:
+    body = json.dumps({"error": {"message": "the key of this server is missing or wrong"}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 401, "headers": [*headers, (b"www-authenticate", b"Bearer")]})
+    await send({"type": "http.response.body", "body": body})
