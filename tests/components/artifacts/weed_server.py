@@ -23,7 +23,7 @@ class WeedServer:
     """One server that can be killed and started again over the same data."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self.ports = dict(zip(SeaweedService.ports, _free_ports(len(SeaweedService.ports)), strict=True))
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -32,6 +32,8 @@ class WeedServer:
             "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
             "actions": ["Admin", "Read", "Write", "List", "Tagging"],
         }
+        # Where it starts: such a file must not win over its own.
+        (folder / "security.toml").write_text('[jwt.signing]\nkey = ""\n')
         (folder / "identities.json").write_text(json.dumps({"identities": [identity]}))
 
     @property
@@ -42,14 +44,17 @@ class WeedServer:
     def endpoint_url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def spawn(self) -> None:
-        """Start the process as the local stack does; it answers some seconds later."""
+    def spawn(self, *, closed: bool = True) -> None:
+        """Start the process as the local stack does; it answers some seconds later. `closed` False leaves all ports open."""
         # The default of 10 s is what a restarted server mostly waits for.
         own = ("-master.electionTimeout=1s", "-master.volumeSizeLimitMB=64")
-        with (self._folder / "weed.log").open("ab") as log:
+        command = [
+            word for word in server_command(self.folder, self.ports) if closed or not word.startswith("-config_dir")
+        ]
+        with (self.folder / "weed.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*server_command(self._folder, self.ports), *own],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self._folder,
+                [*command, *own],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self.folder,
             )  # fmt: skip
 
     def wait_ready(self) -> None:
@@ -62,7 +67,7 @@ class WeedServer:
                 store.get_bytes(store.put_bytes(b"ready", kind="bytes"))
                 return
             except StoreUnavailable:
-                assert time.monotonic() < deadline, (self._folder / "weed.log").read_text()[-2000:]
+                assert time.monotonic() < deadline, (self.folder / "weed.log").read_text()[-2000:]
 
     def kill(self) -> None:
         """End the whole process group at once, as a power cut would."""

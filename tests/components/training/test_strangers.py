@@ -1,0 +1,46 @@
+"""The trainer's socket and files are its owner's alone."""
+
+import os
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+
+from components.training.handover import HANDOVER_FILE, LOG_FILE, SOCKET_FILE
+from components.training.launcher import DeepSpeedTrainer
+from tests.strangers import as_stranger, needs_another_user
+
+
+@pytest.fixture
+def worker(trainer: DeepSpeedTrainer) -> psutil.Process:
+    """The worker process of the trainer, which runs."""
+    trainer.start()
+    below = psutil.Process().children(recursive=True)
+    return next(process for process in below if "components.training.worker" in process.cmdline())
+
+
+@pytest.fixture
+def folder(worker: psutil.Process) -> Path:
+    """The private folder of the two."""
+    (handover,) = [word for word in worker.cmdline() if word.startswith("--handover=")]
+    return Path(handover.removeprefix("--handover=")).parent
+
+
+def test_the_folder_admits_its_owner_alone(folder: Path) -> None:
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / HANDOVER_FILE).stat().st_mode & 0o777 == 0o600
+
+
+@needs_another_user
+def test_another_user_neither_connects_nor_reads(folder: Path) -> None:
+    knock = socket.socket(socket.AF_UNIX)
+    with knock:
+        assert as_stranger(lambda: knock.connect(str(folder / SOCKET_FILE))) == "PermissionError"
+    for name in (HANDOVER_FILE, LOG_FILE):
+        assert as_stranger((folder / name).read_bytes) == "PermissionError"
+    assert as_stranger(lambda: os.listdir(folder)) == "PermissionError"
+
+
+def test_one_rank_listens_on_no_port(worker: psutil.Process) -> None:
+    assert [found for found in worker.net_connections("inet") if found.status == psutil.CONN_LISTEN] == []
