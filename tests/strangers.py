@@ -1,8 +1,12 @@
 """Another user of this machine, who knows where everything is."""
 
 import os
+import shutil
+import subprocess
+import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 
@@ -34,3 +38,19 @@ def as_stranger(act: Callable[[], object]) -> str:
         text = answer.read().decode()
     os.waitpid(child, 0)
     return text
+
+
+@contextmanager
+def strangers_process(name: str, words: list[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of another user that sleeps, with a name, a command line and an environment of his choice."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's own folders keep others out
+        os.chmod(folder, 0o755)
+        program = shutil.copy("/bin/sleep", f"{folder}/{name}")
+        sleeper = subprocess.Popen(
+            [*words, "600"], executable=program, env=env, user=STRANGER, group=STRANGER, extra_groups=[]
+        )
+        try:
+            yield sleeper
+        finally:
+            sleeper.kill()
+            sleeper.wait()

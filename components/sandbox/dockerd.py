@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.05
 _PROGRAMS = ("dockerd", "containerd", "containerd-shim")
 _RUNTIME_PARENT = Path("/run")
 _CGROUPS = Path("/sys/fs/cgroup")
-_SHIM_SOCKETS = "/run/containerd/s/"  # containerd's own choice, whatever folders it is given
+_SHIM_SOCKETS = "/run/containerd/s"  # containerd's own choice, whatever folders it is given
 _MNT_DETACH = 2
 _started: list[subprocess.Popen[bytes]] = []
 """Engines that this process started, kept so that a killed one does not stay a zombie: it would hold its pid."""
@@ -175,10 +175,11 @@ def _within(seconds: float, holds: Callable[[], bool]) -> bool:
 
 
 def _programs(places: Places) -> list[psutil.Process]:
-    """dockerd, containerd and its shims: each names the runtime folder on its command line."""
+    """dockerd, containerd and its shims: each names the runtime folder on its command line, as anybody's process may."""
     found = []
-    for process in psutil.process_iter(["name", "cmdline", "status"]):
-        named = any(str(places.runtime) in word for word in process.info["cmdline"] or ())
+    for process in psutil.process_iter(["name", "cmdline", "status", "uids"]):
+        owner, words = process.info["uids"], process.info["cmdline"] or ()
+        named = owner is not None and owner.real == os.getuid() and any(str(places.runtime) in word for word in words)
         if named and str(process.info["name"]).startswith(_PROGRAMS) and process.info["status"] != psutil.STATUS_ZOMBIE:
             found.append(process)
     return found
@@ -189,7 +190,7 @@ def _shim_sockets(process: psutil.Process) -> list[str]:
         connections = process.net_connections(kind="unix")
     except psutil.Error:
         return []
-    return [connection.laddr for connection in connections if str(connection.laddr).startswith(_SHIM_SOCKETS)]
+    return [connection.laddr for connection in connections if os.path.dirname(connection.laddr) == _SHIM_SOCKETS]
 
 
 def _cgroups(places: Places) -> list[Path]:

@@ -100,7 +100,8 @@ def marked(mark: str) -> Iterator[psutil.Process]:
     """All running processes of this user that carry `mark`."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.pid != os.getpid() and process.environ().get(MARK) == mark and _runs(process):
+            own = process.uids().real == os.getuid() and process.pid != os.getpid()
+            if own and process.environ().get(MARK) == mark and _runs(process):
                 yield process
 
 

@@ -14,7 +14,7 @@ from flows.services.vllm_server import ServedModel, VllmService, url_of
 def start_servers(home: Path, servers: list[VllmService]) -> dict[str, str]:
     """Start these servers, and end all others of `home`; name -> address, once all of them serve."""
     home = home.absolute()
-    (home / "vllm").mkdir(parents=True, exist_ok=True)
+    (home / "vllm").mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(home), ExitStack() as reserved:
         _stop([record for record in _records(home) if record.name not in {server.name for server in servers}], home)
         for server in servers:

@@ -5,9 +5,18 @@ import platform
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from components.scratch import private_folder, scratch_folder
+from flows.services.ports import choose_ports
+from tests.strangers import STRANGER, as_stranger, needs_another_user
 
 ASK = "from components.scratch import scratch_folder; print(scratch_folder(), flush=True); "
 
@@ -58,16 +67,128 @@ def test_a_forked_process_leaves_the_folder_to_its_parent(tmp_path: Path) -> Non
     assert process.communicate(timeout=60)[0].strip() == "True"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root may give a folder away")
-def test_somebody_elses_folder_is_refused(tmp_path: Path) -> None:
-    home = tmp_path / f"troupe-scratch-0-{platform.node()}"
-    home.mkdir()
-    os.chown(home, 12345, 12345)
-    process = subprocess.run(
-        [sys.executable, "-c", ASK],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "belongs to somebody else; set TMPDIR" in process.stderr
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files like /tmp: everybody's, and sticky."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A folder of this user's that has files in it."""
+    folder = tmp_path / "victim"
+    (folder / "precious").mkdir(parents=True)
+    (folder / "precious" / "file").write_text("kept")
+    (folder / "8333").write_text("kept")
+    folder.chmod(0o700)
+    return folder
+
+
+def plant(kind: str, at: Path, victim: Path) -> None:
+    """Put something at a name that we are about to use."""
+    if kind == "link to a folder":
+        at.symlink_to(victim)
+    elif kind == "link to nothing":
+        at.symlink_to(victim / "made")
+    elif kind == "file":
+        at.touch()
+    elif kind == "pipe":
+        os.mkfifo(at)
+    else:
+        at.mkdir()
+        at.chmod(0o777 if kind == "open folder" else 0o700)
+        if kind == "somebody else's folder":
+            os.chown(at, STRANGER, STRANGER)
+
+
+KINDS = ["link to a folder", "link to nothing", "file", "pipe", "open folder"]
+THEIRS = pytest.param("somebody else's folder", marks=needs_another_user)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, THEIRS])
+def test_what_is_planted_at_the_name_is_refused_and_left_alone(kind: str, shared: Path, victim: Path) -> None:
+    name = private_folder("troupe-scratch").name
+    (shared / name).rmdir()
+    plant(kind, shared / name, victim)
+    before = sorted(victim.rglob("*"))
+    with pytest.raises(PermissionError, match=rf"{name} is .*(set TMPDIR|remove it)"):
+        scratch_folder.__wrapped__()
+    with pytest.raises(PermissionError):
+        private_folder("troupe-scratch")
+    assert sorted(victim.rglob("*")) == before
+    assert [path.name for path in shared.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, THEIRS])
+def test_reserving_a_port_follows_and_empties_nothing(kind: str, shared: Path, victim: Path) -> None:
+    folder = private_folder("troupe-ports")
+    folder.rmdir()
+    plant(kind, folder, victim)
+    with ExitStack() as reserved, pytest.raises(PermissionError, match=folder.name):
+        choose_ports({"s3": 8333}, reserved=reserved)
+    assert (victim / "8333").read_text() == "kept"
+
+
+def test_a_link_inside_the_ports_folder_is_not_followed(shared: Path, victim: Path) -> None:
+    (private_folder("troupe-ports") / "8333").symlink_to(victim / "8333")
+    with ExitStack() as reserved, pytest.raises(OSError, match="symbolic links"):
+        choose_ports({"s3": 8333}, reserved=reserved)
+    assert (victim / "8333").read_text() == "kept"
+
+
+def test_a_link_that_appears_between_the_look_and_the_use_is_refused(
+    shared: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is made or found in one step, and looked at afterwards."""
+    name = private_folder("troupe-scratch").name
+    (shared / name).rmdir()
+    make = Path.mkdir
+
+    def beaten(path: Path, *arguments: Any, **options: Any) -> None:
+        path.symlink_to(victim)
+        make(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", beaten)
+    with pytest.raises(PermissionError, match=name):
+        private_folder("troupe-scratch")
+
+
+@needs_another_user
+def test_another_user_cannot_replace_the_folder_or_look_into_it(shared: Path) -> None:
+    folder = private_folder("troupe-scratch")
+    around = os.open(shared, os.O_RDONLY)  # pytest's own folders keep others out
+    acts: dict[str, Callable[[], object]] = {
+        "make": partial(os.mkdir, "mine", dir_fd=around),
+        "rename": partial(os.rename, folder.name, "moved", src_dir_fd=around, dst_dir_fd=around),
+        "remove": partial(os.rmdir, folder.name, dir_fd=around),
+        "look": partial(os.open, folder.name, os.O_RDONLY, dir_fd=around),
+    }
+    done = {name: as_stranger(act) for name, act in acts.items()}
+    os.close(around)
+    assert done == {"make": "None", **dict.fromkeys(("rename", "remove", "look"), "PermissionError")}
+    assert private_folder("troupe-scratch") == folder
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_a_temporary_folder_in_which_others_can_rename_is_refused(mode: int, shared: Path) -> None:
+    shared.chmod(mode)
+    with pytest.raises(PermissionError, match=r"others can replace what lies in .*set TMPDIR"):
+        private_folder("troupe-scratch")
+
+
+@needs_another_user
+def test_a_temporary_folder_of_somebody_else_is_refused(shared: Path) -> None:
+    os.chown(shared, STRANGER, STRANGER)
+    with pytest.raises(PermissionError, match="others can replace"):
+        private_folder("troupe-scratch")
+
+
+def test_names_differ_by_user_and_machine(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = private_folder("troupe-ports")
+    assert here.name.startswith(f"troupe-ports-{os.getuid()}-")
+    monkeypatch.setattr(platform, "node", lambda: "elsewhere")
+    assert private_folder("troupe-ports") != here

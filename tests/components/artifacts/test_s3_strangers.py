@@ -102,6 +102,15 @@ def through_socket(path: Path, method: str, target: str, authorization: str = ""
     return int(said.split()[1])
 
 
+def test_the_local_sockets_of_grpc_answer_nobody_without_the_servers_key(weed: WeedServer) -> None:
+    paths = [path for path in sockets_of(weed.ports) if "-grpc-" in path.name]
+    assert len(paths) == 4
+    for path in paths:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            assert talk(connection, PREFACE) == b""
+
+
 def test_the_filers_local_socket_asks_for_a_token(weed: WeedServer, s3_store: S3ArtifactStore) -> None:
     s3_store.put_bytes(b"private", kind="bytes")
     (filer,) = [path for path in sockets_of(weed.ports) if path.name == f"seaweedfs-filer-{weed.ports['filer']}.sock"]

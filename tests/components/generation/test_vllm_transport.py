@@ -24,6 +24,17 @@ def test_a_get_a_post_and_an_empty_answer() -> None:
         assert transport.call(server.url, "/health", timeout_seconds=5) is None
 
 
+def test_a_wrong_key_is_refused_and_not_shown() -> None:
+    with wire_server() as server:
+        transport = HttpTransport("a-guess")
+        assert transport.call(server.url, "/health", timeout_seconds=5) is None
+        for path in ("/v1/models", "/collective_rpc", "/weight_info"):
+            with pytest.raises(RequestRefused, match=r"generation\.vllm\.key_file does not hold") as raised:
+                transport.call(server.url, path, encoded({}), timeout_seconds=5)
+            assert "a-guess" not in str(raised.value)
+        assert server.calls == ["/health"]
+
+
 @pytest.mark.parametrize(("status", "error"), [(400, RequestRefused), (404, RequestRefused), (429, ReplicaFailed)])
 def test_refusals_and_failures_are_told_apart(status: int, error: type[Exception]) -> None:
     with wire_server() as server:

@@ -196,7 +196,7 @@ def sampled_tokens(seed: int, max_tokens: int) -> list[int]:
 
 
 def _sampled(sampling: dict[str, Any]) -> list[int]:
-    return sampled_tokens(0 if sampling["temperature"] == 0 else sampling["seed"], sampling["max_tokens"])
+    return sampled_tokens(0 if sampling.get("temperature") == 0 else sampling.get("seed", 0), sampling["max_tokens"])
 
 
 @contextmanager

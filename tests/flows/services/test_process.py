@@ -13,6 +13,7 @@ import pytest
 
 from flows.services.process import MARK, ProcessRecord, is_alive, marked, start, stop
 from tests.processes import alive
+from tests.strangers import needs_another_user, strangers_process
 
 SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)")
 STUBBORN = (
@@ -156,3 +157,10 @@ def test_the_mark_of_another_home_is_not_ours(tmp_path: Path, mark: str) -> None
             assert list(marked(mark)) == []
         finally:
             stranger.kill()
+
+
+@needs_another_user
+def test_a_process_of_another_user_that_carries_the_mark_is_none_of_ours(mark: str) -> None:
+    with strangers_process("sleeper", ["sleeper"], {MARK: mark}) as process:
+        wait_for(lambda: psutil.Process(process.pid).environ().get(MARK) == mark)
+        assert list(marked(mark)) == []

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from components.config import GenerationConfig, VllmConfig
 from components.errors import ConfigurationError, ServiceMissing
 from flows.presets import preset_config
 from flows.services import vllm_server
+from flows.services.service import NotReady
 from flows.services.vllm_models import up_vllm
-from flows.services.vllm_server import START, ServedModel, VllmService, check_head_size, lora_rank_for
+from flows.services.vllm_server import START, ServedModel, VllmService, check_head_size, key_file, lora_rank_for
 from flows.services.vllm_stack import down_vllm, vllm_addresses
-from tasks.served import served_model, served_models, server_urls, spelled_urls
+from tasks.served import served_model, served_models, server_key, server_urls, spelled_urls
+from tests.components.generation.vllm_wire_server import KEY, wire_server
 
 TINY = "{base: tiny, tiny: {hidden_size: 96, num_heads: 3}}"
 ADAPTED = "{base: tiny, adapter: {rank: 12}}"
@@ -111,6 +114,63 @@ def test_what_a_server_leaves_in_its_scratch_folder_goes_with_it(installed: Path
     assert scratch.is_dir()
     service.clean(tmp_path, {"vllm": 1})
     assert not scratch.exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_is_planted_at_the_scratch_folders_name_is_refused(kind: str, installed: Path, tmp_path: Path) -> None:
+    service = VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig())
+    scratch = Path(service.launch(tmp_path, {"vllm": 1}, {}).env["TMPDIR"])
+    shutil.rmtree(scratch.parent)
+    (tmp_path / "victim" / "1").mkdir(parents=True)
+    scratch.parent.symlink_to(tmp_path / "victim") if kind == "link" else scratch.parent.touch()
+    for act in (service.launch, lambda *three: service.clean(*three[:2])):
+        with pytest.raises(PermissionError, match=scratch.parent.name):
+            act(tmp_path, {"vllm": 1}, {})
+    assert (tmp_path / "victim" / "1").is_dir()
+
+
+def test_the_key_is_in_a_private_file_and_nowhere_else(installed: Path, tmp_path: Path) -> None:
+    service = VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig())
+    launch = service.launch(tmp_path, {"vllm": 1}, {})
+    file = Path(launch.env["TROUPE_VLLM_KEY_FILE"])
+    assert file == key_file(tmp_path)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text() not in " ".join([*launch.command, *launch.env.values()])
+    assert "--middleware=troupe_guard.Guard" in serving().command((), cpu=True)
+    assert serving().environment({"VLLM_API_KEY": "mine"}, cpu=True)["VLLM_API_KEY"] == ""
+
+
+def test_a_server_is_ready_when_it_answers_to_its_key(tmp_path: Path) -> None:
+    service = VllmService(0, ServedModel(name="team", folder=tmp_path), GenerationConfig())
+    with wire_server() as server:
+        ports = {"vllm": server.server_port}
+        with pytest.raises(NotReady, match="HTTP 401"):
+            service.check(tmp_path, ports)
+        assert service.serves(ports)
+        key_file(tmp_path).write_text(KEY)
+        service.check(tmp_path, ports)
+
+
+def test_the_key_is_read_from_the_file_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.write_text("of-this-machine\n")
+    there.write_text("of-another\n")
+    local, far = preset_config("tiny"), ["generation.vllm.urls=[http://far:1]"]
+    variables = spelled_urls(["http://a:1"], here)
+    assert server_key(local, variables) == "of-this-machine"
+    assert server_key(preset_config("tiny", [*far, "generation.vllm.key_file=~/there"]), variables) == "of-another"
+    with pytest.raises(ConfigurationError, match=r"generation\.vllm\.key_file must name"):
+        server_key(preset_config("tiny", far), variables)
+    with pytest.raises(ConfigurationError, match="TROUPE_VLLM_KEY_FILE, beside TROUPE_VLLM_URLS, must name"):
+        server_key(local, {})
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        server_key(local, spelled_urls(["http://a:1"], tmp_path / "none"))
+    for wrong in ("", "two\nlines", "\u00e9"):
+        here.write_text(wrong)
+        with pytest.raises(ConfigurationError, match="one line of printable ASCII") as raised:
+            server_key(local, variables)
+        assert not wrong or wrong not in str(raised.value)
 
 
 def test_the_image_starts_the_same_server() -> None:
