@@ -182,7 +182,9 @@ def test_the_image_starts_the_same_server() -> None:
     for stage in stages:
         assert 'ENTRYPOINT ["python3", "/opt/troupe/serve.py"]' in stage
         copied = re.findall(r"COPY (.*) /opt/troupe/", stage)
-        assert {"serve.py", "troupe_guard.py", "troupe_worker.py"} <= {Path(name).name for name in " ".join(copied).split()}
+        assert {"serve.py", "troupe_guard.py", "troupe_worker.py"} <= {
+            Path(name).name for name in " ".join(copied).split()
+        }
         assert all((START.parents[2] / name).is_file() for names in copied for name in names.split())
 
 
@@ -253,5 +255,5 @@ def test_addresses_come_from_the_configuration_or_the_environment() -> None:
     assert server_urls(plain, variables) == ("http://a:1", "http://b:2")
     assert server_urls(far, variables) == ("http://far:1",)
     assert server_urls(plain, spelled_urls([], Path("/k"))) == ()
-    with pytest.raises(ConfigurationError, match="not an http"):
+    with pytest.raises(ConfigurationError, match="must be an http"):
         preset_config("tiny", ["generation.vllm.urls=[far]"])
