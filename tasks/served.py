@@ -39,7 +39,7 @@ def server_urls(config: RunConfig, environment: Mapping[str, str]) -> tuple[str,
 def server_key(config: RunConfig, environment: Mapping[str, str]) -> str:
     """The key of the servers of `server_urls`. Raises ConfigurationError where its file is not named or holds none."""
     vllm = config.generation.vllm
-    named = str(vllm.key_file or "") if vllm.urls else environment.get(KEY_FILE_VARIABLE)
+    named = vllm.key_file if vllm.urls else environment.get(KEY_FILE_VARIABLE)
     if not named:
         variable = "generation.vllm.key_file" if vllm.urls else f"{KEY_FILE_VARIABLE}, beside {URLS_VARIABLE},"
         raise ConfigurationError(f"generation.engine vllm: {variable} must name the file that holds the servers' key")

@@ -1,7 +1,6 @@
 """How episodes are played and scored."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -28,7 +27,7 @@ class VllmConfig(Section):
     urls: tuple[Address, ...] = ()
     """Servers that run elsewhere, by base address; none are started then. They must see this machine's temporary files
     (TMPDIR) under the same paths, and ask for the key in `key_file`. Use https:// where others see the network."""
-    key_file: Path | None = None
+    key_file: str | None = None
     """File that holds the key of the servers at `urls`, the one that their TROUPE_VLLM_KEY_FILE names; ~ is the home folder."""
     merge_adapters: bool = False
     """Load each adapter merged into its base as full weights: faster to sample from, and one policy a server."""
