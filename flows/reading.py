@@ -1,95 +1,154 @@
-"""What the store says of runs, as plain JSON documents."""
+"""What the store says of runs, as plain JSON documents. What is damaged is named, and what is intact is shown beside it."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.refs import CheckpointRef, StageManifest
-from components.artifacts.runs import list_runs, read_lineages
+from components.artifacts.parallel import in_parallel
+from components.artifacts.runs import Lineage, indexed_runs, list_runs, read_config, read_lineages
 from components.config import RunConfig
-from components.errors import ConfigurationError
-from components.identity import config_key
-from tasks.run import Run
-from tasks.sessions import run_state, session_records
-from tasks.steps import finished_step, first_unfinished_step, step_manifests
+from components.errors import ArtifactCorrupt, ConfigurationError, StoreRefused
+from tasks.history import History, Progress, ShownStep, read_history
+from tasks.run import Run, RunAddress
+from tasks.sessions import RunState, SessionStart, run_state, session_records
+from tasks.steps import first_unfinished_step
+
+T = TypeVar("T")
+DAMAGED = "damaged"
 
 
-def run_rows(store: ArtifactStore) -> list[dict[str, Any]]:
-    """`[{run_id, preset, state, step, started_at}]`, newest first. `step` counts finished steps."""
-    rows = [_row(store, run_id) for run_id in list_runs(store)]
-    return sorted(rows, key=lambda row: str(row["started_at"]), reverse=True)
+def run_rows(store: ArtifactStore, progress: Progress = lambda done, total: None) -> list[dict[str, Any]]:
+    """`[{run_id, preset, state, step, started_at, error}]`, newest first. `step` counts finished steps.
+
+    A run with records that cannot be read has the state "damaged", `error` names the first of them, and what they would
+    have told is None.
+    """
+    run_ids = indexed_runs(store)
+    rows = in_parallel(partial(_row, store), run_ids, done=lambda count: progress(count, len(run_ids)))
+    return sorted((row for row in rows if row is not None), key=lambda row: str(row["started_at"] or ""), reverse=True)
 
 
 def read_run(store: ArtifactStore, run_id: str) -> Run:
-    """The run under its newest configuration. Raises ConfigurationError when there is none of this name."""
-    content = store.read(config_key(run_id))
-    if content is None:
-        known = ", ".join(list(list_runs(store))[:8]) or "none yet"
-        raise ConfigurationError(f"run {run_id!r} is not in {store.uri}; runs there: {known}")
+    """The run under its newest configuration. Raises ConfigurationError when there is none of this name, ArtifactCorrupt when
+    its configuration cannot be read."""
+    config = read_config(store, run_id)
+    if config is None:
+        raise _unknown(store, run_id)
     lineages = read_lineages(store, run_id)
-    config = lineages[-1].config if lineages else RunConfig.model_validate_json(content)
-    return Run(run_id=run_id, config=config, lineages=tuple(lineages))
+    return Run(run_id=run_id, config=lineages[-1].config if lineages else config, lineages=tuple(lineages))
 
 
-def run_document(store: ArtifactStore, run_id: str) -> dict[str, Any]:
-    """`{run_id, preset, state, steps: [...], evaluations: [...]}` of one run, read from its commits alone."""
-    run = read_run(store, run_id)
-    num_finished = first_unfinished_step(store, run)
-    state = run_state(store, run, num_finished)
+def run_document(store: ArtifactStore, run_id: str, progress: Progress = lambda done, total: None) -> dict[str, Any]:
+    """`{run_id, preset, state, steps: [...], evaluations: [...]}` of one run, read from its commits alone.
+
+    `damaged` lists the records that cannot be read, each with its remedy; then the state is "damaged".
+    """
+    facts = _read_facts(store, run_id)
+    if facts is None:
+        raise _unknown(store, run_id)
+    history = History(steps=(), evaluations=(), errors=())
+    if facts.address is not None:
+        history = read_history(store, facts.address, facts.num_finished or 0, progress)
+    problems = [*facts.errors, *history.errors]
     return {
         "run_id": run_id,
-        "preset": run.config.preset,
-        "specialisation": run.config.specialisation,
-        "state": state.name,
-        "error": state.error,
-        "num_steps": state.num_steps,
+        "preset": facts.config.preset if facts.config else None,
+        "specialisation": facts.config.specialisation if facts.config else None,
+        "state": DAMAGED if problems or facts.state is None else facts.state.name,
+        "error": next(iter(problems), facts.state.error if facts.state else None),
+        "damaged": problems,
+        "num_steps": facts.num_steps,
         "store": store.uri,
-        "lineages": [{"from_step": each.from_step, "from_stage": each.from_stage} for each in run.lineages],
-        "steps": [_step_document(store, run, step) for step in range(num_finished)],
-        "evaluations": list(_evaluations(store, run, num_finished)),
+        "lineages": [
+            {"from_step": each.from_step, "from_stage": each.from_stage}
+            for each in (facts.address.lineages if facts.address else ())
+        ],
+        "steps": [_step_document(store, step) for step in history.steps],
+        "evaluations": list(history.evaluations),
     }
 
 
-def _row(store: ArtifactStore, run_id: str) -> dict[str, Any]:
-    run = read_run(store, run_id)
-    num_finished = first_unfinished_step(store, run)
-    records = session_records(store, run_id)
+@dataclass(slots=True)
+class _Facts:
+    """What the records of a run say, apart from its steps; None stands for what cannot be read."""
+
+    config: RunConfig | None = None
+    address: RunAddress | None = None
+    num_finished: int | None = None
+    sessions: Sequence[SessionStart] = ()
+    state: RunState | None = None
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def num_steps(self) -> int | None:
+        """How many steps the newest session aims at."""
+        if self.state is not None:
+            return self.state.num_steps
+        if self.sessions:
+            return self.sessions[-1].num_steps
+        return self.config.num_steps if self.config else None
+
+    def read(self, part: Callable[[], T]) -> T | None:
+        """What `part` reads, or None where it is damaged."""
+        try:
+            return part()
+        except (ArtifactCorrupt, StoreRefused) as error:
+            if str(error) not in self.errors:
+                self.errors.append(str(error))
+            return None
+
+
+def _read_facts(store: ArtifactStore, run_id: str) -> _Facts | None:
+    """None when there is no such run."""
+    facts = _Facts()
+    facts.config = facts.read(lambda: read_config(store, run_id))
+    if facts.config is None and not facts.errors:
+        return None
+    lineages: tuple[Lineage, ...] | None = facts.read(lambda: read_lineages(store, run_id))
+    if lineages is not None:
+        # Without them nobody knows which steps count.
+        address = RunAddress(run_id=run_id, lineages=lineages)
+        facts.address, facts.num_finished = address, first_unfinished_step(store, address)
+        facts.config = lineages[-1].config if lineages else facts.config
+    facts.sessions = facts.read(lambda: session_records(store, run_id)) or ()
+    if facts.config is not None and facts.address is not None:
+        run = Run(run_id=run_id, config=facts.config, lineages=facts.address.lineages)
+        num_finished = facts.num_finished or 0
+        facts.state = facts.read(lambda: run_state(store, run, num_finished))
+    return facts
+
+
+def _row(store: ArtifactStore, run_id: str) -> dict[str, Any] | None:
+    facts = _read_facts(store, run_id)
+    if facts is None:
+        return None
     return {
         "run_id": run_id,
-        "preset": run.config.preset,
-        "state": run_state(store, run, num_finished).name,
-        "step": num_finished,
-        "started_at": records[0].started_at if records else None,
+        "preset": facts.config.preset if facts.config else None,
+        "state": DAMAGED if facts.errors or facts.state is None else facts.state.name,
+        "step": facts.num_finished,
+        "started_at": facts.sessions[0].started_at if facts.sessions else None,
+        "error": next(iter(facts.errors), facts.state.error if facts.state else None),
     }
 
 
-def _step_document(store: ArtifactStore, run: Run, step: int) -> dict[str, Any]:
-    manifests = step_manifests(store, run, step)
-    report: dict[str, Any] = next((m.output for m in manifests if m.stage == "publish_checkpoint"), {})
-    attempts: dict[str, int] = {}
-    for manifest in manifests:
-        if manifest.stage != "evaluate_policy":
-            # Of the part that took most: two shards, each done at once, are no second attempt.
-            attempts[manifest.stage] = max(attempts.get(manifest.stage, 0), _num_attempts(store, manifest))
-    checkpoints: dict[str, CheckpointRef] = finished_step(store, run, step) or {}
+def _step_document(store: ArtifactStore, step: ShownStep) -> dict[str, Any]:
+    """One step. `error` is there when its record cannot be read."""
+    checkpoints = step.checkpoints
     return {
-        "step": step,
-        "metrics": report.get("metrics", {}),
-        "timings": report.get("timings", {}),
-        "attempts": attempts,
-        "checkpoint_digest": {name: ref.weights_digest for name, ref in checkpoints.items()},
-        "optimizer_digest": {name: ref.optimizer_digest for name, ref in checkpoints.items()},
-        "checkpoint_uri": {name: store.folder_uri(ref.folder) for name, ref in checkpoints.items()},
+        "step": step.step,
+        "metrics": step.summary.metrics,
+        "timings": step.summary.timings,
+        "attempts": step.summary.attempts,
+        "checkpoint_digest": {name: each.weights_digest for name, each in checkpoints.items()},
+        "optimizer_digest": {name: each.optimizer_digest for name, each in checkpoints.items()},
+        "checkpoint_uri": {name: f"{store.uri}/{each.folder}" for name, each in checkpoints.items()},
+        **({"error": step.error} if step.error else {}),
     }
 
 
-def _evaluations(store: ArtifactStore, run: Run, num_finished: int) -> Iterator[dict[str, Any]]:
-    """The reports in the order of their steps. An evaluation at step k is of the policies after k updates."""
-    for step in range(num_finished + 1):
-        found = [each.output for each in step_manifests(store, run, step) if each.stage == "evaluate_policy"]
-        for report in sorted(found, key=lambda report: str(report["sampling"]), reverse=True):  # sample, then greedy
-            yield {**report, "interval": list(report["interval"])}
-
-
-def _num_attempts(store: ArtifactStore, manifest: StageManifest) -> int:
-    return max(1, sum(1 for _ in store.list(f"{manifest.key}/attempts/")))
+def _unknown(store: ArtifactStore, run_id: str) -> ConfigurationError:
+    known = ", ".join(list_runs(store)[:8]) or "none yet"
+    return ConfigurationError(f"run {run_id!r} is not in {store.uri}; runs there: {known}")

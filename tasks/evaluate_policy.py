@@ -8,6 +8,7 @@ from components.config import RunConfig
 from components.evaluation.runner import evaluate
 from components.schema import EvalReport, PolicyVersion
 from tasks import progress, wiring, world
+from tasks.history import index_evaluation
 from tasks.run import Run, stage_key
 from tasks.session import post_evaluation
 from tasks.stage_task import current_key, stage_task
@@ -27,6 +28,7 @@ def evaluate_policy(run: Run, step: int, part: str, versions: dict[str, PolicyVe
         progress=progress.teller("evaluate_policy", step),
     )
     post_evaluation(run, report)
+    index_evaluation(wiring.store(run.config), current_key())
     return report
 
 

@@ -11,7 +11,7 @@ from components.plain_text import markdown_cell
 from components.schema import IterationReport
 from tasks import progress, wiring
 from tasks.run import PolicyUpdate, Run, StepBatches
-from tasks.steps import step_manifests
+from tasks.step_records import step_manifests
 
 
 def iteration_report(run: Run, step: int, batches: StepBatches, updates: dict[str, PolicyUpdate]) -> IterationReport:

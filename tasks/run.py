@@ -15,12 +15,17 @@ SHARED = "_shared"
 """Stands in a key for the run_id where runs of equal configuration share the result. No run_id may start with "_"."""
 
 
-class Run(Frozen):
-    """What is being trained and under which name. `lineages` are the deliberate restarts so far."""
+class RunAddress(Frozen):
+    """Whose records, and which of them count: the run's name and its deliberate restarts so far."""
 
     run_id: str
-    config: RunConfig
     lineages: tuple[Lineage, ...] = ()
+
+
+class Run(RunAddress):
+    """What is being trained and under which name."""
+
+    config: RunConfig
 
 
 class StepBatches(Frozen):

@@ -1,28 +1,33 @@
 """Which steps of a run are finished, by the records that their iterations left last."""
 
-from pydantic import TypeAdapter
+import logging
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.refs import CheckpointRef, StageManifest
-from components.artifacts.runs import lineage_for
-from components.identity import canonical_json
-from tasks.run import Run
+from components.artifacts.records import damaged, sealed, unsealed
+from components.artifacts.refs import CheckpointRef
+from components.errors import TroupeError
+from tasks.history import STEPS_PER_BLOCK, extend_history
+from tasks.run import Run, RunAddress
+from tasks.step_records import StepRecord, read_step_record, step_record_key, summarised
 
-_CHECKPOINTS = TypeAdapter(dict[str, CheckpointRef])
+_log = logging.getLogger(__name__)
 
 
-def finished_step(store: ArtifactStore, run: Run, step: int) -> dict[str, CheckpointRef] | None:
-    """The checkpoints that the step left, or None while it is not finished."""
-    content = store.read(_record_key(run, step))
-    return None if content is None else _CHECKPOINTS.validate_json(content)
+def finished_step(store: ArtifactStore, run: RunAddress, step: int) -> dict[str, CheckpointRef] | None:
+    """The checkpoints that the step left, or None while it is not finished. Raises ArtifactCorrupt."""
+    record = read_step_record(store, run, step)
+    return None if record is None else record.checkpoints
 
 
 def finish_step(
-    store: ArtifactStore, run: Run, step: int, checkpoints: dict[str, CheckpointRef]
+    store: ArtifactStore, run: RunAddress, step: int, checkpoints: dict[str, CheckpointRef]
 ) -> dict[str, CheckpointRef]:
     """Record that the step is finished; the checkpoints of whoever recorded it first."""
-    content = canonical_json(_CHECKPOINTS.dump_python(checkpoints, mode="json"))
-    if store.create(_record_key(run, step), content):
+    record = StepRecord(checkpoints=checkpoints, summary=summarised(store, run, step))
+    is_first = store.create(step_record_key(run, step), sealed(record.model_dump(mode="json")))
+    if (step + 1) % STEPS_PER_BLOCK == 0:
+        _extend_history(store, run, step + 1)
+    if is_first:
         return checkpoints
     finished = finished_step(store, run, step)
     assert finished is not None, f"the record of step {step} was refused and cannot be read"
@@ -40,11 +45,11 @@ def checkpoints_before(store: ArtifactStore, run: Run, step: int) -> dict[str, C
     return checkpoints
 
 
-def first_unfinished_step(store: ArtifactStore, run: Run) -> int:
+def first_unfinished_step(store: ArtifactStore, run: RunAddress) -> int:
     """The step with which training goes on; also the number of finished steps."""
     keys = set(store.list(f"runs/{run.run_id}/iterations/"))
     step = 0
-    while _record_key(run, step) in keys:
+    while step_record_key(run, step) in keys:
         step += 1
     return step
 
@@ -57,30 +62,20 @@ def first_step(store: ArtifactStore, run: Run, *, flow_run_id: str) -> int:
     """
     key = f"runs/{run.run_id}/flow_runs/{flow_run_id}.json"
     if (content := store.read(key)) is None:
-        store.create(key, str(first_unfinished_step(store, run)).encode())
+        store.create(key, sealed({"first_step": first_unfinished_step(store, run)}))
         content = store.read(key)
     assert content is not None, f"{key} was written and cannot be read"
-    return int(content)
+    if content.isdigit():  # as versions wrote it that sealed no records
+        return int(content)
+    value = unsealed(key, content).get("first_step")
+    if not isinstance(value, int):
+        raise damaged(key, f"it names {value!r} as the first step")
+    return value
 
 
-def step_manifests(store: ArtifactStore, run: Run, step: int) -> list[StageManifest]:
-    """The committed stages of one step that belong to the run's newest lineages, in the order of their keys."""
-    manifests = []
-    for key in store.list(f"runs/{run.run_id}/steps/{step:06d}/"):
-        stage, lineage = _stage_and_lineage(key)
-        if not key.endswith("/manifest.json") or lineage != lineage_for(run.lineages, step, stage):
-            continue
-        content = store.read(key)
-        assert content is not None, f"{key} is listed and cannot be read"
-        manifests.append(StageManifest.model_validate_json(content))
-    return manifests
-
-
-def _stage_and_lineage(key: str) -> tuple[str, int]:
-    """**Example** `runs/r7/steps/000012/compute_rewards-v1/0/l2-9f/manifest.json` is ("compute_rewards", 2)."""
-    parts = key.split("/")
-    return parts[4].rsplit("-v", 1)[0], int(parts[6].split("-")[0].removeprefix("l"))
-
-
-def _record_key(run: Run, step: int) -> str:
-    return f"runs/{run.run_id}/iterations/{step:06d}-l{lineage_for(run.lineages, step, 'publish_checkpoint')}.json"
+def _extend_history(store: ArtifactStore, run: RunAddress, num_finished: int) -> None:
+    """The history repeats other records: a step is finished without it."""
+    try:
+        extend_history(store, run, num_finished)
+    except TroupeError as error:
+        _log.warning("the history of %s is not extended: %s", run.run_id, error)

@@ -1,16 +1,14 @@
 """The records of a run: its frozen configuration, when it began, and its deliberate restarts."""
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from pydantic import ValidationError
-
 from components.artifacts.base import ArtifactStore
+from components.artifacts.records import read_as, sealed, unsealed
 from components.artifacts.refs import Frozen
 from components.artifacts.stage import Clock, utc_now
 from components.config import RunConfig, differing_fields
-from components.errors import ArtifactCorrupt, ConfigDrift, ConfigurationError
+from components.errors import ConfigDrift, ConfigurationError
 from components.identity import STAGES, checked_run_id, config_key
 
 _INDEX = "index/runs/"
@@ -37,8 +35,8 @@ def freeze_config(store: ArtifactStore, run_id: str, config: RunConfig, *, clock
     checked_run_id(run_id)
     if read_config(store, run_id) is None:
         # The index comes first: a crash between the two leaves an entry that list_runs passes over, not a hidden run.
-        store.create(f"{_INDEX}{run_id}.json", json.dumps({"started_at": clock().isoformat()}).encode())
-        if store.create(config_key(run_id), config.model_dump_json(indent=1).encode()):
+        store.create(f"{_INDEX}{run_id}.json", sealed({"started_at": clock().isoformat()}))
+        if store.create(config_key(run_id), sealed(config.model_dump(mode="json"), indent=1)):
             return config
     lineages = read_lineages(store, run_id)
     frozen = lineages[-1].config if lineages else read_config(store, run_id)
@@ -55,7 +53,7 @@ def freeze_config(store: ArtifactStore, run_id: str, config: RunConfig, *, clock
 def read_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
     """The configuration with which the run first started, or None when there is no such run."""
     content = store.read(config_key(run_id))
-    return None if content is None else _parsed_config(config_key(run_id), content)
+    return None if content is None else read_as(config_key(run_id), content, RunConfig)
 
 
 def start_lineage(
@@ -71,9 +69,12 @@ def start_lineage(
     number = len(read_lineages(store, run_id)) + 1
     while not store.create(
         config_key(run_id, number),
-        Lineage(lineage=number, from_step=from_step, from_stage=from_stage, started_at=clock(), config=config)
-        .model_dump_json(indent=1)
-        .encode(),
+        sealed(
+            Lineage(
+                lineage=number, from_step=from_step, from_stage=from_stage, started_at=clock(), config=config
+            ).model_dump(mode="json"),
+            indent=1,
+        ),
     ):
         number += 1
     return number
@@ -85,10 +86,7 @@ def read_lineages(store: ArtifactStore, run_id: str) -> tuple[Lineage, ...]:
     for key in store.list(f"runs/{run_id}/lineages/"):
         content = store.read(key)
         assert content is not None, f"{key} is listed and cannot be read"
-        try:
-            lineages.append(Lineage.model_validate_json(content))
-        except ValidationError as error:
-            raise ArtifactCorrupt(f"{key}: no lineage: {error}") from error
+        lineages.append(read_as(key, content, Lineage))
     return tuple(lineages)
 
 
@@ -108,18 +106,17 @@ def lineage_for(lineages: Sequence[Lineage], step: int, stage: str) -> int:
 
 def list_runs(store: ArtifactStore) -> list[str]:
     """The ids of all runs in lexical order."""
-    run_ids = [key.removeprefix(_INDEX).removesuffix(".json") for key in store.list(_INDEX)]
-    return [run_id for run_id in sorted(run_ids) if store.read(config_key(run_id)) is not None]
+    return [run_id for run_id in indexed_runs(store) if store.read(config_key(run_id)) is not None]
+
+
+def indexed_runs(store: ArtifactStore) -> list[str]:
+    """The ids of all runs in lexical order, in one listing; a start that was cut short may have left an id and no run."""
+    return sorted(key.removeprefix(_INDEX).removesuffix(".json") for key in store.list(_INDEX))
 
 
 def run_started_at(store: ArtifactStore, run_id: str) -> datetime | None:
     """When the run first started, or None when there is no such run."""
     content = store.read(f"{_INDEX}{run_id}.json")
-    return None if content is None else datetime.fromisoformat(json.loads(content)["started_at"])
-
-
-def _parsed_config(key: str, content: bytes) -> RunConfig:
-    try:
-        return RunConfig.model_validate_json(content)
-    except ValidationError as error:
-        raise ArtifactCorrupt(f"{key}: no configuration of this version of Troupe: {error}") from error
+    return (
+        None if content is None else datetime.fromisoformat(unsealed(f"{_INDEX}{run_id}.json", content)["started_at"])
+    )

@@ -12,8 +12,9 @@ from typing import Any, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from components.artifacts.base import ArtifactStore
+from components.artifacts.records import damaged, read_as, sealed
 from components.artifacts.refs import StageManifest
-from components.errors import ArtifactCorrupt, StoreUnavailable
+from components.errors import StoreUnavailable
 from components.identity import StageKey
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ def run_stage(
         finished_at=finished_at.isoformat(),
         record=record,
     )
-    if store.create(manifest_key(key), json.dumps(manifest.model_dump(), sort_keys=True).encode()):
+    if store.create(manifest_key(key), sealed(manifest.model_dump())):
         return StageResult(output=_from_json(manifest, as_type), manifest=manifest, reused=False)
     found = _find(store, key, as_type)
     if found is None:
@@ -87,12 +88,9 @@ def read_manifest(store: ArtifactStore, key: StageKey) -> StageManifest | None:
     content = store.read(manifest_key(key))
     if content is None:
         return None
-    try:
-        manifest = StageManifest.model_validate(json.loads(content))
-    except ValueError as error:
-        raise ArtifactCorrupt(f"{manifest_key(key)}: no stage manifest: {error}") from error
+    manifest = read_as(manifest_key(key), content, StageManifest)
     if manifest.key != key.path:
-        raise ArtifactCorrupt(f"{manifest_key(key)}: is the manifest of {manifest.key}")
+        raise damaged(manifest_key(key), f"is the manifest of {manifest.key}")
     return manifest
 
 
@@ -116,7 +114,7 @@ def _find(store: ArtifactStore, key: StageKey, as_type: type[T]) -> StageResult[
 def _record_attempt(store: ArtifactStore, key: StageKey, started_at: datetime) -> int:
     """Take the next free attempt number, so that work redone after a crash can be counted."""
     record = {"started_at": started_at.isoformat(), "host": socket.gethostname(), "pid": os.getpid()}
-    content = json.dumps(record, sort_keys=True).encode()
+    content = sealed(record)
     attempt = 1
     while not store.create(f"{key.path}/attempts/{attempt:04d}.json", content):
         attempt = max(attempt, num_attempts(store, key)) + 1
@@ -141,4 +139,4 @@ def _from_json(manifest: StageManifest, as_type: Any) -> Any:
     try:
         return _adapter(as_type).validate_python(manifest.output)
     except ValidationError as error:
-        raise ArtifactCorrupt(f"{manifest.key}: the committed output is no {as_type}: {error}") from error
+        raise damaged(f"{manifest.key}/manifest.json", f"the committed output is no {as_type}") from error

@@ -4,13 +4,18 @@ Blocks are fixed by the configuration, never by what was left over: a resumed sh
 uninterrupted one, and so the same floating-point results.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get, put
+from components.artifacts.records import read_as, sealed
 from components.artifacts.refs import ArtifactRef
+from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.schema import ApiUsage, Episode, ToolRecord
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,28 +36,40 @@ class Journal:
     def __init__(self, store: ArtifactStore, prefix: str) -> None:
         self._store = store
         self._prefix = prefix
+        self._damaged: set[str] = set()
+
+    @property
+    def num_damaged(self) -> int:
+        """Recorded blocks that could not be read."""
+        return len(self._damaged)
 
     def block(self, index: int, play: Callable[[], FinishedBlock]) -> FinishedBlock:
         """Block `index`: the recorded one, or else that of `play`, recorded before this returns.
 
-        When another writer records the block first, its block is returned.
+        When another writer records the block first, its block is returned. A block that is damaged or gone is played again:
+        it only spares work. `num_damaged` counts these.
         """
         recorded = self._recorded(index)
         if recorded is not None:
             return recorded
         played = play()
         ref = put(self._store, played)
-        if self._store.create(self._key(index), ref.model_dump_json().encode()):
+        if self._store.create(self._key(index), sealed(ref.model_dump(mode="json"))):
             return played
-        recorded = self._recorded(index)
-        assert recorded is not None, f"{self._key(index)} exists and cannot be read"
-        return recorded
+        return self._recorded(index) or played
 
     def _recorded(self, index: int) -> FinishedBlock | None:
-        content = self._store.read(self._key(index))
+        key = self._key(index)
+        content = self._store.read(key)
         if content is None:
             return None
-        return get(self._store, ArtifactRef.model_validate_json(content), FinishedBlock)
+        try:
+            return get(self._store, read_as(key, content, ArtifactRef), FinishedBlock)
+        except (ArtifactCorrupt, ArtifactMissing) as error:
+            if key not in self._damaged:
+                _log.warning("%s: this finished block is played again: %s", key, error)
+            self._damaged.add(key)
+            return None
 
     def _key(self, index: int) -> str:
         return f"{self._prefix}/blocks/{index:06d}.json"

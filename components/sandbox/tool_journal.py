@@ -1,11 +1,16 @@
 """What tools answered during one stage, written down as it comes, so that another attempt asks nothing twice."""
 
+import logging
 from collections.abc import Iterator
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get, put
+from components.artifacts.records import read_as, sealed
 from components.artifacts.refs import ArtifactRef
+from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.schema import ToolRecord
+
+_log = logging.getLogger(__name__)
 
 
 class ToolJournal:
@@ -23,10 +28,15 @@ class ToolJournal:
         """All that was written down so far, in the order of the names."""
         for key in self._store.list(f"{self._prefix}/tools/"):
             content = self._store.read(key)
-            if content is not None:
-                yield get(self._store, ArtifactRef.model_validate_json(content), ToolRecord)
+            if content is None:
+                continue
+            try:
+                yield get(self._store, read_as(key, content, ArtifactRef), ToolRecord)
+            except (ArtifactCorrupt, ArtifactMissing) as error:
+                # It only spares work: the tools are asked again.
+                _log.warning("%s: what tools answered is asked again: %s", key, error)
 
     def append(self, record: ToolRecord) -> None:
         """Write `record` down; durable when this returns."""
         ref = put(self._store, record)
-        self._store.create(f"{self._prefix}/tools/{ref.sha256[:16]}.json", ref.model_dump_json().encode())
+        self._store.create(f"{self._prefix}/tools/{ref.sha256[:16]}.json", sealed(ref.model_dump(mode="json")))

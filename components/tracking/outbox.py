@@ -6,21 +6,22 @@ at the same time again, which a Tracker records once.
 """
 
 import dataclasses
-import json
 import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from components.artifacts.base import ArtifactStore
+from components.artifacts.records import damaged, read_as, sealed
 from components.artifacts.refs import Frozen
 from components.errors import PermanentError, StoreUnavailable, TrackingUnavailable
 from components.schema import EvalReport, IterationReport
 from components.tracking.base import Tracker
 
+R = TypeVar("R")
 _ITERATION = TypeAdapter(IterationReport)
 _EVALUATION = TypeAdapter(EvalReport)
 
@@ -129,7 +130,7 @@ class Outbox:
             if name in self._pending or name in self._settled:
                 return
         entry = OutboxEntry(kind=kind, timestamp_ms=self._now_ms(), report=report)
-        is_new = self._store.create(self._key(name, "json"), json.dumps(entry.model_dump()).encode())
+        is_new = self._store.create(self._key(name, "json"), sealed(entry.model_dump()))
         with self._lock:
             if name not in self._settled:
                 self._pending[name] = entry if is_new else None
@@ -153,7 +154,7 @@ class Outbox:
     def _publish(self, tracker: Tracker, name: str) -> int:
         """1 when the entry has arrived and is marked so, 0 when the tracker refused it."""
         try:
-            self._send(tracker, self._entry(name))
+            self._send(tracker, name, self._entry(name))
         except PermanentError as error:
             self._refused[name] = f"{name}: {error}"
             return 0
@@ -170,18 +171,24 @@ class Outbox:
             return entry
         content = self._store.read(self._key(name, "json"))
         assert content is not None, f"outbox entry {name} of run {self._run_id} was posted and is gone"
-        return OutboxEntry.model_validate(json.loads(content))
+        return read_as(self._key(name, "json"), content, OutboxEntry)
 
-    def _send(self, tracker: Tracker, entry: OutboxEntry) -> None:
+    def _send(self, tracker: Tracker, name: str, entry: OutboxEntry) -> None:
         match entry.kind:
             case "iteration":
-                report = _ITERATION.validate_python(entry.report)
+                report = self._report_as(_ITERATION, name, entry)
                 tracker.publish_iteration(report, timestamp_ms=entry.timestamp_ms)
             case "evaluation":
-                evaluation = _EVALUATION.validate_python(entry.report)
+                evaluation = self._report_as(_EVALUATION, name, entry)
                 tracker.publish_evaluation(self._run_id, evaluation, timestamp_ms=entry.timestamp_ms)
             case "checkpoint":
                 tracker.publish_checkpoint(self._run_id, **entry.report)
+
+    def _report_as(self, as_type: TypeAdapter[R], name: str, entry: OutboxEntry) -> R:
+        try:
+            return as_type.validate_python(entry.report)
+        except ValidationError as error:
+            raise damaged(self._key(name, "json"), f"no {entry.kind} report of this version of Troupe") from error
 
     def _report(self, num_published: int, error: str | None, *, may_recover: bool = False) -> DrainReport:
         num_pending = self.num_pending

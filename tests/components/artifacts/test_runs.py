@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.artifacts.base import ArtifactStore
+from components.artifacts.records import read_as
 from components.artifacts.runs import (
     Lineage,
     freeze_config,
@@ -39,7 +40,7 @@ def config(**changes: Any) -> RunConfig:
 
 def test_the_first_start_freezes_the_configuration(store: ArtifactStore) -> None:
     assert freeze_config(store, "r1", config(), clock=lambda: BEGIN) == config()
-    assert RunConfig.model_validate_json(store.read("runs/r1/config.json") or b"") == config()
+    assert read_as("runs/r1/config.json", store.read("runs/r1/config.json") or b"", RunConfig) == config()
     assert read_config(store, "r1") == config()
     assert run_started_at(store, "r1") == BEGIN
     assert freeze_config(store, "r1", config()) == config()

@@ -1,0 +1,88 @@
+"""Records: small JSON documents that carry their own digest, so that a changed digit does not pass for the truth."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from components.errors import ArtifactCorrupt
+
+M = TypeVar("M", bound=BaseModel)
+
+DIGEST = "record_sha256"
+"""The SHA-256 of everything else in the record, as canonical JSON."""
+
+_STAGE = re.compile(r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?P<stage>\w+)-v\d+/.*")
+_RUN = re.compile(r"runs/(?P<run>[^/]+)/(?P<kind>[a-z_]+)(\.json|/.*)")
+
+
+def sealed(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
+    """`value` as the bytes of a record: its JSON, and `record_sha256` beside its fields."""
+    plain = json.loads(json.dumps(dict(value)))
+    assert DIGEST not in plain, f"{DIGEST} is the record's own field"
+    return json.dumps({**plain, DIGEST: _digest(plain)}, indent=indent).encode()
+
+
+def unsealed(key: str, content: bytes) -> dict[str, Any]:
+    """What was sealed into the record at `key`. One without a digest, written before there were any, is read as it is.
+
+    Raises ArtifactCorrupt, naming the key, what is wrong and the remedy.
+    """
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise damaged(key, f"its {len(content)} bytes are no record ({error})") from error
+    if not isinstance(value, dict):
+        raise damaged(key, f"it holds a {type(value).__name__}, no record")
+    promised = value.pop(DIGEST, None)
+    if promised is not None and promised != _digest(value):
+        raise damaged(key, "its content differs from its digest, so it was changed after it was written")
+    return value
+
+
+def read_as(key: str, content: bytes, as_type: type[M]) -> M:
+    """The record at `key` as a pydantic value. Raises ArtifactCorrupt as `unsealed` does, or when it is of another type."""
+    try:
+        return as_type.model_validate(unsealed(key, content))
+    except ValidationError as error:
+        raise damaged(key, f"no {as_type.__name__} of this version of Troupe ({_first_complaint(error)})") from error
+
+
+def damaged(key: str, what: str) -> ArtifactCorrupt:
+    """The error for a record that cannot be believed, with the remedy that its place in the store tells."""
+    return ArtifactCorrupt(f"{key}: {what}; {remedy(key)}")
+
+
+def remedy(key: str) -> str:
+    """What to do about a damaged record.
+
+    **Example** of `runs/r7/steps/000012/compute_rewards-v1/0/l0-9f/manifest.json`: "`troupe resume r7 --from-stage
+    compute_rewards --step 12` computes it again".
+    """
+    if stage := _STAGE.fullmatch(key):
+        if stage["stage"] == "warm_start":
+            return "delete it, and `troupe resume` makes the policy before training again"
+        return f"`troupe resume {stage['run']} --from-stage {stage['stage']} --step {int(stage['step'])}` computes it again"
+    found = _RUN.fullmatch(key)
+    run, kind = (found["run"], found["kind"]) if found else ("", "")
+    return {
+        "config": "restore it from a copy, or use the version of Troupe that wrote it",
+        "lineages": "restore it from a copy, or use the version of Troupe that wrote it: it says which steps count",
+        "sessions": f"delete it: it says only how one session went, and `troupe resume {run}` writes a new one",
+        "iterations": f"delete it, and `troupe resume {run}` writes it again from what its stages committed",
+        "outbox": "delete it: its report is not shown in MLflow",
+    }.get(kind, "restore it from a copy, or delete it")
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    """Over canonical JSON, but NaN is allowed: a metric may be one."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _first_complaint(error: ValidationError) -> str:
+    first, *others = error.errors(include_url=False, include_input=False)
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" + (f", and {len(others)} more" if others else "")

@@ -1,0 +1,225 @@
+"""What a run has done, in few requests: finished steps and evaluations, a hundred steps to a record.
+
+A block under `runs/<run_id>/history/` repeats what the records of its steps say and is written after the last of them, so it
+may be missing or damaged at any time: then those records are read. It is named by them, so a restart has blocks of its own.
+An evaluation leaves the key of its manifest under `runs/<run_id>/evaluations/` before the manifest itself: a crash between
+the two leaves an entry that is passed over, not a hidden evaluation.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.parallel import in_parallel
+from components.artifacts.records import damaged, read_as, sealed
+from components.artifacts.refs import CheckpointRef, Frozen, StageManifest
+from components.errors import ArtifactCorrupt
+from components.identity import StageKey, fingerprint
+from components.schema import EvalReport
+from tasks.run import RunAddress
+from tasks.step_records import (
+    StepSummary,
+    manifest_keys,
+    read_step_record,
+    stage_of,
+    step_of,
+    step_record_key,
+    summarised,
+)
+
+STEPS_PER_BLOCK = 100
+_EVALUATION = TypeAdapter(EvalReport)
+_MOST_MENDED = 2
+"""Blocks that are written at once, so that a run of an older version gets its own by and by."""
+
+_log = logging.getLogger(__name__)
+
+
+class Progress(Protocol):
+    """Hears how far a long reading is."""
+
+    def __call__(self, done: int, total: int) -> None: ...
+
+
+class ShownCheckpoint(Frozen):
+    """One policy after a step: digests, and the store's key of its folder."""
+
+    weights_digest: str
+    optimizer_digest: str
+    folder: str
+
+
+class ShownStep(Frozen):
+    """A finished step. `error` says why nothing else of it can be shown."""
+
+    step: int
+    summary: StepSummary = Field(default_factory=StepSummary)
+    checkpoints: dict[str, ShownCheckpoint] = Field(default_factory=dict)
+    error: str | None = None
+
+
+class Stretch(Frozen):
+    """Consecutive steps and their evaluations: manifest key -> report. The content of a block."""
+
+    steps: tuple[ShownStep, ...]
+    evaluations: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """All finished steps and the evaluations, in order, and what could not be read of them."""
+
+    steps: tuple[ShownStep, ...]
+    evaluations: tuple[dict[str, Any], ...]
+    errors: tuple[str, ...]
+
+
+def read_history(
+    store: ArtifactStore, run: RunAddress, num_finished: int, progress: Progress = lambda done, total: None
+) -> History:
+    """The first `num_finished` steps of a run and the evaluations up to there.
+
+    Costs one request for each full block, one for each step behind the last of them, and one for each evaluation that no
+    block holds. `progress` hears how many steps have been read.
+
+    **Example** 1,234 steps, an evaluation every 100: 12 blocks, 34 steps, one evaluation and three listings.
+    """
+    reading = _Reading(
+        store=store, run=run, indexed=_indexed(store, run), progress=partial(progress, total=num_finished)
+    )
+    num_blocks = num_finished // STEPS_PER_BLOCK
+    blocks = in_parallel(reading.block, range(num_blocks))
+    stretches = [found or reading.stretch(*_steps_of(block)) for block, found in enumerate(blocks)]
+    stretches.append(reading.stretch(num_blocks * STEPS_PER_BLOCK, num_finished))
+    evaluations = {key: report for stretch in stretches for key, report in stretch.evaluations.items()}
+    late = {key for key in reading.indexed if step_of(key) <= num_finished} - evaluations.keys()
+    evaluations |= reading.evaluations(late)
+    # A block may hold evaluations from before a restart that its steps do not belong to.
+    current = [evaluations[key] for key in sorted(manifest_keys(run, evaluations))]
+    by_sampling = sorted(current, key=lambda report: str(report["sampling"]), reverse=True)  # sample, then greedy
+    return History(
+        steps=tuple(step for stretch in stretches for step in stretch.steps),
+        evaluations=tuple(sorted(by_sampling, key=lambda report: int(report["step"]))),
+        errors=tuple(reading.errors),
+    )
+
+
+def extend_history(store: ArtifactStore, run: RunAddress, num_finished: int) -> None:
+    """Write the blocks that are full and missing, the newest ones first. Harmless when another writer does the same."""
+    there = set(store.list(_history(run)))
+    missing = [block for block in range(num_finished // STEPS_PER_BLOCK) if _block_key(run, block) not in there]
+    for block in missing[-_MOST_MENDED:]:
+        reading = _Reading(store=store, run=run, indexed=_indexed(store, run))
+        content = reading.stretch(*_steps_of(block))
+        if reading.errors:
+            _log.warning("%s is not written: %s", _block_key(run, block), reading.errors[0])
+            continue
+        store.create(_block_key(run, block), sealed(content.model_dump(mode="json")))
+
+
+def index_evaluation(store: ArtifactStore, key: StageKey) -> None:
+    """Note where the evaluation of this key will be committed."""
+    assert key.stage == "evaluate_policy", f"a {key.stage} is no evaluation"
+    store.create(key.path.replace("/steps/", "/evaluations/", 1) + ".json", sealed({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """Reads one run; what is damaged is noted and passed over."""
+
+    store: ArtifactStore
+    run: RunAddress
+    indexed: frozenset[str]
+    """The manifest keys of the evaluations that are indexed."""
+    progress: Callable[[int], None] = lambda done: None
+    errors: list[str] = field(default_factory=list)
+
+    def block(self, block: int) -> Stretch | None:
+        """A block as it was written, or None where it is missing or damaged."""
+        key = _block_key(self.run, block)
+        content = self.store.read(key)
+        try:
+            return None if content is None else read_as(key, content, Stretch)
+        except ArtifactCorrupt as error:
+            _log.warning("%s; the records of its steps are read instead", error)
+            return None
+
+    def stretch(self, first: int, last: int) -> Stretch:
+        """Steps `first` to `last` and the evaluations at them, from the records themselves."""
+        read = in_parallel(self._step, range(first, last + 1), done=lambda count: self.progress(first + count - 1))
+        steps = [shown for shown, _ in read if shown is not None]
+        # Versions that indexed no evaluations recorded steps without a summary; the next evaluation may be theirs, too.
+        unindexed = {first} | {
+            step + more for step, (_, indexed) in enumerate(read, first) if not indexed for more in (0, 1)
+        }
+        listed = in_parallel(self._evaluations_at, sorted(step for step in unindexed if step <= last))
+        keys = {key for key in self.indexed if first <= step_of(key) <= last}.union(*listed)
+        return Stretch(steps=tuple(steps), evaluations=self.evaluations(keys))
+
+    def evaluations(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The committed reports behind these manifest keys."""
+        wanted = sorted(keys)
+        found = zip(wanted, in_parallel(self._evaluation, wanted), strict=True)
+        return {key: report for key, report in found if report is not None}
+
+    def _step(self, step: int) -> tuple[ShownStep | None, bool]:
+        """A step as it is shown, None while it is not finished, and whether its version indexed evaluations."""
+        try:
+            record = read_step_record(self.store, self.run, step)
+            if record is None:
+                return None, True
+            summary = record.summary or summarised(self.store, self.run, step)
+        except ArtifactCorrupt as error:
+            self.errors.append(str(error))
+            return ShownStep(step=step, error=str(error)), False
+        checkpoints = {policy: _shown(ref) for policy, ref in record.checkpoints.items()}
+        return ShownStep(step=step, summary=summary, checkpoints=checkpoints), record.summary is not None
+
+    def _evaluations_at(self, step: int) -> list[str]:
+        keys = manifest_keys(self.run, self.store.list(f"runs/{self.run.run_id}/steps/{step:06d}/evaluate_policy-"))
+        return [key for key in keys if stage_of(key) == "evaluate_policy"]
+
+    def _evaluation(self, key: str) -> dict[str, Any] | None:
+        try:
+            content = self.store.read(key)
+            report = None if content is None else read_as(key, content, StageManifest).output
+            if report is not None:
+                _EVALUATION.validate_python(report)
+        except ArtifactCorrupt as error:
+            self.errors.append(str(error))
+            return None
+        except ValidationError:
+            self.errors.append(str(damaged(key, "no evaluation of this version of Troupe")))
+            return None
+        return None if report is None else {**report, "interval": list(report["interval"])}
+
+
+def _indexed(store: ArtifactStore, run: RunAddress) -> frozenset[str]:
+    keys = store.list(f"runs/{run.run_id}/evaluations/")
+    manifests = [key.replace("/evaluations/", "/steps/", 1).removesuffix(".json") + "/manifest.json" for key in keys]
+    return frozenset(manifest_keys(run, manifests))
+
+
+def _shown(ref: CheckpointRef) -> ShownCheckpoint:
+    return ShownCheckpoint(
+        weights_digest=ref.weights_digest, optimizer_digest=ref.optimizer_digest, folder=ref.folder.key
+    )
+
+
+def _steps_of(block: int) -> tuple[int, int]:
+    return block * STEPS_PER_BLOCK, (block + 1) * STEPS_PER_BLOCK - 1
+
+
+def _history(run: RunAddress) -> str:
+    return f"runs/{run.run_id}/history/"
+
+
+def _block_key(run: RunAddress, block: int) -> str:
+    first, last = _steps_of(block)
+    steps = [step_record_key(run, step) for step in range(first, last + 1)]
+    return f"{_history(run)}{block:06d}-{fingerprint(steps)}.json"
