@@ -1,6 +1,8 @@
 """Everything that can be found wrong before anything expensive starts."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
@@ -84,10 +86,17 @@ def check_space(config: RunConfig) -> None:
 def probe_store(config: StoreConfig) -> ArtifactStore:
     """The store, once it has proved that it can be used."""
     store = wiring.open_store(config)
-    try:
+    with naming_local_server(config):
         store.probe()
+    return store
+
+
+@contextmanager
+def naming_local_server(config: StoreConfig) -> Iterator[None]:
+    """Where no S3 server was named and AWS does not serve, say how to get a local one."""
+    try:
+        yield
     except (StoreRefused, StoreUnavailable) as error:
         if config.kind == "s3" and config.endpoint_url is None and wiring.s3_endpoint() is None:
             raise type(error)(f"{error}; for a local S3 server run `troupe up`") from error
         raise
-    return store

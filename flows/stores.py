@@ -6,17 +6,25 @@ from urllib.parse import urlparse
 from components.artifacts.base import ArtifactStore
 from components.config import StoreConfig
 from components.errors import ConfigurationError
-from flows.preflight import probe_store
+from flows.preflight import naming_local_server
 from flows.services.client import join_local_services
+from tasks import wiring
 
 
 def opened_store(uri: str | None) -> ArtifactStore:
-    """The store at `uri`, or the local services' bucket. Raises ConfigurationError for a scheme that is not known."""
+    """The store at `uri`, or the local services' bucket, once it is known to be there. Looking changes nothing in it.
+
+    Raises ConfigurationError for a scheme that is not known and for a directory that is not there, StoreRefused for a bucket
+    that is not there. Who goes on to train proves with `probe_store` that it may be written, too.
+    """
     join_local_services()
     config = store_config(uri) if uri else StoreConfig()
     if config.kind == "local" and not Path(str(config.root)).is_dir():
         raise ConfigurationError(f"--store {uri!r}: there is no such directory")
-    return probe_store(config)
+    store = wiring.open_store(config)
+    with naming_local_server(config):
+        store.check()
+    return store
 
 
 def store_config(uri: str) -> StoreConfig:

@@ -14,8 +14,8 @@ SPARKS = "▁▂▃▄▅▆▇█"
 MOST_ROWS = 24
 
 
-def runs_table(rows: Sequence[Mapping[str, Any]]) -> Table | Text:
-    """One line a run."""
+def runs_table(rows: Sequence[Mapping[str, Any]]) -> Group | Text:
+    """One line a run, and below them one for each that is damaged."""
     if not rows:
         return Text("no runs yet")
     table = Table(box=None, header_style="bold")
@@ -23,8 +23,10 @@ def runs_table(rows: Sequence[Mapping[str, Any]]) -> Table | Text:
         table.add_column(column)
     for row in rows:
         started = str(row["started_at"] or "")
-        table.add_row(row["run_id"], row["preset"], _state(row["state"]), str(row["step"]), started)
-    return table
+        step = "–" if row["step"] is None else str(row["step"])
+        table.add_row(row["run_id"], row["preset"] or "–", _state(row["state"]), step, started)
+    damaged = [row for row in rows if row["state"] == "damaged"]
+    return Group(table, *(Text(f"\n{row['run_id']} is damaged: {row['error']}", style="red") for row in damaged))
 
 
 def run_table(document: Mapping[str, Any]) -> Group:
@@ -32,11 +34,12 @@ def run_table(document: Mapping[str, Any]) -> Group:
     head = Text.assemble(
         (document["run_id"], "bold"), f"  preset {document['preset']}, {document['specialisation']}  ",
         _state(document["state"]),
-        f"  {len(document['steps'])} of {document['num_steps']} steps",
+        f"  {len(document['steps'])} of {document['num_steps'] or 'unknown'} steps",
     )  # fmt: skip
     parts: list[Any] = [head]
     if document["error"]:
         parts.append(Text(document["error"], style="red"))
+    parts += [Text(each, style="red") for each in document["damaged"][1:MOST_ROWS]]
     parts += [Text(), evaluations_table(document["evaluations"])]
     if document["steps"]:
         parts += [Text(), _steps_table(document["steps"]), Text(), _seconds_table(document["steps"])]
@@ -196,5 +199,5 @@ def share(value: float | None) -> str:
 
 
 def _state(name: str) -> Text:
-    styles = {"completed": "green", "running": "cyan", "failed": "red", "interrupted": "yellow"}
+    styles = {"completed": "green", "running": "cyan", "failed": "red", "damaged": "red", "interrupted": "yellow"}
     return Text(name, style=styles.get(name, ""))

@@ -1,6 +1,6 @@
 """The store's border. Everything durable goes through these few verbs, over a directory or over S3."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -29,6 +29,10 @@ class ArtifactStore(Protocol):
     @property
     def uri(self) -> str:
         """`file:///…` or `s3://bucket/prefix`: names the store, holds no credentials."""
+        ...
+
+    def check(self) -> None:
+        """Raise StoreRefused unless the store is there and may be read. Writes and makes nothing."""
         ...
 
     def probe(self) -> None:
@@ -73,6 +77,10 @@ class ArtifactStore(Protocol):
 
     def delete(self, key: str) -> None:
         """Remove a record or a payload object; removing what is not there is no error."""
+        ...
+
+    def delete_all(self, keys: Sequence[str]) -> None:
+        """What `delete` does for each of them, in as few requests as the store allows."""
         ...
 
     def age_seconds(self, key: str) -> float:

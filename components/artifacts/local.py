@@ -3,7 +3,7 @@
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from components.artifacts import layout
@@ -29,6 +29,14 @@ class LocalArtifactStore:
     def uri(self) -> str:
         """`file:///…`."""
         return self._root.as_uri()
+
+    def check(self) -> None:
+        """Raise StoreRefused unless the directory is there and may be listed."""
+        with store_errors(self._root, use="read"):
+            try:
+                os.scandir(self._root).close()
+            except FileNotFoundError as error:
+                raise StoreRefused(f"there is no directory {self._root}") from error
 
     def probe(self) -> None:
         """Prove that records can be created once, read and removed here."""
@@ -106,7 +114,7 @@ class LocalArtifactStore:
 
     def read(self, key: str) -> bytes | None:
         """A record's bytes, or None when there is none."""
-        with store_errors(self._root):
+        with store_errors(self._root / key, use="read"):
             try:
                 return self._path(key).read_bytes()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -114,15 +122,17 @@ class LocalArtifactStore:
 
     def list(self, prefix: str) -> Iterator[str]:
         """The keys under `prefix` in lexical order."""
-        return iter(sorted(self._keys(prefix)))
+        with store_errors(self._root, use="read"):
+            return iter(sorted(self._keys(prefix)))
 
     def scan(self, prefix: str) -> Iterator[StoredObject]:
         """The objects under `prefix` in lexical order, with their sizes and ages."""
         for key in self.list(prefix):
-            try:
-                status = self._path(key).stat()
-            except FileNotFoundError:
-                continue
+            with store_errors(self._root / key, use="read"):
+                try:
+                    status = self._path(key).stat()
+                except FileNotFoundError:
+                    continue
             yield StoredObject(key=key, num_bytes=status.st_size, age_seconds=max(0.0, time.time() - status.st_mtime))
 
     def delete(self, key: str) -> None:
@@ -133,6 +143,11 @@ class LocalArtifactStore:
             for folder in path.parents:
                 if folder == self._root or not self._remove_if_empty(folder):
                     return
+
+    def delete_all(self, keys: Sequence[str]) -> None:
+        """Remove objects, one after the other."""
+        for key in keys:
+            self.delete(key)
 
     def age_seconds(self, key: str) -> float:
         """Seconds since the object was written."""
@@ -175,7 +190,7 @@ class LocalArtifactStore:
 
     def _keys(self, prefix: str) -> Iterator[str]:
         start = self._root / prefix.rpartition("/")[0]
-        for folder, _, names in os.walk(start):
+        for folder, _, names in os.walk(start, onerror=_unless_gone):
             for name in names:
                 key = (Path(folder) / name).relative_to(self._root).as_posix()
                 if key.startswith(prefix) and not name.startswith(PART_PREFIX):
@@ -187,3 +202,9 @@ class LocalArtifactStore:
         except OSError:
             return False
         return True
+
+
+def _unless_gone(error: OSError) -> None:
+    """A folder that was removed meanwhile lists nothing; one that cannot be read is no empty one."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error

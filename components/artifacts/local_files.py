@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from components.errors import StoreRefused, StoreUnavailable
 
@@ -22,7 +23,7 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIS
 
 
 @contextmanager
-def store_errors(place: Path) -> Iterator[None]:
+def store_errors(place: Path, *, use: Literal["written", "read"] = "written") -> Iterator[None]:
     """Turn OSErrors into StoreRefused (full, forbidden) or StoreUnavailable, naming `place` and the remedy."""
     try:
         yield
@@ -33,7 +34,7 @@ def store_errors(place: Path) -> Iterator[None]:
             ) from error
         if error.errno in _FORBIDDEN:
             raise StoreRefused(
-                f"{place} cannot be written ({error.strerror}): check its owner and mode, or choose another store"
+                f"{place} cannot be {use} ({error.strerror}): check its owner and mode, or choose another store"
             ) from error
         raise StoreUnavailable(f"{place}: {error}") from error
 

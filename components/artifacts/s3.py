@@ -1,7 +1,7 @@
 """The artifact store over S3: digests on everything that moves, `If-None-Match: *` on everything that commits."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from components.artifacts import layout
@@ -48,6 +48,12 @@ class S3ArtifactStore:
         """The server's address, None for AWS's own."""
         return self._connection.endpoint_url
 
+    def check(self) -> None:
+        """Raise StoreRefused unless the bucket is there and may be read. As impatient as `probe`."""
+        connection = self._hastily()._connection
+        if not connection.has_bucket():
+            raise StoreRefused(f"no such bucket: {connection.place}")
+
     def ensure_bucket(self) -> None:
         """Create the bucket unless it exists."""
         self._connection.ensure_bucket()
@@ -57,7 +63,7 @@ class S3ArtifactStore:
 
         Less patient than the other verbs: who starts a run against a server that is down wants to know at once.
         """
-        self._with_patience(min(_PROBE_PATIENCE_SECONDS, self._connection.retry_seconds))._prove()
+        self._hastily()._prove()
 
     def put_bytes(self, content: bytes, *, kind: str) -> ArtifactRef:
         """The reference of `content`, acknowledged by the server with its SHA-256."""
@@ -131,6 +137,10 @@ class S3ArtifactStore:
         """Remove an object; removing what is not there is no error."""
         self._objects.delete(key)
 
+    def delete_all(self, keys: Sequence[str]) -> None:
+        """Remove objects, a thousand in a request."""
+        self._objects.delete_all(keys)
+
     def age_seconds(self, key: str) -> float:
         """Seconds since the object was written."""
         return self._objects.age_seconds(key)
@@ -142,17 +152,22 @@ class S3ArtifactStore:
             self._objects.abort(upload)
         return len(stale)
 
-    def _with_patience(self, retry_seconds: float) -> "S3ArtifactStore":
+    def _hastily(self) -> "S3ArtifactStore":
+        """The same store for questions to which nobody waits long for an answer."""
         there = self._connection
         return S3ArtifactStore(
             there.bucket,
             prefix=self._prefix,
             endpoint_url=there.endpoint_url,
             region=there.region,
-            retry_seconds=retry_seconds,
+            retry_seconds=min(_PROBE_PATIENCE_SECONDS, there.retry_seconds),
         )
 
     def _prove(self) -> None:
+        if not self._connection.has_bucket():  # some servers would make it on the first write
+            raise StoreRefused(
+                f"{self._connection.place}: the bucket does not exist: create it, or name another one in store.bucket"
+            )
         key = f"probe/{secrets.token_hex(8)}"
         created = self.create(key, b"first")
         try:

@@ -48,12 +48,14 @@ class S3Connection:
         """Bucket and server, for messages."""
         return f"s3://{self.bucket} at {self.endpoint_url or 'AWS'}"
 
-    def call(self, action: str, attempt: Callable[[Any], T]) -> T:
+    def call(self, action: str, attempt: Callable[[Any], T], *, retry_seconds: float | None = None) -> T:
         """`attempt(client)`, repeated while the server is away or overloaded.
 
-        Patience is `retry_seconds` from the first failure, so that a long upload which fails at its end is tried again.
+        Patience is `retry_seconds` (None: the connection's own) from the first failure, so that a long upload which fails at
+        its end is tried again.
         Raises ObjectMissing, ObjectExists, StoreRefused, or StoreUnavailable when patience is at its end.
         """
+        patience_seconds = self.retry_seconds if retry_seconds is None else retry_seconds
         give_up_at, delay_seconds = None, _FIRST_DELAY_SECONDS
         while True:
             try:
@@ -67,20 +69,26 @@ class S3Connection:
                 if found.meaning == "refused":
                     raise StoreRefused(f"{action}, {self.place}: {found.line}") from error
                 now = time.monotonic()
-                give_up_at = now + self.retry_seconds if give_up_at is None else give_up_at
+                give_up_at = now + patience_seconds if give_up_at is None else give_up_at
                 if now + delay_seconds > give_up_at:
                     raise StoreUnavailable(
-                        f"{action}, {self.place}: {found.line}, for {self.retry_seconds:g} s"
+                        f"{action}, {self.place}: {found.line}, for {patience_seconds:g} s"
                     ) from error
             time.sleep(delay_seconds)
             delay_seconds = min(2 * delay_seconds, _LONGEST_DELAY_SECONDS)
 
     def ensure_bucket(self) -> None:
         """Create the bucket unless it exists."""
+        if not self.has_bucket():
+            self.call("create the bucket", self._create_bucket)
+
+    def has_bucket(self) -> bool:
+        """Whether the bucket exists."""
         try:
             self.call("look for the bucket", lambda s3: s3.head_bucket(Bucket=self.bucket))
         except ObjectMissing:
-            self.call("create the bucket", self._create_bucket)
+            return False
+        return True
 
     def upload(self, client: Any, key: str, file: Any, metadata: dict[str, str]) -> None:
         """Send an open file in checked parts; the object appears when the last part is there."""

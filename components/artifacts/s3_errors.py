@@ -40,10 +40,19 @@ def verdict(error: Exception) -> Verdict:
     return Verdict("retry", type(error).__name__)
 
 
+def answered_status(error: object) -> int:
+    """The HTTP status of the answer that a botocore exception stands for; 0 when there was none."""
+    return _status(getattr(error, "response", {}))
+
+
+def _status(response: Any) -> int:
+    return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
 def _answered(response: Any) -> Verdict:
     """The verdict on an error response of the server."""
     code = str(response.get("Error", {}).get("Code", "Unknown"))
-    status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    status = _status(response)
     if code == "NoSuchBucket":
         return Verdict("refused", "the bucket does not exist: create it, or name another one in store.bucket")
     if code in _RETRY_CODES or status in (409, 429):

@@ -3,11 +3,12 @@
 import base64
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ from components.artifacts import layout
 from components.artifacts.base import StoredObject
 from components.artifacts.local_files import store_errors, write_part
 from components.artifacts.s3_connection import PART_BYTES, ObjectMissing, S3Connection
-from components.errors import ArtifactCorrupt, ArtifactMissing
+from components.artifacts.s3_errors import answered_status
+from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, StoreUnavailable
 
 _HEAD_PAYS_BYTES = 1 << 20
 """From this size on, asking whether an object is there is cheaper than sending it again."""
 
 _CHUNK_BYTES = 1 << 20
 _NUM_THREADS = 4
+_MOST_DELETED = 1000
+_NUM_WITNESSES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,9 @@ class S3Objects:
             return self._connection.call(f"read {key}", attempt)
         except ObjectMissing:
             return None
+        except StoreUnavailable as error:
+            self._blame(key, error)
+            raise
 
     def create(self, key: str, content: bytes, *, token: str) -> bool:
         """PUT with `If-None-Match: *`; `token` in the metadata tells this writer's object from a rival's."""
@@ -106,6 +113,9 @@ class S3Objects:
             part, found = self._connection.call(f"download {key}", attempt)
         except ObjectMissing as error:
             raise ArtifactMissing(f"{key}: not in {self._connection.place}") from error
+        except StoreUnavailable as error:
+            self._blame(key, error)
+            raise
         try:
             layout.check_digest(key, promised, found)
             with store_errors(target):
@@ -127,6 +137,16 @@ class S3Objects:
         """Remove an object, if it is there."""
         self._connection.call(f"delete {key}", lambda s3: s3.delete_object(Bucket=self._bucket, Key=self._prefix + key))
 
+    def delete_all(self, keys: Sequence[str]) -> None:
+        """Remove objects, as many in one request as S3 takes."""
+        batches = [keys[first : first + _MOST_DELETED] for first in range(0, len(keys), _MOST_DELETED)]
+        for batch in batches:
+            wanted = {"Objects": [{"Key": self._prefix + key} for key in batch], "Quiet": True}
+            answer = self._page("delete_objects", {"Bucket": self._bucket, "Delete": wanted})
+            # What the batch did not take says why when it is asked for alone.
+            for failed in answer.get("Errors", []):
+                self.delete(failed["Key"].removeprefix(self._prefix))
+
     def unfinished_uploads(self) -> Iterator[UnfinishedUpload]:
         """The multipart uploads that are open below the prefix."""
         for page in self._pages("list_multipart_uploads", {"Prefix": self._prefix}, ("KeyMarker", "UploadIdMarker")):
@@ -142,6 +162,37 @@ class S3Objects:
         except ObjectMissing:
             return
 
+    def _blame(self, key: str, error: StoreUnavailable) -> None:
+        """Raise ArtifactCorrupt when the server fails at this object and gives others: it found the stored bytes damaged."""
+        if answered_status(error.__cause__) != HTTPStatus.INTERNAL_SERVER_ERROR:
+            return
+        page = self._once(
+            lambda s3: s3.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=_NUM_WITNESSES)
+        )
+        others = [found["Key"] for found in (page or {}).get("Contents", []) if found["Key"] != self._prefix + key]
+        if any(self._gives(name) for name in others) and not self._gives(self._prefix + key):
+            raise ArtifactCorrupt(
+                f"{key}: {self._connection.place} gives other objects and not this one, so it is damaged there ({error})"
+            ) from error
+
+    def _gives(self, name: str) -> bool:
+        def first_byte(s3: Any) -> bool:
+            body = s3.get_object(Bucket=self._bucket, Key=name)["Body"]
+            try:
+                body.read(1)
+            finally:
+                body.close()
+            return True
+
+        return bool(self._once(first_byte))
+
+    def _once(self, attempt: Callable[[Any], Any]) -> Any:
+        """What one attempt gives, None when it fails."""
+        try:
+            return self._connection.call("look around", attempt, retry_seconds=0)
+        except (StoreUnavailable, StoreRefused, ObjectMissing):
+            return None
+
     def _pages(self, operation: str, arguments: dict[str, str], markers: tuple[str, ...]) -> Iterator[Any]:
         """All pages of a listing; each of `markers` takes its `Next…` from the page before."""
         page: dict[str, Any] = {"IsTruncated": True}
@@ -150,7 +201,7 @@ class S3Objects:
             page = self._page(operation, {"Bucket": self._bucket, **arguments, **resume})
             yield page
 
-    def _page(self, operation: str, arguments: dict[str, str]) -> dict[str, Any]:
+    def _page(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return self._connection.call(operation, lambda s3: getattr(s3, operation)(**arguments))
 
     def _is_there(self, key: str, sha256: str, num_bytes: int) -> bool:

@@ -1,13 +1,17 @@
 """`troupe runs` and `troupe show`: what the store says."""
 
 import json
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import RenderableType
 
 from components.plain_text import printable_document
+
+if TYPE_CHECKING:
+    from tasks.history import Progress
 
 StoreOption = Annotated[
     str | None,
@@ -30,7 +34,8 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
     from flows.stores import opened_store
     from flows.tables import runs_table
 
-    rows = run_rows(opened_store(store))
+    with reading_bar("runs") as progress:
+        rows = run_rows(opened_store(store), progress)
     emit(rows, as_json=as_json, table=runs_table)
     if rows and not as_json:
         typer.echo(f"\nnext: troupe show {rows[0]['run_id']}")
@@ -44,10 +49,23 @@ def show(
     from flows.stores import opened_store
     from flows.tables import run_table
 
-    document = run_document(opened_store(store), run)
+    with reading_bar(run) as progress:
+        document = run_document(opened_store(store), run, progress)
     emit(document, as_json=as_json, table=run_table)
     if not as_json:
         typer.echo(f"\nnext: troupe show {run} --json | python -m json.tool, or `troupe status` for MLflow and Prefect")
+
+
+@contextmanager
+def reading_bar(name: str) -> Iterator["Progress"]:
+    """A bar on standard error for what takes longer than a blink; gone at the end, and no trace of it in a pipe."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"reading {name}", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def emit(document: Any, *, as_json: bool, table: Callable[[Any], RenderableType]) -> None:

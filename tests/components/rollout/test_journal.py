@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from components.artifacts.local import LocalArtifactStore
-from components.errors import ArtifactMissing, StoreUnavailable
+from components.errors import StoreUnavailable
 from components.rollout.journal import FinishedBlock, Journal
 from components.schema import Episode, ExecutionResult, Passage, Problem, ToolRecord
 
@@ -53,10 +53,42 @@ def test_a_block_whose_record_was_not_written_is_played_again(tmp_path: Path) ->
     assert Journal(LocalArtifactStore(tmp_path), "runs/r/a").block(0, lambda: block_of("new")) == block_of("new")
 
 
-def test_a_record_without_its_payload_is_an_error(tmp_path: Path) -> None:
+def test_a_record_without_its_payload_is_played_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = LocalArtifactStore(tmp_path)
     Journal(store, "runs/r/a").block(0, lambda: block_of("a"))
     for key in [key for key in store.list("") if not key.startswith("runs/")]:
         store.delete(key)
-    with pytest.raises(ArtifactMissing):
-        Journal(store, "runs/r/a").block(0, must_not_play)
+    journal = Journal(store, "runs/r/a")
+    assert journal.block(0, lambda: block_of("a")) == block_of("a")
+    assert journal.num_damaged == 1
+    assert "runs/r/a/blocks/000000.json: this finished block is played again" in caplog.text
+    assert Journal(store, "runs/r/a").block(0, must_not_play) == block_of("a"), "equal bytes heal the payload"
+
+
+@pytest.mark.parametrize("content", [b"", b'{"kind": "Fini', b"[]", b'{"kind": 1}'])
+def test_a_damaged_record_is_played_again_each_time_it_is_asked_for(tmp_path: Path, content: bytes) -> None:
+    store = LocalArtifactStore(tmp_path)
+    store.create("runs/r/a/blocks/000000.json", content)
+    for _ in range(2):
+        journal = Journal(store, "runs/r/a")
+        assert journal.block(0, lambda: block_of("again")) == block_of("again")
+        assert journal.num_damaged == 1
+    assert journal.block(1, lambda: block_of("b")) == block_of("b")
+    assert Journal(store, "runs/r/a").block(1, must_not_play) == block_of("b")
+
+
+def test_a_damaged_payload_is_played_again(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path)
+    Journal(store, "runs/r/a").block(0, lambda: block_of("a"))
+    (payload,) = store.list("payloads/")
+    (tmp_path / payload).write_bytes(b"flipped")
+    assert Journal(store, "runs/r/a").block(0, lambda: block_of("a")) == block_of("a")
+
+
+def test_a_store_that_is_away_is_no_damage(tmp_path: Path) -> None:
+    class Away(LocalArtifactStore):
+        def read(self, key: str) -> bytes | None:
+            raise StoreUnavailable("503")
+
+    with pytest.raises(StoreUnavailable):
+        Journal(Away(tmp_path), "runs/r/a").block(0, must_not_play)
