@@ -142,8 +142,8 @@ class _Reading:
     def block(self, block: int) -> Stretch | None:
         """A block as it was written, or None where it is missing or damaged."""
         key = _block_key(self.run, block)
-        content = self.store.read(key)
         try:
+            content = self.store.read(key)
             return None if content is None else read_as(key, content, Stretch)
         except ArtifactCorrupt as error:
             _log.warning("%s; the records of its steps are read instead", error)

@@ -12,6 +12,7 @@ from components.training.checkpoint import read_manifest
 from tasks import progress, wiring
 from tasks.checkpoints import checkpoint_folder
 from tasks.options import stage_options
+from tasks.remedies import naming_remedies
 from tasks.run import Run
 from tasks.steps import checkpoints_before
 
@@ -23,7 +24,8 @@ def refresh_weights(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) 
     progress.tell("refresh_weights", step, 0, 1)
     versions = wiring.fixed_versions(run.config)
     for policy, checkpoint in checkpoints.items():
-        versions[policy], difference = held(run, checkpoint)
+        with naming_remedies(run, step):
+            versions[policy], difference = held(run, checkpoint)
         progress.tell("refresh_weights", step, 1, 1, probe_difference=difference)
     return versions
 

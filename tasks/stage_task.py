@@ -14,6 +14,7 @@ from components.artifacts.stage import run_stage
 from components.identity import StageKey
 from tasks import progress, wiring
 from tasks.options import stage_options
+from tasks.remedies import naming_remedies
 from tasks.run import stage_key
 
 P = ParamSpec("P")
@@ -64,13 +65,14 @@ def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageT
             token = _current.set(key)
             try:
                 transaction = get_transaction()
-                result = run_stage(
-                    wiring.store(arguments["run"].config),
-                    key,
-                    lambda: compute(*args, **kwargs),
-                    as_type,
-                    record=transaction.key if transaction else None,
-                )
+                with naming_remedies(arguments["run"], key.step):
+                    result = run_stage(
+                        wiring.store(arguments["run"].config),
+                        key,
+                        lambda: compute(*args, **kwargs),
+                        as_type,
+                        record=transaction.key if transaction else None,
+                    )
             finally:
                 _current.reset(token)
             progress.tell(stage, key.step, 1, 1, reused=result.reused, seconds=result.manifest.seconds)

@@ -140,8 +140,14 @@ class _Records:
 
     @staticmethod
     def _read(store: ArtifactStore, found: Iterable[StoredObject]) -> dict[str, bytes]:
+        def read(key: str) -> bytes | None:
+            try:
+                return store.read(key)
+            except ArtifactCorrupt:
+                return b""  # no record either
+
         keys = [each.key for each in found if each.num_bytes <= _LARGEST_RECORD_BYTES]
-        contents = zip(keys, in_parallel(store.read, keys), strict=True)
+        contents = zip(keys, in_parallel(read, keys), strict=True)
         return {key: content for key, content in contents if content is not None}
 
 

@@ -42,7 +42,8 @@ def verdict(error: Exception) -> Verdict:
 
 def answered_status(error: object) -> int:
     """The HTTP status of the answer that a botocore exception stands for; 0 when there was none."""
-    return _status(getattr(error, "response", {}))
+    response = getattr(error, "response", None)
+    return _status(response) if isinstance(response, dict) else 0
 
 
 def _status(response: Any) -> int:

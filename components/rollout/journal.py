@@ -60,11 +60,9 @@ class Journal:
 
     def _recorded(self, index: int) -> FinishedBlock | None:
         key = self._key(index)
-        content = self._store.read(key)
-        if content is None:
-            return None
         try:
-            return get(self._store, read_as(key, content, ArtifactRef), FinishedBlock)
+            content = self._store.read(key)
+            return None if content is None else get(self._store, read_as(key, content, ArtifactRef), FinishedBlock)
         except (ArtifactCorrupt, ArtifactMissing) as error:
             if key not in self._damaged:
                 _log.warning("%s: this finished block is played again: %s", key, error)

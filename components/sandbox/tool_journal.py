@@ -27,11 +27,10 @@ class ToolJournal:
     def records(self) -> Iterator[ToolRecord]:
         """All that was written down so far, in the order of the names."""
         for key in self._store.list(f"{self._prefix}/tools/"):
-            content = self._store.read(key)
-            if content is None:
-                continue
             try:
-                yield get(self._store, read_as(key, content, ArtifactRef), ToolRecord)
+                content = self._store.read(key)
+                if content is not None:
+                    yield get(self._store, read_as(key, content, ArtifactRef), ToolRecord)
             except (ArtifactCorrupt, ArtifactMissing) as error:
                 # It only spares work: the tools are asked again.
                 _log.warning("%s: what tools answered is asked again: %s", key, error)

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
-Fault = Literal["answer_503", "answer_409", "refuse", "lose_answer", "cut_body", "ignore_condition"] | None
+Fault = (
+    Literal["answer_500", "answer_503", "answer_409", "refuse", "lose_answer", "cut_body", "ignore_condition"] | None
+)
 
 
 class FaultyProxy(ThreadingHTTPServer):
@@ -53,6 +55,8 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.fault(self.command, self.path)
         if fault == "answer_503":
             self._answer(503, b"<Error><Code>SlowDown</Code><Message>slow down</Message></Error>", {})
+        elif fault == "answer_500":
+            self._answer(500, b"<Error><Code>InternalError</Code><Message>no</Message></Error>", {})
         elif fault == "answer_409":
             self._answer(
                 409, b"<Error><Code>ConditionalRequestConflict</Code><Message>a rival is writing</Message></Error>", {}

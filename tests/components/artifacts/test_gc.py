@@ -17,10 +17,12 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.artifacts.retention import expired_updates
 from components.artifacts.runs import freeze_config, start_lineage
+from components.artifacts.s3 import S3ArtifactStore
 from components.artifacts.stage import run_stage
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, StoreRefused
 from components.identity import StageKey, config_key
 from components.schema import Problem
+from tests.components.artifacts.faulty_proxy import FaultyProxy
 from tests.components.artifacts.test_runs import config
 
 REFERENCE = re.compile(r"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
@@ -146,6 +148,109 @@ def test_the_checkpoint_that_a_restart_begins_with_stays(store: ArtifactStore, t
     collect_garbage(store, keep_checkpoints=1, grace_seconds=0, dry_run=False)
     remaining = [ref.step for ref in refs if list(store.list(ref.folder.key))]
     assert remaining == [2, 3, 5, 6]
+
+
+def truncate(store: ArtifactStore, key: str, content: bytes = b'{"stage": "upd') -> None:
+    store.delete(key)
+    assert store.create(key, content)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        f"{key('update_policy', 4).path}/manifest.json",
+        f"{key('compute_rewards', 4).path}/manifest.json",
+        "runs/r1/config.json",
+        "runs/r1/lineages/000001.json",
+        "runs/r1/iterations/000004-l0.json",
+    ],
+)
+@pytest.mark.parametrize("content", [b"", b'{"stage": "upd', b"[]", b"\xff"])
+def test_a_run_with_a_record_that_cannot_be_read_is_left_alone(tmp_path: Path, damaged: str, content: bytes) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    refs = {}
+    for run_id in ("r1", "r2"):
+        freeze_config(store, run_id, config())
+        for step in range(5):
+            refs[run_id, step] = put_checkpoint(store, tmp_path / "c", key("update_policy", step, run_id=run_id))
+    for step in range(5):
+        finish_step(store, refs["r1", step])
+        put_batch(store, key("compute_rewards", step))
+    orphan = store.put_bytes(b"whose is this", kind="bytes")
+    truncate(store, damaged, content)
+    before = list(store.list("runs/r1/"))
+    report = collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
+    assert list(report.damaged) == ["r1"]
+    assert report.damaged["r1"].startswith(f"{damaged}: ")
+    assert report.checkpoints == {"r2": (1, 2, 3)}
+    assert report.num_objects == 3 + 3 * 2
+    assert list(store.list("runs/r1/")) == before
+    for step in range(5):
+        assert list(store.list(refs["r1", step].folder.key)), "its newest checkpoint stays, and the others, too"
+        assert bool(list(store.list(refs["r2", step].folder.key))) == (step >= 3)
+    assert store.get_bytes(orphan) == b"whose is this"
+
+
+def test_a_checkpoint_that_only_a_damaged_record_keeps_stays(store: ArtifactStore, tmp_path: Path) -> None:
+    """Two runs of one configuration have equal weights, and equal bytes have one place."""
+    shared = [put_checkpoint(store, tmp_path / "c", key("update_policy", step, run_id="r2")) for step in range(5)]
+    run_stage(store, key("update_policy", 0), lambda: shared[0], CheckpointRef)
+    finish_step(store, shared[0])
+    truncate(store, f"{key('update_policy', 0).path}/manifest.json")
+    report = collect_garbage(store, keep_checkpoints=1, grace_seconds=0, dry_run=False)
+    assert report.checkpoints == {"r2": (1, 2, 3)}
+    assert store.get_folder(shared[0].folder, tmp_path / "into")
+    assert list(store.list(shared[1].folder.key)) == []
+
+
+def test_a_manifest_that_several_runs_share_is_no_runs_own(store: ArtifactStore, tmp_path: Path) -> None:
+    warm = key("warm_start", 0, run_id="_shared")
+    kept = put_checkpoint(store, tmp_path / "c", warm)
+    truncate(store, f"{warm.path}/manifest.json")
+    report = collect_garbage(store, keep_checkpoints=1, grace_seconds=0, dry_run=False)
+    assert list(report.damaged) == ["_shared"]
+    assert store.get_folder(kept.folder, tmp_path / "into")
+
+
+def test_a_damaged_cache_or_session_keeps_nothing_from_being_collected(store: ArtifactStore, tmp_path: Path) -> None:
+    for step in range(4):
+        put_checkpoint(store, tmp_path / "c", key("update_policy", step))
+    block = f"{key('collect_rollouts', 0).path}/blocks/000000.json"
+    for damaged in (block, "runs/r1/sessions/0001/end.json", "runs/r1/outbox/000001-iteration.json"):
+        store.create(damaged, b"")
+    report = collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
+    assert (report.damaged, report.checkpoints) == ({}, {"r1": (1, 2)})
+
+
+class FullDisk(LocalArtifactStore):
+    """Has room for nothing."""
+
+    def create(self, key: str, content: bytes) -> bool:
+        raise StoreRefused("no space left")
+
+    def put_bytes(self, content: bytes, *, kind: str) -> ArtifactRef:
+        raise StoreRefused("no space left")
+
+    def probe(self) -> None:
+        raise StoreRefused("no space left")
+
+
+def test_a_full_disk_can_be_collected(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    for step in range(5):
+        put_checkpoint(store, tmp_path / "c", key("update_policy", step))
+    full = FullDisk(tmp_path / "store")
+    assert collect_garbage(full, keep_checkpoints=2, grace_seconds=0, dry_run=False).num_checkpoints == 3
+
+
+def test_many_objects_go_in_few_requests(proxied_store: S3ArtifactStore, proxy: FaultyProxy) -> None:
+    for number in range(30):
+        proxied_store.put_bytes(f"orphan {number}".encode(), kind="bytes")
+    proxy.requests.clear()
+    report = collect_garbage(proxied_store, keep_checkpoints=1, grace_seconds=0, dry_run=False)
+    assert report.num_objects == 30
+    assert list(proxied_store.list("")) == []
+    assert sum(method in ("DELETE", "POST") for method, _ in proxy.requests) == 1
 
 
 def test_keeping_no_checkpoint_is_refused(store: ArtifactStore) -> None:

@@ -69,6 +69,17 @@ class WeedServer:
             except StoreUnavailable:
                 assert time.monotonic() < deadline, (self.folder / "weed.log").read_text()[-2000:]
 
+    def flip_a_bit_of(self, content: bytes) -> None:
+        """Change one bit of these bytes where the server keeps them."""
+        for volume in (self._folder / "data").glob("*.dat"):
+            at = volume.read_bytes().find(content)
+            if at >= 0:
+                with volume.open("r+b") as file:
+                    file.seek(at + len(content) // 2)
+                    file.write(bytes([content[len(content) // 2] ^ 1]))
+                return
+        raise AssertionError("the server does not keep these bytes")
+
     def kill(self) -> None:
         """End the whole process group at once, as a power cut would."""
         if self._process is not None:

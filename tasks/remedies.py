@@ -1,0 +1,88 @@
+"""How what a stage could not read comes back: the damage is named where it is met, the remedy where the run is known."""
+
+import errno
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from components.artifacts.base import ArtifactStore
+from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
+from components.identity import STAGES
+from tasks import wiring
+from tasks.history import read_history
+from tasks.run import Run
+from tasks.step_records import manifest_keys, stage_of
+from tasks.steps import first_unfinished_step
+
+_PAYLOAD = re.compile(r"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FULL_TEXT = "No space left on device"
+
+
+@contextmanager
+def naming_remedies(run: Run, step: int) -> Iterator[None]:
+    """Around work that reads what earlier stages left and writes to this machine's disk.
+
+    A payload that is damaged or gone is raised with the command that makes it again, a full disk with the folder.
+    """
+    try:
+        yield
+    except (ArtifactCorrupt, ArtifactMissing) as error:
+        found = _PAYLOAD.search(str(error))
+        if found is None or "`troupe " in str(error):  # records name their remedy themselves
+            raise
+        raise type(error)(f"{error}; {_remedy(wiring.store(run.config), run, step, found[0])}") from error
+    except StoreRefused:
+        raise
+    except (
+        Exception
+    ) as error:  # whoever writes a file may wrap what the system says: torch, safetensors, a worker's traceback
+        if not _is_full_disk(error):
+            raise
+        place = getattr(error, "filename", None) or tempfile.gettempdir()
+        raise StoreRefused(
+            f"no space left at {place}: free some, or set TMPDIR to a folder with more; what was finished is kept"
+        ) from error
+
+
+def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
+    """The command that makes the payload or folder at `key` again, which a stage of `step` reads."""
+    for at in (step, step - 1) if step else (step,):
+        keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{at:06d}/"))
+        for manifest in sorted(keys, key=lambda each: STAGES.index(stage_of(each))):
+            if key.encode() in (store.read(manifest) or b""):
+                return f"`troupe resume {run.run_id} --from-stage {stage_of(manifest)} --step {at}` computes it again"
+    if step == 0:
+        return (
+            "it is of the policy before training: delete the manifest of warm_start that names it, below "
+            f"runs/_shared/ in {store.uri}, and `troupe resume {run.run_id}` makes it again"
+        )
+    return _removed(store, run, step)
+
+
+def _removed(store: ArtifactStore, run: Run, step: int) -> str:
+    """What is left beside the checkpoint after `step` updates, whose manifest is gone."""
+    history = read_history(store, run, first_unfinished_step(store, run))
+    left = {shown.step + 1: [each.folder for each in shown.checkpoints.values()] for shown in history.steps}
+
+    def is_kept(at: int) -> bool:
+        return bool(left[at]) and all(any(store.list(f"{folder}/")) for folder in left[at])
+
+    below = next((at for at in sorted(left, reverse=True) if at < step and is_kept(at)), 0)
+    above = next((at for at in sorted(left) if at > step and is_kept(at)), None)
+    nearest = str(below) if above is None else f"{below} and {above}"
+    return (
+        f"`troupe gc` removed the checkpoint after {step} updates; the nearest that are kept are those after {nearest}, and "
+        f"`troupe resume {run.run_id} --from-stage update_policy --step {below}` trains again from there"
+    )
+
+
+def _is_full_disk(error: BaseException) -> bool:
+    """Whether the system refused to write for want of space, whatever library has wrapped that."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, OSError) and found.errno in _FULL:
+            return True
+        found = found.__cause__
+    return _FULL_TEXT in str(error)
