@@ -39,7 +39,7 @@ def run_table(document: Mapping[str, Any]) -> Group:
     parts: list[Any] = [head]
     if document["error"]:
         parts.append(Text(document["error"], style="red"))
-    parts += [Text(each, style="red") for each in document["damaged"][1:MOST_ROWS]]
+    parts += [Text(each, style="red") for each in document.get("damaged", ())[1:MOST_ROWS]]
     parts += [Text(), evaluations_table(document["evaluations"])]
     if document["steps"]:
         parts += [Text(), _steps_table(document["steps"]), Text(), _seconds_table(document["steps"])]
@@ -102,6 +102,42 @@ def _seconds_table(steps: Sequence[Mapping[str, Any]]) -> Table:
             name.removeprefix("time/").removesuffix("_seconds"), f"{median:.2f}", f"{sum(values):.1f}", spark(values)
         )
     return table
+
+
+def garbage_table(document: Mapping[str, Any], *, dry_run: bool) -> Group:
+    """What went from a store, or would go: checkpoints by run, then everything together."""
+    table = Table(box=None, header_style="bold")
+    for column in ("run", "checkpoints", "after updates"):
+        table.add_column(column, justify="right" if column == "checkpoints" else "left", overflow="fold")
+    for run_id, steps in document["checkpoints"].items():
+        table.add_row(run_id, str(len(steps)), stretches(steps))
+    verb = "would go" if dry_run else "removed"
+    lines = [
+        f"{verb}: {_counted(document, '')}, old checkpoints among them",
+        f"{'would stay' if dry_run else 'kept'}: {_counted(document, 'kept_')}",
+    ]
+    if document["num_multiparts"]:
+        lines.append(f"{verb}: {document['num_multiparts']:,} unfinished uploads")
+    if document["num_marked"]:
+        lines.append(f"marked in MLflow as removed: {document['num_marked']:,} model versions")
+    text = Text("\n".join(lines))
+    return Group(table, Text(), text) if document["checkpoints"] else Group(text)
+
+
+def _counted(document: Mapping[str, Any], which: str) -> str:
+    """**Example** "1,204 objects, 310.5 MiB"."""
+    return f"{document[f'num_{which}objects']:,} objects, {document[f'num_{which}bytes'] / 2**20:,.1f} MiB"
+
+
+def stretches(numbers: Sequence[int]) -> str:
+    """Rising numbers, neighbours joined. **Example** `stretches([1, 2, 3, 7])` is "1-3, 7"."""
+    joined: list[list[int]] = []
+    for number in numbers:
+        if joined and number == joined[-1][-1] + 1:
+            joined[-1] = [joined[-1][0], number]
+        else:
+            joined.append([number])
+    return ", ".join("-".join(str(end) for end in each) for each in joined)
 
 
 def services_table(document: Mapping[str, Any]) -> Table:

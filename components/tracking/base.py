@@ -32,6 +32,10 @@ class Tracker(Protocol):
         """Register a checkpoint as a model version with its lineage, once per (run, policy, step, digest)."""
         ...
 
+    def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
+        """Say of a checkpoint whether its files are still in the store. Harmless where it is not registered."""
+        ...
+
     def finish_run(self, run_id: str, *, succeeded: bool) -> None:
         """Mark the run's end; a resumed run is opened again by `open_run`."""
         ...

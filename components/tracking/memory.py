@@ -1,7 +1,7 @@
 """A tracker that keeps everything in this process: for tests, notebooks, and runs that nobody watches."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from components.errors import TrackingUnavailable
 from components.schema import EvalReport, IterationReport
@@ -18,6 +18,7 @@ class TrackedCheckpoint:
     folder_uri: str
     version: int
     parent: int | None
+    files_are_there: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,6 +77,17 @@ class InMemoryTracker:
                 parent=max(versions, default=None),
             )
         )
+
+    def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
+        """Note of a checkpoint whether its files are still in the store."""
+        self.check()
+        run = self._run(run_id)
+        run.checkpoints = [
+            replace(c, files_are_there=are_there)
+            if (c.policy, c.step, c.weights_digest) == (policy, step, weights_digest)
+            else c
+            for c in run.checkpoints
+        ]
 
     def finish_run(self, run_id: str, *, succeeded: bool) -> None:
         """Mark the run FINISHED or FAILED."""

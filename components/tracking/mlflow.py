@@ -25,6 +25,7 @@ STEP_TAG = "troupe.step"
 DIGEST_TAG = "troupe.weights_digest"
 PARENT_TAG = "troupe.parent_version"
 FOLDER_TAG = "troupe.folder_uri"
+FILES_TAG = "troupe.files"
 
 
 class MlflowTracker:
@@ -98,6 +99,22 @@ class MlflowTracker:
             for twin in found[1:]:
                 delete = partial(self._client().delete_model_version, name, twin.version)
                 _tolerating("RESOURCE_DOES_NOT_EXIST", delete)
+
+    def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
+        """Say in a tag and in the description of a version whether its files are still in the store.
+
+        The version itself stays, with what is known of it: deleting it would lose where its successors come from.
+        """
+        if not self._register_models:
+            return
+        name, files = f"{run_id}.{policy}", "in the store" if are_there else "removed by troupe gc"
+        with _named_errors(self._url):
+            for version in self._versions(name, step=step, weights_digest=weights_digest):
+                self._client().set_model_version_tag(name, version.version, FILES_TAG, files)
+                description = (
+                    "" if are_there else "Its files were removed by `troupe gc`: this version cannot be loaded."
+                )
+                self._client().update_model_version(name, version.version, description=description)
 
     def finish_run(self, run_id: str, *, succeeded: bool) -> None:
         """Mark the run FINISHED or FAILED, with the time of this call as its end."""

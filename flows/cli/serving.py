@@ -1,6 +1,5 @@
 """`troupe up | down | status | doctor | gc`: services, machine and store."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -81,15 +80,22 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; remove nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove old checkpoints and what nothing refers to."""
-    from components.artifacts.gc import collect_garbage
+    """Remove old checkpoints and what nothing refers to. Exit code 1 where a run was left alone for a damaged record."""
+    from flows.cli.reading import emit
+    from flows.collecting import collect
     from flows.stores import opened_store
+    from flows.tables import garbage_table
 
-    report = collect_garbage(
-        opened_store(store), keep_checkpoints=keep, grace_seconds=grace_hours * 3600, dry_run=dry_run
-    )
-    document = report.document()
-    if as_json:
-        typer.echo(json.dumps(document, indent=2))
-    else:
-        typer.echo(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in document.items()))
+    report, marked = collect(opened_store(store), keep=keep, grace_seconds=grace_hours * 3600, dry_run=dry_run)
+    document = {**report.document(), "num_marked": marked.num_marked, "num_unmarked": marked.num_unmarked}
+    emit(document, as_json=as_json, table=lambda shown: garbage_table(shown, dry_run=dry_run))
+    if marked.num_unmarked:
+        typer.echo(
+            f"MLflow still offers {marked.num_unmarked} of the removed: {marked.error}; the next gc tells it", err=True
+        )
+    for run_id, record in report.damaged.items():
+        typer.echo(f"troupe: {run_id or 'the store'} is left alone: {record}", err=True)
+    if report.damaged:
+        raise typer.Exit(1)
+    if dry_run and not as_json and report.num_objects + report.num_multiparts:
+        typer.echo("\nnext: the same without --dry-run removes it")

@@ -20,6 +20,7 @@ class Reader(Protocol):
 
     def history(self, run_id: str, name: str) -> list[tuple[int, float]]: ...
     def versions(self, run_id: str, policy: str) -> list[tuple[int, int, str, str, int | None]]: ...
+    def files(self, run_id: str, policy: str) -> dict[int, bool]: ...
     def params(self, run_id: str) -> dict[str, str]: ...
     def status(self, run_id: str) -> str: ...
 
@@ -40,6 +41,9 @@ class MemoryReader:
     def versions(self, run_id: str, policy: str) -> list[tuple[int, int, str, str, int | None]]:
         found = [c for c in self._tracker.runs[run_id].checkpoints if c.policy == policy]
         return [(c.version, c.step, c.weights_digest, c.folder_uri, c.parent) for c in found]
+
+    def files(self, run_id: str, policy: str) -> dict[int, bool]:
+        return {c.step: c.files_are_there for c in self._tracker.runs[run_id].checkpoints if c.policy == policy}
 
     def params(self, run_id: str) -> dict[str, str]:
         return self._tracker.runs[run_id].params
@@ -77,6 +81,14 @@ class MlflowReader:
             step, digest = int(tags["troupe.step"]), tags["troupe.weights_digest"]
             rows.append((int(version.version), step, digest, tags["troupe.folder_uri"], parent))
         return rows
+
+    def files(self, run_id: str, policy: str) -> dict[int, bool]:
+        found = self.client.search_model_versions(f"name = '{run_id}.{policy}'")
+        for version in found:
+            assert ("cannot be loaded" in (version.description or "")) == (
+                version.tags.get("troupe.files") == "removed by troupe gc"
+            )
+        return {int(v.tags["troupe.step"]): "removed" not in v.tags.get("troupe.files", "") for v in found}
 
     def params(self, run_id: str) -> dict[str, str]:
         return dict(self.run(run_id).data.params)

@@ -53,6 +53,19 @@ def test_a_checkpoint_is_one_version_and_knows_its_parent(tracked: Tracked, run_
     ]
 
 
+def test_a_checkpoint_without_files_is_marked_and_unmarked(tracked: Tracked, run_id: str) -> None:
+    for step in (1, 2):
+        tracked.tracker.publish_checkpoint(
+            run_id, policy="team", step=step, weights_digest="aa", folder_uri=f"s3://b/folders/{step}"
+        )
+    for _ in range(2):
+        tracked.tracker.mark_files(run_id, policy="team", step=1, weights_digest="aa", are_there=False)
+    tracked.tracker.mark_files(run_id, policy="team", step=9, weights_digest="aa", are_there=False)
+    assert tracked.read.files(run_id, "team") == {1: False, 2: True}
+    tracked.tracker.mark_files(run_id, policy="team", step=1, weights_digest="aa", are_there=True)
+    assert tracked.read.files(run_id, "team") == {1: True, 2: True}
+
+
 def test_a_run_ends_and_is_opened_again_with_its_first_parameters(tracked: Tracked, run_id: str) -> None:
     tracked.tracker.open_run(run_id, {"num_steps": "10", "seed": "3"}, {"troupe.preset": "tiny"})
     tracked.tracker.finish_run(run_id, succeeded=False)

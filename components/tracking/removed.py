@@ -1,0 +1,72 @@
+"""Checkpoints whose files are gone: the tracker is told, so that it offers nothing that cannot be loaded.
+
+It is found out anew each time, from the outbox and from the folders that are there: whatever was removed when, and whether or
+not the tracker answered then. `<step>-checkpoint-<policy>-<digest>.removed` beside an outbox entry says that it was told.
+"""
+
+import re
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.layout import FOLDERS
+from components.artifacts.parallel import in_parallel
+from components.artifacts.records import read_as, sealed
+from components.errors import ArtifactCorrupt, PermanentError, TrackingUnavailable
+from components.tracking.base import Tracker
+from components.tracking.outbox import OutboxEntry
+
+_CHECKPOINT = re.compile(r"runs/[^/]+/outbox/(?P<name>\d+-checkpoint-.+)\.(?P<ending>json|published|removed)")
+_FOLDER = re.compile(rf"{FOLDERS}[0-9a-f]{{64}}$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedFiles:
+    """How many registered checkpoints the tracker was told of, and of how many it was not, because of `error`."""
+
+    num_marked: int = 0
+    num_unmarked: int = 0
+    error: str | None = None
+
+
+def folders_there(store: ArtifactStore) -> frozenset[str]:
+    """The keys of the folders of which any file is in the store."""
+    return frozenset("/".join(key.split("/")[:2]) for key in store.list(FOLDERS))
+
+
+def mark_removed(store: ArtifactStore, run_id: str, tracker: Callable[[], Tracker], folders: Set[str]) -> MarkedFiles:
+    """Tell the tracker of the published checkpoints of a run that have lost their files, or got them back, since it was told.
+
+    `folders` are those that are there. `tracker` is asked for when there is something to tell. One that fails ends the
+    attempt and is reported, not raised.
+    """
+    endings: dict[str, set[str]] = {}
+    for match in filter(None, map(_CHECKPOINT.fullmatch, store.list(f"runs/{run_id}/outbox/"))):
+        endings.setdefault(match["name"], set()).add(match["ending"])
+    published = sorted(name for name, found in endings.items() if found >= {"json", "published"})
+    entries = in_parallel(lambda name: _entry(store, f"runs/{run_id}/outbox/{name}.json"), published)
+    due = []
+    for name, entry in zip(published, entries, strict=True):
+        folder = _FOLDER.search(str(entry.report.get("folder_uri"))) if entry else None
+        if entry is not None and folder is not None and (folder[0] in folders) == ("removed" in endings[name]):
+            due.append((name, entry, folder[0] in folders))
+    for num_marked, (name, entry, are_there) in enumerate(due):
+        key = f"runs/{run_id}/outbox/{name}.removed"
+        about = {field: entry.report[field] for field in ("policy", "step", "weights_digest")}
+        try:
+            tracker().mark_files(run_id, **about, are_there=are_there)
+            if are_there:
+                store.delete(key)
+            else:
+                store.create(key, sealed({}))
+        except (TrackingUnavailable, PermanentError) as error:
+            return MarkedFiles(num_marked=num_marked, num_unmarked=len(due) - num_marked, error=str(error))
+    return MarkedFiles(num_marked=len(due))
+
+
+def _entry(store: ArtifactStore, key: str) -> OutboxEntry | None:
+    content = store.read(key)
+    try:
+        return None if content is None else read_as(key, content, OutboxEntry)
+    except ArtifactCorrupt:
+        return None  # what it says is shown nowhere
