@@ -29,6 +29,7 @@ _STEP_RECORD = re.compile(r"runs/[^/]+/iterations/.*")
 """The record of a finished step names its checkpoint for good; it does not keep the files."""
 _JOURNALLED = re.compile(r".*/(blocks|tools)/[^/]+")
 """They spare work; one that cannot be read is as good as none."""
+_RECORD = re.compile(r"runs/[^/]+/.*\.json")
 _RUN = re.compile(r"runs/([^/]+)/.*")
 
 _LARGEST_RECORD_BYTES = 16 << 20
@@ -105,7 +106,7 @@ class _Records:
 
     @cached_property
     def damaged(self) -> dict[str, str]:
-        """run_id -> the first record of it that cannot be read; "" is what belongs to no run."""
+        """run_id -> the first record of it that cannot be read."""
         found: dict[str, str] = {}
         for key, content in self._contents.items():
             try:
@@ -152,8 +153,8 @@ class _Records:
 
 
 def _check(key: str, content: bytes) -> None:
-    """Raise ArtifactCorrupt for a record without which nobody knows what its run needs."""
-    if _JOURNALLED.fullmatch(key):
+    """Raise ArtifactCorrupt for a record without which nobody knows what its run needs. A stranger's file is none."""
+    if not _RECORD.fullmatch(key) or _JOURNALLED.fullmatch(key):
         return
     if key.endswith("/manifest.json"):
         read_as(key, content, StageManifest)

@@ -94,7 +94,7 @@ def gc(
             f"MLflow still offers {marked.num_unmarked} of the removed: {marked.error}; the next gc tells it", err=True
         )
     for run_id, record in report.damaged.items():
-        typer.echo(f"troupe: {run_id or 'the store'} is left alone: {record}", err=True)
+        typer.echo(f"troupe: {run_id} is left alone: {record}", err=True)
     if report.damaged:
         raise typer.Exit(1)
     if dry_run and not as_json and report.num_objects + report.num_multiparts:

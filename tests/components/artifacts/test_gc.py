@@ -218,6 +218,8 @@ def test_a_damaged_cache_or_session_keeps_nothing_from_being_collected(store: Ar
     block = f"{key('collect_rollouts', 0).path}/blocks/000000.json"
     for damaged in (block, "runs/r1/sessions/0001/end.json", "runs/r1/outbox/000001-iteration.json"):
         store.create(damaged, b"")
+    for strange in (".ready", "probe/0a1b", "runs/notes.txt", "runs/r1/steps/000000/notes.txt", "index/runs/r1.json"):
+        store.create(strange, b"\xff")
     report = collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
     assert (report.damaged, report.checkpoints) == ({}, {"r1": (1, 2)})
 
