@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from components.artifacts.local import LocalArtifactStore
+from tests.committed_runs import commit_step, ended_run, started_run
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("train", "resume", "runs", "show", "play", "doctor", "up", "down", "status", "gc")
@@ -101,3 +103,93 @@ def test_an_empty_store_has_no_runs_and_nothing_to_collect(tmp_path: Path) -> No
 def test_status_is_null_where_nothing_runs(tmp_path: Path) -> None:
     document = json.loads(troupe("status", "--json", home=tmp_path).stdout)
     assert document == {"prefect": None, "mlflow": None, "s3": None, "worker": None}
+
+
+def snapshot(root: Path) -> dict[str, tuple[int, int]]:
+    """Every file and folder below `root`, with when it was written."""
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in [root, *root.rglob("*")]}
+
+
+def test_what_reads_only_reads(tmp_path: Path) -> None:
+    store, home = LocalArtifactStore(tmp_path / "store"), tmp_path / "home"
+    ended_run(store, "r")
+    store.put_bytes(b"nobody refers to this", kind="bytes")
+    before = snapshot(tmp_path)
+    for command in (["runs"], ["show", "r"], ["gc", "--dry-run", "--grace-hours", "0"], ["status"]):
+        where = [] if command == ["status"] else ["--store", store.uri]
+        ended = troupe(*command, *where, home=home)
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stderr == ""
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody who may not write")
+def test_a_store_that_may_not_be_written_is_read(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    ended_run(store, "r")
+    for path in [tmp_path, *tmp_path.parents]:
+        if path.is_relative_to(tempfile.gettempdir()) and path != Path(tempfile.gettempdir()):
+            path.chmod(0o755)
+    program = (
+        "import os, sys\n"
+        "from flows.reading import run_document, run_rows\n"
+        "from components.artifacts.gc import collect_garbage\n"
+        "from components.artifacts.local import LocalArtifactStore\n"
+        "from components.errors import StoreRefused\n"
+        "from pathlib import Path\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "store = LocalArtifactStore(Path(sys.argv[1]))\n"
+        "store.check()\n"
+        "print(run_rows(store)[0]['state'], run_document(store, 'r')['state'])\n"
+        "print(collect_garbage(store, keep_checkpoints=1, grace_seconds=0, dry_run=True).num_kept_objects > 0)\n"
+        "try: store.probe()\n"
+        "except StoreRefused as error: print(error)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "store")]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    states, collected, refused = ended.stdout.splitlines()
+    assert (states, collected) == ("completed completed", "True")
+    assert "cannot be written (Permission denied)" in refused
+    (tmp_path / "store" / "runs").chmod(0o700)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert "cannot be read (Permission denied)" in ended.stderr, "a folder that cannot be listed is no empty one"
+
+
+def test_collecting_says_what_goes_and_what_is_next(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    run = started_run(store, "r", num_steps=6)
+    (tmp_path / "c").mkdir()
+    for step in range(6):
+        (tmp_path / "c" / "weights.bin").write_bytes(bytes([step]) * 2**19)
+        commit_step(store, run, step, checkpoint=tmp_path / "c")
+    arguments = ["gc", "--store", store.uri, "--grace-hours", "0", "--keep", "2"]
+    told = troupe(*arguments, "--dry-run", home=tmp_path / "home").stdout
+    assert "r 4 1-4" in " ".join(told.split())
+    assert "would go: 8 objects, 2.0 MiB" in told
+    assert "next: the same without --dry-run removes it" in told
+    document = json.loads(troupe(*arguments, "--dry-run", "--json", home=tmp_path / "home").stdout)
+    assert (document["num_objects"], document["checkpoints"]) == (8, {"r": [1, 2, 3, 4]})
+    assert "removed: 8 objects, 2.0 MiB" in troupe(*arguments, home=tmp_path / "home").stdout
+    assert "removed: 0 objects, 0.0 MiB" in troupe(*arguments, home=tmp_path / "home").stdout
+
+
+def test_a_damaged_run_is_named_by_every_command(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    for run_id in ("sound", "torn"):
+        ended_run(store, run_id)
+    config = tmp_path / "store" / "runs" / "torn" / "config.json"
+    config.write_bytes(config.read_bytes()[:100])
+    listed = troupe("runs", "--store", store.uri, home=tmp_path / "home")
+    assert listed.returncode == 0
+    assert "torn is damaged: runs/torn/config.json: its 100 bytes are no record" in listed.stdout
+    assert "sound" in listed.stdout
+    shown = troupe("show", "torn", "--store", store.uri, home=tmp_path / "home")
+    assert "restore it from a copy" in " ".join(shown.stdout.split())
+    assert "damaged  3 of 3 steps" in " ".join(shown.stdout.split("\n")), shown.stdout
+    collected = troupe("gc", "--store", store.uri, home=tmp_path / "home")
+    assert collected.returncode == 1
+    (line,) = collected.stderr.splitlines()
+    assert line.startswith("troupe: torn is left alone: runs/torn/config.json: ")
+    resumed = troupe("resume", "torn", "--store", store.uri, home=tmp_path / "home")
+    assert resumed.returncode == 1
+    assert resumed.stderr.startswith("troupe: runs/torn/config.json: its 100 bytes are no record")
