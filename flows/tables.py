@@ -116,6 +116,8 @@ def garbage_table(document: Mapping[str, Any], *, dry_run: bool) -> Group:
         f"{verb}: {_counted(document, '')}, old checkpoints among them",
         f"{'would stay' if dry_run else 'kept'}: {_counted(document, 'kept_')}",
     ]
+    if document["num_young_objects"]:
+        lines.append(f"of these only for their youth: {_counted(document, 'young_')}; --grace-hours sets how young")
     if document["num_multiparts"]:
         lines.append(f"{verb}: {document['num_multiparts']:,} unfinished uploads")
     if document["num_marked"]:

@@ -4,6 +4,7 @@ It removes only what it is certain of. A run with a record that cannot be read i
 knows what that record referred to: then only the files of checkpoints that go are removed, and none that nothing refers to.
 """
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,6 +48,9 @@ class GarbageReport(Frozen):
     """Uploads and files that their writers never finished."""
     num_kept_objects: int
     num_kept_bytes: int
+    num_young_objects: int = 0
+    """Kept for their youth alone."""
+    num_young_bytes: int = 0
     checkpoints: Mapping[str, tuple[int, ...]] = Field(default_factory=dict)
     """run_id -> the numbers of updates after which the checkpoints were left."""
     damaged: Mapping[str, str] = Field(default_factory=dict)
@@ -71,11 +75,8 @@ def collect_garbage(
     objects = list(store.scan(""))
     content = [found for found in objects if found.key.startswith((PAYLOADS, FOLDERS))]
     records = _Records(store, [found for found in objects if not found.key.startswith((PAYLOADS, FOLDERS))])
-    expired = records.expired(keep_checkpoints=keep_checkpoints, grace_seconds=grace_seconds)
-    unused = _unused(content, records.references(without=expired), grace_seconds=grace_seconds)
-    if records.damaged:
-        known = records.references_in(expired)
-        unused = [found for found in unused if _artifact(found.key) in known]
+    expired, unused = _needless(records, content, keep_checkpoints=keep_checkpoints, grace_seconds=grace_seconds)
+    too_young = [*itertools.chain(*_needless(records, content, keep_checkpoints=keep_checkpoints, grace_seconds=0))]
     if not dry_run:
         store.delete_all([found.key for found in expired])
         store.delete_all([found.key for found in unused])
@@ -88,9 +89,23 @@ def collect_garbage(
         num_multiparts=num_unfinished,
         num_kept_objects=len(objects) - len(gone),
         num_kept_bytes=_num_bytes(objects) - _num_bytes(gone),
+        num_young_objects=len(too_young) - len(gone),
+        num_young_bytes=_num_bytes(too_young) - _num_bytes(gone),
         checkpoints=_by_run(expired),
         damaged=records.damaged,
     )
+
+
+def _needless(
+    records: "_Records", content: Sequence[StoredObject], *, keep_checkpoints: int, grace_seconds: float
+) -> tuple[list[StoredObject], list[StoredObject]]:
+    """The manifests of checkpoints that have had their time, and the content that no other record refers to."""
+    expired = records.expired(keep_checkpoints=keep_checkpoints, grace_seconds=grace_seconds)
+    unused = _unused(content, records.references(without=expired), grace_seconds=grace_seconds)
+    if records.damaged:
+        known = records.references_in(expired)
+        unused = [found for found in unused if _artifact(found.key) in known]
+    return expired, unused
 
 
 class _Records:

@@ -167,6 +167,9 @@ def test_collecting_says_what_goes_and_what_is_next(tmp_path: Path) -> None:
     assert "r 4 1-4" in " ".join(told.split())
     assert "would go: 8 objects, 2.0 MiB" in told
     assert "next: the same without --dry-run removes it" in told
+    young = troupe("gc", "--store", store.uri, "--keep", "2", home=tmp_path / "home").stdout
+    assert "removed: 0 objects" in young
+    assert "only for their youth: 8 objects, 2.0 MiB; --grace-hours" in young
     document = json.loads(troupe(*arguments, "--dry-run", "--json", home=tmp_path / "home").stdout)
     assert (document["num_objects"], document["checkpoints"]) == (8, {"r": [1, 2, 3, 4]})
     assert "removed: 8 objects, 2.0 MiB" in troupe(*arguments, home=tmp_path / "home").stdout

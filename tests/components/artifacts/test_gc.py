@@ -106,6 +106,8 @@ def test_what_is_young_is_spared(store: ArtifactStore, tmp_path: Path) -> None:
         put_checkpoint(store, tmp_path / "c", key("update_policy", step))
     report = collect_garbage(store, keep_checkpoints=1, grace_seconds=3600, dry_run=False)
     assert (report.num_objects, report.num_checkpoints) == (0, 0)
+    assert report.num_young_objects == 2 + 2 * 2 + 1
+    assert 0 < report.num_young_bytes < report.num_kept_bytes
     assert store.get_bytes(ref) == b"about to be committed"
 
 
