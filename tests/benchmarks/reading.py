@@ -54,11 +54,11 @@ def commit_run(store: ArtifactStore, *, num_steps: int, every: int) -> None:
     with ThreadPoolExecutor(max_workers=16) as pool:
         for first in range(0, num_steps, STEPS_PER_BLOCK):
             *ahead, last = range(first, min(first + STEPS_PER_BLOCK, num_steps))
+            evaluated = [step for step in (*ahead, last) if step % every == 0]
+            for sampling in ("sample", "greedy"):
+                list(pool.map(partial(commit_evaluation, store, run, sampling=sampling), evaluated))
             list(pool.map(partial(commit_step, store, run), ahead))
             commit_step(store, run, last)
-        for sampling in ("sample", "greedy"):
-            evaluate = partial(commit_evaluation, store, run, sampling=sampling)
-            list(pool.map(evaluate, range(0, num_steps + 1, every)))
     end_session(store, run.run_id, session, None)
 
 
