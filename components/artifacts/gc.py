@@ -24,7 +24,9 @@ from components.errors import ArtifactCorrupt, ConfigurationError
 _REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
 _LINEAGE = re.compile(r"runs/([^/]+)/lineages/[^/]+")
 _UPDATE = re.compile(r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/.*")
-_UNREAD = re.compile(r".*/attempts/[^/]+|runs/[^/]+/(outbox|sessions|flow_runs|history|evaluations)/.*|index/.*")
+_UNREAD = re.compile(
+    r".*/attempts/[^/]+|runs/[^/]+/(outbox|sessions|flow_runs|history|evaluations|dropped)/.*|index/.*"
+)
 """Records that neither keep files nor say what may go."""
 _STEP_RECORD = re.compile(r"runs/[^/]+/iterations/.*")
 """The record of a finished step names its checkpoint for good; it does not keep the files."""
@@ -84,13 +86,13 @@ def collect_garbage(
     gone = [*expired, *unused]
     return GarbageReport(
         num_objects=len(gone),
-        num_bytes=_num_bytes(gone),
+        num_bytes=num_bytes_of(gone),
         num_checkpoints=len(expired),
         num_multiparts=num_unfinished,
         num_kept_objects=len(objects) - len(gone),
-        num_kept_bytes=_num_bytes(objects) - _num_bytes(gone),
+        num_kept_bytes=num_bytes_of(objects) - num_bytes_of(gone),
         num_young_objects=len(too_young) - len(gone),
-        num_young_bytes=_num_bytes(too_young) - _num_bytes(gone),
+        num_young_bytes=num_bytes_of(too_young) - num_bytes_of(gone),
         checkpoints=_by_run(expired),
         damaged=records.damaged,
     )
@@ -104,7 +106,7 @@ def _needless(
     unused = _unused(content, records.references(without=expired), grace_seconds=grace_seconds)
     if records.damaged:
         known = records.references_in(expired)
-        unused = [found for found in unused if _artifact(found.key) in known]
+        unused = [found for found in unused if name_of(found.key) in known]
     return expired, unused
 
 
@@ -148,11 +150,11 @@ class _Records:
             for key, content in self._contents.items()
             if key not in gone and (_run(key) in self.damaged or not _STEP_RECORD.fullmatch(key))
         ]
-        return _referred_to(keeping)
+        return referred_to(keeping)
 
     def references_in(self, records: Iterable[StoredObject]) -> frozenset[str]:
         """The keys of payloads and folders that these records name."""
-        return _referred_to(self._contents[each.key] for each in records)
+        return referred_to(self._contents[each.key] for each in records)
 
     @staticmethod
     def _read(store: ArtifactStore, found: Iterable[StoredObject]) -> dict[str, bytes]:
@@ -177,7 +179,7 @@ def _check(key: str, content: bytes) -> None:
         raise damaged(key, "its from_step is no number")
 
 
-def _referred_to(contents: Iterable[bytes]) -> frozenset[str]:
+def referred_to(contents: Iterable[bytes]) -> frozenset[str]:
     return frozenset(key.decode() for content in contents for key in _REFERENCE.findall(content))
 
 
@@ -201,19 +203,19 @@ def _unused(content: Sequence[StoredObject], referenced: frozenset[str], *, grac
     """Objects that nothing refers to. A folder goes as a whole, when its youngest file is old enough."""
     youngest: dict[str, float] = {}
     for found in content:
-        name = _artifact(found.key)
+        name = name_of(found.key)
         youngest[name] = min(found.age_seconds, youngest.get(name, found.age_seconds))
     return [
         found
         for found in content
-        if _artifact(found.key) not in referenced and youngest[_artifact(found.key)] >= grace_seconds
+        if name_of(found.key) not in referenced and youngest[name_of(found.key)] >= grace_seconds
     ]
 
 
-def _artifact(key: str) -> str:
+def name_of(key: str) -> str:
     """The key that a reference names: the payload itself, or the folder of a file."""
     return "/".join(key.split("/")[:2]) if key.startswith(FOLDERS) else key
 
 
-def _num_bytes(objects: Iterable[StoredObject]) -> int:
+def num_bytes_of(objects: Iterable[StoredObject]) -> int:
     return sum(found.num_bytes for found in objects)

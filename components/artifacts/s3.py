@@ -52,7 +52,7 @@ class S3ArtifactStore:
         """Raise StoreRefused unless the bucket is there and may be read. As impatient as `probe`."""
         connection = self._hastily()._connection
         if not connection.has_bucket():
-            raise StoreRefused(f"no such bucket: {connection.place}")
+            raise StoreRefused(f"no such bucket: {connection.place}; name another one with --store")
 
     def ensure_bucket(self) -> None:
         """Create the bucket unless it exists."""
