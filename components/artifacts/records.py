@@ -65,6 +65,8 @@ def remedy(key: str) -> str:
     if stage := _STAGE.fullmatch(key):
         if stage["stage"] == "warm_start":
             return "delete it, and `troupe resume` makes the policy before training again"
+        if stage["stage"] == "evaluate_policy":
+            return f"delete it, and `troupe resume {stage['run']}` evaluates again"
         return f"`troupe resume {stage['run']} --from-stage {stage['stage']} --step {int(stage['step'])}` computes it again"
     found = _RUN.fullmatch(key)
     run, kind = (found["run"], found["kind"]) if found else ("", "")

@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -121,7 +121,8 @@ def _sequence_writer(write: Writer) -> Writer:
 
 
 def _mapping_writer(arguments: tuple[Any, ...]) -> Writer:
-    if arguments[0] is not str:
+    key = get_args(arguments[0])[0] if get_origin(arguments[0]) is Annotated else arguments[0]
+    if key is not str:
         raise TypeError(f"a mapping must have str keys to be stored, not {arguments[0]}")
     write = writer(arguments[1])
     # Sorted, because equal mappings must give equal bytes whatever their insertion order.

@@ -247,7 +247,8 @@ def test_a_changed_digit_is_not_shown_as_true(store: LocalArtifactStore) -> None
     document = run_document(store, "r")
     assert document["evaluations"] == []
     assert any(
-        each.startswith(f"{evaluation}: its content differs") and "--from-stage evaluate_policy --step 0" in each
+        each.startswith(f"{evaluation}: its content differs")
+        and "delete it, and `troupe resume r` evaluates again" in each
         for each in document["damaged"]
     )
 

@@ -15,7 +15,9 @@ from tests.components.artifacts.weed_server import BUCKET, WeedServer
 def test_a_missing_bucket_is_one_clear_line_and_is_not_made(weed: WeedServer, credentials: None) -> None:
     client = boto3.client("s3", endpoint_url=weed.endpoint_url, region_name="us-east-1")
     store = S3ArtifactStore("nosuchbucket", endpoint_url=weed.endpoint_url, retry_seconds=5)
-    with pytest.raises(StoreRefused, match=rf"^no such bucket: s3://nosuchbucket at {weed.endpoint_url}; name another one"):
+    with pytest.raises(
+        StoreRefused, match=rf"^no such bucket: s3://nosuchbucket at {weed.endpoint_url}; name another one"
+    ):
         store.check()
     with pytest.raises(StoreRefused, match="the bucket does not exist: create it"):
         store.probe()
