@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import Frozen
 from components.config import RunConfig, parse_config
 from components.environments.base import EnvironmentFamily, MultiAgentEnv
@@ -25,6 +24,7 @@ from flows.presets import with_overrides
 from flows.reading import read_run
 from flows.suite_choice import suite_config
 from tasks import wiring, world
+from tasks.run import Run
 
 SCRIPTED = ("expert", "random", "noop")
 Sampling = Literal["sample", "greedy"]
@@ -100,16 +100,18 @@ def evaluate_anybody(order: EvaluationOrder, progress: Progress) -> EvaluationRe
 
 
 def _run_report(order: EvaluationOrder, sampling: Sampling, progress: Progress) -> EvaluationReport:
-    from flows.stores import opened_store
+    from flows.stores import chosen_store, opened_store
+    from tasks.sessions import standing_run
 
     store = opened_store(order.store_uri)
-    config, name = read_run(store, order.who).config, "test"
+    run = standing_run(store, read_run(store, order.who)).kept_in(chosen_store(order.store_uri))
+    config, name = run.config, "test"
     if order.suite is not None:
         config, name = suite_config(order.suite, order.overrides)
     elif order.overrides:
         config = parse_config(with_overrides(config.model_dump(mode="json"), order.overrides))
     ordered = SuiteOrder(config=config, name=name, num_problems=order.num_problems, seed=order.seed)
-    return evaluate_run(ordered, store, order.who, order.step, sampling, progress)
+    return evaluate_run(ordered, run, order.step, sampling, progress)
 
 
 def _is_model(who: str) -> bool:
@@ -180,29 +182,32 @@ def evaluate_model(order: SuiteOrder, base: str, sampling: Sampling, progress: P
 
 
 def evaluate_run(
-    order: SuiteOrder, store: ArtifactStore, run_id: str, step: int | None, sampling: Sampling, progress: Progress
+    order: SuiteOrder, run: Run, step: int | None, sampling: Sampling, progress: Progress
 ) -> EvaluationReport:
-    """The team of a run after `step` updates (None: the newest), on a suite with the run's own roles."""
+    """The team of a run after `step` updates (None: the newest), on a suite with the run's own roles.
+
+    Everything is read from the store of `run.config`.
+    """
     from tasks.evaluate_policy import named_versions
     from tasks.refresh_weights import refresh_weights
     from tasks.steps import finished_step, first_unfinished_step
     from tasks.warm_start import committed_warm_start
 
-    run = read_run(store, run_id)
+    store = wiring.store(run.config)
     num_finished = first_unfinished_step(store, run)
     if step is not None and not 0 <= step <= num_finished:
         raise ConfigurationError(
-            f"--step {step}: run {run_id} has finished {num_finished} updates; use 0 to {num_finished}"
+            f"--step {step}: run {run.run_id} has finished {num_finished} updates; use 0 to {num_finished}"
         )
     at = num_finished if step is None else step
     checkpoints = finished_step(store, run, at - 1) if at else committed_warm_start(run)
-    assert checkpoints is not None, f"step {at - 1} of {run_id} is finished and has no checkpoints"
+    assert checkpoints is not None, f"step {at - 1} of {run.run_id} is finished and has no checkpoints"
     refresh_weights.fn(run, at, checkpoints)
     return _played(
         order,
         run.config,
         named_versions(run.config, checkpoints),
-        agent=f"{run_id}@{at}",
+        agent=f"{run.run_id}@{at}",
         sampling=sampling,
         progress=progress,
     )

@@ -7,19 +7,39 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from components.artifacts.runs import start_lineage
+from components.artifacts.format import check_format
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError, ServiceMissing
-from components.identity import STAGES, checked_run_id
+from components.identity import checked_run_id
 from flows.preflight import check_environment, preflight
 from flows.presets import with_overrides
 from flows.reading import read_run
 from flows.services.client import join_local_services
-from flows.stores import opened_store
+from flows.stores import chosen_store, opened_store, store_config
+from tasks import wiring
+from tasks.restarts import Restart, check_restart, record_restart
+from tasks.starts import remarks, startable_run
 
 
-def run_training(config: RunConfig, run_id: str) -> None:
-    """Train in this process with a live display, and say where to look afterwards."""
+def stored_in(config: RunConfig, store_uri: str | None, overrides: Sequence[str]) -> RunConfig:
+    """`config` with its results in the store at `store_uri`; itself where none is named.
+
+    Raises ConfigurationError when `overrides` name a store, too: it is named once.
+    """
+    if store_uri is None:
+        return config
+    if named := [override for override in overrides if override.startswith(("store.", "store="))]:
+        raise ConfigurationError(
+            f"--set {named[0]} and --store {store_uri} (or TROUPE_STORE) both name a store; leave one of them out"
+        )
+    return config.model_copy(update={"store": config.store.moved_to(store_config(store_uri))})
+
+
+def run_training(config: RunConfig, run_id: str, *, restart: Restart | None = None) -> None:
+    """Train in this process with a live display, and say where to look afterwards.
+
+    A restart is recorded once all that can be found wrong before it has been looked for.
+    """
     join_local_services()
     checked_run_id(run_id)
     check_environment(config)
@@ -33,9 +53,23 @@ def run_training(config: RunConfig, run_id: str) -> None:
         from flows.train import train
 
         preflight(config)
+        for line in _admitted(config, run_id, restart):
+            console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
     with TrainingDisplay(console).shown():
         summary = train(config, run_id)
     print_summary(console, summary)
+
+
+def _admitted(config: RunConfig, run_id: str, restart: Restart | None) -> list[str]:
+    """What the starter should know, once the run may go on under `config`; a restart of it is then recorded."""
+    store = wiring.store(config)
+    if restart is not None:
+        check_format(store)
+        run = read_run(store, run_id)
+        told = remarks(store, run)
+        record_restart(run.model_copy(update={"config": config}), restart)
+        return told
+    return remarks(store, startable_run(store, run_id, config))
 
 
 def run_resume(
@@ -47,20 +81,18 @@ def run_resume(
     overrides: Sequence[str],
     num_steps: int | None,
 ) -> None:
-    """Go on with a run; with `from_stage` and `step`, start a new lineage there first."""
-    store = opened_store(store_uri)
-    run = read_run(store, run_id)
+    """Go on with a run in the store where it lies; with `from_stage` and `step`, restart it there."""
+    if named := [override for override in overrides if override.startswith(("store.", "store="))]:
+        raise ConfigurationError(f"--set {named[0]}: a run goes on where it lies; name its store with --store")
+    run = read_run(opened_store(store_uri), run_id).kept_in(chosen_store(store_uri))
     values = with_overrides(run.config.model_dump(mode="json"), overrides)
     if num_steps is not None:
         values["num_steps"] = num_steps
     config = parse_config(values)
-    if from_stage is not None and step is not None:
-        if from_stage not in STAGES[2:]:
-            raise ConfigurationError(f"--from-stage {from_stage!r}: stages are {', '.join(STAGES[2:])}")
-        if not 0 <= step < config.num_steps:
-            raise ConfigurationError(f"--step {step}: the run has steps 0 to {config.num_steps - 1}")
-        start_lineage(store, run_id, from_step=step, from_stage=from_stage, config=config)
-    run_training(config, run_id)
+    restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)
+    if restart is not None:
+        check_restart(run.model_copy(update={"config": config}), restart)
+    run_training(config, run_id, restart=restart)
 
 
 def require_prefect() -> None:

@@ -24,6 +24,8 @@ def preflight(config: RunConfig) -> None:
     Raises ConfigurationError, ServiceMissing, EngineUnavailable, StaleEngine, StoreRefused, StoreUnavailable or
     TrackingUnavailable.
     """
+    from tasks.warm_start import check_bases
+
     check_environment(config)
     check_problem_counts(config)
     check_devices(config)
@@ -34,6 +36,7 @@ def preflight(config: RunConfig) -> None:
     if config.generation.engine == "vllm":
         wiring.check_servers(config)
     probe_store(config.store)
+    check_bases(config)
     wiring.tracker(config).check()
 
 

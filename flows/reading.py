@@ -12,7 +12,7 @@ from components.config import RunConfig
 from components.errors import ArtifactCorrupt, ConfigurationError, StoreRefused
 from tasks.history import History, Progress, ShownStep, read_history
 from tasks.run import Run, RunAddress
-from tasks.sessions import RunState, SessionStart, run_state, session_records
+from tasks.sessions import RunState, SessionStart, run_state, session_records, standing_lineages
 from tasks.steps import first_unfinished_step
 
 T = TypeVar("T")
@@ -106,7 +106,9 @@ def _read_facts(store: ArtifactStore, run_id: str) -> _Facts | None:
     facts.config = facts.read(lambda: read_config(store, run_id))
     if facts.config is None and not facts.errors:
         return None
-    lineages: tuple[Lineage, ...] | None = facts.read(lambda: read_lineages(store, run_id))
+    lineages: tuple[Lineage, ...] | None = facts.read(
+        lambda: standing_lineages(store, run_id, read_lineages(store, run_id))
+    )
     if lineages is not None:
         # Without them nobody knows which steps count.
         address = RunAddress(run_id=run_id, lineages=lineages)

@@ -19,7 +19,7 @@ from components.sandbox.engine import running_engine
 from components.sandbox.opening import Probe, open_sandbox, probe
 from components.sandbox.rootfs import cached_rootfs
 from components.schema import ExecutionResult, Limits
-from tasks.home import HOME
+from tasks.home import HOME, made_home
 
 Choice = Literal["auto", "docker", "bubblewrap"]
 NUM_ATTACKED_BOXES = 2
@@ -57,7 +57,7 @@ def run_file(
     limits = Limits()
     if timeout_seconds is not None:
         limits = Limits(wall_seconds=timeout_seconds, cpu_seconds=timeout_seconds)
-    sandbox = open_sandbox(choice, state_folder=state_folder(), num_boxes=1, docker_host=docker_host())
+    sandbox = open_sandbox(choice, state_folder=state_folder(made_home()), num_boxes=1, docker_host=docker_host())
     try:
         return sandbox.run(program, stdin=stdin, limits=limits), sandbox.description
     finally:
@@ -73,7 +73,7 @@ def attack(
 ) -> tuple[SandboxDescription, list[AttackReport]]:
     """Carry out all attacks, or those of one name or theme, on one pool. Raises ConfigurationError for an unknown name."""
     choice = checked_backend(backend)
-    with laid_out(state_folder() / "bait") as bait:
+    with laid_out(state_folder(made_home()) / "bait") as bait:
         attacks = chosen(catalogue(bait), only)
         sandbox = open_sandbox(
             choice, state_folder=state_folder(), num_boxes=NUM_ATTACKED_BOXES, docker_host=docker_host()
@@ -107,7 +107,7 @@ def build(on_step: Callable[[str], None]) -> dict[str, Any]:
 
     Raises ServiceMissing when no backend works here.
     """
-    folder = state_folder()
+    folder = state_folder(made_home())
     started = time.monotonic()
     on_step("the file system of the boxes")
     root, digest = cached_rootfs(folder)

@@ -11,7 +11,7 @@ from flows.tables import evaluations_table, share
 
 def print_summary(console: Console, summary: dict[str, Any]) -> None:
     """Print the evaluations, the gain, the agents' shares, the addresses and the next commands."""
-    run_id, evaluations = summary["run_id"], summary["evaluations"]
+    run_id, option, evaluations = summary["run_id"], summary["store_option"], summary["evaluations"]
     console.print()
     for sampling in dict.fromkeys(report["sampling"] for report in evaluations):
         reports = [report for report in evaluations if report["sampling"] == sampling]
@@ -30,14 +30,14 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     if summary["num_unpublished"]:
         console.print(
             f"{summary['num_unpublished']} reports wait for MLflow, which does not answer; "
-            f"`troupe resume {run_id}` publishes them",
+            f"`troupe resume {run_id}{option}` publishes them",
             style="yellow",
         )
     console.print()
     for name, address in {"MLflow": summary["run_url"], **addresses(), "Prefect": summary["flow_run_url"]}.items():
         if address:
             console.print(f"{name:8} {address}", soft_wrap=True)
-    console.print(f"\nnext: troupe show {run_id}   |   troupe runs   |   troupe down")
+    console.print(f"\nnext: troupe show {run_id}{option}   |   troupe runs{option}   |   troupe down")
 
 
 def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:

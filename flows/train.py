@@ -38,6 +38,7 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
         run = session.run
         tell_links(run)
         checkpoints = warm_start(run)
+        session.freeze()  # what fails before leaves the run's name free
         start = first_step(wiring.store(config), run, flow_run_id=str(runtime.flow_run.id))
         evaluations = []
         for step in range(start + 1):

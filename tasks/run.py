@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef, Frozen
 from components.artifacts.runs import Lineage, lineage_for
-from components.config import RunConfig, stage_config
+from components.config import RunConfig, StoreConfig, stage_config
 from components.identity import StageKey, fingerprint
 
 SHARED = "_shared"
@@ -26,6 +26,11 @@ class Run(RunAddress):
     """What is being trained and under which name."""
 
     config: RunConfig
+
+    def kept_in(self, store: StoreConfig) -> "Run":
+        """The run as it lies in `store`, wherever it was started: where a store lies decides no result."""
+        moved = self.config.store.moved_to(store)
+        return self.model_copy(update={"config": self.config.model_copy(update={"store": moved})})
 
 
 class StepBatches(Frozen):

@@ -7,16 +7,18 @@ from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import Any
 
+from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
-from components.artifacts.runs import freeze_config, lineage_for, read_lineages
+from components.artifacts.runs import freeze_config, lineage_for, store_option
 from components.config import RunConfig
-from components.identity import checked_run_id
 from components.schema import EvalReport, IterationReport
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import Outbox
 from tasks import wiring, world
+from tasks.provenance import provenance
 from tasks.run import Run
 from tasks.sessions import begin_session, end_session
+from tasks.starts import remarks, startable_run
 from tasks.steps import finished_step
 
 _log = logging.getLogger(__name__)
@@ -25,15 +27,39 @@ FLUSH_SECONDS = 30.0
 _open: dict[str, "Session"] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Session:
-    """A run that this process works on."""
+    """A run that this process works on. Its name is its own, and it is shown, once its configuration is frozen."""
 
     run: Run
-    outbox: Outbox
-    drain: OutboxDrain
     opened_at_seconds: float
     """On the monotonic clock of this process."""
+    publishing: tuple[Outbox, OutboxDrain] | None = None
+    """None until the configuration is frozen."""
+
+    @property
+    def outbox(self) -> Outbox:
+        """What waits for the tracking server."""
+        assert self.publishing is not None, f"run {self.run.run_id} publishes before its configuration is frozen"
+        return self.publishing[0]
+
+    @property
+    def drain(self) -> OutboxDrain:
+        """What publishes it."""
+        assert self.publishing is not None, f"run {self.run.run_id} publishes before its configuration is frozen"
+        return self.publishing[1]
+
+    def freeze(self) -> None:
+        """Let the run's name stand for its configuration from here on. Raises ConfigDrift when a rival was faster.
+
+        Call it when the policies have been made: what fails before leaves the name free for another configuration.
+        """
+        run, config = self.run, self.run.config
+        store = wiring.store(config)
+        freeze_config(store, run.run_id, config)
+        if self.publishing is None:
+            outbox = Outbox(store, run.run_id, params=run_params(config), tags=run_tags(config))
+            self.publishing = outbox, OutboxDrain(outbox, wiring.tracker(config))
 
     def checkpoints_before(self, step: int) -> dict[str, CheckpointRef] | None:
         """The checkpoints with which `step` starts, or None for the first step."""
@@ -48,19 +74,18 @@ def session_of(run: Run) -> Session:
 
 @contextmanager
 def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
-    """Work on a run: freeze its configuration, start what it needs, and leave a record of how it ended.
+    """Work on a run: start what it needs, and leave a record of what computed and how it ended.
 
-    Raises ConfigDrift when the run exists under another configuration. Whatever happens inside, the workers are ended and
-    what is due in the outbox is published as far as MLflow allows.
+    Raises ConfigDrift when the run exists under another configuration, and whatever else `startable_run` does. Whatever
+    happens inside, the workers are ended and what is due in the outbox is published as far as MLflow allows.
     """
     store = wiring.store(config)
-    frozen = freeze_config(store, checked_run_id(run_id), config)
-    run = Run(run_id=run_id, config=frozen, lineages=tuple(read_lineages(store, run_id)))
+    run = startable_run(store, run_id, config)
+    for line in remarks(store, run):
+        _log.info("%s", line)
+    ensure_format(store)
     record = begin_session(store, run)
-    outbox = Outbox(store, run_id, params=run_params(frozen), tags=run_tags(frozen))
-    session = Session(
-        run=run, outbox=outbox, drain=OutboxDrain(outbox, wiring.tracker(frozen)), opened_at_seconds=monotonic()
-    )
+    session = Session(run=run, opened_at_seconds=monotonic())
     _open[run_id] = session
     error: BaseException | None = None
     try:
@@ -73,9 +98,10 @@ def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
         _open.pop(run_id, None)
         wiring.close_trainers()
         world.close_sandboxes()
-        report = session.drain.close(FLUSH_SECONDS, succeeded=error is None)
-        if report.num_pending:
-            _log.warning("%d reports wait for the tracking server: %s", report.num_pending, report.error)
+        if session.publishing is not None:
+            report = session.drain.close(FLUSH_SECONDS, succeeded=error is None)
+            if report.num_pending:
+                _log.warning("%d reports wait for the tracking server: %s", report.num_pending, report.error)
         end_session(store, run_id, record, error)
 
 
@@ -103,7 +129,11 @@ def post_evaluation(run: Run, report: EvalReport) -> None:
 
 def run_tags(config: RunConfig) -> dict[str, str]:
     """By what runs are searched for."""
-    return {"troupe.preset": config.preset, "troupe.specialisation": config.specialisation}
+    return {
+        "troupe.preset": config.preset,
+        "troupe.specialisation": config.specialisation,
+        **provenance().tags(),
+    }
 
 
 def run_params(config: RunConfig) -> dict[str, str]:
@@ -124,6 +154,7 @@ def summary(session: Session, checkpoints: dict[str, CheckpointRef], evaluations
     run = session.run
     return {
         "run_id": run.run_id,
+        "store_option": store_option(wiring.store(run.config)),
         "num_steps": run.config.num_steps,
         "checkpoint_digest": {policy: ref.weights_digest for policy, ref in checkpoints.items()},
         "evaluations": [asdict(report) | {"interval": list(report.interval)} for report in evaluations],

@@ -1,15 +1,18 @@
 """Who has worked on a run and how it ended: one record for each start, one for its end."""
 
-import os
+import re
 import socket
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
-
-import psutil
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, sealed
 from components.artifacts.refs import Frozen
+from components.artifacts.runs import Lineage, read_config
+from components.errors import ArtifactCorrupt
+from components.training.ownership import Owner, this_process
+from tasks.provenance import Provenance, provenance
 from tasks.run import Run
 
 
@@ -22,6 +25,15 @@ class SessionStart(Frozen):
     pid: int
     process_started: float
     num_steps: int
+    lineage: int = 0
+    """The run's newest restart at that time; 0 before any."""
+    provenance: Provenance | None = None
+    """What computed; None in records that say nothing of it."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process still runs. One of another host counts as alive: it cannot be seen from here."""
+        return self.host != socket.gethostname() or Owner(self.pid, self.process_started).alive
 
 
 class SessionEnd(Frozen):
@@ -40,8 +52,8 @@ class RunState(Frozen):
 
 
 def begin_session(store: ArtifactStore, run: Run) -> SessionStart:
-    """Record that this process works on `run`."""
-    process = psutil.Process()
+    """Record that this process works on `run`, and what it computes with."""
+    process = this_process()
     # Counted, not read: a damaged record of an earlier session is no reason not to begin.
     number = len(_start_keys(store, run.run_id)) + 1
     while True:
@@ -49,9 +61,11 @@ def begin_session(store: ArtifactStore, run: Run) -> SessionStart:
             number=number,
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             host=socket.gethostname(),
-            pid=os.getpid(),
-            process_started=process.create_time(),
+            pid=process.pid,
+            process_started=process.started_at,
             num_steps=run.config.num_steps,
+            lineage=newest_lineage(run),
+            provenance=provenance(),
         )
         if store.create(_start_key(run.run_id, number), sealed(start.model_dump(mode="json"))):
             return start
@@ -72,29 +86,73 @@ def session_records(store: ArtifactStore, run_id: str) -> list[SessionStart]:
     return [read_as(key, content, SessionStart) for key, content in contents if content is not None]
 
 
+def live_sessions(store: ArtifactStore, run_id: str) -> list[SessionStart]:
+    """The sessions that go on as far as can be told from here, oldest first."""
+    keys = set(store.list(f"runs/{run_id}/sessions/"))
+    unended = [key for key in _start_keys(store, run_id) if key.replace("/start.json", "/end.json") not in keys]
+    return [session for session in _readable(store, unended) if session.is_alive]
+
+
+def readable_sessions(store: ArtifactStore, run_id: str) -> list[SessionStart]:
+    """The starts of a run whose records can be read, oldest first: a damaged one is no reason not to go on."""
+    return _readable(store, _start_keys(store, run_id))
+
+
+def _readable(store: ArtifactStore, keys: Sequence[str]) -> list[SessionStart]:
+    found = []
+    for key in keys:
+        try:
+            content = store.read(key)
+            if content is not None:
+                found.append(read_as(key, content, SessionStart))
+        except ArtifactCorrupt:
+            continue
+    return found
+
+
+def newest_lineage(run: Run) -> int:
+    """The number of the run's newest restart, 0 before any."""
+    return run.lineages[-1].lineage if run.lineages else 0
+
+
+def standing_run(store: ArtifactStore, run: Run) -> Run:
+    """The run as its results show it: without newest restarts that nobody works on and that have left none."""
+    lineages = standing_lineages(store, run.run_id, run.lineages)
+    if len(lineages) == len(run.lineages):
+        return run
+    config = lineages[-1].config if lineages else read_config(store, run.run_id)
+    return Run(run_id=run.run_id, config=config or run.config, lineages=lineages).kept_in(run.config.store)
+
+
+def standing_lineages(store: ArtifactStore, run_id: str, lineages: tuple[Lineage, ...]) -> tuple[Lineage, ...]:
+    """The restarts without the newest ones that nobody works on and that have left no result."""
+    while lineages and not _has_begun(store, run_id, lineages[-1]):
+        lineages = lineages[:-1]
+    return lineages
+
+
+def _has_begun(store: ArtifactStore, run_id: str, lineage: Lineage) -> bool:
+    steps = f"runs/{run_id}/steps/{lineage.from_step:06d}/"
+    left = re.compile(rf"{re.escape(steps)}[^/]+/[^/]+/l{lineage.lineage}-[^/]+/manifest\.json")
+    if any(left.fullmatch(key) for key in store.list(steps)):
+        return True
+    return any(session.lineage == lineage.lineage for session in live_sessions(store, run_id))
+
+
 def run_state(store: ArtifactStore, run: Run, num_finished: int) -> RunState:
-    """The state that the newest session and the finished steps give."""
-    records = session_records(store, run.run_id)
+    """The state that the newest session of the run's restarts and the finished steps give."""
+    standing = {0, *(lineage.lineage for lineage in run.lineages)}
+    records = [record for record in session_records(store, run.run_id) if record.lineage in standing]
     num_steps = records[-1].num_steps if records else run.config.num_steps
     end_key = _end_key(run.run_id, records[-1].number) if records else ""
     content = store.read(end_key) if end_key else None
     end = None if content is None else read_as(end_key, content, SessionEnd)
-    if end is None and records and _is_alive(records[-1]):
+    if end is None and records and records[-1].is_alive:
         return RunState(name="running", error=None, num_steps=num_steps)
     if end is not None and end.error is not None:
         return RunState(name="failed", error=end.error, num_steps=num_steps)
     name: Literal["completed", "interrupted"] = "completed" if end and num_finished >= num_steps else "interrupted"
     return RunState(name=name, error=None, num_steps=num_steps)
-
-
-def _is_alive(start: SessionStart) -> bool:
-    """Whether the session's process still runs. A session of another host counts as alive: it cannot be seen from here."""
-    if start.host != socket.gethostname():
-        return True
-    try:
-        return bool(abs(psutil.Process(start.pid).create_time() - start.process_started) < 1.0)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _start_keys(store: ArtifactStore, run_id: str) -> list[str]:

@@ -30,6 +30,9 @@ def current_key() -> StageKey:
 class StageTask(Task[P, R]):
     """A stage's task. It travels to another process by its name, because what its function closes over stays at home."""
 
+    version_number: int
+    """Goes into the key of its results."""
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _task_named, (self.fn.__module__, self.fn.__name__)
 
@@ -78,6 +81,8 @@ def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageT
             progress.tell(stage, key.step, 1, 1, reused=result.reused, seconds=result.manifest.seconds)
             return result.output  # type: ignore[no-any-return]
 
-        return StageTask(staged, **stage_options(stage, version=version))
+        task = StageTask(staged, **stage_options(stage, version=version))
+        task.version_number = version
+        return task
 
     return decorate

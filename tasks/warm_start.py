@@ -16,10 +16,11 @@ from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
 from components.training.base import MODEL_FOLDER
+from components.training.bases import check_base
 from components.training.sharing import starting_models
 from tasks import progress, wiring, world
 from tasks.checkpoints import stored_base, stored_checkpoint
-from tasks.run import Run, stage_key
+from tasks.run import SHARED, Run, stage_key
 from tasks.stage_task import stage_task
 
 VERSION = 2
@@ -64,6 +65,17 @@ def committed_warm_start(run: Run) -> dict[str, CheckpointRef]:
     found = committed(wiring.store(run.config), key, dict[str, CheckpointRef])
     assert found is not None, f"run {run.run_id} has no committed warm start at {key.path}"
     return found
+
+
+def check_bases(config: RunConfig) -> None:
+    """Pass when the policies have been made already, or when all that they begin from is there.
+
+    Raises ConfigurationError or ServiceMissing. A run that has its first checkpoints needs no base any more.
+    """
+    key = stage_key("warm_start", VERSION, {"run": Run(run_id=SHARED, config=config)})
+    if committed(wiring.store(config), key, dict[str, CheckpointRef]) is None:
+        for policy, settings in config.policies.items():
+            check_base(policy, settings)
 
 
 def clone_models(config: RunConfig, folders: Mapping[str, Path]) -> None:

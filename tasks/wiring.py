@@ -89,7 +89,12 @@ def _tracker(config: TrackingConfig, url: str | None) -> Tracker:
 
 def tracker(config: RunConfig) -> Tracker:
     """Where the run is shown."""
-    return _tracker(config.tracking, config.tracking.url or os.environ.get("MLFLOW_TRACKING_URI"))
+    return tracker_of(config.tracking)
+
+
+def tracker_of(config: TrackingConfig) -> Tracker:
+    """The tracker behind the tracking section alone."""
+    return _tracker(config, config.url or os.environ.get("MLFLOW_TRACKING_URI"))
 
 
 def run_url(config: RunConfig, run_id: str) -> str | None:

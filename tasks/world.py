@@ -18,12 +18,11 @@ from components.sandbox.spot_check import spot_check
 from components.sandbox.tool_journal import ToolJournal
 from components.schema import Limits, RolloutShard, ToolRecord
 from tasks import wiring
-from tasks.home import HOME
+from tasks.home import made_home
 
 SPOT_CHECK_FRACTION = 0.05
 """Where other hosts play the shards, unless the configuration says otherwise."""
 _log = logging.getLogger("troupe.sandbox")
-SANDBOX_HOME = HOME / "sandbox"
 _sandboxes: dict[tuple[SandboxConfig, Limits], Sandbox] = {}
 
 
@@ -35,7 +34,7 @@ def sandbox(config: RunConfig) -> Sandbox:
 
         _sandboxes[key] = open_sandbox(
             config.sandbox.backend,
-            state_folder=SANDBOX_HOME,
+            state_folder=made_home() / "sandbox",
             num_boxes=config.sandbox.num_boxes,
             docker_host=os.environ.get("DOCKER_HOST"),
             limits=limits(config),

@@ -76,7 +76,7 @@ def collect_garbage(
         raise ConfigurationError(f"keep_checkpoints {keep_checkpoints}: a run needs at least its newest to go on")
     objects = list(store.scan(""))
     content = [found for found in objects if found.key.startswith((PAYLOADS, FOLDERS))]
-    records = _Records(store, [found for found in objects if not found.key.startswith((PAYLOADS, FOLDERS))])
+    records = Records(store, [found for found in objects if not found.key.startswith((PAYLOADS, FOLDERS))])
     expired, unused = _needless(records, content, keep_checkpoints=keep_checkpoints, grace_seconds=grace_seconds)
     too_young = [*itertools.chain(*_needless(records, content, keep_checkpoints=keep_checkpoints, grace_seconds=0))]
     if not dry_run:
@@ -99,7 +99,7 @@ def collect_garbage(
 
 
 def _needless(
-    records: "_Records", content: Sequence[StoredObject], *, keep_checkpoints: int, grace_seconds: float
+    records: "Records", content: Sequence[StoredObject], *, keep_checkpoints: int, grace_seconds: float
 ) -> tuple[list[StoredObject], list[StoredObject]]:
     """The manifests of checkpoints that have had their time, and the content that no other record refers to."""
     expired = records.expired(keep_checkpoints=keep_checkpoints, grace_seconds=grace_seconds)
@@ -110,7 +110,7 @@ def _needless(
     return expired, unused
 
 
-class _Records:
+class Records:
     """The records of a store, read once, side by side."""
 
     def __init__(self, store: ArtifactStore, found: Sequence[StoredObject]) -> None:

@@ -1,13 +1,14 @@
-"""The records of a run: its frozen configuration, when it began, and its deliberate restarts."""
+"""The records of a run: its frozen configuration, when it began, and its deliberate restarts, which can be dropped."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, sealed, unsealed
 from components.artifacts.refs import Frozen
 from components.artifacts.stage import Clock, utc_now
-from components.config import RunConfig, differing_fields
+from components.config import RunConfig, StoreConfig, differing_fields
 from components.errors import ConfigDrift, ConfigurationError
 from components.identity import STAGES, checked_run_id, config_key
 
@@ -23,6 +24,16 @@ class Lineage(Frozen):
     from_stage: str
     started_at: datetime
     config: RunConfig
+    stage_versions: Mapping[str, int] = {}
+    """Of the Troupe that recorded it: what this lineage computes is all of these versions."""
+
+    def repeats(self, other: "Lineage") -> bool:
+        """Whether both restart the same, so that one of them is enough."""
+        return self._deciding() == other._deciding()
+
+    def _deciding(self) -> tuple[Any, ...]:
+        config = self.config.result_fields() | {"evaluation": self.config.evaluation.model_dump(mode="json")}
+        return self.from_step, self.from_stage, config, dict(self.stage_versions)
 
 
 def freeze_config(store: ArtifactStore, run_id: str, config: RunConfig, *, clock: Clock = utc_now) -> RunConfig:
@@ -35,19 +46,32 @@ def freeze_config(store: ArtifactStore, run_id: str, config: RunConfig, *, clock
     checked_run_id(run_id)
     if read_config(store, run_id) is None:
         # The index comes first: a crash between the two leaves an entry that list_runs passes over, not a hidden run.
-        store.create(f"{_INDEX}{run_id}.json", sealed({"started_at": clock().isoformat()}))
+        store.create(index_key(run_id), sealed({"started_at": clock().isoformat()}))
         if store.create(config_key(run_id), sealed(config.model_dump(mode="json"), indent=1)):
             return config
+    assert read_config(store, run_id) is not None, f"{config_key(run_id)} was refused and cannot be read"
+    check_drift(store, run_id, config)
+    return config
+
+
+def check_drift(store: ArtifactStore, run_id: str, config: RunConfig) -> None:
+    """Pass when there is no such run, or when `config` is what its results are decided by. Raises ConfigDrift."""
     lineages = read_lineages(store, run_id)
     frozen = lineages[-1].config if lineages else read_config(store, run_id)
-    assert frozen is not None, f"{config_key(run_id)} was refused and cannot be read"
-    changes = differing_fields(frozen.result_fields(), config.result_fields())
-    if changes:
+    if frozen is None:
+        return
+    if changes := differing_fields(frozen.result_fields(), config.result_fields()):
+        option = store_option(store)
         raise ConfigDrift(
-            f"run {run_id!r} exists with another configuration; {'; '.join(changes)}. "
-            "Choose another run_id, or restart this one with --from-stage"
+            f"run {run_id!r} exists with another configuration; {'; '.join(changes)}. Go on with it as it is: "
+            f"`troupe resume {run_id}{option}`; start another beside it: --run-id OTHER; or remove it first: "
+            f"`troupe rm {run_id}{option}`"
         )
-    return config
+
+
+def store_option(store: ArtifactStore) -> str:
+    """What a command needs to open `store` again: " --store URI", or nothing for the local services' bucket."""
+    return "" if store.uri == f"s3://{StoreConfig().bucket}" else f" --store {store.uri}"
 
 
 def read_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
@@ -57,33 +81,65 @@ def read_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
 
 
 def start_lineage(
-    store: ArtifactStore, run_id: str, *, from_step: int, from_stage: str, config: RunConfig, clock: Clock = utc_now
+    store: ArtifactStore,
+    run_id: str,
+    *,
+    from_step: int,
+    from_stage: str,
+    config: RunConfig,
+    stage_versions: Mapping[str, int] | None = None,
+    clock: Clock = utc_now,
 ) -> int:
-    """The number (1, 2, …) of a new restart of the run. Earlier outputs stay where they are and stay readable."""
+    """The number (1, 2, …) of a restart of the run. Earlier outputs stay where they are and stay readable.
+
+    The newest restart again is that one: no other is recorded. Numbers are never used again, dropped ones neither.
+    """
     if from_stage not in STAGES:
         raise ConfigurationError(f"stage {from_stage!r} is not known; stages are {', '.join(STAGES)}")
     if from_step < 0:
         raise ConfigurationError(f"step {from_step}: steps count from 0")
     if read_config(store, run_id) is None:
         raise ConfigurationError(f"run {run_id!r} is not in {store.uri}; start it before restarting it")
-    number = len(read_lineages(store, run_id)) + 1
-    while not store.create(
-        config_key(run_id, number),
-        sealed(
-            Lineage(
-                lineage=number, from_step=from_step, from_stage=from_stage, started_at=clock(), config=config
-            ).model_dump(mode="json"),
-            indent=1,
-        ),
-    ):
-        number += 1
-    return number
+    wanted = Lineage(
+        lineage=1,
+        from_step=from_step,
+        from_stage=from_stage,
+        started_at=clock(),
+        config=config,
+        stage_versions=stage_versions or {},
+    )
+    while True:
+        lineages = read_lineages(store, run_id)
+        if lineages and lineages[-1].repeats(wanted):
+            return lineages[-1].lineage
+        if store.create(config_key(run_id, wanted.lineage), sealed(wanted.model_dump(mode="json"), indent=1)):
+            return wanted.lineage
+        wanted = wanted.model_copy(update={"lineage": wanted.lineage + 1})
+
+
+def drop_lineage(store: ArtifactStore, run_id: str, number: int) -> None:
+    """Make the run what it was before its newest restart. Dropping what is dropped is harmless.
+
+    Raises ConfigurationError for a number that is none, or that a later restart was built on.
+    """
+    standing = [lineage.lineage for lineage in read_lineages(store, run_id)]
+    if standing and standing[-1] == number:
+        store.create(_dropped_key(run_id, number), sealed({"lineage": number}))
+    elif number in standing:
+        raise ConfigurationError(f"--lineage {number}: restart {standing[-1]} began after it; drop that one first")
+    elif store.read(_dropped_key(run_id, number)) is None:
+        known = ", ".join(map(str, standing)) or "none"
+        raise ConfigurationError(f"--lineage {number}: run {run_id!r} has no such restart; it has {known}")
 
 
 def read_lineages(store: ArtifactStore, run_id: str) -> tuple[Lineage, ...]:
-    """The run's restarts in order; empty for a run that was never restarted."""
+    """The run's restarts in order, without those that were dropped; empty for a run that was never restarted."""
     lineages = []
-    for key in store.list(f"runs/{run_id}/lineages/"):
+    keys = list(store.list(f"runs/{run_id}/lineages/"))
+    dropped = {key.rpartition("/")[2] for key in store.list(f"runs/{run_id}/dropped/")} if keys else set()
+    for key in keys:
+        if key.rpartition("/")[2] in dropped:
+            continue
         content = store.read(key)
         assert content is not None, f"{key} is listed and cannot be read"
         lineages.append(read_as(key, content, Lineage))
@@ -104,6 +160,19 @@ def lineage_for(lineages: Sequence[Lineage], step: int, stage: str) -> int:
     return max(begun, default=0)
 
 
+def has_leftovers(store: ArtifactStore, run_id: str) -> bool:
+    """Whether an interrupted removal left records of a run that is no longer there.
+
+    Whoever tries to start a run leaves the records of his session; all else of a run comes after its configuration.
+    """
+    if store.read(config_key(run_id)) is not None:
+        return False
+    sessions = f"runs/{run_id}/sessions/"
+    has_records = any(not key.startswith(sessions) for key in store.list(f"runs/{run_id}/"))
+    # Somebody may have started the run between the two looks.
+    return has_records and store.read(config_key(run_id)) is None
+
+
 def list_runs(store: ArtifactStore) -> list[str]:
     """The ids of all runs in lexical order."""
     return [run_id for run_id in indexed_runs(store) if store.read(config_key(run_id)) is not None]
@@ -114,9 +183,17 @@ def indexed_runs(store: ArtifactStore) -> list[str]:
     return sorted(key.removeprefix(_INDEX).removesuffix(".json") for key in store.list(_INDEX))
 
 
+def index_key(run_id: str) -> str:
+    """The record by which the run is listed."""
+    return f"{_INDEX}{run_id}.json"
+
+
 def run_started_at(store: ArtifactStore, run_id: str) -> datetime | None:
     """When the run first started, or None when there is no such run."""
-    content = store.read(f"{_INDEX}{run_id}.json")
-    return (
-        None if content is None else datetime.fromisoformat(unsealed(f"{_INDEX}{run_id}.json", content)["started_at"])
-    )
+    key = index_key(run_id)
+    content = store.read(key)
+    return None if content is None else datetime.fromisoformat(unsealed(key, content)["started_at"])
+
+
+def _dropped_key(run_id: str, lineage: int) -> str:
+    return f"runs/{run_id}/dropped/{lineage:06d}.json"

@@ -36,6 +36,13 @@ class StoreConfig(Section):
             raise ValueError("kind local needs root, the directory that holds the artifacts")
         return self
 
+    def moved_to(self, other: "StoreConfig") -> "StoreConfig":
+        """The settings of this store for the place of another."""
+        return self.model_copy(update={name: getattr(other, name) for name in _PLACE_OF_STORE})
+
+
+_PLACE_OF_STORE = ("kind", "root", "bucket", "prefix", "endpoint_url")
+
 
 class TrackingConfig(Section):
     kind: Literal["mlflow", "none"] = "mlflow"

@@ -40,6 +40,10 @@ class Tracker(Protocol):
         """Mark the run's end; a resumed run is opened again by `open_run`."""
         ...
 
+    def remove_run(self, run_id: str) -> list[str]:
+        """Remove the run and the models registered from it; what went, in words. Empty when nothing was there."""
+        ...
+
     def run_url(self, run_id: str) -> str | None:
         """Where a person looks at the run, if the service has pages."""
         ...

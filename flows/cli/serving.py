@@ -27,13 +27,14 @@ def up(
     from flows.services.stack import deploy
     from flows.services.stack import up as start
     from flows.tables import services_table
-    from tasks.home import HOME
+    from tasks.home import made_home
 
+    home = made_home()
     console = Console()
     with console.status("starting vLLM (one to three minutes)"):
-        servers = start_engines(HOME, engine, preset, override or [])
+        servers = start_engines(home, engine, preset, override or [])
     with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
-        state = start(HOME)
+        state = start(home)
     with console.status("deploying prefect.yaml"):
         deploy(state, PREFECT_YAML.parent)
     console.print(services_table(state.document()))

@@ -22,14 +22,15 @@ def train(
     run_id: RunOption = None,
     overrides: SetOption = None,
     steps: Annotated[int | None, typer.Option(min=0, help="Training iterations.")] = None,
+    store: StoreOption = None,
 ) -> None:
     """Train a preset in this process. The same command again resumes."""
     from flows.presets import preset_config
 
     config = preset_config(preset, overrides or [], num_steps=steps)
-    from flows.in_process import run_training
+    from flows.in_process import run_training, stored_in
 
-    run_training(config, run_id or config.preset)
+    run_training(stored_in(config, store, overrides or []), run_id or config.preset)
 
 
 def resume(

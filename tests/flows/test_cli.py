@@ -13,7 +13,7 @@ from components.artifacts.local import LocalArtifactStore
 from tests.committed_runs import commit_step, ended_run, started_run
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("train", "resume", "runs", "show", "play", "doctor", "up", "down", "status", "gc")
+COMMANDS = ("train", "resume", "runs", "show", "play", "rm", "doctor", "up", "down", "status", "gc")
 
 
 def troupe(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -78,10 +78,23 @@ def test_what_is_missing_is_told_with_the_remedy(
 
 
 def test_missing_s3_credentials_are_told_with_the_remedy(tmp_path: Path) -> None:
-    ended = troupe("runs", home=tmp_path)
+    ended = troupe("runs", "--store", "s3://troupe", home=tmp_path)
     assert ended.returncode == 1
     assert "no AWS credentials found" in ended.stderr
     assert "for a local S3 server run `troupe up`" in ended.stderr
+
+
+def test_without_services_and_without_a_store_both_ways_out_are_named(tmp_path: Path) -> None:
+    ended = troupe("runs", home=tmp_path)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
+    assert "start them with `troupe up`, or name a store with --store" in ended.stderr
+    assert "AWS" not in ended.stderr
+
+
+def test_a_home_that_cannot_be_written_is_one_line() -> None:
+    ended = troupe("up", home=Path("/proc/x"))
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
+    assert "TROUPE_HOME /proc/x: " in ended.stderr
 
 
 def test_an_expert_and_an_idle_agent_as_json(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
         for step, rate in ((0, 0.5), (100, 0.75))
     ]  # fmt: skip
     summary = {
-        "run_id": "r", "evaluations": reports, "num_steps": 100, "seconds": 1.0, "checkpoint_digest": {"team": "0" * 64},
+        "run_id": "r", "store_option": "",
+        "evaluations": reports, "num_steps": 100, "seconds": 1.0, "checkpoint_digest": {"team": "0" * 64},
         "api_usage": {}, "num_unpublished": 0, "run_url": None, "flow_run_url": None,
     }  # fmt: skip
     print_summary(Console(file=output, width=80, color_system=None), summary)

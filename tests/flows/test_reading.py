@@ -163,7 +163,12 @@ def test_a_restart_has_a_history_of_its_own(store: LocalArtifactStore, monkeypat
     monkeypatch.setattr(history, "STEPS_PER_BLOCK", 2)
     run = ended_run(store, "r", num_steps=4, evaluated=(1, 3))
     history.extend_history(store, run, 4)
+    before = run_document(store, "r")
     start_lineage(store, "r", from_step=1, from_stage="update_policy", config=CONFIG)
+    assert run_document(store, "r") == before, (
+        "a restart that has left nothing, and that nobody works on, hides nothing"
+    )
+    begin_session(store, read_run(store, "r"))
     document = run_document(store, "r")
     assert [step["step"] for step in document["steps"]] == [0]
     assert document["evaluations"] == [], "both belong to what was left behind"

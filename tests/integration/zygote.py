@@ -23,6 +23,7 @@ import components.training.warm_start
 from components.artifacts.base import ArtifactStore
 from components.generation.transformers_engine import TransformersGenerator
 from components.sandbox.base import Sandbox
+from flows.cli import app
 from flows.presets import preset_config
 from flows.train import train
 from tasks import wiring, world
@@ -77,8 +78,12 @@ class StoppingSandbox:
 
 
 def run(order: dict[str, Any]) -> None:
-    """Train as ordered and write the summary."""
+    """Run the ordered command, or train as ordered and write the summary."""
     os.environ.update(order.get("environment", {}))
+    if command := order.get("command"):
+        os.dup2(2, 1)  # standard output is for the test
+        app(command, standalone_mode=False)
+        return
     config = preset_config(order.get("preset", "tiny"), order["overrides"])
     if at := order.get("stop_at_program"):
         stopping = StoppingSandbox(world.sandbox(config), at)

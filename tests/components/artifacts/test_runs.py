@@ -11,13 +11,16 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as
 from components.artifacts.runs import (
     Lineage,
+    drop_lineage,
     freeze_config,
+    has_leftovers,
     lineage_for,
     list_runs,
     read_config,
     read_lineages,
     run_started_at,
     start_lineage,
+    store_option,
 )
 from components.config import RunConfig, parse_config
 from components.errors import ArtifactCorrupt, ConfigDrift, ConfigurationError
@@ -112,6 +115,64 @@ def test_more_than_nine_restarts_stay_in_order(store: ArtifactStore) -> None:
     for number in range(1, 12):
         assert start_lineage(store, "r1", from_step=number, from_stage="update_policy", config=config()) == number
     assert [lineage.lineage for lineage in read_lineages(store, "r1")] == list(range(1, 12))
+
+
+def test_drift_prints_the_commands_that_go_on(store: ArtifactStore) -> None:
+    freeze_config(store, "r1", config())
+    with pytest.raises(ConfigDrift) as caught:
+        freeze_config(store, "r1", config(seed=7))
+    for command in (f"`troupe resume r1{store_option(store)}`", "--run-id", f"`troupe rm r1{store_option(store)}`"):
+        assert command in str(caught.value)
+
+
+def test_the_newest_restart_again_is_the_same_one(store: ArtifactStore) -> None:
+    freeze_config(store, "r1", config())
+    wanted: dict[str, Any] = {"from_step": 2, "from_stage": "compute_rewards", "config": config()}
+    versions = {"compute_rewards": 1}
+    assert start_lineage(store, "r1", **wanted, stage_versions=versions) == 1
+    assert start_lineage(store, "r1", **wanted, stage_versions=versions) == 1
+    moved = config(tracking={"kind": "none"}, store={"kind": "local", "root": "/elsewhere"})
+    assert start_lineage(store, "r1", **{**wanted, "config": moved}, stage_versions=versions) == 1
+    others: list[dict[str, Any]] = [
+        {"from_step": 1},
+        {"from_stage": "update_policy"},
+        {"config": config(seed=1)},
+        {"config": config(evaluation={"num_problems": 3})},
+        {"stage_versions": {"compute_rewards": 2}},
+    ]
+    for number, change in enumerate(others, start=2):
+        assert start_lineage(store, "r1", **{**wanted, "stage_versions": versions, **change}) == number
+    assert start_lineage(store, "r1", **wanted, stage_versions=versions) == len(others) + 2, "others began since"
+
+
+def test_a_dropped_restart_leaves_the_run_what_it_was_and_its_number_is_not_used_again(store: ArtifactStore) -> None:
+    freeze_config(store, "r1", config())
+    start_lineage(store, "r1", from_step=1, from_stage="update_policy", config=config())
+    changed = config(seed=5)
+    start_lineage(store, "r1", from_step=2, from_stage="update_policy", config=changed)
+    with pytest.raises(ConfigurationError, match="--lineage 1: restart 2 began after it; drop that one first"):
+        drop_lineage(store, "r1", 1)
+    with pytest.raises(ConfigurationError, match="has no such restart; it has 1, 2"):
+        drop_lineage(store, "r1", 3)
+    for _ in range(2):
+        drop_lineage(store, "r1", 2)
+    assert [each.lineage for each in read_lineages(store, "r1")] == [1]
+    assert freeze_config(store, "r1", config()) == config(), "the configuration before it counts again"
+    assert start_lineage(store, "r1", from_step=2, from_stage="update_policy", config=changed) == 3
+    drop_lineage(store, "r1", 3)
+    drop_lineage(store, "r1", 1)
+    assert read_lineages(store, "r1") == ()
+
+
+def test_records_without_a_configuration_are_leftovers_unless_they_are_sessions(store: ArtifactStore) -> None:
+    assert not has_leftovers(store, "r1")
+    store.create("runs/r1/sessions/0001/start.json", b"{}")
+    assert not has_leftovers(store, "r1")
+    store.create("runs/r1/steps/000000/x/manifest.json", b"{}")
+    assert has_leftovers(store, "r1")
+    store.create("runs/r10/steps/000000/x/manifest.json", b"{}")
+    freeze_config(store, "r1", config())
+    assert not has_leftovers(store, "r1")
 
 
 def test_runs_are_listed_without_those_that_never_froze(store: ArtifactStore) -> None:

@@ -85,3 +85,18 @@ def test_a_second_tracker_finds_the_same_run(tracked: Tracked, run_id: str) -> N
     other.open_run(run_id, {}, {})
     other.publish_iteration(iteration(run_id, 0), timestamp_ms=1)
     assert tracked.read.history(run_id, "reward/plan_agent/mean") == [(0, 2.0)]
+
+
+def test_a_removed_run_is_gone_with_its_models_and_no_other(tracked: Tracked, run_id: str) -> None:
+    beside = f"{run_id}.other"  # its models' names begin alike
+    for name in (run_id, beside):
+        tracked.tracker.open_run(name, {"seed": "3"}, {})
+        tracked.tracker.publish_checkpoint(name, policy="team", step=1, weights_digest="aa", folder_uri="s3://b/aa")
+    removed = tracked.tracker.remove_run(run_id)
+    assert [each.split()[0] for each in removed] == ["run", "model"]
+    assert removed[1] == f"model {run_id}.team"
+    assert tracked.tracker.remove_run(run_id) == []
+    assert len(tracked.read.versions(beside, "team")) == 1
+    tracked.tracker.open_run(run_id, {"seed": "4"}, {})
+    assert tracked.read.params(run_id) == {"seed": "4"}, "the name is free for another configuration"
+    assert tracked.read.versions(run_id, "team") == []

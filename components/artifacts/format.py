@@ -1,0 +1,38 @@
+"""The version of a store as a whole: what lies where, and what its records mean."""
+
+import json
+
+from components.artifacts.base import ArtifactStore
+from components.errors import StoreRefused
+
+FORMAT = 1
+"""Goes up when an older Troupe would misread or damage a store that a newer one has written."""
+_KEY = "format.json"
+
+
+def check_format(store: ArtifactStore) -> None:
+    """Pass when this Troupe knows the store's format; a store without a record is of format 1. Raises StoreRefused."""
+    content = store.read(_KEY)
+    if content is None:
+        return
+    try:
+        number = json.loads(content)["format"]
+    except (ValueError, KeyError, TypeError):
+        number = None
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise StoreRefused(f"{store.uri}/{_KEY} is damaged: it should be {_record(FORMAT).decode()} for this Troupe")
+    if number > FORMAT:
+        raise StoreRefused(
+            f"{store.uri} is of format {number}, and this Troupe knows formats up to {FORMAT}: use the Troupe that wrote it, "
+            "or a newer one, or name another store with --store"
+        )
+
+
+def ensure_format(store: ArtifactStore) -> None:
+    """Record the store's format where nobody has yet, then check it as `check_format` does."""
+    store.create(_KEY, _record(FORMAT))
+    check_format(store)
+
+
+def _record(number: int) -> bytes:
+    return json.dumps({"format": number}).encode()

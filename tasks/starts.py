@@ -1,0 +1,67 @@
+"""What must hold before a run may go on, and what whoever starts it should know first."""
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.format import check_format
+from components.artifacts.runs import check_drift, has_leftovers, read_config, read_lineages, store_option
+from components.config import RunConfig
+from components.errors import ConfigurationError
+from components.identity import checked_run_id
+from tasks.provenance import changed_libraries, changed_stages, provenance
+from tasks.run import Run
+from tasks.sessions import SessionStart, live_sessions, newest_lineage, readable_sessions
+from tasks.steps import first_unfinished_step
+
+
+def startable_run(store: ArtifactStore, run_id: str, config: RunConfig) -> Run:
+    """The run that a start of `config` under this name works on. Nothing is written.
+
+    Raises StoreRefused for a store of a newer format, ConfigDrift for another configuration, ConfigurationError for a run
+    that was only partly removed and for one whose finished steps were computed by other versions of the stages.
+    """
+    checked_run_id(run_id)
+    check_format(store)
+    if has_leftovers(store, run_id):
+        raise ConfigurationError(
+            f"run {run_id!r} was removed only in part: finish it with `troupe rm {run_id}{store_option(store)}`, or "
+            "choose another --run-id"
+        )
+    check_drift(store, run_id, config)
+    run = Run(run_id=run_id, config=config, lineages=tuple(read_lineages(store, run_id)))
+    if read_config(store, run_id) is not None:
+        _check_stage_versions(store, run)
+    return run
+
+
+def remarks(store: ArtifactStore, run: Run) -> list[str]:
+    """One line each: who works on the run already, and which libraries have changed since its earlier sessions."""
+    lines = [
+        f"{session.host} (process {session.pid}) has worked on run {run.run_id} since {session.started_at}; joining it: "
+        "a stage that both compute counts once, from whoever is first"
+        for session in live_sessions(store, run.run_id)
+    ]
+    known = [session.provenance for session in _of_newest_lineage(store, run) if session.provenance]
+    if known and (changes := changed_libraries(known[-1].libraries, provenance().libraries)):
+        lines.append(
+            f"run {run.run_id} was computed with other libraries so far: {', '.join(changes)}; what follows may differ from "
+            "an uninterrupted run in its last digits"
+        )
+    return lines
+
+
+def _check_stage_versions(store: ArtifactStore, run: Run) -> None:
+    """A run's results are all of one version of each stage, or of one from a restart on."""
+    recorded = [session.provenance.stage_versions for session in _of_newest_lineage(store, run) if session.provenance]
+    before = (run.lineages[-1].stage_versions if run.lineages else {}) or (recorded[0] if recorded else {})
+    changes = changed_stages(before, provenance().stage_versions)
+    step = first_unfinished_step(store, run)
+    if changes and step < run.config.num_steps:
+        raise ConfigurationError(
+            f"run {run.run_id!r} was computed by other versions of its stages ({', '.join(changes)}), and its results would "
+            f"mix. Let the new ones begin with a step: `troupe resume {run.run_id}{store_option(store)} "
+            f"--from-stage collect_rollouts --step {step}`; or go on with the Troupe that started it"
+        )
+
+
+def _of_newest_lineage(store: ArtifactStore, run: Run) -> list[SessionStart]:
+    """The sessions since the run's newest restart, oldest first."""
+    return [each for each in readable_sessions(store, run.run_id) if each.lineage == newest_lineage(run)]

@@ -1,0 +1,86 @@
+"""A run's name, place and restarts through the commands: what fails takes nothing, what moves goes on where it lies."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.artifacts.gc import collect_garbage
+from components.artifacts.local import LocalArtifactStore
+from components.artifacts.runs import list_runs
+from flows.reading import run_document
+from tests.integration.outcomes import order, outcome
+from tests.integration.trainings import Trainings
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def command(root: Path, *arguments: str) -> dict[str, Any]:
+    """The order of a command on the store below `root`."""
+    return {"command": [*arguments, "--store", (root / "store").as_uri()]}
+
+
+def num_attempts(store: LocalArtifactStore) -> int:
+    return sum("/attempts/" in key for key in store.list("runs/"))
+
+
+def test_a_start_that_fails_before_its_first_checkpoint_leaves_the_name_free(
+    trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
+) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    hopeless = ("warm_start.gate=0.49", "warm_start.gate_ceiling=0.5", "warm_start.max_steps=1")
+    assert trainings.run(order(tmp_path, "name", overrides=hopeless)).code == 1
+    assert "WarmStartTooWeak" in trainings.log()
+    assert trainings.run(order(tmp_path, "name", overrides=("policies.team.base=/no/such/model",))).code == 1
+    assert "neither a model folder nor a hub model" in trainings.log()
+    assert list_runs(store) == []
+    assert trainings.run(order(tmp_path, "name")).code == 0, trainings.log()
+    assert outcome(store, "name") == uninterrupted
+
+
+def test_a_moved_store_goes_on_where_it_lies(
+    trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert trainings.run(order(first, "moved", overrides=("num_steps=2",))).code == 0, trainings.log()
+    first.rename(second)
+    store = LocalArtifactStore(second / "store")
+    before = num_attempts(store)
+    assert trainings.run(command(second, "resume", "moved", "--steps", "3")).code == 0, trainings.log()
+    assert not first.exists(), "nothing is written where the run was started"
+    moved = outcome(store, "moved")
+    moved["evaluations"] = [each for each in moved["evaluations"] if each["step"] != 2]  # where the first start ended
+    assert moved == uninterrupted
+    # Evaluations of the checkpoint after 3 updates, and of step 2: 2 rollouts, 2 rewards, advantage, update, publish.
+    assert num_attempts(store) == before + 2 + 7
+
+    (copied,) = run_document(store, "moved")["steps"][-1]["checkpoint_uri"].values()
+    weights = Path(copied.removeprefix("file://")) / "model" / "model.safetensors"
+    assert weights.is_relative_to(second)
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert trainings.run(command(second, "evaluate", "moved", "--episodes", "2")).code == 1
+    assert "ArtifactCorrupt" in trainings.log()
+
+
+def test_a_restart_that_cannot_begin_leaves_the_run_as_it_was_and_one_that_can_is_one(
+    trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
+) -> None:
+    assert trainings.run(order(tmp_path, "again")).code == 0, trainings.log()
+    store = LocalArtifactStore(tmp_path / "store")
+    collect_garbage(store, keep_checkpoints=1, grace_seconds=0, dry_run=False)
+    before = run_document(store, "again")
+    restart = ("resume", "again", "--from-stage", "update_policy", "--step")
+    assert trainings.run(command(tmp_path, *restart, "1")).code == 1
+    assert "step 1 of run 'again' cannot begin again" in trainings.log()
+    unplayable = ("--set", "environment.max_turns=0")
+    assert trainings.run(command(tmp_path, *restart, "2", *unplayable)).code == 1
+    assert run_document(store, "again") == before
+    for _ in range(2):
+        assert trainings.run(command(tmp_path, *restart, "2")).code == 0, trainings.log()
+    after = run_document(store, "again")
+    assert after["lineages"] == [{"from_step": 2, "from_stage": "update_policy"}]
+    updates = [key for key in store.list("runs/again/steps/000002/update_policy-v1/") if "/attempts/" in key]
+    assert len(updates) == 2, "once as first started, once by both restarts"
+    assert outcome(store, "again") == uninterrupted
+    assert trainings.run(command(tmp_path, "rm", "again", "--lineage", "1", "--yes")).code == 0, trainings.log()
+    assert run_document(store, "again") == before

@@ -1,0 +1,81 @@
+"""Runs as they lie in a store, written without training."""
+
+from pathlib import Path
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.local import LocalArtifactStore
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.artifacts.runs import freeze_config, read_lineages
+from components.artifacts.stage import run_stage
+from components.config import RunConfig
+from flows.presets import preset_config
+from tasks.run import PolicyUpdate, Run, StepBatches, stage_key
+from tasks.steps import finish_step
+from tasks.warm_start import VERSION as WARM_START_VERSION
+
+
+def config_in(root: Path, *overrides: str, num_steps: int = 3) -> RunConfig:
+    """The tiny preset, kept below `root` and shown nowhere."""
+    local = ("store.kind=local", f"store.root={root}", "tracking.kind=none")
+    return preset_config("tiny", [*local, *overrides], num_steps=num_steps)
+
+
+def stored_run(root: Path, run_id: str, *, num_finished: int = 3, config: RunConfig | None = None) -> Run:
+    """A run of one policy with so many finished steps, each with all that its stages leave."""
+    config = config or config_in(root)
+    store = LocalArtifactStore(root)
+    freeze_config(store, run_id, config)
+    run = reread(store, run_id, config)
+    checkpoints = run_stage(
+        store,
+        stage_key("warm_start", WARM_START_VERSION, {"run": run}),
+        lambda: {"team": checkpoint(store, root, 0, "start")},
+        dict[str, CheckpointRef],
+    ).output
+    for step in range(num_finished):
+        checkpoints = finish(store, run, step, checkpoints, root)
+    return run
+
+
+def reread(store: ArtifactStore, run_id: str, config: RunConfig) -> Run:
+    """The run with the restarts that are recorded by now."""
+    return Run(run_id=run_id, config=config, lineages=read_lineages(store, run_id))
+
+
+def finish(
+    store: ArtifactStore, run: Run, step: int, checkpoints: dict[str, CheckpointRef], root: Path
+) -> dict[str, CheckpointRef]:
+    """Commit one step's stages and its record."""
+    content = f"{run.config.seed}/{step}/{len(run.lineages)}"
+
+    def payload(kind: str) -> ArtifactRef:
+        return store.put_bytes(f"{kind} {content}".encode(), kind=kind)
+
+    where = {"run": run, "step": step}
+    key = stage_key("collect_rollouts", 1, where | {"part": 0, "versions": checkpoints})
+    rollouts = run_stage(store, key, lambda: payload("RolloutShard"), ArtifactRef).output
+    key = stage_key("compute_rewards", 1, where | {"part": 0, "rollouts": rollouts})
+    scored = run_stage(store, key, lambda: payload("ScoredShard"), ArtifactRef).output
+    key = stage_key("compute_advantages", 1, where | {"rollouts": [rollouts], "scored": [scored]})
+    batches = run_stage(
+        store, key, lambda: StepBatches(batches={"team": payload("TrainBatch")}, metrics={}), StepBatches
+    ).output
+    key = stage_key("update_policy", 1, where | {"part": "team", "batch": batches.batches["team"]})
+    update = run_stage(
+        store,
+        key,
+        lambda: PolicyUpdate(checkpoint=checkpoint(store, root, step + 1, content), metrics={}),
+        PolicyUpdate,
+    ).output
+    return finish_step(store, run, step, {"team": update.checkpoint})
+
+
+def checkpoint(store: ArtifactStore, root: Path, step: int, content: str) -> CheckpointRef:
+    """A checkpoint of two small files."""
+    folder = root.parent / "checkpoints" / f"{step}-{content.replace('/', '-')}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "weights").write_text(f"weights after {step}: {content}")
+    (folder / "settings").write_text("the same in every checkpoint")
+    return CheckpointRef(
+        policy="team", step=step, folder=store.put_folder(folder), weights_digest=f"w-{content}", optimizer_digest="o"
+    )
