@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from components.config.learning import AlgorithmConfig, EvaluationConfig, LossConfig, TrainingConfig
-from components.config.names import Name, checked_name
+from components.config.names import Name
 from components.config.places import ResourceConfig, StoreConfig, TrackingConfig
 from components.config.play import (
     EnvironmentConfig,
@@ -18,7 +18,6 @@ from components.config.play import (
 )
 from components.config.policies import AgentConfig, PolicyConfig, WarmStartConfig
 from components.config.section import Section
-from components.plain_text import shown_value
 
 
 class RunConfig(Section):
@@ -33,7 +32,7 @@ class RunConfig(Section):
     environment: EnvironmentConfig
     agents: Mapping[str, AgentConfig]
     """Role -> who plays it; roles are the environment's."""
-    policies: Mapping[str, PolicyConfig]
+    policies: Mapping[Name, PolicyConfig]
     """Name -> weights. One policy for all roles, or one a role."""
     warm_start: WarmStartConfig = WarmStartConfig()
     generation: GenerationConfig = GenerationConfig()
@@ -48,16 +47,6 @@ class RunConfig(Section):
     resources: ResourceConfig = ResourceConfig()
     store: StoreConfig = StoreConfig()
     tracking: TrackingConfig = TrackingConfig()
-
-    @field_validator("policies")
-    @classmethod
-    def _policies_have_names(cls, policies: Mapping[str, PolicyConfig]) -> Mapping[str, PolicyConfig]:
-        for name in policies:
-            try:
-                checked_name(name)
-            except ValueError as error:
-                raise ValueError(f"{shown_value(name)}: {error}") from error
-        return policies
 
     @model_validator(mode="after")
     def _names_resolve(self) -> "RunConfig":

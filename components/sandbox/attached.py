@@ -6,7 +6,7 @@ import struct
 import time
 from typing import Any
 
-from components.sandbox.box import BoxGone
+from components.sandbox.box import BoxGone, BoxSilent
 from components.sandbox.protocol import FrameReader
 
 _CHUNK_BYTES = 1 << 16
@@ -31,17 +31,20 @@ class AttachedStream:
         """The end of what came on standard error: what an interpreter says that does not start."""
 
     def send(self, frame: bytes, *, timeout_seconds: float) -> None:
-        """Send one frame. Raises BoxGone."""
+        """Send one frame. Raises BoxGone, BoxSilent."""
         if self._buffer:
             raise BoxGone("the container spoke unasked")
         try:
             self._socket.settimeout(timeout_seconds)
             self._socket.sendall(frame)
+        except TimeoutError as error:
+            raise BoxSilent(f"the container did not take the job in time: {error}") from error
         except OSError as error:
             raise BoxGone(f"{type(error).__name__}: {error}") from error
 
     def receive(self, deadline: float) -> bytes:
-        """The payload of the next frame. Raises BoxGone, also when the engine died: its end of the stream closes."""
+        """The payload of the next frame. Raises BoxSilent after `deadline`, and BoxGone, also when the engine died: its end
+        of the stream closes."""
         reader = FrameReader()
         while True:
             payload = self._unpack(reader)
@@ -49,7 +52,7 @@ class AttachedStream:
                 return payload
             left = deadline - time.monotonic()
             if left <= 0:
-                raise BoxGone("the container did not answer in time")
+                raise BoxSilent("the container did not answer in time")
             if self._hung_up:
                 raise BoxGone("the box was closed")
             try:

@@ -41,7 +41,8 @@ class Sandbox(Protocol):
     ) -> ExecutionResult:
         """How `program` (Python source) ended; `limits` None means `Limits()`.
 
-        What the program does is never an exception. `sandbox_error` means that the sandbox failed at it twice, in two boxes.
+        What the program does is never an exception. `sandbox_error` means that the sandbox failed at it twice, in two boxes,
+        or did not answer for 10 s after the program's wall limit.
         Raises SandboxUnavailable when no box can be had.
         """
         ...

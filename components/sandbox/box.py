@@ -10,24 +10,42 @@ from components.schema import Limits
 
 RUNNER_PATH = "/runner.py"
 """Where the runner lies in the root file system of a box."""
+RUNNER_FILES = {
+    "runner.py": RUNNER_PATH,
+    "box_counts.py": "/components/sandbox/box_counts.py",
+    "confinement.py": "/components/sandbox/confinement.py",
+}
+"""All that is ours in a box: files of this folder, and where they lie in the root file system."""
 RUNNER_ENVIRONMENT = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
+    "LOGNAME": "nobody",
     "PATH": "/usr/bin",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
 }
 """The whole environment of the runner, and so of every program."""
 BOX_UID = 65534
-"""The user and the group that programs run as."""
+"""The user and the group that programs see themselves run as, where a box has user numbers of its own."""
+_MASKED = """
+locks keys key-users timer_list interrupts softirqs sched_debug schedstat latency_stats kallsyms modules zoneinfo buddyinfo
+diskstats partitions swaps iomem ioports sysrq-trigger acpi asound scsi driver pressure fs bus irq tty
+"""
+MASKED = tuple(f"/proc/{name}" for name in _MASKED.split())
+"""What the kernel tells of all processes of this machine at once, and a program need not know."""
 RUNNER_MIB = 64
 """What a box holds beside a program at its memory limit: the runner, the program's image and a full /tmp."""
 
 
-def runner_command(**settings: int) -> tuple[str, ...]:
-    """Process 1 of a box; see the runner for its settings."""
+def runner_command(*, keep_sigchld: bool = False, **settings: int) -> tuple[str, ...]:
+    """Process 1 of a box; see the runner for its settings, and `system_call_filter` for `keep_sigchld`."""
     # Not `-I`: the hash seed comes from the environment, so that equal programs give equal results.
-    return "/usr/bin/python3", "-s", RUNNER_PATH, json.dumps({"filter": encoded_filter(), **settings})
+    return (
+        "/usr/bin/python3",
+        "-s",
+        RUNNER_PATH,
+        json.dumps({"filter": encoded_filter(keep_sigchld=keep_sigchld), "keep_sigchld": keep_sigchld, **settings}),
+    )
 
 
 RUNNER_COMMAND = runner_command()
@@ -38,13 +56,18 @@ class BoxGone(Exception):
     """The box ended, was silent for too long or broke the protocol. Never leaves this package: a pool takes another box."""
 
 
+class BoxSilent(BoxGone):
+    """The box did not answer in time. Its job is not tried again: it would take as long."""
+
+
 class Box(Protocol):
     """One container or namespace with the runner as its process 1, started and ready. Used by one thread at a time."""
 
     def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
         """Send one job, a frame of `protocol.encode_job`, and return the payload of the answer, unchecked.
 
-        Raises BoxGone when no whole answer of at most `protocol.MAX_ANSWER_BYTES` came in time.
+        Raises BoxSilent when no whole answer came in time, BoxGone when the box ended, or said more than
+        `protocol.MAX_ANSWER_BYTES`.
         """
         ...
 

@@ -17,15 +17,24 @@ from pathlib import Path
 
 from components.errors import SandboxUnavailable, ServiceMissing
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import BOX_UID, RUNNER_ENVIRONMENT, Box, BoxGone, BoxLimits, runner_command
+from components.sandbox.box import (
+    BOX_UID,
+    MASKED,
+    RUNNER_ENVIRONMENT,
+    Box,
+    BoxGone,
+    BoxLimits,
+    BoxSilent,
+    runner_command,
+)
+from components.sandbox.box_root import DEVICES, BoxRoot, BoxRoots
 from components.sandbox.cgroups import MOUNT, Cgroup, CgroupTree, find_cgroups, remove_leftovers
 from components.sandbox.pool import BoxPool
 from components.sandbox.protocol import FrameReader, check_ready
-from components.sandbox.reach import ReachableFolder
+from components.sandbox.users import can_choose_users, in_words, next_box_uid
 
 START_SECONDS = 20.0
 _CHUNK_BYTES = 1 << 18
-_DEVICES = ("null", "zero", "full", "random", "urandom")
 _SWITCHES = {
     # where the kernel says no: file, its value then, and the remedy
     "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
@@ -82,25 +91,34 @@ class _Recipe:
         self._program = program
         self._limits = limits
         self._cgroups = cgroups
-        self._rootfs = ReachableFolder(rootfs)
+        self._roots = BoxRoots(rootfs)
+        self._own_users = can_choose_users()
 
     def make(self) -> Box:
         cgroup = self._cgroups.make(self._limits) if self._cgroups else None
+        uid = next_box_uid() if self._own_users else BOX_UID
         try:
-            return BubblewrapBox(self._argv(cgroup), cgroup=cgroup)
+            with self._roots.one() as root:
+                return BubblewrapBox(self._argv(root, cgroup), cgroup=cgroup, uid=uid)
         except BaseException:
             if cgroup is not None:
                 cgroup.remove()
             raise
 
     def limits_in_words(self) -> dict[str, str]:
-        words = self._limits.in_words()
+        files = "its own" if self._roots.own else "one inode for all: locks on it are seen by other boxes"
+        words = {**self._limits.in_words(), "user": in_words(own=self._own_users), "root files": files}
         if self._cgroups is not None:
             return {**words, "kept by": f"control groups, version {self._cgroups.version}"}
         for_each = "none for a box, the program's own for each process"
-        return {**words, "memory": for_each, "cpus": for_each, "kept by": "resource limits"}
+        return {
+            **words,
+            "memory": for_each,
+            "cpus": "no share for a box, the program's own CPU time over all its processes",
+            "kept by": "resource limits",
+        }
 
-    def _argv(self, cgroup: Cgroup | None) -> list[str]:
+    def _argv(self, root: BoxRoot, cgroup: Cgroup | None) -> list[str]:
         settings = {"tmp_mib": self._limits.tmp_mib, "num_tmp_files": self._limits.num_tmp_files}
         if cgroup is None:
             settings["num_processes"] = self._limits.num_processes
@@ -108,9 +126,12 @@ class _Recipe:
         argv += ["--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "box", "--clearenv"]
         for name, value in RUNNER_ENVIRONMENT.items():
             argv += ["--setenv", name, value]
-        argv += ["--ro-bind", str(self._rootfs.path()), "/", "--proc", "/proc", "--tmpfs", "/dev"]
-        for device in _DEVICES:
-            argv += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+        argv += ["--ro-bind", str(root.folder), "/", "--proc", "/proc", "--tmpfs", "/dev"]
+        for device in DEVICES:
+            argv += ["--dev-bind", str(root.devices / device), f"/dev/{device}"]
+        for path in filter(os.path.exists, MASKED):
+            covered = ["--tmpfs", path, "--remount-ro", path]
+            argv += covered if os.path.isdir(path) else ["--ro-bind", str(root.devices / "null"), path]
         for number, stream in enumerate(("stdin", "stdout", "stderr")):
             argv += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{stream}"]
         argv += ["--symlink", "/proc/self/fd", "/dev/fd", "--remount-ro", "/dev", "--tmpfs", "/sys"]
@@ -118,21 +139,21 @@ class _Recipe:
             argv += ["--ro-bind", str(folder), str(MOUNT / place)]
         # For its /tmp and its bounding set; the runner drops both before the first program.
         argv += ["--remount-ro", "/sys", "--chdir", "/tmp", "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"]
-        return [*argv, "--", *runner_command(**settings)]
+        return [*argv, "--", *runner_command(keep_sigchld=cgroup is None or not cgroup.counts_cpu, **settings)]
 
 
 class BubblewrapBox:
     """One box. It ends with the thread that made it (`--die-with-parent`), with its stream, and when it is closed."""
 
-    def __init__(self, argv: Sequence[str], *, cgroup: Cgroup | None) -> None:
-        """Start a box and wait until it is ready. Raises SandboxUnavailable or ServiceMissing."""
+    def __init__(self, argv: Sequence[str], *, cgroup: Cgroup | None, uid: int) -> None:
+        """Start a box and wait until it is ready; as root, as the user `uid`. Raises SandboxUnavailable or ServiceMissing."""
         self._cgroup = cgroup
         self._in_use = threading.Lock()
         self._closed = False
         self._stream, theirs = socket.socketpair()
         with theirs:
             try:
-                self._process, info_fd, go_fd = _spawn(argv, theirs)
+                self._process, info_fd, go_fd = _spawn(argv, theirs, uid)
             except OSError as error:
                 self._stream.close()
                 raise SandboxUnavailable(f"bubblewrap cannot be started: {error}") from error
@@ -162,8 +183,10 @@ class BubblewrapBox:
                 self._stream.settimeout(timeout_seconds)
                 self._stream.sendall(frame)
                 return self._receive(end)
+            except TimeoutError as error:
+                raise BoxSilent(f"no answer within {timeout_seconds:g} s") from error
             except OSError as error:
-                raise BoxGone(f"no answer within {timeout_seconds:g} s: {error}") from error
+                raise BoxGone(f"the box is gone: {error}") from error
 
     def close(self) -> None:
         """See `Box.close`."""
@@ -203,7 +226,7 @@ class BubblewrapBox:
         return SandboxUnavailable(f"bubblewrap started no box: {text or error}")
 
 
-def _spawn(argv: Sequence[str], stream: socket.socket) -> tuple[subprocess.Popen[bytes], int, int]:
+def _spawn(argv: Sequence[str], stream: socket.socket, uid: int) -> tuple[subprocess.Popen[bytes], int, int]:
     """bubblewrap, not yet running its program; where it tells the program's process id, and where to let it go on."""
     info_fd, info_theirs = os.pipe()
     go_theirs, go_fd = os.pipe()
@@ -219,8 +242,8 @@ def _spawn(argv: Sequence[str], stream: socket.socket) -> tuple[subprocess.Popen
             env={},
             start_new_session=True,
             # bubblewrap itself drops to this user: else the box's user would be root outside.
-            user=BOX_UID if as_root else None,
-            group=BOX_UID if as_root else None,
+            user=uid if as_root else None,
+            group=uid if as_root else None,
             extra_groups=[] if as_root else None,
         )
     except BaseException:

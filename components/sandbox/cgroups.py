@@ -13,6 +13,9 @@ from components.sandbox.owner import Owner, this_owner
 
 MOUNT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("memory", "pids", "cpu")
+"""Those that keep limits."""
+CPU_ACCOUNT = "cpuacct"
+"""Version 1 keeps the processor time of a group apart; version 2 in every group."""
 _PARENT = "troupe"
 _PERIOD_MICROSECONDS = 100_000
 _REMOVE_SECONDS = 2.0
@@ -25,6 +28,11 @@ class Cgroup:
     def __init__(self, folders: Mapping[str, Path]) -> None:
         """`folders`: where each group lies, by the path under `MOUNT` at which its box shall see it."""
         self.folders = dict(folders)
+
+    @property
+    def counts_cpu(self) -> bool:
+        """Whether the box can read the CPU time that it used."""
+        return "" in self.folders or CPU_ACCOUNT in self.folders
 
     def add(self, pid: int) -> None:
         """Move a process in; what it starts from then on is in, too."""
@@ -51,7 +59,7 @@ class CgroupTree:
         cgroup = Cgroup({place: parent / name for place, parent in self.parents.items()})
         try:
             for place, folder in cgroup.folders.items():
-                folder.mkdir()
+                folder.mkdir(exist_ok=place == CPU_ACCOUNT)  # often one hierarchy with that of "cpu"
                 for file, value in _values(self.version, place, limits).items():
                     if (folder / file).exists() or file not in _OPTIONAL:
                         (folder / file).write_text(value)
@@ -69,7 +77,8 @@ def find_cgroups(mount: Path = MOUNT) -> CgroupTree | None:
         if (mount / "cgroup.controllers").exists():
             return _version_2(mount)
         if all((mount / controller / "cgroup.procs").exists() for controller in CONTROLLERS):
-            parents = {controller: mount / controller / _PARENT for controller in CONTROLLERS}
+            account = [CPU_ACCOUNT] if (mount / CPU_ACCOUNT / "cpuacct.usage").exists() else []
+            parents = {controller: mount / controller / _PARENT for controller in (*CONTROLLERS, *account)}
             for parent in parents.values():
                 parent.mkdir(exist_ok=True)
             return CgroupTree(parents=parents, version=1)
@@ -81,7 +90,7 @@ def find_cgroups(mount: Path = MOUNT) -> CgroupTree | None:
 def remove_leftovers(mount: Path = MOUNT) -> int:
     """Remove the groups of processes that are dead, with all that still runs inside; how many there were."""
     removed = 0
-    for parent in {mount / _PARENT, *(mount / controller / _PARENT for controller in CONTROLLERS)}:
+    for parent in {mount / _PARENT, *(mount / place / _PARENT for place in (*CONTROLLERS, CPU_ACCOUNT))}:
         for folder in parent.glob("*-*-*-*"):
             owner = Owner.parse(folder.name.rpartition("-")[0])
             if owner is not None and owner.is_gone():
@@ -121,6 +130,7 @@ def _values(version: int, place: str, limits: BoxLimits) -> dict[str, str]:
         "memory": {"memory.limit_in_bytes": num_bytes, "memory.memsw.limit_in_bytes": num_bytes},
         "pids": {"pids.max": str(limits.num_processes)},
         "cpu": {"cpu.cfs_period_us": str(_PERIOD_MICROSECONDS), "cpu.cfs_quota_us": str(quota)},
+        CPU_ACCOUNT: {},
     }[place]
 
 

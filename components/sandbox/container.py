@@ -11,14 +11,15 @@ from typing import Any
 from components.errors import ConfigurationError, SandboxUnavailable
 from components.sandbox.attached import AttachedStream
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import Box, BoxGone, BoxLimits
-from components.sandbox.container_config import box_labels, check_engine, container_config
+from components.sandbox.box import BOX_UID, Box, BoxGone, BoxLimits
+from components.sandbox.container_config import box_labels, check_engine, container_config, has_own_users
 from components.sandbox.docker_api import EngineApi
 from components.sandbox.engine import Engine, revive_engine
 from components.sandbox.image import ensure_image, named_image
 from components.sandbox.pool import BoxPool
 from components.sandbox.protocol import check_ready
 from components.sandbox.reaper import Patrol, remove_container, remove_leftovers, remove_own
+from components.sandbox.users import in_words, next_box_uid
 from components.schema import Limits
 
 _READY_SECONDS = 20.0
@@ -87,7 +88,7 @@ class ContainerBox:
             self._stream.send(frame, timeout_seconds=timeout_seconds)
             return self._stream.receive(deadline)
         except BoxGone as error:
-            raise BoxGone(f"container {self._id[:12]}: {error}") from error
+            raise type(error)(f"container {self._id[:12]}: {error}") from error
 
     def close(self) -> None:
         """See `Box.close`."""
@@ -113,6 +114,8 @@ class _Containers:
         self._lock = threading.Lock()
         self._link: EngineLink | None = EngineLink(engine)
         self._tag, self.image_digest = self._ensure_image(self._link)
+        with self._link.api.call("the engine does not describe itself") as docker:
+            self.own_users = has_own_users(docker.info())
         self.sweep()
         self._patrol = Patrol(self.sweep)
 
@@ -121,7 +124,10 @@ class _Containers:
         with self._lock:
             link = self._link = self._link or self._linked_again()
         config = container_config(
-            self._tag, limits=self._limits, labels=box_labels(pool=self._pool, run_label=self._run_label)
+            self._tag,
+            limits=self._limits,
+            labels=box_labels(pool=self._pool, run_label=self._run_label),
+            uid=next_box_uid() if self.own_users else BOX_UID,
         )
         try:
             return ContainerBox(link, config)
@@ -188,6 +194,6 @@ def open_containers(
         backend="docker",
         image_digest=containers.image_digest,
         num_boxes=num_boxes,
-        box_limits=box_limits.in_words(),
+        box_limits={**box_limits.in_words(), "user": in_words(own=containers.own_users), "kept by": "control groups"},
     )
     return BoxPool(containers.make, description=description, close_also=containers.close)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.errors import ServiceMissing
-from components.sandbox.box import BOX_UID, RUNNER_COMMAND, RUNNER_ENVIRONMENT, BoxLimits
+from components.sandbox.box import BOX_UID, MASKED, RUNNER_COMMAND, RUNNER_ENVIRONMENT, BoxLimits
 from components.sandbox.owner import this_owner
 from components.sandbox.reaper import HOST_LABEL, OWNER_LABEL, POOL_LABEL, RUN_LABEL
 
@@ -27,18 +27,19 @@ def box_labels(*, pool: str, run_label: str) -> dict[str, str]:
     }
 
 
-def container_config(image: str, *, limits: BoxLimits, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The body of `POST /containers/create` for one box.
+def container_config(image: str, *, limits: BoxLimits, labels: Mapping[str, str], uid: int = BOX_UID) -> dict[str, Any]:
+    """The body of `POST /containers/create` for one box, whose programs run as the user and the group `uid`.
 
     Docker's own seccomp profile stays on, and the runner adds its filter. The message queues' file system is covered
-    because Docker leaves it writable in a read-only container.
+    because Docker leaves it writable in a read-only container, that of terminals because all boxes and the host share their
+    number.
     """
     return {
         "Image": image,
         "Entrypoint": list(RUNNER_COMMAND),
         "Cmd": [],
         "Env": [f"{name}={value}" for name, value in RUNNER_ENVIRONMENT.items()],
-        "User": f"{BOX_UID}:{BOX_UID}",
+        "User": f"{uid}:{uid}",
         "WorkingDir": "/tmp",
         "Hostname": "box",
         "Labels": dict(labels),
@@ -68,6 +69,13 @@ def check_engine(info: Mapping[str, Any]) -> None:
         )
 
 
+def has_own_users(info: Mapping[str, Any]) -> bool:
+    """Whether an engine that describes itself as `info` runs containers as the very users of its machine, so that each box
+    can have one of its own. Engines in a user namespace know too few users."""
+    options = [str(option) for option in info.get("SecurityOptions") or ()]
+    return not any(option.startswith(("name=userns", "name=rootless")) for option in options)
+
+
 def _host_config(limits: BoxLimits) -> dict[str, Any]:
     memory_bytes = limits.memory_mib << 20
     tmp_bytes = limits.tmp_mib << 20
@@ -84,10 +92,12 @@ def _host_config(limits: BoxLimits) -> dict[str, Any]:
         "MemorySwap": memory_bytes,
         "PidsLimit": limits.num_processes,
         "NanoCpus": int(limits.num_cpus * 1e9),
+        "MaskedPaths": [*MASKED, "/sys/firmware", "/sys/devices/virtual/powercap"],
         "OomScoreAdj": 500,
         "LogConfig": {"Type": "none"},
         "Tmpfs": {
             "/tmp": f"rw,{_MOUNT_FLAGS},size={tmp_bytes},mode=1777,nr_inodes={limits.num_tmp_files}",
+            "/dev/pts": f"ro,{_MOUNT_FLAGS},size=4k,nr_inodes=1",
             "/dev/mqueue": f"ro,{_MOUNT_FLAGS},size=4k,nr_inodes=1",
         },
         "Ulimits": [

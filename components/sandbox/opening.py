@@ -140,6 +140,8 @@ def _probe_bubblewrap(state_folder: Path) -> str:
         result = pool.run("print(6 * 7)")
         if result.stdout != "42\n":
             raise SandboxUnavailable(f"a program ended with {result.status}: {result.detail}")
-        return f"runs a program; limits kept by {pool.description.box_limits['kept by']}"
+        limits = pool.description.box_limits
+        told = ", ".join(f"{name} {limits[name]}" for name in ("memory", "user", "root files"))
+        return f"runs a program; limits kept by {limits['kept by']}; {told}"
     finally:
         pool.close()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from components.errors import PermanentError, SandboxUnavailable
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import Box, BoxGone
+from components.sandbox.box import Box, BoxGone, BoxSilent
 from components.sandbox.protocol import decode_answer, encode_job, sandbox_error
 from components.schema import ExecutionResult, Limits
 
@@ -40,7 +40,8 @@ class BoxPool:
     """Runs programs in `description.num_boxes` warm boxes.
 
     The newest idle box serves first, so that few boxes stay in the processor's caches. A box is thrown away on any doubt
-    and after 1000 jobs, and replaced in the background. A job whose box is gone is run once more, in a new box.
+    and after 1000 jobs, and replaced in the background. A job whose box is gone is run once more, in a new box; one whose box
+    fell silent is not.
     """
 
     def __init__(
@@ -123,9 +124,11 @@ class BoxPool:
                 return answer.result
             except BoxGone as error:
                 failures.append(str(error))
+                if isinstance(error, BoxSilent):
+                    break  # a program that silences boxes holds one, not two
             finally:
                 self._give_back(place, reusable=answer is not None and answer.reusable)
-        return sandbox_error(f"two boxes failed at it: {'; '.join(failures)}")
+        return sandbox_error(f"{'a box' if len(failures) == 1 else 'two boxes'} failed at it: {'; '.join(failures)}")
 
     def close(self) -> None:
         """See `Sandbox.close`. Jobs in flight raise SandboxUnavailable."""

@@ -11,6 +11,7 @@ from components.errors import ConfigurationError
 PLACES = ("/mnt", "/media", "/srv", "/opt")
 _CLONE_NEWNS = 0x00020000
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
+_MNT_DETACH = 2
 
 
 class ReachableFolder:
@@ -35,19 +36,50 @@ class ReachableFolder:
         return found
 
     def _mount(self) -> Path:
-        place = next((place for place in PLACES if os.path.isdir(place) and _lets_others_through(Path(place))), None)
-        libc = ctypes.CDLL(None, use_errno=True)
-        if place is None or not (
-            libc.unshare(_CLONE_NEWNS) == 0
-            and libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None) == 0
-            and libc.mount(os.fsencode(self._folder), place.encode(), None, _MS_BIND, None) == 0
-        ):
-            why = os.strerror(ctypes.get_errno()) if place else f"none of {', '.join(PLACES)} is there"
-            raise ConfigurationError(
-                f"{self._folder}: sandboxed programs cannot reach it ({why}); `chmod o+x {self._closed}` or choose "
-                "another folder for the state"
-            )
-        return Path(place)
+        place = mount_place()
+        why = f"none of {', '.join(PLACES)} is there"
+        if place is not None:
+            try:
+                enter_mount_namespace()
+                mount(str(self._folder), place, "", _MS_BIND)
+                return place
+            except OSError as error:
+                why = str(error.strerror)
+        raise ConfigurationError(
+            f"{self._folder}: sandboxed programs cannot reach it ({why}); `chmod o+x {self._closed}` or choose "
+            "another folder for the state"
+        )
+
+
+def mount_place() -> Path | None:
+    """A folder of every system that all users reach and that can be mounted on; None where there is none."""
+    places = (Path(place) for place in PLACES)
+    return next((place for place in places if place.is_dir() and _lets_others_through(place)), None)
+
+
+def enter_mount_namespace() -> None:
+    """Give the calling thread, and what it starts, mounts of their own. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _check(libc.unshare(_CLONE_NEWNS))
+    _check(libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None))
+
+
+def mount(source: str, target: Path, kind: str, flags: int, options: str = "") -> None:
+    """mount(2). Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _check(
+        libc.mount(os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(options))
+    )
+
+
+def detach(target: Path) -> None:
+    """Unmount it here; whoever has it mounted elsewhere keeps it. Raises OSError."""
+    _check(ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(target), _MNT_DETACH))
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _lets_others_through(folder: Path) -> bool:

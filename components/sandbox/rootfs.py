@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from components.errors import ConfigurationError, ServiceMissing
-from components.sandbox.box import RUNNER_COMMAND, RUNNER_PATH
+from components.sandbox.box import RUNNER_COMMAND, RUNNER_FILES
 from components.sandbox.owner import Owner, this_owner
 
 _PYTHON = RUNNER_COMMAND[0]
 _RECIPE = 2  # count up when what is built changes
-_RUNNER_SOURCE = Path(__file__).with_name("runner.py")
+_RUNNER_FILES = {Path(__file__).with_name(name): path for name, path in RUNNER_FILES.items()}
 _UNUSED_SECONDS = 7 * 24 * 3600.0
 _BUILD_TIMEOUT_SECONDS = 300.0
 _PART_PREFIX = ".part-"
@@ -162,7 +162,8 @@ def _key() -> str:
     """Names what the file system is made of, without building it."""
     executable = os.path.realpath(sys.executable)
     facts = f"{_RECIPE} {sys.version} {executable} {os.stat(executable).st_mtime_ns} "
-    return hashlib.sha256(facts.encode() + _RUNNER_SOURCE.read_bytes()).hexdigest()[:16]
+    contents = b"".join(source.read_bytes() for source in _RUNNER_FILES)
+    return hashlib.sha256(facts.encode() + contents).hexdigest()[:16]
 
 
 def _place(part: Path, folder: Path) -> None:
@@ -201,7 +202,8 @@ def _fill(root: Path, interpreter: _Interpreter) -> None:
         _copy(path, root / path.relative_to("/"), root, mode=0o755 if path in programs else 0o644)
     if str(interpreter.executable) != _PYTHON:
         (root / _PYTHON[1:]).symlink_to(interpreter.executable)
-    _copy(_RUNNER_SOURCE, root / RUNNER_PATH[1:], root, mode=0o644)
+    for source, place in _RUNNER_FILES.items():
+        _copy(source, root / place[1:], root, mode=0o644)
     for path in root.glob("etc/*"):
         path.chmod(0o644)
     _compile(interpreter, root)

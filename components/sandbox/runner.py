@@ -1,4 +1,4 @@
-"""Process 1 of a box: runs one program at a time and says how it ended. One file, standard library only.
+"""Process 1 of a box: runs one program at a time and says how it ended. Standard library, and two files beside it.
 
 It forks itself for each program, with the common modules already imported, and speaks the frames of `protocol.py`. Programs
 are its children, and run as its user. They cannot signal, trace, read or slow down this process, from which the next program
@@ -8,7 +8,8 @@ Contents (a program, its input, its outputs, its files) never become Python obje
 memory and written from it, and the mapping ends with the job, so a program finds nothing of an earlier one in the memory that
 it inherits. Of its own job it inherits the program, the input and the files. Expected outputs never come here.
 
-A program ends when its first process ends; what it leaves behind is killed.
+A program ends when its first process ends; what it leaves behind is killed. Nothing that this process does can wait for a
+program: pipes are read and written without waiting, and what it wrote is read when it has ended.
 """
 
 # ruff: noqa: E401, F401, I001
@@ -18,25 +19,28 @@ import atexit, base64, builtins, ctypes, errno, gc, json, linecache, math, mmap,
 import sys, threading, time, traceback, types
 from typing import Any, NoReturn
 
+from components.sandbox.box_counts import BoxClock, EventCount
+from components.sandbox.confinement import LIBC, PR_SET_DUMPABLE, TMP, harden, lower
+
 LENGTH = struct.Struct(">I")
 MAIN_FILE = "main.py"
-TMP = "/tmp"
 MAX_FILE_BYTES, MAX_ALL_FILES_BYTES = 1 << 20, 4 << 20
 MAX_OPEN_FILES = 256
+MAX_QUEUED_SIGNALS = 1024
+END_SECONDS = 5.0
+"""How long killed processes may take to be gone: after that the box ends, and they with it."""
 MIN_CPU_CHECK_SECONDS = 0.02
 NUM_CPUS = os.cpu_count() or 1
-CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 STARTED = mmap.mmap(-1, 1)
 """Shared with the child until it runs the program: what fails before that is not the program's failure."""
-LIBC = ctypes.CDLL(None, use_errno=True)
-PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 4, 22, 24, 38, 47
-PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER, LINUX_CAPABILITY_VERSION_3 = 4, 2, 0x20080522
-MS_NOSUID, MS_NODEV, MS_NOEXEC, M_ARENA_MAX = 2, 4, 8, -8
+WAIT_ALL = 0x40000000  # also for children made to end without a signal
 
 
 def main() -> None:
     """Serve until the host hangs up. The argument is a JSON object; see `harden` and `Runner` for its keys."""
     settings = json.loads(sys.argv[1])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "components"]:
+        del sys.modules[name]  # programs may have a module of this name
     wire = Wire()
     harden(settings)
     runner = Runner(settings)
@@ -149,24 +153,34 @@ class Capture(Memory):
         return self.view[: min(self._num_bytes, self._limit)]
 
     def read(self, fd: int) -> bool:
-        """Take what is there; False at the end of the stream, and when there is no more room."""
-        num_bytes = os.readv(fd, [self.view[self._num_bytes :]])
+        """Take what is there, of a pipe maybe nothing; False at the end of the stream, and when there is no more room."""
+        try:
+            num_bytes = os.readv(fd, [self.view[self._num_bytes :]])
+        except BlockingIOError:
+            return True  # the program has taken it back, through a handle of its own
         self._num_bytes += num_bytes
         return num_bytes > 0
 
 
 class Runner:
-    """Runs jobs one after another. Settings: `num_processes`, a limit to set where the box has none of its own."""
+    """Runs jobs one after another. Settings: `num_processes`, a limit to set where the box has none of its own;
+    `keep_sigchld`, whether the filter lets no program ignore the end of its children."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         num_processes = settings.get("num_processes")
         self._crowd = num_processes - 2 if num_processes else math.inf  # more processes were certainly refused
         self._refusals = EventCount("max", "/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events")
         self._kills = EventCount("oom_kill", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+        self._clock = BoxClock()
+        if not self._clock.is_kept_by_the_kernel and not settings.get("keep_sigchld"):
+            raise RuntimeError("no control group counts the CPU time of this box, and programs may hide theirs")
+        self._sockets = os.open("/proc/net/unix", os.O_RDONLY)
+        self._no_sockets = os.pread(self._sockets, 4096, 0)
         self._owns_tmp = os.stat(TMP).st_uid == os.getuid()
         self._empty = os.statvfs(TMP)
         lower(resource.RLIMIT_FSIZE, self._empty.f_blocks * self._empty.f_frsize)
         lower(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
+        lower(resource.RLIMIT_SIGPENDING, MAX_QUEUED_SIGNALS)
         for limit in (resource.RLIMIT_CORE, resource.RLIMIT_MSGQUEUE, resource.RLIMIT_MEMLOCK):
             lower(limit, 0)
         if num_processes:
@@ -181,10 +195,12 @@ class Runner:
         for name, content in job.files.items():
             write_file(name, content)
         started = time.monotonic()
-        program = Program(job)
+        self._clock.start()
+        program = Program(job, self._clock)
         cut = program.watch(started + job.wall_seconds, job.cpu_seconds)
         wall_seconds = time.monotonic() - started
-        exit_code, cpu_seconds, num_stragglers = end_all(program.pid)
+        exit_code, waited_seconds, num_stragglers = end_all(program.pid)
+        cpu_seconds = self._clock.seconds(waited_seconds)
         over = program.drain()
         if not STARTED[0] and not cut:
             raise RuntimeError(f"the child ended with {exit_code} before the program")
@@ -216,42 +232,25 @@ class Runner:
                 remove(f"{TMP}/{name}")
             if self._owns_tmp:
                 os.utime(TMP, (0, 0))
-            # Files whose handles are on their way between sockets that nobody has take room without a name.
+            if os.pread(self._sockets, 4096, 0) != self._no_sockets:
+                return False  # sockets that hold each other outlive their program, and so do all handles on their way there
             return not os.listdir(TMP) and os.statvfs(TMP) == self._empty
         except OSError:
             return False
 
 
-class EventCount:
-    """A count that the kernel keeps for this box, in the first of `paths` that there is."""
-
-    def __init__(self, key: str, *paths: str) -> None:
-        self._key = key.encode()
-        self._fd = next((os.open(path, os.O_RDONLY) for path in paths if os.path.exists(path)), None)
-        self._seen = self._now()
-
-    def rose(self) -> bool:
-        """Whether it rose since the last call. Never, where the kernel keeps none."""
-        before, self._seen = self._seen, self._now()
-        return self._seen > before
-
-    def _now(self) -> int:
-        if self._fd is None:
-            return 0
-        words = os.pread(self._fd, 4096, 0).split()
-        return int(words[words.index(self._key) + 1]) if self._key in words else 0
-
-
 class Program:
     """A running program: its process, and our ends of its pipes."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, clock: BoxClock) -> None:
+        self._clock = clock
         self.output, self.errors = job.capture(job.output_bytes), job.capture(job.output_bytes)
         self._input = job.stdin
         input_theirs, self._input_fd = os.pipe()
         output_fd, output_theirs = os.pipe()
         errors_fd, errors_theirs = os.pipe()
-        os.set_blocking(self._input_fd, False)
+        for fd in (self._input_fd, output_fd, errors_fd):
+            os.set_blocking(fd, False)  # a program that opens its own ends anew can empty and fill them as well
         self._poller = select.poll()
         self._poller.register(self._input_fd, select.POLLOUT)
         self._feed()  # most inputs fit into the pipe
@@ -274,7 +273,7 @@ class Program:
             if now >= wall_end:
                 return "wall"
             if now >= check_cpu:
-                left = cpu_seconds - cpu_seconds_of_all()
+                left = cpu_seconds - self._clock.seconds()
                 if left <= 0:
                     return "cpu"
                 # However many processes there are, they cannot use it up faster than on all processors.
@@ -390,38 +389,28 @@ def flush() -> None:
     LIBC.fflush(None)
 
 
-def lower(limit: int, value: int) -> None:
-    """Set a resource limit for good, to no more than is allowed already."""
-    allowed = resource.getrlimit(limit)[1]
-    value = value if allowed == resource.RLIM_INFINITY else min(value, allowed)
-    resource.setrlimit(limit, (value, value))
-
-
 def end_all(program: int) -> tuple[int, float, int]:
     """Kill and reap every process but this one: the program's exit code, the CPU seconds of all, and how many others lived."""
     exit_code, cpu_seconds, num_stragglers = 0, 0.0, 0
+    pause, last = 0.0001, time.monotonic() + END_SECONDS
     while True:
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)  # from process 1: everything in this namespace but ourselves, at once
         try:
-            pid, status, usage = os.wait4(-1, 0)
+            pid, status, usage = os.wait4(-1, os.WNOHANG | WAIT_ALL)
         except ChildProcessError:
             return exit_code, cpu_seconds, num_stragglers
+        if pid == 0:
+            if time.monotonic() > last:
+                raise TimeoutError(f"killed processes are not gone after {END_SECONDS:g} s")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.002)
+            continue
         cpu_seconds += usage.ru_utime + usage.ru_stime
         if pid == program:
             exit_code = os.waitstatus_to_exitcode(status)
         elif os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             num_stragglers += 1
-
-
-def cpu_seconds_of_all() -> float:
-    """CPU time so far of all processes but this one, and of those that they waited for."""
-    ticks = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit() and name != "1":
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # unless it ended meanwhile
-                ticks += sum(map(int, file.read().rpartition(b")")[2].split()[11:15]))
-    return ticks / CLOCK_TICKS
 
 
 def write_file(name: str, content: memoryview) -> None:
@@ -470,30 +459,6 @@ def remove(path: str) -> None:
         pending += [f"{path}/{name}" for name in below]
         if not below:
             os.rmdir(pending.pop())
-
-
-def harden(settings: dict[str, Any]) -> None:
-    """Give up what no program shall have. Settings: `filter`, the instructions of the system call filter in base64;
-    `tmp_mib` and `num_tmp_files`, for a box that comes without /tmp. Raises OSError when the kernel refuses any of it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 is deaf to signals that it does not handle
-    check(LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
-    LIBC.mallopt(M_ARENA_MAX, 1)  # each thread's own arena would count 64 MiB against the memory limit
-    if "tmp_mib" in settings:
-        size = f"size={settings['tmp_mib']}m,nr_inodes={settings['num_tmp_files']},mode=1777"
-        check(LIBC.mount(b"tmpfs", TMP.encode(), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size.encode()))
-    for capability in range(64):
-        LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # refused where there is none to drop
-    LIBC.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    check(LIBC.capset(struct.pack("Ii", LINUX_CAPABILITY_VERSION_3, 0), bytes(24)))
-    check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    instructions = ctypes.create_string_buffer(base64.b64decode(settings["filter"]))
-    program = struct.pack("HP", (len(instructions) - 1) // 8, ctypes.addressof(instructions))
-    check(LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0))
-
-
-def check(result: int) -> None:
-    if result != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ class Ending:
     exit_code: int
     """Negative for a signal."""
     cpu_seconds: float
-    """Of all processes of the program that somebody waited for."""
+    """Of the whole box, from the start of the program until all its processes were gone."""
     num_stragglers: int
     """Processes that lived on when the first one had ended."""
     refused: bool

@@ -1,15 +1,19 @@
 # The box that programs run in, for machines with a registry. From the root of the repository:
 #
-#     docker build -f infra/images/sandbox.Dockerfile -t troupe-sandbox:3.11 components/sandbox
+#     docker build -f infra/images/sandbox.Dockerfile -t troupe-sandbox:3.11 components/sandbox \
+#         --build-arg PYTHON=python:3.11-slim@sha256:...
 #
-# and then `open_sandbox("docker", image="troupe-sandbox:3.11", ...)`. Without a registry nothing is to be built: the image is
+# with the digest that you have looked at (`docker buildx imagetools inspect python:3.11-slim`): a tag may be anything tomorrow.
+# Then `open_sandbox("docker", image="troupe-sandbox:3.11", ...)`. Without a registry nothing is to be built: the image is
 # made from the machine's own Python when a sandbox is first opened.
 
-FROM python:3.11-slim AS python
+ARG PYTHON
+FROM ${PYTHON} AS python
 COPY runner.py /runner.py
+COPY box_counts.py confinement.py /components/sandbox/
 # Bytecode that is trusted as it stands: nothing can be written when programs run.
 RUN set -eu; \
-    chmod 0644 /runner.py; \
+    chmod 0644 /runner.py /components/sandbox/*.py; \
     ln -s /usr/local/bin/python3 /usr/bin/python3; \
     cd /usr/local/lib/python3.11; \
     rm -rf site-packages ensurepip idlelib lib2to3 tkinter turtledemo pydoc_data test venv config-3.11-*; \

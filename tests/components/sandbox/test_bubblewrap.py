@@ -18,6 +18,7 @@ from components.sandbox.box import BoxLimits
 from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.cgroups import find_cgroups, remove_leftovers
 from components.sandbox.pool import BoxPool
+from components.sandbox.users import RANGE, can_choose_users
 from components.schema import Limits
 from tests.processes import below, named, runs
 
@@ -167,7 +168,8 @@ def test_the_description_tells_the_limits_in_force(bubblewrap_pool: BoxPool, roo
     assert (description.backend, description.num_boxes, description.image_digest) == ("bubblewrap", 2, rootfs[1])
     if find_cgroups() is not None:
         assert description.box_limits == {
-            **BoxLimits().in_words(), "kept by": description.box_limits["kept by"],
+            **BoxLimits().in_words(), "user": "one of its own", "root files": "its own",
+            "kept by": description.box_limits["kept by"],
         }  # fmt: skip
 
 
@@ -218,6 +220,32 @@ def test_closing_is_quick_and_may_be_done_twice(rootfs: tuple[Path, str], bubble
     pool.close()
     pool.close()
     assert time.monotonic() - started < 3
+
+
+def test_each_box_runs_as_a_user_of_its_own_and_programs_see_the_same_one(
+    rootfs: tuple[Path, str], bubblewrap_pool: BoxPool
+) -> None:
+    if not can_choose_users():
+        pytest.skip("needs root")
+    pool = open_bubblewrap(rootfs[0], num_boxes=3, image_digest=rootfs[1])
+    try:
+        until(lambda: len([box for box in boxes_of(os.getpid()) if named(box) == "python3"]) >= 3)
+        uids = {box.uids().real for box in boxes_of(os.getpid()) if named(box) == "python3"}
+        assert len(uids) >= 3
+        assert all(uid in RANGE for uid in uids)
+        assert pool.run("import getpass, os; print(os.getuid(), getpass.getuser())").stdout == "65534 nobody\n"
+        assert pool.description.box_limits["user"] == "one of its own"
+    finally:
+        pool.close()
+
+
+def test_tables_of_the_whole_machine_are_covered(pool: BoxPool) -> None:
+    source = "try: print(open('/proc/{}').read(9))\nexcept OSError: print('covered')"
+    for name in ("locks", "interrupts", "diskstats"):
+        assert pool.run(source.format(name)).stdout == "covered\n"
+    assert pool.run(
+        "print(len(open('/proc/meminfo').read()) > 100, len(open('/proc/self/stat').read()) > 50)"
+    ).stdout == ("True True\n")
 
 
 def test_boxes_are_in_no_session_of_a_terminal(pool: BoxPool) -> None:

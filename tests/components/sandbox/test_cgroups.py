@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from components.sandbox.box import BoxLimits
-from components.sandbox.cgroups import CONTROLLERS, find_cgroups, remove_leftovers
+from components.sandbox.cgroups import CONTROLLERS, CPU_ACCOUNT, Cgroup, find_cgroups, remove_leftovers
 from components.sandbox.owner import this_owner
 
 LIMITS = BoxLimits(memory_mib=64, num_processes=7, num_cpus=0.5)
@@ -62,6 +62,25 @@ def test_version_1_has_a_group_for_each_controller(tmp_path: Path, as_root: None
     assert written(cgroup.folders["memory"]) == {"memory.limit_in_bytes": str(64 << 20)}
     assert written(cgroup.folders["pids"]) == {"pids.max": "7"}
     assert written(cgroup.folders["cpu"]) == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}
+
+
+@pytest.mark.parametrize("one_hierarchy", [True, False])
+def test_version_1_counts_processor_time_in_a_group_too(tmp_path: Path, as_root: None, one_hierarchy: bool) -> None:
+    mounted(tmp_path, 1)
+    if one_hierarchy:
+        (tmp_path / CPU_ACCOUNT).symlink_to("cpu")
+    else:
+        (tmp_path / CPU_ACCOUNT).mkdir()
+    (tmp_path / CPU_ACCOUNT / "cpuacct.usage").write_text("0")
+    tree = find_cgroups(tmp_path)
+    assert tree is not None
+    folders = tree.make(LIMITS).folders
+    assert set(folders) == {*CONTROLLERS, CPU_ACCOUNT}
+    assert Cgroup(folders).counts_cpu
+    assert not Cgroup(dict.fromkeys(CONTROLLERS, tmp_path)).counts_cpu
+    assert Cgroup({"": tmp_path}).counts_cpu
+    assert folders[CPU_ACCOUNT].samefile(folders["cpu"]) == one_hierarchy
+    assert written(folders["cpu"]) == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}
 
 
 def test_two_groups_have_two_names(tmp_path: Path, as_root: None) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from components.errors import ConfigurationError, SandboxUnavailable, ServiceMis
 from components.sandbox.box import BoxLimits
 from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.container import open_containers
-from components.sandbox.container_config import check_engine, container_config
+from components.sandbox.container_config import check_engine, container_config, has_own_users
 from components.sandbox.docker_api import EngineApi
 from components.sandbox.engine import Engine
 from components.sandbox.pool import BoxPool
 from components.sandbox.reaper import OWNER_LABEL, Patrol, remove_leftovers
 from components.sandbox.rootfs import cached_rootfs
+from components.sandbox.users import RANGE
 from components.schema import ExecutionResult, Limits
 from tests.components.sandbox.test_engine import dockerd_pids
 
@@ -266,6 +268,22 @@ def test_an_engine_that_ignores_a_limit_is_refused(change: dict[str, Any], words
         check_engine({**GOOD, **change})
 
 
+def test_containers_of_an_engine_that_knows_all_users_have_one_each() -> None:
+    assert has_own_users(GOOD)
+    for option in ("name=userns", "name=rootless"):
+        assert not has_own_users({**GOOD, "SecurityOptions": [*GOOD["SecurityOptions"], option]})
+
+
+def test_each_container_has_a_user_of_its_own_and_programs_know_its_name(pool: BoxPool) -> None:
+    source = "import getpass, os, time; print(os.getuid(), os.getgid(), getpass.getuser()); time.sleep(1)"
+    with ThreadPoolExecutor(2) as threads:
+        told = [result.stdout.split() for result in threads.map(lambda _: pool.run(source), range(2))]
+    users = {int(uid) for uid, _, _ in told}
+    assert len(users) == 2
+    assert all(uid in RANGE for uid in users)
+    assert all(uid == gid and name == "nobody" for uid, gid, name in told)
+
+
 def test_a_patrol_walks_until_it_is_closed_and_survives_a_silent_engine() -> None:
     visits: list[float] = []
 
@@ -287,4 +305,10 @@ def test_a_container_may_do_no_more_than_its_program_needs() -> None:
     assert host["MemorySwap"] == host["Memory"] == BoxLimits().memory_mib << 20
     assert not {"Binds", "Mounts", "Devices", "CapAdd", "VolumesFrom", "PidMode", "UTSMode"} & set(host)
     assert config["User"] == "65534:65534"
+    assert (
+        container_config("image", limits=BoxLimits(), labels={}, uid=RANGE.start)["User"]
+        == f"{RANGE.start}:{RANGE.start}"
+    )
+    assert {"/proc/locks", "/proc/keys", "/proc/timer_list", "/sys/firmware"} <= set(host["MaskedPaths"])
+    assert {"/dev/pts", "/dev/mqueue"} <= set(host["Tmpfs"])
     assert json.loads(json.dumps(config)) == config

@@ -111,6 +111,16 @@ def test_a_program_finds_nothing_of_earlier_ones_in_its_memory(one_box: BoxPool)
     assert one_box.num_replaced - replaced <= 1, "only the one that wrote too much cost a box"
 
 
+def test_a_box_in_which_sockets_hold_each_other_is_replaced(one_box: BoxPool) -> None:
+    plain = "import socket\nkept = [socket.socketpair() for _ in range(3)]\nsocket.send_fds(kept[0][0], [b'x'], [0])"
+    before = one_box.num_replaced
+    assert one_box.run(plain).status == "ok"
+    assert one_box.num_replaced == before
+    cycle = plain + "\nfor end in kept[0]: socket.send_fds(end, [b'x'], [each.fileno() for each in kept[0]])"
+    assert one_box.run(cycle).status == "ok"
+    assert one_box.num_replaced == before + 1
+
+
 def test_nothing_can_be_executed_from_tmp_and_only_so_many_files_made(bubblewrap_pool: BoxPool) -> None:
     source = "import os, shutil\nshutil.copy('/usr/bin/python3', 'p'); os.chmod('p', 0o755); os.execv('p', ['p', '-V'])"
     assert "PermissionError" in bubblewrap_pool.run(source).stderr

@@ -57,6 +57,12 @@ def test_a_program_does_what_it_does_in_a_process_of_its_own(
     assert last_line(result.stderr) == last_line(plain.stderr)
 
 
+def test_no_module_of_ours_stands_before_a_program_s_own(bubblewrap_pool: BoxPool) -> None:
+    files = {"components.py": "word = 'mine'", "box_counts.py": "word = 'mine, too'"}
+    source = "import components, box_counts; print(components.word, box_counts.word)"
+    assert bubblewrap_pool.run(source, files=files).stdout == "mine mine, too\n"
+
+
 def last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2]
 
@@ -133,7 +139,7 @@ def test_a_program_sees_one_environment(bubblewrap_pool: BoxPool) -> None:
         bubblewrap_pool.run("import os; print(dict(os.environ), os.getuid())").stdout.rpartition(" ")[0]
     )
     assert dict(seen) == {
-        "HOME": "/tmp", "LANG": "C.UTF-8", "PATH": "/usr/bin", "PWD": "/tmp",
+        "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "nobody", "PATH": "/usr/bin", "PWD": "/tmp",
         "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
     }  # fmt: skip
     assert os.environ.get("PATH") not in seen.values()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import Box, BoxGone, FakeBox
+from components.sandbox.box import Box, BoxGone, BoxSilent, FakeBox
 from components.sandbox.pool import MAX_USES, BoxPool
 from components.sandbox.protocol import LENGTH, MAX_ANSWER_BYTES
 from components.schema import Limits
@@ -136,6 +136,16 @@ def test_a_job_that_lost_two_boxes_is_a_sandbox_error() -> None:
         assert "first" in result.detail
         assert "second" in result.detail
         assert pool.run("p").stdout == "well"
+
+
+def test_a_job_that_silences_a_box_is_not_given_another() -> None:
+    factory = Factory([BoxSilent("no answer within 11 s")], [WELL])
+    with pool_over(factory) as pool:
+        result = pool.run("p")
+        assert (result.status, result.detail) == ("sandbox_error", "a box failed at it: no answer within 11 s")
+        assert [len(box.frames) for box in factory.used] == [1]
+        assert pool.run("p").stdout == "well"
+        assert pool.num_replaced == 1
 
 
 @given(payload=st.binary(max_size=100) | st.just(LENGTH.pack(MAX_ANSWER_BYTES + 1)))

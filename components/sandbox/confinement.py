@@ -1,0 +1,46 @@
+"""What process 1 of a box gives up before the first program, and no program gets back. Runs inside: standard library only."""
+
+import base64
+import ctypes
+import os
+import resource
+import signal
+import struct
+from typing import Any
+
+TMP = "/tmp"
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 4, 22, 24, 38, 47
+PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER, LINUX_CAPABILITY_VERSION_3 = 4, 2, 0x20080522
+MS_NOSUID, MS_NODEV, MS_NOEXEC, M_ARENA_MAX = 2, 4, 8, -8
+
+
+def harden(settings: dict[str, Any]) -> None:
+    """Give up what no program shall have. Settings: `filter`, the instructions of the system call filter in base64;
+    `tmp_mib` and `num_tmp_files`, for a box that comes without /tmp. Raises OSError when the kernel refuses any of it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 is deaf to signals that it does not handle
+    check(LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+    LIBC.mallopt(M_ARENA_MAX, 1)  # each thread's own arena would count 64 MiB against the memory limit
+    if "tmp_mib" in settings:
+        size = f"size={settings['tmp_mib']}m,nr_inodes={settings['num_tmp_files']},mode=1777"
+        check(LIBC.mount(b"tmpfs", TMP.encode(), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size.encode()))
+    for capability in range(64):
+        LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # refused where there is none to drop
+    LIBC.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    check(LIBC.capset(struct.pack("Ii", LINUX_CAPABILITY_VERSION_3, 0), bytes(24)))
+    check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    instructions = ctypes.create_string_buffer(base64.b64decode(settings["filter"]))
+    program = struct.pack("HP", (len(instructions) - 1) // 8, ctypes.addressof(instructions))
+    check(LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0))
+
+
+def check(result: int) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def lower(limit: int, value: int) -> None:
+    """Set a resource limit for good, to no more than is allowed already."""
+    allowed = resource.getrlimit(limit)[1]
+    value = value if allowed == resource.RLIM_INFINITY else min(value, allowed)
+    resource.setrlimit(limit, (value, value))
