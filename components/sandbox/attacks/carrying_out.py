@@ -25,6 +25,8 @@ print(math.fsum(index * index for index in range(count)))
 )
 GOOD_ANSWER = "332833500.0\n"
 """n (n - 1) (2n - 1) / 6 for n = 1000."""
+MOST_LATE_SECONDS = 8.0
+"""How much longer than its wall limit a program may keep us waiting, on a busy machine: less than a frozen box does."""
 
 
 class AttackReport(Frozen):
@@ -71,7 +73,9 @@ def in_every_box(job: Execution, sandbox: Sandbox) -> list[ExecutionResult]:
 def _verdict(attack: Attack, sandbox: Sandbox) -> Verdict:
     try:
         jobs = attack.jobs
+        started = time.monotonic()
         results = _at_once(jobs, sandbox) if attack.at_once else [_run(job, sandbox) for job in jobs]
+        seconds = time.monotonic() - started
         if attack.look is not None:
             results += in_every_box(attack.look, sandbox)
     except ConfigurationError as error:
@@ -80,7 +84,15 @@ def _verdict(attack: Attack, sandbox: Sandbox) -> Verdict:
     if failed:
         # A program that breaks the sandbox escapes its reward: it would count as impossible to score.
         return Verdict(stopped=False, by=f"the sandbox failed at it: {failed[0].detail}")
+    if seconds > _most_seconds(attack):
+        return Verdict(stopped=False, by=f"it held a box for {seconds:.1f} s; {ending(results[0])}")
     return attack.judge(results)
+
+
+def _most_seconds(attack: Attack) -> float:
+    """How long its programs may take us in all, whatever they do to the box."""
+    walls = [(job.limits or Limits()).wall_seconds + MOST_LATE_SECONDS for job in attack.jobs]
+    return max(walls) if attack.at_once else sum(walls)
 
 
 def _at_once(jobs: Sequence[Execution], sandbox: Sandbox) -> list[ExecutionResult]:

@@ -3,7 +3,7 @@
 import difflib
 
 from components.errors import ConfigurationError
-from components.sandbox.attacks import disk, exhaustion, host, kernel, leaks, network, results, runner
+from components.sandbox.attacks import channels, disk, exhaustion, host, kernel, leaks, network, results, runner
 from components.sandbox.attacks.bait import Bait
 from components.sandbox.attacks.base import Attack
 
@@ -18,6 +18,7 @@ def catalogue(bait: Bait) -> tuple[Attack, ...]:
         *kernel.ATTACKS,
         *runner.ATTACKS,
         *leaks.ATTACKS,
+        *channels.ATTACKS,
         *results.attacks(bait),
     )
 

@@ -2,7 +2,6 @@
 
 import signal
 from collections.abc import Sequence
-from dataclasses import replace
 
 from components.sandbox.attacks.base import SHORT, Attack, Judge, Verdict, ending, probing, report
 from components.sandbox.attacks.judges import ENDED, GRACE_SECONDS, all_refused, ended, judged_by, refused
@@ -11,8 +10,7 @@ from components.schema import Execution, ExecutionResult, Limits
 THEME = "exhaustion"
 BUSY = Limits(wall_seconds=1.0, cpu_seconds=1.0, memory_mib=128)
 BRIEF = Limits(wall_seconds=0.5, cpu_seconds=1.0, memory_mib=128)
-ONE_CPU_SECOND = Limits(wall_seconds=6.0, cpu_seconds=1.0, memory_mib=128)
-PATIENT = replace(ONE_CPU_SECOND, wall_seconds=15.0)
+ONE_CPU_SECOND = Limits(wall_seconds=15.0, cpu_seconds=1.0, memory_mib=128)
 ROOMY = Limits(wall_seconds=4.0, cpu_seconds=4.0, memory_mib=128)
 MOST_PROCESSES = 200
 MOST_CPUS = 1.4
@@ -167,6 +165,23 @@ if os.fork() == 0:
             pass
 time.sleep(60)
 """
+
+UNWAITED = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    if os.fork() == 0:
+        end = time.process_time() + 0.015
+        while time.process_time() < end:
+            pass
+        os._exit(0)
+    time.sleep(0.001)
+    try:
+        os.waitpid(-1, 0)
+    except ChildProcessError:
+        pass
+"""
+"""Children of a parent that ignores their end leave no record of their time, neither with it nor with anybody."""
 
 KERNEL_MEMORY = """
 import resource, select
@@ -361,8 +376,15 @@ ATTACKS = (
         "use the processor in a chain of short-lived orphans",
         RELAY,
         # By the CPU time of all its orphans: where cores are shared, a chain of many takes its second in any wall time.
-        ended("cpu_timeout", "process_limit", within_seconds=PATIENT.wall_seconds - 1.0, within_cpu_seconds=2.0),
-        PATIENT,
+        ended("cpu_timeout", "process_limit", within_seconds=ONE_CPU_SECOND.wall_seconds - 1.0, within_cpu_seconds=2.0),
+        ONE_CPU_SECOND,
+    ),
+    _attack(
+        "unwaited-children",
+        "use the processor in short-lived children whose end is ignored, so that nobody is told what they used",
+        UNWAITED,
+        ended("cpu_timeout", "nonzero_exit", within_seconds=ONE_CPU_SECOND.wall_seconds - 1.0, within_cpu_seconds=2.0),
+        ONE_CPU_SECOND,
     ),
     _attack(
         "ignore-signals",

@@ -3,10 +3,24 @@
 from components.sandbox.attacks.bait import Bait
 from components.sandbox.attacks.base import SHORT, Attack, Verdict, ending, probing, report
 from components.sandbox.attacks.judges import judged_by, refused
+from components.sandbox.box import BOX_UID
+from components.sandbox.users import RANGE
 from components.schema import Execution, ExecutionResult
 
 THEME = "host"
-KNOWN_VARIABLES = ("HOME", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOSTNAME", "PWD", "TMPDIR", "TERM", "SHLVL")
+KNOWN_VARIABLES = (
+    "HOME",
+    "LOGNAME",
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "HOSTNAME",
+    "PWD",
+    "TMPDIR",
+    "TERM",
+    "SHLVL",
+)
 """What the environment of a box may hold, beside Python's own switches."""
 
 HOST_FILES = """
@@ -174,7 +188,8 @@ def _without_rights(result: ExecutionResult) -> Verdict:
         return Verdict(stopped=False, by=ending(result))
     facts = told.refused
     powers = {name: facts[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb") if int(facts[name], 16)}
-    nobody = all(set(facts[name].split()) <= {"65534"} for name in ("Uid", "Gid", "Groups"))
+    ids = {int(word) for name in ("Uid", "Gid", "Groups") for word in facts[name].split()}
+    nobody = len(ids) == 1 and (BOX_UID in ids or min(ids) in RANGE)
     held = not powers and nobody and (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
     names = ("Uid", "Gid", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
     return Verdict(stopped=held, by=", ".join(f"{name} {facts[name].split()[0]}" for name in names))

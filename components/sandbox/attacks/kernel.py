@@ -53,6 +53,42 @@ CALLS = {
     "move_pages": (279, 239, (1, 0, 0, 0, 0, 0)),
 }
 
+NEEDLESS = {
+    "sync": (162, 81, ()),
+    "syncfs": (306, 267, (0,)),
+    "sync_file_range": (277, 84, (0, 0, 0, 0)),
+    "flock": (73, 32, (0, 1)),
+    "io_setup": (206, 0, (1, 0)),
+    "io_submit": (209, 2, (0, 0, 0)),
+    "inotify_init1": (294, 26, (0,)),
+    "inotify_add_watch": (254, 27, (0, 0, 0)),
+    "mincore": (27, 232, (0, 0, 0)),
+    "mlock": (149, 228, (0, 0)),
+    "mlockall": (151, 230, (1,)),
+    "remap_file_pages": (216, 234, (0, 0, 0, 0, 0)),
+    "readahead": (187, 213, (0, 0, 0)),
+    "timer_create": (222, 107, (0, 0, 0)),
+    "rt_tgsigqueueinfo": (297, 240, (0, 0, 0, 0)),
+    "execveat": (322, 281, (0, 0, 0, 0, 0)),
+    "get_robust_list": (274, 100, (0, 0, 0)),
+    "ioprio_get": (252, 31, (1, 0)),
+    "get_mempolicy": (239, 236, (0, 0, 0, 0, 0)),
+    "pkey_alloc": (330, 289, (0, 0)),
+    "capget": (125, 90, (0, 0)),
+    "vmsplice": (278, 75, (0, 0, 0, 0)),
+    "cachestat": (451, 451, (0, 0, 0, 0)),
+    "futex_waitv": (449, 449, (0, 0, 0, 0, 0)),
+    "landlock_create_ruleset": (444, 444, (0, 0, 0)),
+    "openat2": (437, 437, (0, 0, 0, 0)),
+    "pidfd_getfd": (438, 438, (0, 0, 0)),
+    "process_mrelease": (448, 448, (0, 0)),
+    "map_shadow_stack": (453, 453, (0, 0, 0)),
+    "statmount": (457, 457, (0, 0, 0, 0)),
+    "listmount": (458, 458, (0, 0, 0, 0)),
+    "lsm_list_modules": (461, 461, (0, 0, 0)),
+}
+"""These, too, and calls that came with kernels newer than this table's."""
+
 SYSTEM_CALLS = """
 column = {"x86_64": 0, "aarch64": 1}[os.uname().machine]
 for name, numbers in CALLS.items():
@@ -151,6 +187,51 @@ else:
     notice("x32 table", "", "this processor has none")
 """
 
+FILE_CONTROLS = """
+import fcntl, struct
+handle = os.open("file", os.O_CREAT | os.O_RDWR)
+record = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0)
+for name, command, argument in CONTROLS:
+    attempt(name, lambda: fcntl.fcntl(handle, command, record if argument is None else argument))
+attempt("flock", lambda: fcntl.flock(handle, fcntl.LOCK_SH))
+for name, request in REQUESTS:
+    attempt(name, lambda: fcntl.ioctl(handle, request, bytes(64)))
+"""
+CONTROLS = (
+    ("F_OFD_SETLK", 37, None), ("F_OFD_SETLKW", 38, None), ("F_OFD_GETLK", 36, None), ("F_SETLEASE", 1024, 0),
+    ("F_NOTIFY", 1026, 2), ("F_SETOWN", 8, 0), ("F_SETSIG", 10, 10), ("F_SET_RW_HINT", 1036, None), ("F_ADD_SEALS", 1033, 1),
+)  # fmt: skip
+"""By the number of each; no argument stands for a record of a lock."""
+REQUESTS = (
+    ("TIOCSTI", 0x5412), ("TIOCLINUX", 0x541C), ("TIOCSCTTY", 0x540E), ("TIOCGPTN", 0x80045430),
+    ("FS_IOC_SETFLAGS", 0x40086602), ("FICLONE", 0x40049409), ("FS_IOC_GETVERSION", 0x80087601),
+)  # fmt: skip
+
+SOCKET_FILTERS = """
+import struct
+code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))
+program = struct.pack("HP", 1, ctypes.addressof(code))
+for name, family in FAMILIES.items():
+    attempt("pair of " + name, lambda: socket.socketpair(family, socket.SOCK_STREAM))
+one, other = socket.socketpair()
+for name, option in OPTIONS.items():
+    attempt(name, lambda: one.setsockopt(socket.SOL_SOCKET, option, program))
+"""
+PAIRS = {"tipc": 30, "inet": 2}
+SOCKET_OPTIONS = {
+    "SO_ATTACH_FILTER": 26,
+    "SO_ATTACH_BPF": 50,
+    "SO_ATTACH_REUSEPORT_CBPF": 51,
+    "SO_ATTACH_REUSEPORT_EBPF": 52,
+}
+
+TERMINALS = """
+import pty
+for path in ("/dev/ptmx", "/dev/pts/ptmx", "/dev/tty0", "/dev/console"):
+    attempt(path, lambda: os.close(os.open(path, os.O_RDWR | os.O_NOCTTY)))
+attempt("a terminal of its own", pty.openpty)
+"""
+
 NAMESPACES = """
 kinds = {"user": 0x10000000, "pid": 0x20000000, "network": 0x40000000, "mount": 0x00020000, "ipc": 0x08000000,
          "hostname": 0x04000000, "cgroup": 0x02000000}
@@ -229,6 +310,30 @@ ATTACKS = (
         f"call {len(CALLS)} system calls that no honest program needs, one by one",
         probing(SYSTEM_CALLS, CALLS=CALLS),
         refused(*CALLS, by=BEFORE_THE_KERNEL),
+    ),
+    _attack(
+        "needless-calls",
+        f"call {len(NEEDLESS)} more system calls: flush all disks, watch files, queue I/O, lock memory, read the page cache",
+        probing(SYSTEM_CALLS, CALLS=NEEDLESS),
+        refused(*NEEDLESS, by=BEFORE_THE_KERNEL),
+    ),
+    _attack(
+        "file-controls",
+        "control its files in ways that outlive it or reach others: locks of handles, leases, notices, hints",
+        probing(FILE_CONTROLS, CONTROLS=CONTROLS, REQUESTS=REQUESTS),
+        refused("flock", *(name for name, *_ in (*CONTROLS, *REQUESTS)), by=("EPERM", "EINVAL", "ENOTTY")),
+    ),
+    _attack(
+        "socket-filters",
+        "load programs into the kernel as filters of sockets, pair sockets of other families",
+        probing(SOCKET_FILTERS, FAMILIES=PAIRS, OPTIONS=SOCKET_OPTIONS),
+        refused(*(f"pair of {name}" for name in PAIRS), *SOCKET_OPTIONS, by=("EAFNOSUPPORT", "ENOPROTOOPT")),
+    ),
+    _attack(
+        "terminals",
+        "get a terminal, of which the machine has few",
+        probing(TERMINALS),
+        refused("/dev/ptmx", "/dev/pts/ptmx", "/dev/tty0", "/dev/console", "a terminal of its own"),
     ),
     _attack(
         "namespaces",

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from components.sandbox.attacks.base import SHORT, Attack, Judge, Verdict, ending, probing, report
-from components.sandbox.attacks.judges import all_refused, exits_as, judged_by, refused
-from components.schema import Execution, ExecutionResult
+from components.sandbox.attacks.judges import GRACE_SECONDS, all_refused, ended, exits_as, judged_by, refused
+from components.schema import Execution, ExecutionResult, Limits
 
 THEME = "runner"
+BRIEF = Limits(wall_seconds=1.0, cpu_seconds=1.0, memory_mib=192)
 
 SIGNALS = """
 import signal
@@ -138,6 +139,41 @@ import os, time
 if os.fork() == 0:
     time.sleep(30)
 os._exit(6)
+"""
+
+TAKE_BACK = """
+import os, random, time
+def take(handle):
+    try:
+        return os.read(handle, 1)
+    except BlockingIOError:
+        return b""
+first, second = {handles}
+taking, checking = (os.open(f"/proc/self/fd/{{handle}}", os.O_RDONLY | os.O_NONBLOCK) for handle in (first, second))
+while True:
+    os.write(first, b"x")
+    end = time.perf_counter() + random.random() * 3e-4
+    while time.perf_counter() < end:
+        pass
+    if take(taking):
+        os.write(second, b"x")
+        time.sleep(0.003)
+        if take(checking):
+            time.sleep(60)
+    time.sleep(0.001)
+"""
+"""Takes its byte back when the runner has seen that there is one. A frozen runner does not read the other pipe either."""
+
+FILL_INPUT = """
+import os, time
+filling = os.open("/proc/self/fd/0", os.O_WRONLY | os.O_NONBLOCK)
+for _ in range(2000):
+    os.read(0, 4096)
+    try:
+        os.write(filling, b"x" * 4096)
+    except BlockingIOError:
+        pass
+time.sleep(60)
 """
 
 RUNNERS_FRAMES = """
@@ -277,6 +313,23 @@ ATTACKS = (
     ),
     _attack(
         "keep-the-pipes", "exit with 6 and leave a child that holds the pipes for 30 s", KEEP_PIPES, _quick(6)
+    ),
+    *(
+        Attack(
+            name=f"take-back-{name}",
+            theme=THEME,
+            tries=f"freeze the runner: write to its {name} and read it back before the runner does",
+            jobs=(Execution(program=TAKE_BACK.format(handles=handles), limits=BRIEF),),
+            judge=ended("wall_timeout", "cpu_timeout", within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
+        )
+        for name, handles in (("output", (1, 2)), ("errors", (2, 1)))
+    ),
+    Attack(
+        name="fill-its-input",
+        theme=THEME,
+        tries="freeze the runner: fill the pipe from which it reads itself",
+        jobs=(Execution(program=FILL_INPUT, stdin="x" * (4 << 20), limits=BRIEF),),
+        judge=ended("wall_timeout", "cpu_timeout", within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
     ),
     Attack(
         name="no-programs",

@@ -29,7 +29,8 @@ AS_ROOT = {"rights", "become-root", "priority"}
 HARMLESS = [
     "many-processes", "network-connect", "network-interfaces", "unix-sockets", "vsock", "boxes-talk", "host-files",
     "environment", "host-processes", "rights", "become-root", "priority", "other-call-tables", "exec-fresh-interpreter",
-    "exec-own-file", "shadow-modules", "watch-the-neighbour", "odd-result-files", "results-elsewhere", "odd-bytes",
+    "exec-own-file", "socket-filters", "names-in-a-cycle", "messages-by-locks", "messages-by-watches",
+    "tables-of-the-machine", "shadow-modules", "watch-the-neighbour", "odd-result-files", "results-elsewhere", "odd-bytes",
 ]  # fmt: skip
 
 

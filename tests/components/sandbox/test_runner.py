@@ -1,15 +1,22 @@
 """Every way in which a program can end, by real programs in real boxes."""
 
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from components.sandbox.attacks.runner import TAKE_BACK
+from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.pool import BoxPool
+from components.sandbox.runner import Capture
 from components.schema import Limits
 
 SHORT = Limits(wall_seconds=1.0, cpu_seconds=5.0)
 BOMB = Limits(wall_seconds=2.0)
-LITTLE_CPU = Limits(wall_seconds=20.0, cpu_seconds=0.3)
+LITTLE_CPU = Limits(wall_seconds=60.0, cpu_seconds=0.3)
 
 ENDS = {
     "ok": ("ok", 0, "print(1)", None),
@@ -69,6 +76,63 @@ def test_the_kernel_ends_what_takes_too_much_memory_together(bubblewrap_pool: Bo
     result = bubblewrap_pool.run(source)
     assert (result.status, result.exit_code) == ("memory", 1), result
     assert bubblewrap_pool.run("print(6 * 7)").stdout == "42\n"
+
+
+UNWAITED = dedent("""\
+    import os, signal, time
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    except PermissionError:
+        pass
+    for _ in range(20):
+        if os.fork() == 0:
+            while time.process_time() < 0.01:
+                pass
+            os._exit(0)
+        try:
+            os.wait()
+        except ChildProcessError:
+            pass
+""")
+
+
+@pytest.mark.parametrize("use_cgroups", [True, False])
+def test_the_time_of_children_counts_whether_anybody_waits_for_them_or_not(
+    rootfs: tuple[Path, str], bubblewrap_pool: BoxPool, use_cgroups: bool
+) -> None:
+    pool = open_bubblewrap(rootfs[0], num_boxes=1, image_digest=rootfs[1], use_cgroups=use_cgroups)
+    try:
+        result = pool.run(UNWAITED, limits=replace(LITTLE_CPU, cpu_seconds=4.0))
+        assert result.status == "ok", result
+        assert result.cpu_seconds >= 0.18
+        result = pool.run(UNWAITED.replace("range(20)", "range(4000)"), limits=LITTLE_CPU)
+        assert (result.status, result.exit_code) == ("cpu_timeout", -9), result
+        assert result.cpu_seconds < 1.0
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("name", ["output", "errors"])
+def test_a_program_that_takes_its_output_back_is_ended_in_time(bubblewrap_pool: BoxPool, name: str) -> None:
+    source = TAKE_BACK.format(handles={"output": (1, 2), "errors": (2, 1)}[name])
+    started = time.monotonic()
+    result = bubblewrap_pool.run(source, limits=Limits(wall_seconds=2.0, cpu_seconds=2.0))
+    assert result.status in ("wall_timeout", "cpu_timeout"), result
+    assert time.monotonic() - started < 10
+
+
+def test_an_empty_pipe_is_neither_an_end_nor_a_wait() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    capture = Capture(10)
+    assert capture.read(reader)
+    os.write(writer, b"late")
+    assert capture.read(reader)
+    assert bytes(capture.content) == b"late"
+    os.close(writer)
+    assert not capture.read(reader)
+    os.close(reader)
+    capture.close()
 
 
 def test_times_are_those_of_the_program(bubblewrap_pool: BoxPool) -> None:
