@@ -151,7 +151,7 @@ def test_an_answer_without_end_is_a_permanent_error_before_it_fills_the_memory(s
     try:
         with (
             retriever_at(server.url) as (retriever, _),
-            pytest.raises(RetrieverIncompatible, match="more than 32 MiB"),
+            pytest.raises(RetrieverIncompatible, match="more than 4 MiB"),
         ):
             retriever.search(QUERY)
         assert tracemalloc.get_traced_memory()[1] < 100 << 20
