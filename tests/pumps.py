@@ -9,23 +9,25 @@ from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-ENDINGS = ("", "\x00", "X", "\n", "}")
+ENDINGS = ("", "\x00", "}\n")
 """What follows a pumped part: a near-match fails at the end."""
 _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
 
 
 def pumped(pattern: re.Pattern[str], num_characters: int) -> Iterator[str]:
-    """For each repetition in `pattern`, texts that lead to it and then hold its body over and over, in a few spellings."""
+    """For each repetition in `pattern`, texts that lead to it and then hold its body over and over, and texts that lead to it
+    over and over, in a few spellings."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE)
     seen = set[tuple[str, str]]()
-    for wide in range(3):
+    for wide in range(2):
         for lead, body in _bodies(tree, wide, ""):
             if body and (lead, body) not in seen:
                 seen.add((lead, body))
-                middle = body * (1 + num_characters // len(body))
-                for ending in ENDINGS:
-                    yield (lead + middle)[: num_characters - len(ending)] + ending
-    for lead in {_sample(tree, wide) for wide in range(3)}:
+                for start, repeated in ((lead, body), ("", lead), ("", lead + body)):
+                    middle = repeated * (num_characters // len(repeated)) if repeated else ""
+                    for ending in ENDINGS if middle else ():
+                        yield (start + middle)[: num_characters - len(ending)] + ending
+    for lead in {_sample(tree, wide) for wide in range(2)}:
         if lead:
             for ending in ENDINGS:
                 yield (lead * (1 + num_characters // len(lead)))[: num_characters - len(ending)] + ending

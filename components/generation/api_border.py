@@ -91,7 +91,9 @@ class ApiBorder:
         error.__cause__ = cause if self._clean(document) == document else None
         return ChatFailure(error=error, num_retries=num_retries, may_be_billed=True)
 
-    def _without_answer(self, error: Any) -> TransientError:
+    def _without_answer(self, error: Any) -> TransientError | PermanentError:
+        if isinstance(error.__cause__, ApiIncompatible):
+            return ApiIncompatible(self._said(f"answered in another form than asked ({error.__cause__})"))
         reason = f": {error.__cause__}" if error.__cause__ is not None else ""
         what = f"did not answer ({error.message.split('. ')[0].rstrip('.')}{reason})"
         return ApiUnavailable(

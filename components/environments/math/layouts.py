@@ -61,7 +61,10 @@ class Layout:
     """A row's statement, answer, and whatever names its year."""
 
     def question(self, row: Mapping[str, Any]) -> Question | None:
-        """The question of a row that has these columns; None for one without a short answer, or without a statement of usual length."""
+        """The question of a row that has these columns; None for one without a statement or a short answer.
+
+        A statement that no contest would print is none.
+        """
         statement, answer, year = self.read(row)
         answer = " ".join(answer.split())
         if (
