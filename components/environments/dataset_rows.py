@@ -166,9 +166,9 @@ def _read_hub(source: DatasetSource, field: str) -> Any:
             field,
             source.revision,
             source.path,
-            f"{commit!r}, which is read now"
+            f"{commit!r}, which is read here"
             if commit
-            else "a commit: the hub does not answer, and its newest copy here is read",
+            else "a commit (the hub does not answer: its newest copy is read)",
         )
     try:
         with _settings(offline=commit is None):

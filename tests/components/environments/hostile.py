@@ -178,6 +178,19 @@ def simple_texts(num_characters: int) -> Iterator[str]:
         yield repeated(unit, num_characters, LEADS[number % len(LEADS)], ENDS[number % len(ENDS)])
 
 
+def near_values(num_characters: int) -> Iterator[str]:
+    """Values with everything that may stand behind one over and over, and an end that makes all of it wrong."""
+    behind = (
+        *("\\text{a}", " \\text{a}", "/ \\text{ a }", "\\text{a}^2 ", "  \\text{a} ^ { 2 }  ", " cm ^  ", " \\cup "),
+        *(", ", "} ", "!^", "/1", ",111"),
+    )
+    for unit in behind:
+        value = repeated(unit, num_characters - len("\\boxed{}"), "1", "X")
+        yield value
+        yield f"\\boxed{{{value}}}"
+    yield f"\\boxed{{{{{','.join(f'{{{number},1,2,3}}' for number in range(num_characters // 11))}}}}}"
+
+
 def all_texts(num_characters: int) -> Iterator[str]:
     """Every unit behind every lead, and before every end; and nests that are closed again."""
     for number, unit in enumerate(UNITS):

@@ -13,7 +13,7 @@ from components.environments.base import MAX_ANSWER_CHARACTERS, MultiAgentEnv, T
 from components.environments.registry import FAMILIES, family, family_options
 from components.sandbox.scripted import printed
 from components.schema import Execution, ExecutionResult, Passage, Query
-from tests.components.environments.hostile import all_texts, nests, simple_texts, spread
+from tests.components.environments.hostile import all_texts, near_values, nests, simple_texts, spread
 from tests.costs import Piece, assert_cheap
 
 OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
@@ -92,7 +92,7 @@ def test_every_parser_reads_the_longest_answers_cheaply(name: str, options: Mapp
     texts = (
         text
         for num_characters in lengths(name, options)
-        for text in (*spread(simple_texts(num_characters), 5), *nests(num_characters))
+        for text in (*spread(simple_texts(num_characters), 10), *nests(num_characters), *near_values(num_characters))
     )
     assert_cheap(pieces(read, texts))
 
@@ -102,7 +102,7 @@ def test_every_parser_reads_the_longest_answers_cheaply(name: str, options: Mapp
 def test_every_parser_reads_every_hostile_answer_cheaply(name: str, options: Mapping[str, Any], role: str) -> None:
     read = reading(playing(name, options, AnyTools()), role)
     longest, *shorter = lengths(name, options)
-    texts = itertools.chain(spread(all_texts(longest), 7), *(spread(all_texts(number), 3) for number in shorter))
+    texts = itertools.chain(spread(all_texts(longest), 50), *(spread(all_texts(number), 11) for number in shorter))
     assert_cheap(pieces(read, texts))
 
 
