@@ -296,7 +296,7 @@ PICKLED_BOMBS = {
     "a text that is longer than the pickle": b"\x80\x04X\xff\xff\xff\xff.",
     "a text repeated from memory": b"\x80\x04]\x94(X\x01\x00\x00\x00a\x94" + b"h\x01" * 1_000_000 + b"e.",
     "a long number": b"\x80\x04\x8b\xff\xff\xff\x7f" + bytes(100) + b".",
-    "a place in memory far away": b"\x80\x04Nr\xff\xff\xff\x7f.",
+    "a place in memory far away": b"\x80\x04Nr\xff\xff\xff\x01.",
     "lists in lists": b"\x80\x04" + b"]" * 1_000_000 + b"a" * 999_999 + b".",
     "JSON of lists": pickle.dumps("[" + "[]," * 5_000_000 + "0]"),
     "JSON in JSON": pickle.dumps("[" * 1_000_000),
