@@ -8,12 +8,17 @@ from prefect import Task
 from prefect.cache_policies import CachePolicy
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TaskRunContext
+from prefect.results import ResultStore, get_default_result_storage
+from prefect.serializers import JSONSerializer
 from prefect.tasks import exponential_backoff
 
 from components.artifacts.stage import read_manifest
+from components.bounded_json import bounded_json
 from components.errors import TransientError
 from tasks import wiring
 from tasks.run import stage_key
+
+_SERIALIZER = JSONSerializer()
 
 
 @dataclass
@@ -32,7 +37,27 @@ class StageCache(CachePolicy):
         """The record that the manifest names; where there is none, this task run's, for the manifest to name."""
         key = stage_key(self.stage, self.version, inputs)
         manifest = read_manifest(wiring.store(inputs["run"].config), key)
-        return (manifest and manifest.record) or f"troupe/{key.path}/{task_ctx.task_run.id}"
+        record = manifest and manifest.record
+        if record and _may_be_read(task_ctx.result_store, record):
+            return record
+        return f"troupe/{key.path}/{task_ctx.task_run.id}"
+
+
+def _may_be_read(results: ResultStore, record: str) -> bool:
+    """Whether Prefect would read a record as the JSON that `stage_options` has it written in.
+
+    A record names its own serializer, pickle among them, and Prefect obeys it.
+    """
+    default: Any = get_default_result_storage  # typed as what it is in async code
+    storage: Any = results.result_storage or default(_sync=True)
+    try:
+        content = storage.read_path(record, _sync=True)
+    except (OSError, ValueError):  # there is none: Prefect finds that out, too
+        return True
+    try:
+        return bool(bounded_json(content)["metadata"]["serializer"] == _SERIALIZER.model_dump(mode="json"))
+    except (ValueError, LookupError, TypeError):
+        return False
 
 
 def is_transient(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
@@ -69,6 +94,6 @@ def stage_options(stage: str, *, version: int, cached: bool = True) -> dict[str,
         options |= {
             "cache_policy": StageCache(stage=stage, version=version),
             "persist_result": True,
-            "result_serializer": "json",
+            "result_serializer": _SERIALIZER,
         }
     return options

@@ -14,20 +14,27 @@ from safetensors.numpy import load, save
 
 from components.artifacts.reading import Cursor, FieldTable, reader
 from components.artifacts.writing import Columns, is_record, writer
-from components.errors import ArtifactCorrupt
+from components.bounded_json import MAX_VALUES, bounded_json
+from components.errors import ArtifactCorrupt, StoreRefused
 
 T = TypeVar("T")
+_DAMAGED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 SCHEMA_VERSION = 1
 """The layout that `encode` writes; `decode` reads no other."""
 
 _COMPRESSION_LEVEL = 3
+MAX_RATIO = 128
+MIN_UNPACKED_BYTES = 16 << 20
+"""A payload unpacks to at most `MAX_RATIO` times its own bytes, or to so many where that is more: tokens and log-probabilities
+pack to a third. So a reader never needs more memory than what it was sent accounts for."""
 
 
 def encode(value: Any) -> bytes:
     """A frozen dataclass or pydantic value as bytes that are equal for equal values.
 
-    Raises TypeError when the value holds something that its annotations do not promise.
+    Raises TypeError when the value holds something that its annotations do not promise, and StoreRefused for one that packs
+    so well that `decode` would take it for a bomb.
 
     **Example** a RolloutShard of 128 turns, 8 candidates each, 11 tokens each: 11,264 completion tokens lie in `ints`, as
     many log-probabilities in `floats`, and `structure` holds the texts, the outcomes and the lengths.
@@ -52,7 +59,14 @@ def encode(value: Any) -> bytes:
     text = json.dumps(structure, separators=(",", ":")).encode()
     tensors["structure"] = np.frombuffer(text, dtype=np.uint8)
     compressor = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL, write_checksum=True, write_content_size=True)
-    return compressor.compress(save(tensors))
+    unpacked = save(tensors)
+    content = compressor.compress(unpacked)
+    if len(unpacked) > _max_unpacked_bytes(content):
+        raise StoreRefused(
+            f"a {cls.__qualname__} of {len(unpacked)} bytes packs to {len(content)}, and no payload above "
+            f"{MIN_UNPACKED_BYTES} may pack to less than 1/{MAX_RATIO}; use more and smaller shards (rollout.num_shards)"
+        )
+    return content
 
 
 def decode(content: bytes, as_type: type[T]) -> T:
@@ -60,13 +74,13 @@ def decode(content: bytes, as_type: type[T]) -> T:
     try:
         return _decode(content, as_type)
     # A damaged payload can fail at any layer, each with its own class; none of them is worth a retry.
-    except (zstandard.ZstdError, SafetensorError, ValueError, LookupError, TypeError, AttributeError, MemoryError) as e:
+    except (zstandard.ZstdError, SafetensorError, *_DAMAGED) as e:
         raise ArtifactCorrupt(f"these {len(content)} bytes are no stored {as_type.__qualname__}: {e}") from e
 
 
 def _decode(content: bytes, as_type: type[T]) -> T:
-    tensors = load(zstandard.ZstdDecompressor().decompress(content))
-    structure = json.loads(tensors["structure"].tobytes())
+    tensors = load(_unpacked(content))
+    structure = bounded_json(tensors["structure"].tobytes(), max_values=max(MAX_VALUES, len(content)))
     if structure["version"] != SCHEMA_VERSION:
         raise ValueError(f"schema version {structure['version']}, this program reads {SCHEMA_VERSION}")
     if structure["type"] != as_type.__qualname__:
@@ -79,6 +93,20 @@ def _decode(content: bytes, as_type: type[T]) -> T:
     if not cursor.exhausted:
         raise ValueError(f"{len(ints)} ints and {len(cursor.floats)} floats do not match the structure")
     return value
+
+
+def _unpacked(content: bytes) -> bytes:
+    """The bytes in a frame that says how many there are, and that says no more than it may."""
+    num_bytes, allowed = zstandard.frame_content_size(content), _max_unpacked_bytes(content)
+    if not 0 <= num_bytes <= allowed:
+        raise ValueError(
+            f"they unpack to {num_bytes if num_bytes >= 0 else 'no stated number of'} bytes, of at most {allowed}"
+        )
+    return zstandard.ZstdDecompressor().decompress(content, allow_extra_data=False)
+
+
+def _max_unpacked_bytes(content: bytes) -> int:
+    return max(MIN_UNPACKED_BYTES, MAX_RATIO * len(content))
 
 
 def _int_column(ints: list[int]) -> np.ndarray[Any, Any] | None:

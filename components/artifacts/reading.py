@@ -1,6 +1,6 @@
 """How JSON structure and number columns become a typed value again. The inverse of `writing`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, get_args, get_origin
@@ -22,10 +22,27 @@ class Cursor:
     next_int: int = 0
     next_float: int = 0
 
+    def take_ints(self, num_ints: int) -> tuple[int, ...]:
+        """The next numbers. Raises ValueError when there are not so many, or when less than none are asked for."""
+        start, self.next_int = self.next_int, _end(self.next_int, num_ints, self.ints)
+        return tuple(self.ints[start : self.next_int])
+
+    def take_floats(self, num_floats: int) -> tuple[float, ...]:
+        """The same of the other column."""
+        start, self.next_float = self.next_float, _end(self.next_float, num_floats, self.floats)
+        return tuple(self.floats[start : self.next_float])
+
     @property
     def exhausted(self) -> bool:
         """Whether exactly all numbers were taken."""
         return self.next_int == len(self.ints) and self.next_float == len(self.floats)
+
+
+def _end(start: int, count: int, column: Sequence[object]) -> int:
+    """No number is read twice: a structure of a few bytes could else name any amount of them."""
+    if not 0 <= count <= len(column) - start:
+        raise ValueError(f"{count} numbers are named where {len(column) - start} are left")
+    return start + count
 
 
 Reader = Callable[[Any, Cursor], Any]
@@ -83,26 +100,14 @@ def _no_fields(cls: type[Any]) -> Reader:
 
 def _tuple_reader(arguments: tuple[Any, ...], table: FieldTable) -> Reader:
     if arguments == (int, ...):
-        return _read_ints
+        return lambda tree, cursor: cursor.take_ints(tree)
     if arguments == (float, ...):
-        return _read_floats
+        return lambda tree, cursor: cursor.take_floats(tree)
     if arguments[-1:] == (...,):
         read = reader(arguments[0], table)
         return lambda tree, cursor: tuple([read(v, cursor) for v in tree])
     readers = [reader(argument, table) for argument in arguments]
     return lambda tree, cursor: tuple([read(v, cursor) for read, v in zip(readers, tree, strict=True)])
-
-
-def _read_ints(num_ints: int, cursor: Cursor) -> tuple[int, ...]:
-    start = cursor.next_int
-    cursor.next_int = start + num_ints
-    return tuple(cursor.ints[start : cursor.next_int])
-
-
-def _read_floats(num_floats: int, cursor: Cursor) -> tuple[float, ...]:
-    start = cursor.next_float
-    cursor.next_float = start + num_floats
-    return tuple(cursor.floats[start : cursor.next_float])
 
 
 def _list_reader(read: Reader) -> Reader:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NoReturn, Protocol
 
 from components.artifacts.refs import Frozen
-from components.errors import ConfigurationError, ExecutionFailed
+from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
 from components.schema import (
     ActionOutcome,
     Execution,
@@ -20,6 +20,10 @@ from components.schema import (
 Split = Literal["train", "test"]
 Snapshot = Any
 """An opaque immutable value that `restore` accepts; taking one must be cheap."""
+
+MAX_ANSWER_CHARACTERS = 1 << 18
+"""A longer answer is malformed in every environment, whatever it says: these are some sixty thousand tokens of prose. All that
+reads an answer does so in linear time, half a second of CPU for one of this length."""
 
 
 ToolCall = Execution | Query
@@ -100,8 +104,9 @@ class MultiAgentEnv(Protocol):
     """One problem being played by one team. Single-use: there is no reset.
 
     Agents act in the order of `roles`; each reads `observe(agent)` and answers with text. `apply` never raises on what an
-    agent wrote: a malformed answer is an outcome with `error`, and leaves the state as it was. `done` and `success` speak
-    of the real state, never of a simulation; success means solved.
+    agent wrote: a malformed answer is an outcome with `error`, and leaves the state as it was; one of more than
+    `MAX_ANSWER_CHARACTERS` always is. `done` and `success` speak of the real state, never of a simulation; success means
+    solved.
     """
 
     @property
@@ -153,6 +158,12 @@ class MultiAgentEnv(Protocol):
     def render(self, *, color: bool) -> str:
         """A picture of the current state for people, with ANSI colours or plain ASCII."""
         ...
+
+
+def refuse_overlong(action: str) -> None:
+    """Raise MalformedAction when an answer is longer than any environment reads."""
+    if len(action) > MAX_ANSWER_CHARACTERS:
+        raise MalformedAction(f"an answer of {len(action)} characters; at most {MAX_ANSWER_CHARACTERS} are read")
 
 
 def applied(env: MultiAgentEnv, agent: str, action: str) -> ActionOutcome:

@@ -1,5 +1,7 @@
 """Rows of a dataset by hub name or local file, in an order of their own for each epoch, with no test row among train rows."""
 
+import logging
+import re
 import tempfile
 import threading
 from array import array
@@ -23,6 +25,8 @@ _BYTES_PER_BATCH = 64 << 20
 """Rows of some datasets hold megabytes of tests each."""
 _LOADERS: Mapping[str, str] = {".json": "json", ".jsonl": "json", ".parquet": "parquet", ".csv": "csv"}
 """File suffix -> the loader of the `datasets` library that reads it."""
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_log = logging.getLogger("troupe.environments.data")
 _settings_lock = threading.RLock()
 """The library's settings belong to the process, so one thread loads at a time."""
 
@@ -37,7 +41,13 @@ class DatasetSource(Frozen):
     split: str | None = None
     """The split of a hub dataset or folder; None takes its only one. A file is one split."""
     revision: str | None = None
-    """Branch, tag or commit on the hub; None takes the newest."""
+    """Commit, branch or tag on the hub. Only a commit, as 40 hex digits, names the same rows for ever: anything else, and None,
+    is looked up when the rows are loaded, and the commit that was found is logged to be written here."""
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether `revision` is a commit, which nobody can move."""
+        return self.revision is not None and _COMMIT.fullmatch(self.revision) is not None
 
     @property
     def is_file(self) -> bool:
@@ -146,14 +156,24 @@ def _read_file(path: Path) -> Any:
 
 
 def _read_hub(source: DatasetSource, field: str) -> Any:
-    """The rows of a hub dataset, from the library's cache when the hub does not answer."""
+    """The rows of a hub dataset at one commit, from the library's cache when the hub does not answer."""
     import datasets
 
-    fault = _hub_fault(source, field)
+    commit, fault = _hub_commit(source, field)
+    if not source.is_pinned:
+        _log.warning(
+            "%s.revision %r: the rows of %s may change under it; set it to %s, so that every run reads the same ones",
+            field,
+            source.revision,
+            source.path,
+            f"{commit!r}, which is read here"
+            if commit
+            else "a commit (the hub does not answer: its newest copy is read)",
+        )
     try:
-        with _settings(offline=fault is not None):
+        with _settings(offline=commit is None):
             return _only_split(
-                datasets.load_dataset(source.path, source.name, split=source.split, revision=source.revision)
+                datasets.load_dataset(source.path, source.name, split=source.split, revision=commit or source.revision)
             )
     except ConnectionError as error:
         raise ConfigurationError(
@@ -163,8 +183,8 @@ def _read_hub(source: DatasetSource, field: str) -> Any:
         ) from error
 
 
-def _hub_fault(source: DatasetSource, field: str) -> str | None:
-    """Why the hub cannot be asked, None when it knows the dataset. One question without retries, bounded in time.
+def _hub_commit(source: DatasetSource, field: str) -> tuple[str | None, str | None]:
+    """The commit that `source` names, or why the hub cannot be asked. One question without retries, bounded in time.
 
     Raises ConfigurationError when the hub answers that there is no such dataset or revision.
     """
@@ -172,7 +192,7 @@ def _hub_fault(source: DatasetSource, field: str) -> str | None:
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
     try:
-        HfApi().dataset_info(source.path, revision=source.revision, timeout=_PROBE_TIMEOUT_SECONDS)
+        known = HfApi().dataset_info(source.path, revision=source.revision, timeout=_PROBE_TIMEOUT_SECONDS)
     except GatedRepoError as error:
         raise ConfigurationError(
             f"{field}.path {source.path!r}: the hub gives it to signed-in people only; accept its terms there and run "
@@ -187,8 +207,8 @@ def _hub_fault(source: DatasetSource, field: str) -> str | None:
             f"{field}.revision {source.revision!r}: {source.path!r} has no such revision"
         ) from error
     except Exception as error:  # the network's border: refused, unresolved, timed out, or switched off
-        return f"{type(error).__name__}: {error}"
-    return None
+        return None, f"{type(error).__name__}: {error}"
+    return known.sha, None if known.sha else "it names no commit"
 
 
 def _only_split(loaded: Any) -> Any:

@@ -14,6 +14,7 @@ from components.generation.api_chat import (
     ChatUsage,
     address_of,
 )
+from components.generation.api_http import BOUNDED
 from components.schema import FinishReason
 
 _FINISH_REASONS: dict[str, FinishReason] = {
@@ -44,6 +45,7 @@ class AnthropicClient:
             base_url=address_of(config),
             timeout=config.timeout_seconds,
             max_retries=config.max_retries,
+            http_client=anthropic.DefaultHttpxClient(**BOUNDED),
             open_telemetry=False,
         )
 

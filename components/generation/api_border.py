@@ -1,10 +1,10 @@
 """Where an SDK's answers and errors become ours, and where the key is kept out of them."""
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
+from components.bounded_json import bounded_json
 from components.config import ApiConfig
 from components.errors import (
     ApiIncompatible,
@@ -58,7 +58,7 @@ class ApiBorder:
         """`read(body, number of retries)` of a raw answer of an SDK, with a failure where it cannot be read."""
         response, num_retries = raw.http_response, int(raw.retries_taken)
         try:
-            body = json.loads(response.content)
+            body = bounded_json(response.content)
         except ValueError as broken:
             whole = "json" not in response.headers.get("content-type", "json").lower()
             kind = ApiIncompatible if whole else ApiUnavailable
@@ -91,7 +91,9 @@ class ApiBorder:
         error.__cause__ = cause if self._clean(document) == document else None
         return ChatFailure(error=error, num_retries=num_retries, may_be_billed=True)
 
-    def _without_answer(self, error: Any) -> TransientError:
+    def _without_answer(self, error: Any) -> TransientError | PermanentError:
+        if isinstance(error.__cause__, ApiIncompatible):
+            return ApiIncompatible(self._said(f"answered in another form than asked ({error.__cause__})"))
         reason = f": {error.__cause__}" if error.__cause__ is not None else ""
         what = f"did not answer ({error.message.split('. ')[0].rstrip('.')}{reason})"
         return ApiUnavailable(

@@ -15,6 +15,7 @@ from components.generation.api_chat import (
     ChatUsage,
     address_of,
 )
+from components.generation.api_http import BOUNDED
 from components.schema import FinishReason
 
 _FINISH_REASONS: dict[str, FinishReason] = {
@@ -43,6 +44,7 @@ class OpenAiClient:
             base_url=address_of(config),
             timeout=config.timeout_seconds,
             max_retries=config.max_retries,
+            http_client=openai.DefaultHttpxClient(**BOUNDED),
         )
 
     @property

@@ -4,11 +4,11 @@ A server names its weight version with every answer, span by span of the tokens,
 it came from. A server that was started anew calls its version "default", which names nothing.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from components.bounded_json import bounded_json
 from components.identity import canonical_json
 
 
@@ -33,7 +33,7 @@ class Held:
 def held_from(spelled: str) -> Held:
     """What a weight version says; nothing, where somebody else wrote it."""
     try:
-        values = json.loads(spelled)
+        values = bounded_json(spelled)
         return Held(weights=values["weights"], adapters=dict(values["adapters"]))
     except (ValueError, KeyError, TypeError):
         return Held()

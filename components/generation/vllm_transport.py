@@ -14,10 +14,13 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
+from components.bounded_json import bounded_json
 from components.errors import PermanentError, TransientError
 
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _BUSY = (408, 429)
+MAX_ANSWER_BYTES = 16 << 20
+"""Of one document: log-probabilities of more than a hundred thousand tokens."""
 _SHOWN = 400
 """Characters of a server's own words in an error."""
 
@@ -28,6 +31,10 @@ class ReplicaFailed(TransientError):
 
 class RequestRefused(PermanentError):
     """A replica answered that the request itself is wrong; the message begins with the HTTP status."""
+
+
+class _Endless(http.client.HTTPException):
+    """More came than any true answer holds."""
 
 
 class Transport(Protocol):
@@ -67,7 +74,7 @@ class HttpTransport:
         except (OSError, http.client.HTTPException) as error:
             was_used, abandoned = connection.num_answers > 0, connection.abandoned
             self._drop(url)
-            if abandoned or isinstance(error, TimeoutError) or not was_used:
+            if abandoned or isinstance(error, TimeoutError | _Endless) or not was_used:
                 raise _failed(url, error) from error
             return self.call(url, path, body, timeout_seconds=timeout_seconds)
         return _document(url, path, status, content)
@@ -118,7 +125,9 @@ class _Connection:
         kind = {"Content-Type": "application/json"} if body else {}
         self._http.request("GET" if body is None else "POST", self._prefix + path, body, {**kind, **headers})
         answer = self._http.getresponse()
-        content = answer.read()
+        content = answer.read(MAX_ANSWER_BYTES + 1)
+        if len(content) > MAX_ANSWER_BYTES:
+            raise _Endless(f"an answer of more than {MAX_ANSWER_BYTES >> 20} MiB")
         self.num_answers += 1
         return answer.status, content
 
@@ -152,7 +161,7 @@ def _document(url: str, path: str, status: int, content: bytes) -> Any:
     if not content or content[:1] not in b'{["':
         return None
     try:
-        return json.loads(content)
+        return bounded_json(content)
     except ValueError as error:
         raise ReplicaFailed(f"{url}{path} answered with broken JSON: {error}") from error
 
@@ -161,7 +170,7 @@ def _words(content: bytes) -> str:
     """What a server says in an error, without the document around it."""
     text = content.decode(errors="replace")
     try:
-        error = json.loads(text)["error"]
+        error = bounded_json(content)["error"]
         text = str(error["message"] if isinstance(error, dict) else error)
     except (ValueError, KeyError, TypeError):
         return text[:_SHOWN]

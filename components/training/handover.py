@@ -23,6 +23,8 @@ HANDOVER_FILE = "handover.json"
 SOCKET_FILE = "worker.sock"
 LOG_FILE = "worker.log"
 RENDEZVOUS_FILE = "rendezvous"
+MAX_MESSAGE_BYTES = 16 << 20
+"""Of one job or answer: names, digests, metrics and perhaps a traceback."""
 
 
 class Handover(Frozen):

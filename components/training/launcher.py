@@ -25,6 +25,7 @@ from components.training.base import UpdateJob, UpdateResult
 from components.training.engine_config import engine_config, read_deepspeed_config
 from components.training.handover import (
     LOG_FILE,
+    MAX_MESSAGE_BYTES,
     RENDEZVOUS_FILE,
     SOCKET_FILE,
     Answer,
@@ -138,7 +139,7 @@ class _Processes:
                     raise WorkerDied(
                         f"update of {job.policy}, step {job.step} took longer than training.update_timeout_seconds"
                     )
-            return Answer.model_validate_json(connection.recv_bytes())
+            return Answer.model_validate_json(connection.recv_bytes(MAX_MESSAGE_BYTES))
         except (EOFError, ConnectionError) as error:
             raise self._death() from error
 

@@ -41,6 +41,7 @@ from components.training.checkpoint import load_model, read_manifest
 from components.training.engine_config import engine_config
 from components.training.engine_state import load_base, load_engine, save_engine, seed_everything
 from components.training.handover import (
+    MAX_MESSAGE_BYTES,
     SOCKET_FILE,
     Answer,
     Failure,
@@ -235,7 +236,7 @@ def _next_job(connection: Connection | None) -> str | None:
     if connection is None:
         return None
     try:
-        return connection.recv_bytes().decode()
+        return connection.recv_bytes(MAX_MESSAGE_BYTES).decode()
     except EOFError:
         return None
 

@@ -1,5 +1,6 @@
 """The coat of a stage: its key, its retries, its cache, and what survives when any of them goes."""
 
+import json
 import pickle
 import shutil
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from prefect import flow
+from prefect.serializers import Serializer
 from prefect.settings import PREFECT_RESULTS_LOCAL_STORAGE_PATH, temporary_settings
 
 from components.artifacts.payloads import put
@@ -93,6 +95,35 @@ def test_a_stage_whose_record_is_lost_is_cached_again_once_it_was_read(run: Run)
     shutil.rmtree(PREFECT_RESULTS_LOCAL_STORAGE_PATH.value() / "troupe")
     assert states(stage, (run, 0, 0), (run, 0, 0)) == ["Completed", "Cached"]
     assert calls == [0]
+
+
+class Planted:
+    """What a pickle does to whoever reads it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (Path("planted"),))
+
+
+@pytest.mark.parametrize("kind", ["pickle", "compressed/pickle", "another decoder"])
+def test_a_record_that_names_another_serializer_is_not_read(
+    kind: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    calls: list[int] = []
+    stage = counted(calls)
+    assert states(stage, (run, 0, 0)) == ["Completed"]
+    (path,) = [path for path in (PREFECT_RESULTS_LOCAL_STORAGE_PATH.value() / "troupe").rglob("*") if path.is_file()]
+    written = json.loads(path.read_text())
+    if kind == "another decoder":
+        written["metadata"]["serializer"]["object_decoder"] = "builtins.print"
+    else:
+        serializer = Serializer(type=kind)
+        written["metadata"]["serializer"] = serializer.model_dump(mode="json")
+        written["result"] = serializer.dumps(Planted()).decode()
+    path.write_text(json.dumps(written))
+    assert states(stage, (run, 0, 0)) == ["Completed"]
+    assert calls == [0]
+    assert not (tmp_path / "planted").exists()
 
 
 def test_other_inputs_and_other_stores_are_other_work(run: Run, tmp_path: Path) -> None:

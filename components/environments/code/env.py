@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from components.environments.base import Snapshot, ToolCall, Tools
+from components.environments.base import Snapshot, ToolCall, Tools, refuse_overlong
 from components.environments.code.grammar import cases_in
 from components.environments.code.mutants import mutants
 from components.environments.code.novelty import repeats
@@ -65,6 +65,7 @@ class CodeEnv:
         if self.done:
             return ()
         try:
+            refuse_overlong(action)
             return tuple(self._tester_calls(action) if agent == TESTER else self._coder_calls(action))
         except MalformedAction:
             return ()
@@ -75,6 +76,7 @@ class CodeEnv:
         try:
             if self.done:
                 raise MalformedAction("the episode is over: all tests that the team can see pass")
+            refuse_overlong(action)
             state, local = self._tested(action) if agent == TESTER else self._coded(action)
             outcome = self._outcome(state, local)
         except MalformedAction as error:

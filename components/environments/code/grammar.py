@@ -4,14 +4,19 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from components.environments.code.problem import Case, CodeProblem, Kind
-from components.environments.code.programs import escaped
+from components.environments.code.programs import escaped, without_warnings
 from components.environments.code.text import nests_deep, printable
 from components.errors import MalformedAction
 
 ARROW = "=>"
+MAX_READ = 256
+"""Lines with an arrow, and blocks, that are read of one answer; further ones are passed over."""
+MAX_TEST_CHARACTERS = 20_000
+"""An input or output that is longer is none."""
 _BULLET = re.compile(r"(?:[-+*] |[0-9]{1,2}[.)] )")
 _HEADINGS = {
     "input": "input",
@@ -70,7 +75,7 @@ def function_case(arguments: list[Any], expected: Any) -> Case:
 
 
 def _lines(answer: str, problem: CodeProblem) -> Iterator[Case]:
-    for line in answer.splitlines():
+    for line in islice((line for line in answer.splitlines() if ARROW in line), MAX_READ):
         given, arrow, expected = line.strip().strip("`").rpartition(ARROW)
         if arrow:
             bullet = _BULLET.match(given)
@@ -80,18 +85,24 @@ def _lines(answer: str, problem: CodeProblem) -> Iterator[Case]:
 
 
 def _blocks(answer: str, problem: CodeProblem) -> Iterator[Case]:
-    part, parts = "", {"input": "", "output": ""}
+    for given, expected in islice(_headed(answer), MAX_READ):
+        case = _case(_unfenced(given), _unfenced(expected), problem, escapes=False)
+        if case is not None:
+            yield case
+
+
+def _headed(answer: str) -> Iterator[tuple[str, str]]:
+    """What stands under each heading for an input, and under those for an output up to the next one."""
+    part, parts = "", {"input": list[str](), "output": list[str]()}
     for line in (*answer.splitlines(), "input:"):
         heading = _HEADINGS.get(line.strip(" *#:_").lower(), "") if line.rstrip(" *").endswith(":") else ""
         if heading == "input":
-            case = _case(_unfenced(parts["input"]), _unfenced(parts["output"]), problem, escapes=False)
-            if case is not None:
-                yield case
-            parts = {"input": "", "output": ""}
+            yield "\n".join(parts["input"]), "\n".join(parts["output"])
+            parts = {"input": [], "output": []}
         if heading:
             part = heading
         elif part:
-            parts[part] += f"{line}\n"
+            parts[part].append(line)
 
 
 def _unfenced(text: str) -> str:
@@ -104,7 +115,7 @@ def _unfenced(text: str) -> str:
 def _case(given: str, expected: str, problem: CodeProblem, *, escapes: bool) -> Case | None:
     """The test, or None when the two texts are no test of this kind."""
     given, expected = given.strip(), expected.strip()
-    if not expected:
+    if not expected or max(len(given), len(expected)) > MAX_TEST_CHARACTERS:
         return None
     if problem.kind == "stdin":
         return stdin_case(*map(_unescaped, (given, expected))) if escapes else stdin_case(given, expected)
@@ -123,7 +134,8 @@ def _literal(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return ast.literal_eval(text)
+        with without_warnings():
+            return ast.literal_eval(text)
 
 
 def _unescaped(text: str) -> str:

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from components.artifacts.refs import Frozen
 from components.environments.code.problem import KINDS, Bounds, Kind
+from components.environments.code.programs import MAX_GOT_CHARACTERS
 from components.environments.dataset_rows import DatasetSource
 
 Dataset = Literal["procedural", "humaneval", "apps", "code_contests", "livecodebench"]
@@ -42,7 +43,7 @@ class CodeOptions(Frozen):
     """A longer answer is malformed."""
     max_statement_characters: int = Field(4000, ge=40)
     """A longer statement is cut."""
-    max_feedback_characters: int = Field(240, ge=20)
+    max_feedback_characters: int = Field(240, ge=20, le=MAX_GOT_CHARACTERS)
     """Shown of one test and what the program gave for it; the rest is cut."""
 
     @model_validator(mode="after")

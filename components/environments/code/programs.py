@@ -5,10 +5,13 @@ import json
 import re
 import threading
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
+from components.bounded_json import bounded_json
 from components.environments.code.checker import outputs_match, values_match
 from components.environments.code.problem import Case, CodeProblem, Kind
 from components.environments.code.text import nests_deep, printable
@@ -18,6 +21,10 @@ from components.schema import Execution, ExecutionResult, Limits
 FRAME = "@result "
 """Before the JSON of what a function returned, on the last line of the output. Everybody may print it: what follows must
 still be the expected value, which no box ever holds."""
+MAX_PROGRAM_CHARACTERS = 50_000
+"""A longer program is malformed: Python's parser needs several hundred bytes a character."""
+MAX_GOT_CHARACTERS = 10_000
+"""Kept of what a program gave instead of the right output; agents are shown less."""
 _FENCE = re.compile(r"```([^\n`]*)\n(.*?)(?:```|\Z)", re.DOTALL)
 _PYTHON_FENCES = ("python", "py", "python3")
 _DRIVER = """
@@ -41,7 +48,8 @@ _ENDINGS = {
 def program_in(answer: str, *, max_characters: int) -> str:
     """The program in an answer: the last block fenced as Python, else the last fenced block, else the whole answer.
 
-    Raises MalformedAction when it is empty, longer than `max_characters`, or no Python.
+    Raises MalformedAction when the answer is longer than `max_characters`, or the program is empty, longer than
+    `MAX_PROGRAM_CHARACTERS`, or no Python.
     """
     if len(answer) > max_characters:
         raise MalformedAction(f"{len(answer)} characters; at most {max_characters} are allowed")
@@ -50,13 +58,15 @@ def program_in(answer: str, *, max_characters: int) -> str:
     program = named[-1] if named else fenced[-1][1] if fenced else answer
     if not program.strip():
         raise MalformedAction("there is no program in the answer")
+    if len(program) > MAX_PROGRAM_CHARACTERS:
+        raise MalformedAction(f"a program of {len(program)} characters; at most {MAX_PROGRAM_CHARACTERS} are allowed")
     fault = syntax_fault(program)
     if fault is not None:
         raise MalformedAction(fault)
     return program.rstrip() + "\n"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def syntax_fault(program: str) -> str | None:
     """What keeps `program` from being Python, None for a well-formed one. It is parsed and never run.
 
@@ -69,10 +79,17 @@ def syntax_fault(program: str) -> str | None:
         return fresh_stack.submit(_parse_fault, program).result()
 
 
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Python's parser warns of what an agent wrote, as of `"\\d"`: nobody wants to read that, or to take it for an error."""
+    with _warning_filters, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _parse_fault(program: str) -> str | None:
     try:
-        with _warning_filters, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with without_warnings():
             ast.parse(program)
     except SyntaxError as error:
         return printable(f"syntax error: {error.msg} (line {error.lineno})")
@@ -104,12 +121,12 @@ def verdict(result: ExecutionResult, case: Case, kind: Kind) -> Verdict:
         return Verdict(passed=False, got=_ENDINGS.get(result.status) or _last_line(result.stderr) or "an error")
     if kind == "stdin":
         passed = agrees(result.stdout, case, kind)
-        return Verdict(passed=passed, got="" if passed else escaped(result.stdout) or "nothing")
+        return Verdict(passed=passed, got="" if passed else escaped(result.stdout[:MAX_GOT_CHARACTERS]) or "nothing")
     value = framed_value(result.stdout)
     if value is None:
         return Verdict(passed=False, got="no result")
     passed = agrees(value, case, kind)
-    return Verdict(passed=passed, got="" if passed else printable(value))
+    return Verdict(passed=passed, got="" if passed else printable(value[:MAX_GOT_CHARACTERS]))
 
 
 def agrees(given: str, case: Case, kind: Kind) -> bool:
@@ -125,7 +142,7 @@ def framed_value(stdout: str) -> str | None:
     if not last.startswith(FRAME) or nests_deep(last):
         return None
     try:
-        return json.dumps(json.loads(last[len(FRAME) :]))
+        return json.dumps(bounded_json(last[len(FRAME) :]))
     except ValueError:
         return None
 
@@ -136,4 +153,4 @@ def escaped(text: str) -> str:
 
 
 def _last_line(stderr: str) -> str:
-    return printable(stderr.rstrip().rpartition("\n")[2])
+    return printable(stderr.rstrip().rpartition("\n")[2][:MAX_GOT_CHARACTERS])

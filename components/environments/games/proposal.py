@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
 
-from components.environments.base import NO_TOOLS, Snapshot, ToolCall, Tools
+from components.environments.base import NO_TOOLS, Snapshot, ToolCall, Tools, refuse_overlong
 from components.environments.games.python_tool import MALFORMED_MARK, MARKS_MEANING, ProgramFailed, PythonTool
 from components.errors import MalformedAction
 from components.rewards.base import Rubric
@@ -183,6 +183,7 @@ class ProposalEnv(Generic[State]):
         if agent != TOOL_AGENT or self.python is None or self.success:
             return ()
         try:
+            refuse_overlong(action)
             return (self.python.execution(action, self.game.board_json(self._state)),)
         except MalformedAction:
             return ()
@@ -191,6 +192,7 @@ class ProposalEnv(Generic[State]):
         assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
         role = ROLES.index(agent)
         try:
+            refuse_overlong(action)
             outcome = self._played(agent, action)
         except MalformedAction as error:
             outcome = self._refused(agent, error)

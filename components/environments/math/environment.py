@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from components.environments.base import Snapshot, ToolCall, Tools
+from components.environments.base import Snapshot, ToolCall, Tools, refuse_overlong
 from components.environments.math.grammar import failure, parse_answer, parse_program, printed_answer
 from components.environments.math.history import Round, Run
 from components.environments.math.verifier import verdict
@@ -78,6 +78,7 @@ class MathEnv:
         if agent != TOOL_AGENT or self.done:
             return ()
         try:
+            refuse_overlong(action)
             return (parse_program(action, max_characters=self.payload["max_program_characters"]),)
         except MalformedAction:
             return ()
@@ -88,6 +89,7 @@ class MathEnv:
         try:
             if self.done:
                 raise MalformedAction("the episode is over: program and reasoner agree")
+            refuse_overlong(action)
             outcome = self._programmed(action) if agent == TOOL_AGENT else self._answered(action)
         except MalformedAction as error:
             outcome = self._refused(agent, str(error))

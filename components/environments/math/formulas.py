@@ -17,7 +17,8 @@ import sys
 from components.environments.math.judging import compared
 
 CPU_SECONDS = 0.5
-_MEMORY_BYTES = 2 << 30
+MEMORY_BYTES = 256 << 20
+"""Beyond what the warm process itself takes up."""
 _EQUAL, _DIFFERENT = 41, 40
 _WARMING = (
     (r"x\left(3x+(1)\right)+(2)", "3*x**2+(1)*x+(3)"),
@@ -94,13 +95,19 @@ def _compare_and_exit(answer: str, expected: str) -> None:
     code = _DIFFERENT
     try:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        limit = _address_space_bytes() + MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         code = _EQUAL if compared(answer, expected, formulas=same_formula) else _DIFFERENT
     except BaseException:  # the fork's border: whatever the algebra raises means that it found no equality
         code = _DIFFERENT
     finally:
         os._exit(code)
+
+
+def _address_space_bytes() -> int:
+    with open("/proc/self/statm") as numbers:
+        return int(numbers.read().split()[0]) * resource.getpagesize()
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 import re
 
 from components.environments.math.numbers import number
-from components.environments.math.spelling import boxed, plain
+from components.environments.math.spelling import MAX_FINAL_CHARACTERS, boxed, plain
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult
 
 _FENCE = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\n(.*?)(?:```|\Z)", re.DOTALL)
-_MAX_PRINTED_CHARACTERS = 400
 _MAX_ERROR_CHARACTERS = 160
 
 
@@ -58,7 +57,7 @@ def printed_answer(result: ExecutionResult) -> str | None:
     if result.status != "ok":
         return None
     last_line = result.stdout.rstrip().rpartition("\n")[2].strip()
-    return last_line if 0 < len(last_line) <= _MAX_PRINTED_CHARACTERS else None
+    return last_line if 0 < len(last_line) <= MAX_FINAL_CHARACTERS else None
 
 
 def failure(result: ExecutionResult) -> str:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from components.environments.dataset_rows import DatasetSource
-from components.environments.math.spelling import plain
+from components.environments.math.spelling import MAX_FINAL_CHARACTERS, plain
 
 DatasetName = Literal["procedural", "polaris", "dapo_math", "aime_past", "aime24", "aime25", "olympiadbench", "gsm8k"]
 """procedural problems are made here; every other name is a dataset of `LAYOUTS`."""
 
-MAX_ANSWER_CHARACTERS = 400
-"""A longer reference answer is no short answer, and its question is left out."""
+_MAX_STATEMENT_CHARACTERS = 20_000
+"""A question with a longer statement is left out, like one whose reference answer is longer than any answer."""
 _NO_LETTERS = re.compile(r"[^\w+\-*/^=<>]|_")
 _FINAL_COMMANDS = (
     (r"\leq", r"\le"),
@@ -24,7 +24,7 @@ _FINAL_COMMANDS = (
 )
 _DAPO_WRAPPING = re.compile(
     r"\A\s*Solve the following math problem step by step\..*?is the answer to the problem\.\s*"
-    r'|\s*Remember to put your answer on its own line after "Answer:"\.\s*\Z',
+    r'|(?<!\s)\s*Remember to put your answer on its own line after "Answer:"\.\s*\Z',
     re.DOTALL,
 )
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -61,10 +61,17 @@ class Layout:
     """A row's statement, answer, and whatever names its year."""
 
     def question(self, row: Mapping[str, Any]) -> Question | None:
-        """The question of a row that has these columns; None for one without a statement or a short answer."""
+        """The question of a row that has these columns; None for one without a statement or a short answer.
+
+        A statement that no contest would print is none.
+        """
         statement, answer, year = self.read(row)
         answer = " ".join(answer.split())
-        if not statement.strip() or not 0 < len(answer) <= MAX_ANSWER_CHARACTERS:
+        if (
+            len(statement) > _MAX_STATEMENT_CHARACTERS
+            or not statement.strip()
+            or not 0 < len(answer) <= MAX_FINAL_CHARACTERS
+        ):
             return None
         found = _YEAR.search(str(year)) if year is not None else None
         return Question(statement=statement.strip(), answer=answer, year=int(found[0]) if found else None)

@@ -10,6 +10,7 @@ from components.environments.dataset_rows import DatasetSource
 from components.environments.math.arithmetic import LEVELS, NUM_LEVELS
 from components.environments.math.layouts import DatasetName
 from components.environments.math.procedural import Generator
+from components.environments.math.spelling import MAX_FINAL_CHARACTERS
 
 _ARITHMETIC: tuple[Generator, ...] = ("arithmetic",)
 
@@ -34,7 +35,7 @@ class MathOptions(Frozen):
     prose: bool = False
     """arithmetic alone in whole sentences, as every other problem is, instead of one short line for tiny models."""
     max_program_characters: int = Field(1500, ge=20, le=20_000)
-    max_answer_characters: int = Field(200, ge=1, le=400)
+    max_answer_characters: int = Field(200, ge=1, le=MAX_FINAL_CHARACTERS)
     max_output_characters: int = Field(500, ge=20, le=4000)
     """How much of a program's output the reasoner is shown; its end, for that is where answers are printed."""
 

@@ -2,8 +2,10 @@
 
 import re
 
-MAX_CHARACTERS = 2000
-"""Longer texts are no answers."""
+MAX_CHARACTERS = 1000
+"""Longer texts equal nothing: comparing two of them part by part takes quadratic time."""
+MAX_FINAL_CHARACTERS = 400
+"""No final answer is longer: an agent's, a program's or a dataset's."""
 
 _BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|[{}]")
 """The braces of a text; a box is opened by more than its brace."""
@@ -12,12 +14,14 @@ _CHARACTERS = str.maketrans(
 )
 _SYMBOLS = (("π", r"\pi "), ("∞", r"\infty "), ("∪", r"\cup "), ("≤", r"\le "), ("≥", r"\ge "), ("±", r"\pm "))
 _FONTS = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)"
-_POWER = r"(?:\s*\^\s*\{?\s*[23]\s*\}?)?"
-_UPRIGHT_UNIT = (
-    r"(?<=[\d})])(?:[\s~]*/?[\s~]*\\(?:text|textrm|mathrm|mbox)\s*\{(?!\s*(?:or|and|not|i|e|percent|(?:hundred|thousand|"
-    rf"million|billion|trillion|dozen)s?)\b)[A-Za-z ~/]+\}}{_POWER})+(?=[\s.]*$)"
+_POWER = r"(?:\s*\^\s*(?:\{\s*)?[23](?:\s*\})?)?"
+_UPRIGHT = (
+    r"[\s~]*(?:/[\s~]*)?\\(?:text|textrm|mathrm|mbox)\s*\{(?!\s*(?:or|and|not|i|e|percent|(?:hundred|thousand|"
+    rf"million|billion|trillion|dozen)s?)\b)[A-Za-z ~/]+\}}{_POWER}"
 )
-"""A unit in upright letters behind a value, which no product of variables is."""
+_UPRIGHT_UNITS = rf"(?<=[\d}})])(?:(?>(?:{_UPRIGHT})+)(?=[\s.]*$)|(?P<kept>(?>(?:{_UPRIGHT})+)))"
+"""Units in upright letters behind a value, which no product of variables is. Those in the middle of a text are matched too, and
+kept: so no search starts anew inside of them, which would take quadratic time."""
 _SPELLED_UNIT = (
     r"(?<=[\d})])\s+(?:sq(?:uare)? |cubic )?(?:cm|mm|km|kg|inch(?:es)?|feet|units?|degrees?|dollars?|cents?|met(?:er|re)s?|"
     rf"miles?|hours?|minutes?|seconds?|days?|years?){_POWER}(?=[\s.]*$)"
@@ -30,7 +34,7 @@ _REWRITES = tuple(
         (r"(?<!\\)\\[,;: ]|~|\\q?quad(?![a-zA-Z])", " "),
         (r"\{\s*,\s*\}", ","),
         (r"\\[dtc]frac", r"\\frac"),
-        (_UPRIGHT_UNIT, ""),
+        (_UPRIGHT_UNITS, r"\g<kept>"),
         (_FONTS + r"\s*\{([^{}]*)\}", r" \1 "),
         (_SPELLED_UNIT, ""),
         (r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)|\\degree", ""),

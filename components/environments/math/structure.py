@@ -24,7 +24,7 @@ _UNORDERED = {
     "scalar": ("set",),
 }
 """What may stand for an answer whose parts have no order."""
-_UNION = re.compile(r"\s*\\cup(?![a-z])\s*")
+_UNION = re.compile(r"(?<!\s)\s*\\cup(?![a-z])\s*")
 _MEMBER = re.compile(r"\A[A-Za-z](?:_\{?\w\}?)?\s*\\in(?![a-z])\s*(?=\\?\{)")
 """`x \\in` before a set, which says the same as the set."""
 

@@ -6,7 +6,7 @@ Source: Robertson et al., "Okapi at TREC-3" (1994), in the variant of Lucene
 
 import logging
 import re
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,11 @@ from components.errors import ConfigurationError
 from components.identity import fingerprint
 from components.schema import Passage, Query
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"\w{1,64}")
+"""A longer word is several: what agents write must not fill the memory of known words."""
+_MAX_STEMS = 1 << 16
+_MAX_QUERY_WORDS = 128
+"""Known words of one query that count, the first ones: each is a walk through all passages that hold it."""
 _METHOD = "lucene"
 _K1, _B = 1.5, 0.75
 _TITLE_WEIGHT = 2
@@ -40,10 +44,12 @@ class Bm25Retriever:
         self._vocabulary = vocabulary
         self._index = libraries.bm25s.BM25(method=_METHOD, k1=_K1, b=_B)
         self._index.index((documents, dict(vocabulary)), show_progress=False)
-        self.digest = fingerprint(["bm25", corpus.digest, _METHOD, _K1, _B, _TITLE_WEIGHT, libraries.versions])
+        settings = [_METHOD, _K1, _B, _TITLE_WEIGHT, _WORD.pattern, _MAX_QUERY_WORDS]
+        self.digest = fingerprint(["bm25", corpus.digest, *settings, libraries.versions])
 
     def search(self, query: Query) -> tuple[Passage, ...]:
         known = [self._vocabulary[word] for word in self._words.of(query.text) if word in self._vocabulary]
+        known = known[:_MAX_QUERY_WORDS]
         if not known or query.num_passages < 1:
             return ()
         scores = self._index.get_scores_from_ids(known)
@@ -102,7 +108,7 @@ class _Words:
 
     def __init__(self, libraries: _Libraries) -> None:
         self._stopwords = libraries.stopwords
-        self._stem = cache(libraries.stemmer.stemWord)
+        self._stem = lru_cache(maxsize=_MAX_STEMS)(libraries.stemmer.stemWord)
 
     def of(self, text: str) -> list[str]:
         return [self._stem(word) for word in _WORD.findall(text.lower()) if word not in self._stopwords]

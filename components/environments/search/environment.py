@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from components.environments.base import NO_TOOLS, Snapshot, ToolCall, Tools
+from components.environments.base import NO_TOOLS, Snapshot, ToolCall, Tools, refuse_overlong
 from components.environments.search.grammar import (
     Ask,
     Note,
@@ -100,6 +100,7 @@ class SearchEnv:
 
     def _planned(self, action: str) -> _Plan:
         """Notes count from the line on in which they stand, so a later query of the same answer may refer to them."""
+        refuse_overlong(action)
         self._check_open()
         state, queries = self._state, list[Query]()
         notes: list[str] = []
@@ -154,6 +155,7 @@ class SearchEnv:
         return frozenset(map(normalized, notes)) & self._expected_notes()
 
     def _reasoned(self, action: str) -> tuple[SearchState, ActionOutcome]:
+        refuse_overlong(action)
         self._check_open()
         decided = parse_reasoner(action, self.sizes.bounds)
         if isinstance(decided, Ask):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from components.errors import MalformedAction
 
-_SEARCH = re.compile(r"(?:\?|\**search query:\**)(?P<text>.*)", re.IGNORECASE)
+_SEARCH = re.compile(r"(?:\?|\**+search query:\**+)(?P<text>.*)", re.IGNORECASE)
 _NOTE = re.compile(r"#(?P<number>\d{1,4})\s*=(?P<text>.*)")
 _ASK = re.compile(r"(?:\?|###(?!#))(?P<text>.*)")
-_ANSWER = re.compile(r"(?:=|\**answer:\**)(?P<text>.*)", re.IGNORECASE)
+_ANSWER = re.compile(r"(?:=|\**+answer:\**+)(?P<text>.*)", re.IGNORECASE)
 _REFERENCE = re.compile(r"#(\d{1,4})\b")
 
 

@@ -15,16 +15,20 @@ from typing import Any
 
 import httpx
 
+from components.bounded_json import bounded_json
 from components.environments.search.corpus import passage_of
 from components.errors import RetrieverIncompatible, RetrieverUnavailable
 from components.identity import fingerprint
 from components.schema import Passage, Query
 
 _MAX_SHOWN = 120
-_HEADERS = {"Content-Type": "application/json"}
+_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+"""Nothing is unpacked here: a few compressed bytes would become any number of them."""
 _TOO_MANY_REQUESTS = 429
-_MAX_BODY_BYTES = 32 << 20
-"""Of one answer; twenty whole Wikipedia articles are less."""
+MAX_BODY_BYTES = 4 << 20
+"""Of one answer; twenty passages of Wikipedia are a hundredth of it."""
+MAX_PASSAGE_CHARACTERS = 100_000
+"""Of one title or text. Agents are shown some hundred characters of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +96,6 @@ class HttpRetriever:
             except httpx.TransportError as error:
                 reason = f"{type(error).__name__}: {error}"
                 continue
-            except httpx.DecodingError as error:
-                raise self._incompatible(f"its body cannot be decoded: {error}") from error
             if 200 <= answer.status < 300:
                 return answer
             reason = f"HTTP {answer.status}"
@@ -110,20 +112,24 @@ class HttpRetriever:
         """One attempt, bounded in time and memory."""
         ends = time.monotonic() + self._timeout_seconds
         with self._client.stream("POST", self._url, content=body, headers=_HEADERS) as answer:
+            if answer.headers.get("Content-Encoding", "identity") != "identity":
+                raise self._incompatible(
+                    f"a body in the encoding {_start(answer.headers['Content-Encoding'])!r}, unasked"
+                )
             content = bytearray()
-            for chunk in answer.iter_bytes():
+            for chunk in answer.iter_raw():
                 content += chunk
-                if len(content) > _MAX_BODY_BYTES:
-                    raise self._incompatible(f"more than {_MAX_BODY_BYTES >> 20} MiB")
+                if len(content) > MAX_BODY_BYTES:
+                    raise self._incompatible(f"more than {MAX_BODY_BYTES >> 20} MiB")
                 if time.monotonic() > ends:
                     raise httpx.ReadTimeout(f"the answer was not whole after {self._timeout_seconds:g} s")
             return _Reply(status=answer.status_code, content=bytes(content))
 
     def _passages(self, answer: _Reply) -> tuple[Passage, ...]:
         try:
-            content = json.loads(answer.content)
-        except (ValueError, RecursionError) as error:
-            raise self._incompatible(f"no JSON: {answer.start!r}") from error
+            content = bounded_json(answer.content)
+        except ValueError as error:
+            raise self._incompatible(f"no JSON that can be read ({error}): {answer.start!r}") from error
         results = content.get("result") if isinstance(content, dict) else None
         if not isinstance(results, list) or len(results) != 1 or not isinstance(results[0], list):
             raise self._incompatible(f"not one list of passages under 'result': {answer.start!r}")
@@ -132,10 +138,14 @@ class HttpRetriever:
     def _passage(self, entry: Any) -> Passage:
         spelled = passage_of(entry.get("document")) if isinstance(entry, dict) else None
         if spelled is None:
-            raise self._incompatible(f"a passage without document, contents or text: {_start(repr(entry))}")
+            raise self._incompatible(f"a passage without document, contents or text: {_shown(entry)}")
+        if (longest := max(map(len, spelled))) > MAX_PASSAGE_CHARACTERS:
+            raise self._incompatible(
+                f"a passage of {longest} characters, of at most {MAX_PASSAGE_CHARACTERS}: split its corpus into passages"
+            )
         score = _finite(entry.get("score"))
         if score is None:
-            raise self._incompatible(f"a passage without a finite score: {_start(repr(entry))}")
+            raise self._incompatible(f"a passage without a finite score: {_shown(entry)}")
         return Passage(title=spelled[0], text=spelled[1], score=score)
 
     def _incompatible(self, what: str) -> RetrieverIncompatible:
@@ -153,6 +163,15 @@ def _finite(score: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _shown(entry: Any) -> str:
+    """A value of an answer for a message: short, and never deep."""
+    return (
+        f"an object with {_start(', '.join(map(repr, entry)))}"
+        if isinstance(entry, dict)
+        else f"a {type(entry).__name__}"
+    )
 
 
 def _start(text: str) -> str:

@@ -9,6 +9,7 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _WITHOUT_PUNCTUATION = {ord(mark): None for mark in string.punctuation}
@@ -26,6 +27,7 @@ class Verdict:
 NOTHING = Verdict(exact=False, f1=0.0)
 
 
+@lru_cache(maxsize=64)
 def normalized(text: str) -> str:
     """`text` in lower case, without ASCII punctuation and English articles, with single spaces.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from components.environments.base import Snapshot, ToolCall
+from components.environments.base import Snapshot, ToolCall, refuse_overlong
 from components.environments.games.proposal import progress
 from components.environments.stateful.tools import Call, Refusal, compact_json, parse_calls, run_calls
 from components.environments.stateful.world import STEP_SEPARATOR, World, calls_of_plan, list_characters
@@ -125,6 +125,7 @@ class PlannedWorldEnv(Generic[State]):
         try:
             if self.success:
                 raise MalformedAction("the episode is over: the goal is reached")
+            refuse_overlong(action)
             outcome = self._planned(action) if agent == PLANNER else self._called(action)
         except MalformedAction as error:
             outcome = self._refused(agent, error)

@@ -1,22 +1,24 @@
 """The codec gives back exactly what it was given, in equal bytes for equal values, and nothing for other bytes."""
 
 import dataclasses
+import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import load
+from safetensors.numpy import load, save
 
 from components.artifacts import codec
 from components.artifacts.codec import decode, encode
 from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest
 from components.config import RunConfig, parse_config
-from components.errors import ArtifactCorrupt
+from components.errors import ArtifactCorrupt, StoreRefused
 from components.schema import (
     ActionOutcome,
     Candidate,
@@ -28,6 +30,7 @@ from components.schema import (
     TrainGroup,
 )
 from tests.components.artifacts import values
+from tests.costs import assert_cheap
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,3 +209,87 @@ def test_a_usual_shard_is_coded_in_some_milliseconds() -> None:
     # 8 ms each where this was written; the bound leaves room for slow machines.
     assert encoded - started < 0.25
     assert decoded - encoded < 0.25
+
+
+def packed(tensors: Mapping[str, np.ndarray[Any, Any]], **structure: Any) -> bytes:
+    """A payload by hand."""
+    text = json.dumps({"version": 1, "type": "Note", "fields": {"Note": ["tokens", "values", "text"]}, **structure})
+    parts = {"ints": np.zeros(0, np.int32), "floats": np.zeros(0), **tensors}
+    parts.setdefault("structure", np.frombuffer(text.encode(), np.uint8))
+    return zstandard.compress(save(parts))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Loose:
+    anything: Any
+
+
+DEEP = b'{"version":1,"type":"Loose","fields":{"Loose":["anything"]},"value":[' + b"[" * 900 + b"]" * 900 + b"]}"
+BOMBS: Mapping[str, tuple[Callable[[], bytes], str]] = {
+    "a GiB of zeros": (lambda: zeros(1 << 30), "unpack to 1073741824 bytes, of at most 16777216"),
+    "no stated size": (
+        lambda: zstandard.ZstdCompressor(write_content_size=False).compress(bytes(100 << 20)),
+        "no stated number of bytes",
+    ),
+    "a frame that lies about its size": (
+        lambda: zeros(100 << 20).replace((100 << 20).to_bytes(4, "little"), (1 << 20).to_bytes(4, "little"), 1),
+        "no stored Note",
+    ),
+    "seventeen MiB of numbers": (
+        lambda: packed({"ints": np.zeros((17 << 20) // 4, np.int32)}, value=[0, 0, ""]),
+        "of at most 16777216",
+    ),
+    "a structure of lists": (
+        lambda: packed({"structure": np.frombuffer(b"[" + b"[]," * 5_000_000 + b"0]", np.uint8)}),
+        "values; at most",
+    ),
+    "lists in lists": (
+        lambda: packed({"structure": np.frombuffer(b"[" * 100_000, np.uint8)}),
+        "nested too deep",
+    ),
+    "numbers read back and forth": (
+        lambda: packed({"ints": np.zeros(1 << 20, np.int32)}, value=[-5, 0, ""]),
+        "-5 numbers are named where 1048576 are left",
+    ),
+    "more numbers than there are": (lambda: packed({}, value=[1, 0, ""]), "1 numbers are named where 0 are left"),
+    "more floats than there are": (lambda: packed({}, value=[0, 7, ""]), "7 numbers are named where 0 are left"),
+    "bytes behind the frame": (
+        lambda: encode(Note(tokens=(), values=(), text="")) + bytes(8),
+        "no stored Note",
+    ),
+}
+
+
+def zeros(num_bytes: int) -> bytes:
+    """A frame of zeros, made piece by piece."""
+    compressor = zstandard.ZstdCompressor().compressobj(size=num_bytes)
+    piece = bytes(1 << 20)
+    return b"".join([*(compressor.compress(piece) for _ in range(num_bytes >> 20)), compressor.flush()])
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_by_name_before_it_fills_the_memory(name: str) -> None:
+    make, words = BOMBS[name]
+    content = make()
+
+    def refused() -> None:
+        with pytest.raises(ArtifactCorrupt, match=words):
+            decode(content, Note)
+
+    assert_cheap([(name, refused)])
+
+
+def test_a_nest_that_json_can_read_and_the_codec_cannot_is_corrupt() -> None:
+    content = zstandard.compress(
+        save({"structure": np.frombuffer(DEEP, np.uint8), "ints": np.zeros(0, np.int32), "floats": np.zeros(0)})
+    )
+    assert len(content) < 300
+    with pytest.raises(ArtifactCorrupt, match="no stored Loose"):
+        decode(content, Loose)
+
+
+def test_what_would_be_taken_for_a_bomb_is_not_written() -> None:
+    with pytest.raises(StoreRefused, match="use more and smaller shards"):
+        encode(Note(tokens=(0,) * (5 << 20), values=(), text=""))
+    usual = Note(tokens=tuple(range(1 << 17)), values=tuple(n / 7 for n in range(1 << 17)), text="")
+    assert decode(encode(usual), Note) == usual

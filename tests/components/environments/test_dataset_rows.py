@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -134,6 +135,32 @@ def test_a_hub_that_does_not_answer_is_an_error_within_seconds_and_names_the_rem
         load_rows(DatasetSource(path="troupe/none", name="main", split="train"), field=FIELD)
     assert time.monotonic() - started < 5
     assert before == datasets.config.HF_HUB_OFFLINE
+
+
+@pytest.mark.parametrize(("revision", "told"), [(None, True), ("main", True), ("b" * 40, False)])
+def test_a_hub_dataset_is_read_at_one_commit_and_says_which(
+    revision: str | None, told: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import datasets
+    import huggingface_hub
+
+    asked: list[Any] = []
+    commit = "b" * 40 if revision == "b" * 40 else "c" * 40
+
+    def dataset_info(self: Any, path: str, *, revision: str | None, timeout: float) -> Any:
+        asked.append(revision)
+        return SimpleNamespace(sha=commit)
+
+    def load_dataset(path: str, name: str | None, *, split: str | None, revision: str | None) -> Any:
+        asked.append(revision)
+        return datasets.Dataset.from_list([{"path": path}])
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", dataset_info)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    source = DatasetSource(path=f"troupe/{revision}", split="train", revision=revision)
+    assert list(load_rows(source, field=FIELD)) == [{"path": source.path}]
+    assert asked == [revision, commit]
+    assert any(f"set it to '{commit}'" in message for message in caplog.messages) == told
 
 
 @given(num_rows=st.integers(1, 40), seed=st.integers(0, 5), epoch=st.integers(0, 10**9))

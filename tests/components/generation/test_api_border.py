@@ -21,6 +21,7 @@ from components.errors import (
 )
 from components.generation import api_chat
 from components.generation.api_engine import open_api_generator
+from components.generation.api_http import MAX_ANSWER_BYTES
 from tests.components.generation.api_engines import PROVIDERS, asked, config_for, engine_on, generated, texts
 from tests.components.generation.wire_server import KEY, MODEL, Reply, WireServer, wire_server
 
@@ -218,3 +219,22 @@ def test_without_the_sdk_the_message_says_how_to_get_it(
     monkeypatch.delitem(sys.modules, f"components.generation.{provider}_client", raising=False)
     with pytest.raises(ServiceMissing, match=r"pip install .*\.\[api\]"):
         open_api_generator("critic", config_for(wire, provider), api_key=KEY)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (Reply(body=b"x" * (MAX_ANSWER_BYTES + 1)), "more than 8 MiB"),
+        (Reply(body=b"x", headers={"Content-Encoding": "gzip"}), "in the encoding 'gzip'"),
+        (Reply(body=b"[" * 100_000), "nested too deep"),
+        (Reply(body=b"[" + b"[]," * 1_100_000 + b"0]"), "at most 1000000 are read"),
+    ],
+    ids=["endless", "packed", "deep", "many"],
+)
+def test_an_answer_that_would_fill_the_memory_is_refused_by_name(
+    wire: WireServer, provider: str, reply: Reply, words: str
+) -> None:
+    wire.script.append(reply)
+    with engine_on(wire, provider) as engine, pytest.raises((ApiIncompatible, ApiUnavailable), match=words):
+        generated(engine, asked("hello"))

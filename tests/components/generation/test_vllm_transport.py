@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.generation.vllm_transport import HttpTransport, ReplicaFailed, RequestRefused, encoded
+from components.generation.vllm_transport import MAX_ANSWER_BYTES, HttpTransport, ReplicaFailed, RequestRefused, encoded
 from tests.components.generation.vllm_wire_server import KEY, wire_server
 
 
@@ -116,3 +116,24 @@ def test_what_is_no_json_is_a_failure() -> None:
         with pytest.raises(ReplicaFailed, match="broken JSON"):
             HttpTransport(KEY).call(f"http://127.0.0.1:{listener.getsockname()[1]}", "/health", timeout_seconds=5)
         thread.join(5)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"[" + b" " * MAX_ANSWER_BYTES, "more than 16 MiB"),
+        (b"[" * 100_000, "nested too deep"),
+        (b"[" + b"[]," * 1_100_000 + b"0]", "at most 1000000 are read"),
+        (b"[" + b"9" * 5000 + b"]", "broken JSON"),
+    ],
+    ids=["endless", "deep", "many", "digits"],
+)
+def test_an_answer_that_would_fill_the_memory_is_a_failure_by_name(body: bytes, words: str) -> None:
+    with wire_server() as server:
+        transport = HttpTransport(KEY)
+        transport.call(server.url, "/health", timeout_seconds=5)
+        server.fault = lambda path, asked: body
+        with pytest.raises(ReplicaFailed, match=words):
+            transport.call(server.url, "/weight_info", timeout_seconds=30)
+        server.fault = lambda path, asked: None
+        assert transport.call(server.url, "/weight_info", timeout_seconds=5) == {"weight_version": "default"}

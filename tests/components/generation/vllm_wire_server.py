@@ -35,7 +35,8 @@ def logprob_of(weights: str, token: int, position: int) -> float:
 
 
 class VllmWireServer(ThreadingHTTPServer):
-    """Answers as vLLM 0.32 does. `fault(path, body)` may return an HTTP status, "reset", "hang" or None for none."""
+    """Answers as vLLM 0.32 does. `fault(path, body)` may return an HTTP status, a whole body, "reset", "hang" or
+    None for none."""
 
     daemon_threads = True
 
@@ -91,6 +92,12 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "hang" or (path == "/health" and not server.healthy):
             server.released.wait(20)
             self.close_connection = True
+            return
+        if isinstance(fault, bytes):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(fault)))
+            self.end_headers()
+            self.wfile.write(fault)
             return
         if isinstance(fault, int):
             self._send(fault, {"error": {"message": f"asked to fail at {path}"}})

@@ -1,9 +1,9 @@
 """codeparrot/apps: question, solutions and input_output, the last two as JSON texts."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
+from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.layouts.layout import (
     LEETCODE_PREAMBLE,
@@ -32,8 +32,8 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     if not row["input_output"]:
         raise Unusable("no tests")
     try:
-        tests = json.loads(row["input_output"])
-        solutions = json.loads(row["solutions"]) if row["solutions"] else []
+        tests = bounded_json(row["input_output"])
+        solutions = bounded_json(row["solutions"]) if row["solutions"] else []
     except ValueError as error:
         raise Unusable(f"no JSON: {error}") from error
     entry = tests.get("fn_name", "")

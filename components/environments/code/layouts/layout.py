@@ -12,6 +12,8 @@ from components.environments.code.text import plain_prose, shortened
 from components.environments.dataset_rows import DatasetSource
 
 Row = Mapping[str, Any]
+_MAX_SOLUTION_CHARACTERS = 20_000
+"""A longer one is passed over: it becomes no reference, of which mutants would be made."""
 
 LEETCODE_PREAMBLE = (
     "import bisect, collections, functools, heapq, itertools, math, random, re, string\n"
@@ -99,6 +101,8 @@ def _distinct(cases: Iterable[Case], max_characters: int) -> list[Case]:
 
 def _reference(solutions: Iterable[str]) -> str | None:
     for solution in sorted(solutions, key=lambda text: (len(text), text)):
+        if len(solution) > _MAX_SOLUTION_CHARACTERS:
+            return None
         try:
             ast.parse(solution)
         except (SyntaxError, ValueError, MemoryError, RecursionError):

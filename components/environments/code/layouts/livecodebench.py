@@ -1,49 +1,30 @@
 """LiveCodeBench, code generation lite: public tests as JSON, private ones packed, programs and functions."""
 
 import base64
-import io
-import json
-import pickle
 import zlib
-from typing import Any, NoReturn
+from typing import Any
 
+from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Draft, Layout, Row, Unusable, assembled
+from components.environments.code.layouts.pickled_text import pickled_text
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.dataset_rows import DatasetSource
 
-_MAX_UNPACKED_BYTES = 1 << 28
+_MAX_UNPACKED_BYTES = 64 << 20
 _NUM_HIDDEN = 12
-_UNREADABLE = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    EOFError,
-    OverflowError,
-    MemoryError,
-    RecursionError,
-    zlib.error,
-    pickle.UnpicklingError,
-)
-"""What damaged bytes make of base64, zlib, pickle and JSON."""
-
-
-class _StringsOnly(pickle.Unpickler):
-    """Makes what pickle makes without a name: numbers, texts, lists. Nothing is imported, so nothing can be run."""
-
-    def find_class(self, module_name: str, global_name: str, /) -> NoReturn:
-        raise pickle.UnpicklingError(f"the tests name {module_name}.{global_name}")
-
-    def persistent_load(self, pid: Any) -> NoReturn:
-        raise pickle.UnpicklingError("the tests refer to something outside")
+_PICKLE = b"\x80"
+"""What every pickle of protocol 2 and above begins with, and no JSON does."""
 
 
 def unpacked_tests(text: str) -> list[dict[str, Any]]:
-    """The tests of one column: JSON, or the base64 of the zlib of the pickle of JSON. Raises Unusable for anything else."""
+    """The tests of one column: JSON, or the base64 of the zlib of JSON, pickled as one text or not.
+
+    Raises Unusable for anything else, and for tests of more than 64 MiB. A pickle of anything but one text is never run.
+    """
     try:
-        return _checked(json.loads(text))
+        return _checked(bounded_json(text, max_length=_MAX_UNPACKED_BYTES))
     except ValueError:
         pass
     try:
@@ -51,9 +32,13 @@ def unpacked_tests(text: str) -> list[dict[str, Any]]:
         packed = unpacker.decompress(base64.b64decode(text, validate=True), _MAX_UNPACKED_BYTES)
         if unpacker.unconsumed_tail:
             raise Unusable(f"tests of more than {_MAX_UNPACKED_BYTES} bytes")
-        return _checked(json.loads(_StringsOnly(io.BytesIO(packed)).load()))
-    except _UNREADABLE as error:
-        raise Unusable(f"unreadable tests: {type(error).__name__}: {error}") from error
+        if packed.startswith(_PICKLE):
+            return _checked(bounded_json(pickled_text(packed)))
+        return _checked(bounded_json(packed))
+    except (ValueError, zlib.error) as error:
+        raise Unusable(
+            f"unreadable tests: {error}; they must be JSON, or the base64 of the zlib of JSON or of one pickled text of JSON"
+        ) from error
 
 
 def _checked(tests: Any) -> list[dict[str, Any]]:
@@ -72,7 +57,7 @@ def _statement(row: Row) -> str:
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     shown, deciding = (unpacked_tests(row[name]) for name in ("public_test_cases", "private_test_cases"))
     is_function = any(test["testtype"] == "functional" for test in (*shown, *deciding))
-    entry = json.loads(row["metadata"]).get("func_name", "") if is_function else ""
+    entry = bounded_json(row["metadata"]).get("func_name", "") if is_function else ""
     if is_function and not entry:
         raise Unusable("a function without a name")
     draft = Draft(
@@ -92,8 +77,8 @@ def _case(test: dict[str, Any]) -> Case:
     if test["testtype"] != "functional":
         return stdin_case(test["input"], test["output"])
     try:
-        arguments = [json.loads(line) for line in test["input"].splitlines() if line.strip()]
-        return function_case(arguments, json.loads(test["output"]))
+        arguments = [bounded_json(line) for line in test["input"].splitlines() if line.strip()]
+        return function_case(arguments, bounded_json(test["output"]))
     except ValueError as error:
         raise Unusable(f"a test that is no JSON: {error}") from error
 

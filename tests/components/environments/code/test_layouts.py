@@ -21,6 +21,7 @@ from components.environments.code.problem import Case, CodeProblem, problem_of
 from components.environments.code.tables import statement_id
 from components.environments.registry import family_options
 from components.errors import ConfigurationError
+from tests.costs import assert_cheap
 
 FAMILY = CodeFamily()
 DOUBLE = "n = int(input())\nprint(2 * n)"
@@ -278,9 +279,39 @@ def test_damaged_bytes_are_unreadable_and_nothing_worse() -> None:
     assert 5_000 < num_unusable < 10_000
 
 
-def test_packed_and_plain_tests_are_read() -> None:
-    tests = [{"input": "1", "output": "2", "testtype": "stdin"}]
-    assert unpacked_tests(packed(tests)) == unpacked_tests(json.dumps(tests)) == tests
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("length", [1, 300, 70_000])
+def test_packed_and_plain_tests_are_read(protocol: int, length: int) -> None:
+    tests = [{"input": "é" * length, "output": "2", "testtype": "stdin"}]
+    text = json.dumps(tests, ensure_ascii=False)
+    pickled = pickle.dumps(text, protocol=protocol)
+    for content in (text.encode(), pickled):
+        assert unpacked_tests(base64.b64encode(zlib.compress(content)).decode()) == tests
+    assert unpacked_tests(text) == tests
+
+
+PICKLED_BOMBS = {
+    "zeros": bytes(100 << 20),
+    "a text of zeros": b"\x80\x04X" + (90 << 20).to_bytes(4, "little") + bytes(90 << 20) + b"\x94.",
+    "a text that is longer than the pickle": b"\x80\x04X\xff\xff\xff\xff.",
+    "a text repeated from memory": b"\x80\x04]\x94(X\x01\x00\x00\x00a\x94" + b"h\x01" * 1_000_000 + b"e.",
+    "a long number": b"\x80\x04\x8b\xff\xff\xff\x7f" + bytes(100) + b".",
+    "a place in memory far away": b"\x80\x04Nr\xff\xff\xff\x01.",
+    "lists in lists": b"\x80\x04" + b"]" * 1_000_000 + b"a" * 999_999 + b".",
+    "JSON of lists": pickle.dumps("[" + "[]," * 5_000_000 + "0]"),
+    "JSON in JSON": pickle.dumps("[" * 1_000_000),
+}
+
+
+@pytest.mark.parametrize("name", PICKLED_BOMBS)
+def test_tests_that_would_fill_the_memory_are_refused_by_name(name: str) -> None:
+    text = base64.b64encode(zlib.compress(PICKLED_BOMBS[name])).decode()
+
+    def refused() -> None:
+        with pytest.raises(Unusable, match=r"unreadable tests|tests of more than"):
+            unpacked_tests(text)
+
+    assert_cheap([(name, refused)])
 
 
 def test_no_test_problem_is_in_the_train_split(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 GOOD: tuple[str, Any] = ("good", None)
 Reply = tuple[str, Any]
 """What to do with one request: ("good", None), ("status", 503), ("body", bytes), ("truncated", None), ("cut_chunk", None),
-("reset", None), ("slow", seconds), ("drip", seconds), ("huge", MiB)."""
+("reset", None), ("slow", seconds), ("drip", seconds), ("huge", MiB), ("packed", (encoding, bytes))."""
 
 
 class RetrievalServer(ThreadingHTTPServer):
@@ -61,6 +61,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self, value: bytes, request: Any) -> None:
         self._send(200, value)
+
+    def _packed(self, value: tuple[str, bytes], request: Any) -> None:
+        encoding, body = value
+        self.send_response(200)
+        self.send_header("Content-Encoding", encoding)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def _slow(self, value: float, request: Any) -> None:
         time.sleep(value)

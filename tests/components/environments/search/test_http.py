@@ -4,12 +4,14 @@ import json
 import socket
 import time
 import tracemalloc
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import zstandard
 
 from components.environments.search.http import HttpRetriever
 from components.errors import PermanentError, RetrieverIncompatible, RetrieverUnavailable, TransientError
@@ -151,13 +153,59 @@ def test_an_answer_without_end_is_a_permanent_error_before_it_fills_the_memory(s
     try:
         with (
             retriever_at(server.url) as (retriever, _),
-            pytest.raises(RetrieverIncompatible, match="more than 32 MiB"),
+            pytest.raises(RetrieverIncompatible, match="more than 4 MiB"),
         ):
             retriever.search(QUERY)
         assert tracemalloc.get_traced_memory()[1] < 100 << 20
     finally:
         tracemalloc.stop()
     assert len(server.requests) == 1
+
+
+def zeros(encoding: str, num_mib: int) -> bytes:
+    """MiB of zeros in a few bytes."""
+    makers = {"zstd": zstandard.ZstdCompressor().compressobj, "gzip": lambda: zlib.compressobj(wbits=31)}
+    compressor, piece = makers[encoding](), bytes(1 << 20)
+    return b"".join([*(compressor.compress(piece) for _ in range(num_mib)), compressor.flush()])
+
+
+@pytest.mark.parametrize("encoding", ["zstd", "gzip"])
+def test_a_packed_answer_is_a_permanent_error_and_never_unpacked(server: RetrievalServer, encoding: str) -> None:
+    server.replies = [("packed", (encoding, zeros(encoding, 256)))]
+
+    def refused() -> None:
+        with (
+            retriever_at(server.url) as (retriever, _),
+            pytest.raises(RetrieverIncompatible, match=f"'{encoding}', un"),
+        ):
+            retriever.search(QUERY)
+
+    refused()
+    server.replies = [("packed", (encoding, zeros(encoding, 256)))]
+    tracemalloc.start()
+    try:
+        refused()
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert [request["queries"] for request in server.requests] == [[QUERY.text]] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"[" * 100_000, "nested too deep"),
+        (b"[" + b"[]," * 1_200_000 + b"0]", "at most 1000000 are read"),
+        (b'{"result": [[{"document": {"contents": "' + b"x" * 100_001 + b'"}, "score": 1}]]}', "of at most 100000"),
+        (b'{"result": [[' + b"[" * 900 + b"]" * 900 + b"]]}", "a list"),
+    ],
+    ids=["deep", "many", "passage", "nest"],
+)
+def test_an_answer_that_would_take_long_is_a_permanent_error(server: RetrievalServer, body: bytes, words: str) -> None:
+    server.replies = [("body", body)]
+    with retriever_at(server.url) as (retriever, _), pytest.raises(RetrieverIncompatible, match=words) as raised:
+        retriever.search(QUERY)
+    assert len(str(raised.value)) < 700
 
 
 @pytest.mark.parametrize("status", [400, 404, 422, 301])

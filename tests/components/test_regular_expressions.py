@@ -1,0 +1,62 @@
+"""Every regular expression takes linear time, also on texts that nearly match: pumped from the expression itself."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from components import bounded_json
+from components.environments.games import parsing
+from components.environments.stateful import pairs
+from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap, cost_of
+from tests.pumps import patterns_of, pumped
+
+PACKAGES = ("components.environments", "components.artifacts")
+LENGTH = 8192
+KEYS = "components.artifacts"
+"""Its expressions are matched with whole keys of the store."""
+AT_THE_START_ALONE = {
+    # Matched from one place of a text, and so not quadratic where a search from every place is.
+    "components.environments.code.layouts.humaneval._SEPARATOR",
+    "components.environments.math.numbers._SLASHED",
+    "components.environments.math.numbers._STACKED",
+    "components.environments.search.grammar._SEARCH",
+    "components.environments.search.grammar._ANSWER",
+}
+MADE_ON_DEMAND = {
+    "moves": parsing._patterns(parsing.MOVES, False)[0],
+    "placements": parsing._patterns(parsing.SYMBOLS, True)[0],
+    "pairs": pairs._patterns("abc", "abc0")[0],
+    "strings": bounded_json._STRING,
+}
+FOUND = {name: pattern for package in PACKAGES for name, pattern in patterns_of(package)} | MADE_ON_DEMAND
+
+
+def uses(name: str, pattern: re.Pattern[str], num_characters: int) -> Iterator[Piece]:
+    """The ways in which a pattern is used, on each of its pumped texts."""
+    ways: list[Callable[[str], object]] = [pattern.match, pattern.fullmatch]
+    if name.partition("[")[0] not in AT_THE_START_ALONE | MADE_ON_DEMAND.keys() - {"strings"} and KEYS not in name:
+        ways += [pattern.findall]
+    for text in pumped(pattern, num_characters):
+        for way in ways:
+            yield f"{text[:40]!r}...{text[-3:]!r}", lambda way=way, text=text: way(text)  # type: ignore[misc]
+
+
+def test_all_expressions_are_found() -> None:
+    assert len(FOUND) > 45
+    assert {name.partition("[")[0] for name in FOUND} >= AT_THE_START_ALONE
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_an_expression_takes_linear_time_on_what_nearly_matches(name: str) -> None:
+    cost = assert_cheap(uses(name, FOUND[name], LENGTH))
+    assert cost.cpu_seconds < MAX_CPU_SECONDS / 5, cost
+
+
+EXPONENTIAL = r"(?<=\d)(?:[\s~]*/?[\s~]*\\text\{[a-z]+\})+(?=[\s.]*$)"
+
+
+@pytest.mark.parametrize("pattern", [EXPONENTIAL, r"\s+$", r"(?<=1)\s*\{?\s*2", r"<(.*?)>"])
+def test_a_careless_expression_is_found_out(pattern: str) -> None:
+    cost = cost_of(uses("careless", re.compile(pattern), 8 * LENGTH))
+    assert cost.failed or cost.cpu_seconds > MAX_CPU_SECONDS, cost

@@ -1,0 +1,112 @@
+"""What pieces of work cost: CPU time and memory, measured in a child of its own that no piece can outlive."""
+
+import gc
+import json
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+Piece = tuple[str, Callable[[], object]]
+"""A name, and the work."""
+
+MAX_CPU_SECONDS = 0.5
+MAX_BYTES = 256 << 20
+_ENDED_AFTER_CPU_SECONDS = 2 * MAX_CPU_SECONDS
+_CHILD_BYTES = 4 * MAX_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The CPU time of the dearest piece and its name, and by how much all pieces together raised the peak of memory.
+
+    `failed` is the first piece that raised or did not end, with its error.
+    """
+
+    cpu_seconds: float = 0.0
+    dearest: str = ""
+    num_bytes: int = 0
+    num_pieces: int = 0
+    failed: str = ""
+
+
+def cost_of(pieces: Iterable[Piece]) -> Cost:
+    """What the pieces cost, one after the other, in a fork of this process: what they leave behind dies with it.
+
+    The first one above `MAX_CPU_SECONDS` is the last.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        try:
+            _run(pieces, writing)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="utf-8", errors="replace") as lines:
+        told = [json.loads(line) for line in lines]
+    _, status = os.waitpid(child, 0)
+    return _cost(told, os.waitstatus_to_exitcode(status))
+
+
+def assert_cheap(pieces: Iterable[Piece]) -> Cost:
+    """The cost of the pieces, none of which raises, takes more than half a second of CPU or more than 256 MiB."""
+    cost = cost_of(pieces)
+    assert not cost.failed, cost
+    assert cost.num_pieces > 0, "nothing was measured"
+    assert cost.cpu_seconds <= MAX_CPU_SECONDS, cost
+    assert cost.num_bytes <= MAX_BYTES, cost
+    return cost
+
+
+def _run(pieces: Iterable[Piece], writing: int) -> None:
+    """The life of the child: a line before each piece and one after it, with the peak of memory so far."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    gc.collect()
+    with open("/proc/self/statm") as numbers:
+        address_space = int(numbers.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (address_space + _CHILD_BYTES,) * 2)
+    at_start = _peak_bytes()
+    for name, work in pieces:
+        _tell(writing, {"begun": name})
+        signal.setitimer(signal.ITIMER_PROF, _ENDED_AFTER_CPU_SECONDS)
+        before = _cpu_seconds()
+        error = ""
+        try:
+            work()
+        except BaseException as raised:  # the child's border: every error is a finding of the measurement
+            error = f"{type(raised).__name__}: {str(raised)[:200]}"
+        spent = _cpu_seconds() - before
+        _tell(writing, {"ended": name, "cpu": spent, "bytes": _peak_bytes() - at_start, "error": error})
+        if spent > MAX_CPU_SECONDS:
+            return
+
+
+def _tell(writing: int, record: dict[str, object]) -> None:
+    os.write(writing, f"{json.dumps(record)}\n".encode())
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def _cost(told: list[dict[str, object]], exit_code: int) -> Cost:
+    ended = [record for record in told if "ended" in record]
+    dearest = max(ended, key=lambda record: float(str(record["cpu"])), default=None)
+    failed = next((f"{record['ended']}: {record['error']}" for record in ended if record["error"]), "")
+    if exit_code:
+        failed = f"{told[-1].get('begun', 'the start')}: ended by {exit_code}, by {_ENDED_AFTER_CPU_SECONDS} s of CPU or memory"
+    return Cost(
+        cpu_seconds=float(str(dearest["cpu"])) if dearest else 0.0,
+        dearest=str(dearest["ended"]) if dearest else "",
+        num_bytes=max((int(str(record["bytes"])) for record in ended), default=0),
+        num_pieces=len(ended),
+        failed=failed,
+    )
