@@ -41,10 +41,14 @@ class _OwnCallers(AuthenticationBackend):
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, BaseUser]:
         if _is_foreign_page(conn):
             raise AuthenticationError("pages of another origin are refused")
-        if self._expected is not None and conn.scope["path"] != self._open_path:
-            if not hmac.compare_digest(_basic_credentials(conn), self._expected):
-                raise PasswordRefused("a name and a password are asked for")
+        if not self._may_enter(conn):
+            raise PasswordRefused("a name and a password are asked for")
         return AuthCredentials(), SimpleUser(USER)
+
+    def _may_enter(self, conn: HTTPConnection) -> bool:
+        if self._expected is None or conn.scope["path"] == self._open_path:
+            return True
+        return hmac.compare_digest(_basic_credentials(conn), self._expected)
 
 
 def _is_foreign_page(conn: HTTPConnection) -> bool:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from components.errors import ConfigurationError
 from flows.services.secrets import ensure_secret
 
 USER = "troupe"
@@ -14,5 +15,8 @@ def password_file(home: Path) -> Path:
 
 
 def ensure_password(home: Path) -> str:
-    """The password, made where there is none. Raises PermissionError where others can read it."""
-    return ensure_secret(password_file(home))
+    """The password, made where there is none. Raises ConfigurationError where others can read it."""
+    try:
+        return ensure_secret(password_file(home))
+    except PermissionError as error:
+        raise ConfigurationError(str(error)) from error

@@ -15,20 +15,21 @@ _MARK = "# Written by `troupe up`; `troupe down` removes it. It holds a password
 def write_prefect_toml(folder: Path, state: StackStatus) -> str | None:
     """Write `folder`/prefect.toml, mode 0600, unless the user has one of his own; then nothing is changed, and what to do
     instead is returned."""
-    path = folder / NAME
+    path = folder.absolute() / NAME
     if state.prefect is None:
         return None
+    remove_prefect_toml(state.home)
     if _is_ours(path) is False:
         return (
             f"{path} is your own and stays: for `prefect` commands set url = {json.dumps(state.prefect.api_url)} under [api] "
             f'in it, and auth_string as in {password_file(state.home)}; or run `eval "$(troupe env)"`'
         )
     text = f"{_MARK}[api]\nurl = {json.dumps(state.prefect.api_url)}\nauth_string = {json.dumps(ensure_password(state.home))}\n"
-    partial = folder / f".{NAME}.{os.getpid()}"
+    partial = path.with_name(f".{NAME}.{os.getpid()}")
     with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
         file.write(text)
+    _record(state.home).write_text(str(path))
     partial.replace(path)
-    _record(state.home).write_text(str(path.absolute()))
     return None
 
 

@@ -42,8 +42,7 @@ def make_private(home: Path) -> None:
 
     Raises ConfigurationError where the folder belongs to somebody else.
     """
-    services = _path(home, "lock").parent
-    services.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     owner = home.stat().st_uid
     if owner != os.geteuid():
         raise ConfigurationError(
@@ -51,6 +50,7 @@ def make_private(home: Path) -> None:
         )
     # The boxes of root's programs are another user's: they pass through to their files, and list nothing.
     home.chmod(0o711 if owner == 0 else 0o700)
+    (home / "services").mkdir(mode=0o700, exist_ok=True)
     for folder in (home / name for name in PRIVATE):
         if folder.exists():
             folder.chmod(0o700)
