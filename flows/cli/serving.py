@@ -19,7 +19,10 @@ def up(
     preset: Annotated[str | None, typer.Option(help="The preset whose models vLLM serves.")] = None,
     override: SetOption = None,
 ) -> None:
-    """Start local Prefect (server and worker), MLflow and S3; deploy every preset."""
+    """Start local Prefect (server and worker), MLflow and S3; deploy every preset.
+
+    None of them sees your API keys. Flow runs on the worker get the variables that TROUPE_PASS_ENV names, separated by commas.
+    """
     from pathlib import Path
 
     from rich.console import Console
@@ -44,7 +47,8 @@ def up(
     console.print(services_table(state.document()))
     for name, address in servers.items():
         console.print(f"{name:8} {address}", highlight=False)
-    typer.echo("\n".join([*access_lines(state.document(), HOME), *filter(None, [warning])]))
+    for line in (*access_lines(state.document(), HOME), *filter(None, [warning])):
+        typer.echo(line)
     typer.echo("\nnext: troupe train plan-path, or prefect deployment run 'train/plan-path'")
 
 
@@ -69,8 +73,8 @@ def status(as_json: JsonOption = False) -> None:
 
     document = read(HOME).document()
     emit(document, as_json=as_json, table=services_table)
-    if not as_json:
-        typer.echo("\n".join(access_lines(document, HOME)))
+    for line in [] if as_json else access_lines(document, HOME):
+        typer.echo(line)
 
 
 def env() -> None:
