@@ -15,10 +15,12 @@ ACCOUNTS = (
     *("TROUPE_PASS_ENV", "DATABASE_URL", "PYTHONDONTWRITEBYTECODE"),
 )
 NEEDED = ("PATH", "HOME", "LC_ALL", "TMPDIR", "https_proxy", "SSL_CERT_FILE", "CUDA_VISIBLE_DEVICES", "NCCL_DEBUG")
+WHERE = ("TROUPE_VLLM_KEY_FILE", "RAY_AUTH_TOKEN_PATH")
 
 
 def test_what_programs_need_is_inherited_and_accounts_are_not() -> None:
-    assert inherited(dict.fromkeys((*ACCOUNTS, *NEEDED), "x")) == dict.fromkeys(NEEDED, "x")
+    kept = (*NEEDED, *WHERE)
+    assert inherited(dict.fromkeys((*ACCOUNTS, *kept), "x")) == dict.fromkeys(kept, "x")
 
 
 @given(
