@@ -21,7 +21,7 @@ def up(
 ) -> None:
     """Start local Prefect (server and worker), MLflow and S3; deploy every preset.
 
-    None of them sees your API keys. Flow runs on the worker get the variables that TROUPE_PASS_ENV names, separated by commas.
+    None of them sees your API keys; flow runs on the worker get the variables that TROUPE_PASS_ENV names, separated by commas.
     """
     from pathlib import Path
 
@@ -47,7 +47,7 @@ def up(
     console.print(services_table(state.document()))
     for name, address in servers.items():
         console.print(f"{name:8} {address}", highlight=False)
-    for line in (*access_lines(state.document(), HOME), *filter(None, [warning])):
+    for line in (*access_lines(state.document(), home), *filter(None, [warning])):
         typer.echo(line)
     typer.echo("\nnext: troupe train plan-path, or prefect deployment run 'train/plan-path'")
 
