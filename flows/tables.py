@@ -1,6 +1,8 @@
 """Documents as tables for people."""
 
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group
@@ -8,7 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from components import metrics as m
+from components.tracking.pages import page_url
 from flows.check import OPTIONAL
+from flows.services.password import USER, password_file
 
 SPARKS = "▁▂▃▄▅▆▇█"
 MOST_ROWS = 24
@@ -153,8 +157,25 @@ def services_table(document: Mapping[str, Any]) -> Table:
     }
     for title, (service, field) in places.items():
         found = document[service]
-        table.add_row(title, Text("down", style="dim") if found is None else str(found.get(field, "up")))
+        if found is None:
+            table.add_row(title, Text("down", style="dim"))
+        else:
+            address = str(found.get(field, "up"))
+            table.add_row(title, Text(page_url(address) if title == "MLflow" else address))
     return table
+
+
+def access_lines(document: Mapping[str, Any], home: Path) -> list[str]:
+    """How the owner gets into the pages that are up, and how his own programs do. The password itself is not told."""
+    read = f"`cat {shlex.quote(str(password_file(home)))}`"
+    lines = []
+    if document["prefect"]:
+        lines.append(f"Prefect's pages ask for a password: {read}")
+    if document["mlflow"]:
+        lines.append(f"MLflow's pages ask for a name, {USER}, and the same password: {read}")
+    if any(document.values()):
+        lines.append('mlflow, prefect, aws and Python clients in this shell: eval "$(troupe env)"')
+    return lines
 
 
 def doctor_table(checks: Sequence[Mapping[str, Any]]) -> Table:

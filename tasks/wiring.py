@@ -30,6 +30,7 @@ from components.schema import PolicyVersion
 from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
 from components.training.sharing import starting_models
+from tasks.inherited import inherited
 from tasks.run import Run
 from tasks.served import served_model, server_key, server_urls
 
@@ -94,7 +95,12 @@ def tracker(config: RunConfig) -> Tracker:
 
 def tracker_of(config: TrackingConfig) -> Tracker:
     """The tracker behind the tracking section alone."""
-    return _tracker(config, config.url or os.environ.get("MLFLOW_TRACKING_URI"))
+    named = os.environ.get("MLFLOW_TRACKING_URI")
+    if named and config.url not in (None, named):
+        # MLflow would send the credentials of the server that the environment names to this other one.
+        for variable in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+            os.environ.pop(variable, None)
+    return _tracker(config, config.url or named)
 
 
 def run_url(config: RunConfig, run_id: str) -> str | None:
@@ -244,8 +250,15 @@ def trainer(run: Run, policy: str) -> "DeepSpeedTrainer":
             training,
             deepspeed_config=DEEPSPEED_CONFIGS / f"zero{training.zero_stage}.json",
             run_label=f"{run.run_id}.{worker}",
+            environment=trainer_environment(training),
         )
     return _trainers[key]
+
+
+def trainer_environment(training: TrainingConfig) -> dict[str, str]:
+    """What training processes inherit: no account of the user's, but his SSH agent where they reach other hosts by it."""
+    agent = os.environ.get("SSH_AUTH_SOCK") if training.hostfile else None
+    return {**inherited(os.environ), **({"SSH_AUTH_SOCK": agent} if agent else {})}
 
 
 def warm_up_trainers(run: Run) -> None:

@@ -140,6 +140,7 @@ class ApiBorder:
         if not api_key and self._config.base_url is None:
             raise ConfigurationError(
                 f"policies.{self._policy}.api: {PROVIDER_ADDRESSES[self._config.provider]} needs a key; set {self._variable}"
+                f" (for runs on a worker, start it with {self._variable} in TROUPE_PASS_ENV)"
             )
         if api_key and not re.fullmatch(r"[!-~]+", api_key):
             raise ConfigurationError(

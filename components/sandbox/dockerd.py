@@ -27,6 +27,8 @@ _RUNTIME_PARENT = Path("/run")
 _CGROUPS = Path("/sys/fs/cgroup")
 _SHIM_SOCKETS = "/run/containerd/s"  # containerd's own choice, whatever folders it is given
 _MNT_DETACH = 2
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where the engine finds its own programs. It needs nothing else of its starter's environment, and pulls no images."""
 _started: list[subprocess.Popen[bytes]] = []
 """Engines that this process started, kept so that a killed one does not stay a zombie: it would hold its pid."""
 
@@ -104,7 +106,13 @@ def start_daemon(places: Places, program: str) -> None:
     ]
     with places.log.open("wb") as log:
         process = subprocess.Popen(
-            command, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={"PATH": os.pathsep.join([str(Path(program).parent), _SYSTEM_PATH])},
         )
     _started.append(process)
     places.record.write_text(str(owner_of(process.pid)))

@@ -15,6 +15,7 @@ from typing import Any
 from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
 from components.identity import canonical_json
 from components.schema import EvalReport, IterationReport
+from components.tracking.pages import page_url
 from components.tracking.points import evaluation_points, iteration_points
 
 REQUEST_TIMEOUT_SECONDS = 3
@@ -137,7 +138,8 @@ class MlflowTracker:
     def run_url(self, run_id: str) -> str | None:
         """The run's page; None until this tracker has reached the server for that run. Never waits."""
         mlflow_id = self._mlflow_ids.get(run_id)
-        return mlflow_id and f"{self._url}/#/experiments/{self._cached_experiment_id}/runs/{mlflow_id}"
+        place = f"experiments/{self._cached_experiment_id}/runs/{mlflow_id}"
+        return mlflow_id and page_url(self._url, place)
 
     def _client(self) -> Any:
         if self._cached_client is None:

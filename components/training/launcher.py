@@ -54,20 +54,28 @@ class DeepSpeedTrainer:
     """A `Trainer` over processes in a session of their own; several ranks are started by DeepSpeed's own launcher.
 
     Jobs may differ in learning rate and minibatches alone. The processes start with the first update, or before it with
-    `start`, and stay for the next ones. `run_label` is in their
-    environment as TROUPE_RUN, by which the processes of a run are found. Raises ConfigurationError when the DeepSpeed
+    `start`, and stay for the next ones. On this host they get `environment` and nothing else of this process's; `run_label`
+    is in theirs as TROUPE_RUN, by which the processes of a run are found. Raises ConfigurationError when the DeepSpeed
     configuration (values, or the JSON file that holds them) is not for `training`, or its hostfile cannot be used.
 
     Several hosts find under the same paths: this source tree and its Python, the folder for temporary files (TMPDIR), where
     the handover file lies, and the folders that jobs name. This host reaches the others by ssh, without a password.
     """
 
-    def __init__(self, training: TrainingConfig, *, deepspeed_config: Mapping[str, Any] | Path, run_label: str) -> None:
+    def __init__(
+        self,
+        training: TrainingConfig,
+        *,
+        deepspeed_config: Mapping[str, Any] | Path,
+        run_label: str,
+        environment: Mapping[str, str],
+    ) -> None:
         self._training = training
         self._deepspeed = read_deepspeed_config(deepspeed_config)
         engine_config(self._deepspeed, training)
         self._hosts = hosts_of(training)
         self._run_label = run_label
+        self._environment = dict(environment)
         self._processes: _Processes | None = None
         self._one_at_a_time = threading.Lock()
         atexit.register(self.close)
@@ -77,7 +85,7 @@ class DeepSpeedTrainer:
         if self._processes is not None and self._processes.alive:
             return
         self.close()
-        self._processes = _launch(self._training, self._deepspeed, self._run_label, self._hosts)
+        self._processes = _launch(self._training, self._deepspeed, self._run_label, self._hosts, self._environment)
 
     def update(self, job: UpdateJob) -> UpdateResult:
         """Run one update and wait for it.
@@ -214,7 +222,11 @@ def launch_settings(training: TrainingConfig) -> dict[str, Any]:
 
 
 def _launch(
-    training: TrainingConfig, deepspeed: Mapping[str, Any], run_label: str, hosts: Sequence[Host]
+    training: TrainingConfig,
+    deepspeed: Mapping[str, Any],
+    run_label: str,
+    hosts: Sequence[Host],
+    inherited: Mapping[str, str],
 ) -> _Processes:
     folder = Path(tempfile.mkdtemp(prefix="troupe-training-"))
     key = secrets.token_hex(32)
@@ -237,6 +249,7 @@ def _launch(
             subprocess.Popen(
                 command,
                 cwd=_SOURCE_ROOT,
+                env=dict(inherited),
                 # Ranks elsewhere end with this process: whatever ends it closes the pipe, and with it their connection.
                 stdin=subprocess.PIPE if number else subprocess.DEVNULL,
                 stdout=log,
@@ -279,7 +292,7 @@ def _arguments(hosts: Sequence[Host], handover: Path) -> list[str]:
 
 
 def _environment(training: TrainingConfig, run_label: str, *, several_hosts: bool) -> dict[str, str]:
-    """What the processes need on top of the environment of their host, which stays unread."""
+    """What the processes need on top of what they inherit."""
     values = {
         "TROUPE_RUN": run_label,
         "OMP_NUM_THREADS": str(training.num_threads),

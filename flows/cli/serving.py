@@ -1,4 +1,4 @@
-"""`troupe up | down | status | doctor | gc`: services, machine and store."""
+"""`troupe up | down | status | env | doctor | gc`: services, machine and store."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from flows.cli.training import SetOption
 
 def add_commands(app: typer.Typer) -> None:
     """Register this file's commands."""
-    for command in (up, down, status, doctor, gc):
+    for command in (up, down, status, env, doctor, gc):
         app.command()(command)
 
 
@@ -19,14 +19,20 @@ def up(
     preset: Annotated[str | None, typer.Option(help="The preset whose models vLLM serves.")] = None,
     override: SetOption = None,
 ) -> None:
-    """Start local Prefect (server and worker), MLflow and S3; deploy every preset."""
+    """Start local Prefect (server and worker), MLflow and S3; deploy every preset.
+
+    None of them sees your API keys; flow runs on the worker get the variables that TROUPE_PASS_ENV names, separated by commas.
+    """
+    from pathlib import Path
+
     from rich.console import Console
 
     from flows.engines import start_engines
     from flows.presets import PREFECT_YAML
+    from flows.services.prefect_toml import write_prefect_toml
     from flows.services.stack import deploy
     from flows.services.stack import up as start
-    from flows.tables import services_table
+    from flows.tables import access_lines, services_table
     from tasks.home import made_home
 
     home = made_home()
@@ -37,18 +43,23 @@ def up(
         state = start(home)
     with console.status("deploying prefect.yaml"):
         deploy(state, PREFECT_YAML.parent)
+    warning = write_prefect_toml(Path.cwd(), state)
     console.print(services_table(state.document()))
     for name, address in servers.items():
         console.print(f"{name:8} {address}", highlight=False)
+    for line in (*access_lines(state.document(), home), *filter(None, [warning])):
+        typer.echo(line)
     typer.echo("\nnext: troupe train plan-path, or prefect deployment run 'train/plan-path'")
 
 
 def down() -> None:
     """Stop the local services. Their data stays."""
+    from flows.services.prefect_toml import remove_prefect_toml
     from flows.services.stack import down as stop
     from flows.services.vllm_stack import down_vllm
     from tasks.home import HOME
 
+    remove_prefect_toml(HOME)
     stopped = [*down_vllm(HOME), *stop(HOME)]
     typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
 
@@ -57,11 +68,26 @@ def status(as_json: JsonOption = False) -> None:
     """The addresses of the local services; null for what is down."""
     from flows.cli.reading import emit
     from flows.services.stack import status as read
-    from flows.tables import services_table
+    from flows.tables import access_lines, services_table
     from tasks.home import HOME
 
     document = read(HOME).document()
     emit(document, as_json=as_json, table=services_table)
+    for line in [] if as_json else access_lines(document, HOME):
+        typer.echo(line)
+
+
+def env() -> None:
+    """Shell lines that let your own clients in: eval "$(troupe env)". They hold secrets."""
+    from components.errors import ServiceMissing
+    from flows.services.environment import exports
+    from flows.services.stack import status as read
+    from tasks.home import HOME
+
+    found = read(HOME)
+    if not any(found.document().values()):
+        raise ServiceMissing("no local service is up; start them with `troupe up`")
+    typer.echo(exports(found))
 
 
 def doctor(as_json: JsonOption = False) -> None:

@@ -2,7 +2,7 @@
 
 import os
 
-from flows.services.environment import AWS_ACCOUNT, PREFECT_ACCOUNT, environment, without_proxy
+from flows.services.environment import AWS_ACCOUNT, MLFLOW_ACCOUNT, PREFECT_ACCOUNT, environment, without_proxy
 from flows.services.stack import status
 from flows.services.status import StackStatus
 from flows.services.vllm_server import key_file
@@ -15,7 +15,7 @@ def join_local_services() -> StackStatus:
     """Point this process at the local services that are up, and return them.
 
     What the user has set stays: a service is joined only where PREFECT_API_URL, MLFLOW_TRACKING_URI or
-    AWS_ENDPOINT_URL_S3 names no other. Joining the local S3 hides the user's own AWS keys from this process. Call it
+    AWS_ENDPOINT_URL_S3 names no other. Joining one hides the user's own account of its kind from this process. Call it
     before anything imports prefect; calling it again is harmless.
     """
     found = status(HOME)
@@ -26,8 +26,12 @@ def join_local_services() -> StackStatus:
         s3=found.s3 if found.s3 and _may_be("AWS_ENDPOINT_URL_S3", found.s3.endpoint) else None,
         worker=found.worker,
     )
-    for hidden in (*(PREFECT_ACCOUNT if joined.prefect else ()), *(AWS_ACCOUNT if joined.s3 else ())):
+    accounts = ((PREFECT_ACCOUNT, joined.prefect), (MLFLOW_ACCOUNT, joined.mlflow), (AWS_ACCOUNT, joined.s3))
+    for hidden in (name for names, service in accounts if service for name in names):
         os.environ.pop(hidden, None)
+    if found.prefect and not joined.prefect:
+        # Another server must not be given the password that `troupe up` wrote into prefect.toml.
+        os.environ.setdefault("PREFECT_API_AUTH_STRING", "")
     servers = spelled_urls(vllm_addresses(HOME).values(), key_file(HOME)) if URLS_VARIABLE not in os.environ else {}
     os.environ.update({**environment(joined), **servers, **without_proxy(os.environ)})
     return joined

@@ -1,14 +1,17 @@
 """What programs must have in their environment: the services themselves, and the clients that look for them."""
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from flows.services.password import USER, ensure_password
 from flows.services.ports import LOOPBACK
 from flows.services.prefect_server import prefect_home
 from flows.services.seaweedfs import REGION, credentials_file
 from flows.services.status import StackStatus
+from tasks.inherited import inherited
 
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -17,8 +20,9 @@ QUIET = {
 }
 """No service and no client of ours reports to its maker."""
 
-# The user's own accounts: they must not reach a local server, and would win over its credentials file.
+# The user's own accounts: they must not reach a local server, and would win over its own.
 PREFECT_ACCOUNT = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE")
+MLFLOW_ACCOUNT = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 AWS_ACCOUNT = (
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -30,7 +34,7 @@ AWS_ACCOUNT = (
 
 
 def environment(status: StackStatus) -> dict[str, str]:
-    """The variables by which a client finds the services that are up.
+    """The variables by which a client finds the services that are up, and the password that they ask for.
 
     They must be set before prefect is imported, which reads its settings then.
     """
@@ -38,13 +42,18 @@ def environment(status: StackStatus) -> dict[str, str]:
     if status.prefect:
         found |= {
             "PREFECT_API_URL": status.prefect.api_url,
+            "PREFECT_API_AUTH_STRING": ensure_password(status.home),
             "PREFECT_HOME": str(prefect_home(status.home)),
             "PREFECT_LOGGING_EXTRA_LOGGERS": "components,tasks,flows",
             # Threads beside a flow (the outbox) log too, and belong to no flow run.
             "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
         }
     if status.mlflow:
-        found["MLFLOW_TRACKING_URI"] = status.mlflow.url
+        found |= {
+            "MLFLOW_TRACKING_URI": status.mlflow.url,
+            "MLFLOW_TRACKING_USERNAME": USER,
+            "MLFLOW_TRACKING_PASSWORD": ensure_password(status.home),
+        }
     if status.s3:
         found |= {
             "AWS_ENDPOINT_URL_S3": status.s3.endpoint,
@@ -56,20 +65,27 @@ def environment(status: StackStatus) -> dict[str, str]:
     return found
 
 
+def exports(status: StackStatus) -> str:
+    """Lines for a shell of the owner's, by which his own clients find the services that are up and get in.
+
+    His own accounts are unset where they would win over them.
+    """
+    groups = ((PREFECT_ACCOUNT, status.prefect), (MLFLOW_ACCOUNT, status.mlflow), (AWS_ACCOUNT, status.s3))
+    found = {**environment(status), **without_proxy(os.environ)}
+    hidden = [name for names, service in groups if service for name in names if name not in found]
+    unset = [f"unset {' '.join(hidden)}"] if hidden else []
+    return "\n".join([*unset, *(f"export {name}={shlex.quote(value)}" for name, value in found.items())])
+
+
 def service_environment(own: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a service: this process's without the user's settings for Prefect, MLflow, AWS, SeaweedFS, plus `own`.
+    """The environment of a service: what it may inherit of this process's, plus `own`.
 
     PYTHONDONTWRITEBYTECODE goes too: without compiled files every start imports twice as long.
     """
-    foreign = ("PREFECT_", "MLFLOW_", "AWS_ENDPOINT_URL", "WEED_")
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(foreign) and name not in AWS_ACCOUNT and name != "PYTHONDONTWRITEBYTECODE"
-    }
+    kept = inherited(os.environ)
     # The folder of this environment's programs; sys.executable is not resolved, or it would leave the environment.
-    path = os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)])
-    return {**inherited, "PATH": path, **without_proxy(inherited), **QUIET, "PYTHONUNBUFFERED": "1", **own}
+    path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
+    return {**kept, "PATH": path, **without_proxy(kept), **QUIET, "PYTHONUNBUFFERED": "1", **own}
 
 
 def without_proxy(env: Mapping[str, str]) -> dict[str, str]:

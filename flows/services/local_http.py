@@ -1,5 +1,6 @@
 """Requests to servers of this machine, past any proxy that the user's environment names."""
 
+import base64
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -23,6 +24,11 @@ def request(
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read()
+
+
+def basic(credentials: str) -> dict[str, str]:
+    """The header by which HTTP Basic authentication gives `credentials`, `name:password` where a name is asked for."""
+    return {"Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}"}
 
 
 def answers(url: str, *, timeout_seconds: float = 2.0) -> bool:

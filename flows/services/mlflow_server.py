@@ -5,9 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flows.services.local_http import answers
+from flows.services.password import ensure_password
 from flows.services.ports import LOOPBACK
 from flows.services.seaweedfs import BUCKET, REGION, credentials_file, endpoint_of
 from flows.services.service import Launch, NotReady
+
+HEALTH = "/health"
+PASSWORD_VARIABLE = "TROUPE_PASSWORD"
 
 
 class MlflowService:
@@ -21,9 +25,12 @@ class MlflowService:
     def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
         """The command; artifacts pass through the server, so that a browser needs no S3 credentials."""
         folder = home / "mlflow"
-        folder.mkdir(parents=True, exist_ok=True)
-        # Its job runners serve features that training does not use, and cost seven processes.
-        env = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        env = {
+            PASSWORD_VARIABLE: ensure_password(home),
+            # Its job runners serve features that training does not use, and cost seven processes.
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        }
         artifacts = str(folder / "artifacts")
         if "s3" in peers:
             artifacts = f"s3://{BUCKET}/mlflow"
@@ -32,15 +39,8 @@ class MlflowService:
                 "AWS_SHARED_CREDENTIALS_FILE": str(credentials_file(home)),
                 "AWS_DEFAULT_REGION": REGION,
             }
-        options = {
-            "backend-store-uri": f"sqlite:///{folder / 'mlflow.db'}",
-            "artifacts-destination": artifacts,
-            "host": LOOPBACK,
-            "port": ports["mlflow"],
-            "workers": 1,
-        }
-        flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-        return Launch(command=(sys.executable, "-m", "mlflow", "server", *flags), env=env)
+        options = ("--port", str(ports["mlflow"]), "--database", str(folder / "mlflow.db"), "--artifacts", artifacts)
+        return Launch(command=(sys.executable, "-P", "-m", "flows.services.mlflow_app", *options), env=env)
 
     def check(self, home: Path, ports: Mapping[str, int]) -> None:
         """Ask for its health."""
@@ -49,7 +49,7 @@ class MlflowService:
 
     def serves(self, ports: Mapping[str, int]) -> bool:
         """Whether it reports its health."""
-        return answers(f"{url_of(ports)}/health")
+        return answers(f"{url_of(ports)}{HEALTH}")
 
     def clean(self, home: Path, ports: Mapping[str, int]) -> None:
         """Nothing is left behind."""

@@ -1,13 +1,16 @@
 """The Prefect server, and a worker that runs deployments as processes of this machine."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from flows.services.local_http import answers, request
+from flows.services.local_http import answers, basic, request
+from flows.services.password import ensure_password
 from flows.services.ports import LOOPBACK
 from flows.services.service import Launch, NotReady
+from tasks.inherited import passed_on
 
 POOL = "troupe"
 WORKER_NAME = "troupe-local"
@@ -23,11 +26,17 @@ class PrefectService:
 
     def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
         """The command."""
-        prefect_home(home).mkdir(parents=True, exist_ok=True)
-        address = ("--host", LOOPBACK, "--port", str(ports["prefect"]))
+        prefect_home(home).mkdir(mode=0o700, parents=True, exist_ok=True)
         return Launch(
-            command=(sys.executable, "-m", "prefect", "server", "start", *address),
-            env={"PREFECT_HOME": str(prefect_home(home)), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"},
+            command=(sys.executable, "-P", "-m", "flows.services.prefect_app", "--port", str(ports["prefect"])),
+            env={
+                "PREFECT_HOME": str(prefect_home(home)),
+                "PREFECT_SERVER_API_AUTH_STRING": ensure_password(home),
+                "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ui_url(ports),
+                # Relative, so that its pages find it under each name of this machine and through an SSH tunnel.
+                "PREFECT_UI_API_URL": "/api",
+                "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            },
         )
 
     def check(self, home: Path, ports: Mapping[str, int]) -> None:
@@ -36,7 +45,7 @@ class PrefectService:
             raise NotReady("/api/health does not answer 200")
         # An empty template is filled in by the first worker; a 409 says that the pool is there.
         pool = json.dumps({"name": POOL, "type": "process", "base_job_template": {}}).encode()
-        status, _ = _post(f"{api_url(ports)}/work_pools/", pool)
+        status, _ = _post(home, f"{api_url(ports)}/work_pools/", pool)
         if status not in (200, 201, 409):
             raise NotReady(f"creating the work pool {POOL} gave HTTP {status}")
 
@@ -51,7 +60,7 @@ class PrefectService:
 class WorkerService:
     """Takes flow runs from the work pool and runs each in a process of its own.
 
-    `client_env` is what those processes need to find the services.
+    `client_env` is what those processes need to find the services; what TROUPE_PASS_ENV names comes on top.
     """
 
     name = "worker"
@@ -67,11 +76,12 @@ class WorkerService:
         """The command."""
         options = ("--pool", POOL, "--type", "process", "--name", WORKER_NAME)
         command = (sys.executable, "-m", "prefect", "--no-prompt", "worker", "start", *options)
-        return Launch(command=command, env=dict(self._client_env))
+        return Launch(command=command, env={**passed_on(os.environ), **self._client_env})
 
     def check(self, home: Path, ports: Mapping[str, int]) -> None:
         """Ask the server whether the worker has reported."""
-        status, body = _post(f"{api_url(self._prefect_ports)}/work_pools/{POOL}/workers/filter", b"{}")
+        url = f"{api_url(self._prefect_ports)}/work_pools/{POOL}/workers/filter"
+        status, body = _post(home, url, b"{}")
         if status != 200 or not any(worker["status"] == "ONLINE" for worker in json.loads(body)):
             raise NotReady(f"no worker of pool {POOL} is online (HTTP {status})")
 
@@ -98,5 +108,5 @@ def ui_url(ports: Mapping[str, int]) -> str:
     return f"http://{LOOPBACK}:{ports['prefect']}"
 
 
-def _post(url: str, body: bytes) -> tuple[int, bytes]:
-    return request("POST", url, body=body, headers={"Content-Type": "application/json"})
+def _post(home: Path, url: str, body: bytes) -> tuple[int, bytes]:
+    return request("POST", url, body=body, headers={"Content-Type": "application/json", **basic(ensure_password(home))})

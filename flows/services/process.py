@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -39,10 +40,10 @@ class ProcessRecord(Frozen):
 def start(command: Iterable[str], *, env: Mapping[str, str], log: Path, cwd: Path, mark: str) -> tuple[int, float]:
     """(pid, start time) of `command`, running in a session of its own and writing to `log`.
 
-    `mark` is handed on to everything that it starts.
+    `mark` is handed on to everything that it starts. The log, and all files that it makes, are for this user alone.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(log, "ab", opener=partial(os.open, mode=0o600)) as output:
         child = subprocess.Popen(
             list(command),
             env={**env, MARK: mark},
@@ -51,6 +52,7 @@ def start(command: Iterable[str], *, env: Mapping[str, str], log: Path, cwd: Pat
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=0o077,
         )
     _STARTED[child.pid] = child
     with suppress(psutil.NoSuchProcess):

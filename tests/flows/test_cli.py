@@ -13,7 +13,7 @@ from components.artifacts.local import LocalArtifactStore
 from tests.committed_runs import commit_step, ended_run, started_run
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("train", "resume", "runs", "show", "play", "rm", "doctor", "up", "down", "status", "gc")
+COMMANDS = ("train", "resume", "runs", "show", "play", "rm", "doctor", "up", "down", "status", "env", "gc")
 
 
 def troupe(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -111,6 +111,12 @@ def test_an_empty_store_has_no_runs_and_nothing_to_collect(tmp_path: Path) -> No
     assert json.loads(troupe("runs", "--store", f"file://{tmp_path}/store", "--json", home=tmp_path).stdout) == []
     collected = json.loads(troupe("gc", "--store", f"file://{tmp_path}/store", "--json", home=tmp_path).stdout)
     assert collected["num_objects"] == 0
+
+
+def test_env_without_services_says_what_to_start(tmp_path: Path) -> None:
+    ended = troupe("env", home=tmp_path)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "troupe: no local service is up; start them with `troupe up`\n"
 
 
 def test_status_is_null_where_nothing_runs(tmp_path: Path) -> None:

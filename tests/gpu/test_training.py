@@ -1,5 +1,6 @@
 """The update on a CUDA device in bfloat16: close to the float32 update on the CPU, and repeatable."""
 
+import os
 import random
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from components.schema import TrainBatch, TrainGroup
 from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import load_model, read_manifest, write_initial_checkpoint
 from components.training.launcher import DeepSpeedTrainer
+from tasks.inherited import inherited
 
 pytestmark = [
     pytest.mark.gpu,
@@ -80,7 +82,7 @@ def _job(folder: Path, checkpoint: Path, training: TrainingConfig, output: str) 
 
 def _trainer(training: TrainingConfig) -> DeepSpeedTrainer:
     path = _DEEPSPEED / f"zero{training.zero_stage}.json"
-    return DeepSpeedTrainer(training, deepspeed_config=path, run_label="gpu-tests")
+    return DeepSpeedTrainer(training, deepspeed_config=path, run_label="gpu-tests", environment=inherited(os.environ))
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])

@@ -5,12 +5,15 @@ import threading
 import time
 import urllib.parse
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.artifacts.s3 import S3ArtifactStore
+from flows.services.local_http import basic
+from flows.services.password import USER, password_file
 from flows.services.status import StackStatus
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.integration.outcomes import order, outcome
@@ -65,8 +68,9 @@ def test_s3_away_for_half_a_minute(
 def test_mlflow_away_for_a_whole_iteration(services: StackStatus, trainings: Trainings, tmp_path: Path) -> None:
     assert services.mlflow is not None
     with faulty_proxy(port_of(services.mlflow.url)) as proxy:
-        overrides = ("tracking.kind=mlflow", f"tracking.url={proxy.endpoint_url}", "num_steps=5")
-        pid = trainings.start(order(tmp_path, "untracked", overrides=overrides))
+        overrides = ("tracking.kind=mlflow", "num_steps=5")
+        through_proxy = {"MLFLOW_TRACKING_URI": proxy.endpoint_url}
+        pid = trainings.start(order(tmp_path, "untracked", overrides=overrides, environment=through_proxy))
         first = tmp_path / "store" / "runs" / "untracked" / "iterations" / "000000-l0.json"
         while not first.exists():
             time.sleep(0.02)
@@ -79,12 +83,14 @@ def test_mlflow_away_for_a_whole_iteration(services: StackStatus, trainings: Tra
     summary = json.loads((tmp_path / "untracked.json").read_text())
     assert summary["num_unpublished"] == 0
     for metric in ("rollout/success_rate", "train/team/loss", "advantage/zero_group_frac"):
-        history = metric_history(services.mlflow.url, "untracked", metric)
+        history = metric_history(services, "untracked", metric)
         assert sorted(point["step"] for point in history) == [0, 1, 2, 3, 4], metric
 
 
-def metric_history(url: str, run_id: str, metric: str) -> list[dict[str, Any]]:
+def metric_history(services: StackStatus, run_id: str, metric: str) -> list[dict[str, Any]]:
     """All points of one metric of the only MLflow run of `run_id`, through the server's REST API."""
+    assert services.mlflow is not None
+    url, call = services.mlflow.url, partial(_call, f"{USER}:{password_file(services.home).read_text()}")
     experiment = call(f"{url}/api/2.0/mlflow/experiments/get-by-name?experiment_name=troupe")["experiment"]
     query = {"experiment_ids": [experiment["experiment_id"]], "filter": f"tags.`troupe.run_id` = '{run_id}'"}
     (run,) = call(f"{url}/api/2.0/mlflow/runs/search", query)["runs"]
@@ -93,8 +99,9 @@ def metric_history(url: str, run_id: str, metric: str) -> list[dict[str, Any]]:
     return [{**point, "step": int(point["step"])} for point in points]
 
 
-def call(url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def _call(credentials: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json", **basic(credentials)}
+    request = urllib.request.Request(url, data=data, headers=headers)
     with urllib.request.urlopen(request, timeout=30) as answer:
         return dict(json.loads(answer.read()))

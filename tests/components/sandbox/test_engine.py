@@ -36,12 +36,14 @@ def test_two_processes_at_once_start_one_engine_that_outlives_them_and_stops_wit
 ) -> None:
     assert not stop_engine(tmp_path)
     command = [sys.executable, "-c", ENSURE, str(tmp_path)]
-    starters = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    env = {**os.environ, "CANARY_API_KEY": "canary"}
+    starters = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) for _ in range(2)]
     told = [starter.communicate(timeout=60)[0] for starter in starters]
     try:
         assert told[0] == told[1]
         assert "private=True" in told[0]
-        assert len(dockerd_pids(tmp_path)) == 1
+        [pid] = dockerd_pids(tmp_path)
+        assert set(psutil.Process(pid).environ()) == {"PATH"}
         assert (Path("/run") / engine_name(tmp_path)).stat().st_mode & 0o777 == 0o700
     finally:
         assert stop_engine(tmp_path)

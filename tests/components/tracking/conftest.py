@@ -10,6 +10,7 @@ import pytest
 from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
 from components.tracking.mlflow import MlflowTracker
+from flows.services.password import USER, password_file
 from flows.services.stack import down, up
 
 EXPERIMENT = "tests"
@@ -99,11 +100,14 @@ class MlflowReader:
 
 @pytest.fixture(scope="session")
 def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real MLflow server over SQLite and a folder."""
+    """A real MLflow server over SQLite and a folder; its name and password are in the environment, where MLflow looks."""
     home: Path = tmp_path_factory.mktemp("mlflow-home")
     state = up(home, only=["mlflow"])
     assert state.mlflow is not None
-    yield state.mlflow.url
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_USERNAME", USER)
+        patch.setenv("MLFLOW_TRACKING_PASSWORD", password_file(home).read_text())
+        yield state.mlflow.url
     down(home)
 
 

@@ -16,6 +16,8 @@ from components.schema import IterationReport
 from components.tracking.drain import OutboxDrain
 from components.tracking.mlflow import MlflowTracker
 from components.tracking.outbox import Outbox
+from flows.services.local_http import basic
+from flows.services.password import USER, password_file
 from flows.services.process import marked
 from flows.services.records import read_record
 from flows.services.stack import down, mark_of, up
@@ -106,9 +108,10 @@ def test_the_page_of_a_run_is_known_once_it_was_reached(mlflow: MlflowReader, ml
     assert tracker.run_url("paged") is None
     tracker.open_run("paged", {}, {})
     info = mlflow.run("paged").info
-    url = f"{mlflow_url}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
+    url = f"{mlflow_url}/#/experiments/{info.experiment_id}/runs/{info.run_id}?workflowType=machine_learning"
     assert tracker.run_url("paged") == url
-    with urllib.request.urlopen(url) as page:
+    owner = basic(f"{USER}:{os.environ['MLFLOW_TRACKING_PASSWORD']}")
+    with urllib.request.urlopen(urllib.request.Request(url, headers=owner)) as page:
         assert page.status == 200
 
 
@@ -158,11 +161,15 @@ def kill_server(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_killed_while_it_is_written_holds_each_point_once_afterwards(tmp_path: Path) -> None:
+def test_a_server_killed_while_it_is_written_holds_each_point_once_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, num_steps = tmp_path / "home", 60
     outbox = Outbox(LocalArtifactStore(tmp_path / "store"), "killed")
     state = up(home, only=["mlflow"])
     assert state.mlflow is not None
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", password_file(home).read_text())
     drain = OutboxDrain(outbox, tracker_at(state.mlflow.url), retry_seconds=0.1)
     try:
         for step in range(num_steps):

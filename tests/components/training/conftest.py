@@ -1,5 +1,6 @@
 """Tiny models, random groups and one warm trainer, shared by the training tests."""
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +19,7 @@ from components.training.checkpoint import write_initial_checkpoint
 from components.training.forward import completion_logprobs
 from components.training.launcher import DeepSpeedTrainer
 from components.training.packing import pack_groups
+from tasks.inherited import inherited
 
 VOCABULARY = 30
 DEEPSPEED_FOLDER = Path(__file__).resolve().parents[3] / "infra" / "deepspeed"
@@ -112,7 +114,8 @@ TRAINING = TrainingConfig(learning_rate=1e-2, tokens_per_micro_batch=256)
 @pytest.fixture(scope="session")
 def trainer() -> Iterator[DeepSpeedTrainer]:
     """One warm worker for all tests that do not break it."""
-    trainer = DeepSpeedTrainer(TRAINING, deepspeed_config=DEEPSPEED_FOLDER / "zero0.json", run_label="tests")
+    path = DEEPSPEED_FOLDER / "zero0.json"
+    trainer = DeepSpeedTrainer(TRAINING, deepspeed_config=path, run_label="tests", environment=inherited(os.environ))
     trainer.start()
     yield trainer
     trainer.close()
@@ -122,7 +125,8 @@ def trainer() -> Iterator[DeepSpeedTrainer]:
 def make_trainer() -> Callable[[TrainingConfig], DeepSpeedTrainer]:
     def make(training: TrainingConfig) -> DeepSpeedTrainer:
         path = DEEPSPEED_FOLDER / f"zero{training.zero_stage}.json"
-        return DeepSpeedTrainer(training, deepspeed_config=path, run_label="tests")
+        environment = inherited(os.environ)
+        return DeepSpeedTrainer(training, deepspeed_config=path, run_label="tests", environment=environment)
 
     return make
 

@@ -17,6 +17,7 @@ from components.config import LossConfig, TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed, WorkerDied
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER
 from components.training.checkpoint import NO_OPTIMIZER, load_model, read_manifest
+from tasks.inherited import inherited
 from tests.processes import alive
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -198,12 +199,14 @@ def test_a_worker_killed_in_the_middle_of_an_update_is_replaced(make_trainer, jo
 
 
 _PARENT = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from components.training.base import UpdateJob
 from components.training.launcher import DeepSpeedTrainer
 job = UpdateJob.model_validate_json(Path(sys.argv[1]).read_text())
-trainer = DeepSpeedTrainer(job.training, deepspeed_config=Path(sys.argv[2]), run_label="orphans")
+trainer = DeepSpeedTrainer(
+    job.training, deepspeed_config=Path(sys.argv[2]), run_label="orphans", environment=dict(os.environ)
+)
 trainer.start()
 print(trainer._processes.launcher.pid, trainer._processes.folder, flush=True)
 trainer.update(job)
@@ -247,10 +250,27 @@ def test_a_worker_that_cannot_start_shows_its_log(make_trainer, jobs, make_group
 
     training = jobs_training()
     broken = {"zero_optimization": {"stage": 0}, "optimizer": {"type": "NoSuch"}, "fp16": {"enabled": "perhaps"}}
-    trainer = DeepSpeedTrainer(training, deepspeed_config=broken, run_label="tests")
+    environment = inherited(os.environ)
+    trainer = DeepSpeedTrainer(training, deepspeed_config=broken, run_label="tests", environment=environment)
     with pytest.raises((WorkerDied, UpdateFailed)):
         trainer.update(jobs.first(make_groups(2), training=training))
     trainer.close()
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_the_worker_inherits_no_account_of_the_user(make_trainer, monkeypatch, num_ranks) -> None:
+    monkeypatch.setenv("CANARY_API_KEY", "canary")
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    trainer = make_trainer(jobs_training(num_ranks=num_ranks))
+    trainer.start()
+    try:
+        process = psutil.Process(trainer._processes.launcher.pid)
+        while "TROUPE_RUN" not in (found := process.environ()):  # /usr/bin/env has not become Python yet
+            time.sleep(0.01)
+        assert "CANARY_API_KEY" not in found
+        assert (found["NCCL_DEBUG"], found["PATH"]) == ("WARN", os.environ["PATH"])
+    finally:
+        trainer.close()
 
 
 def test_close_leaves_nothing_and_may_be_repeated(make_trainer) -> None:

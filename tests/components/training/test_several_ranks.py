@@ -2,6 +2,7 @@
 activations computed again, and with state in the host's memory."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from components.training import launcher
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, UpdateJob, UpdateResult
 from components.training.checkpoint import load_model, probe_for, read_manifest, write_initial_adapter
 from components.training.launcher import DeepSpeedTrainer
+from tasks.inherited import inherited
 
 pytestmark = pytest.mark.slow
 DEEPSPEED_FOLDER = Path(__file__).resolve().parents[3] / "infra" / "deepspeed"
@@ -53,7 +55,10 @@ def trainers() -> Iterator[Callable[[TrainingConfig], DeepSpeedTrainer]]:
             deepspeed = json.loads((DEEPSPEED_FOLDER / f"zero{training.zero_stage}.json").read_text())
             if training.zero_stage == 3:
                 deepspeed["zero_optimization"]["stage3_param_persistence_threshold"] = 0
-            made[name] = DeepSpeedTrainer(training, deepspeed_config=deepspeed, run_label="tests")
+            environment = inherited(os.environ)
+            made[name] = DeepSpeedTrainer(
+                training, deepspeed_config=deepspeed, run_label="tests", environment=environment
+            )
         return made[name]
 
     yield trainer

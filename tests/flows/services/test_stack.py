@@ -1,6 +1,5 @@
 """Real servers, started and stopped."""
 
-import json
 import os
 import signal
 import socket
@@ -22,22 +21,6 @@ from flows.services.records import read_record
 from flows.services.seaweedfs import credentials_file, signed_request
 from flows.services.stack import ALL, deploy, down, mark_of, status, up
 from flows.services.status import S3Address, StackStatus
-
-DEPLOYED_FLOW = """
-from pathlib import Path
-from prefect import flow
-
-@flow
-def touch(path: str) -> None:
-    Path(path).write_text("ran")
-"""
-PREFECT_YAML = """
-name: touch
-pull:
-  - prefect.deployments.steps.set_working_directory: {directory: ROOT}
-deployments:
-  - {name: here, entrypoint: touching.touch, work_pool: {name: troupe}}
-"""
 
 
 def ours(home: Path) -> list[psutil.Process]:
@@ -166,34 +149,3 @@ def test_one_that_does_not_come_up_names_its_log(home: Path) -> None:
 def test_deploying_without_a_server_says_what_to_start(tmp_path: Path) -> None:
     with pytest.raises(ServiceMissing, match="troupe up"):
         deploy(status(tmp_path), tmp_path)
-
-
-@pytest.mark.slow
-def test_the_whole_stack_runs_a_deployment_and_leaves_nothing_behind(home: Path, tmp_path: Path) -> None:
-    state = up(home)
-    document = json.loads(json.dumps(state.document()))
-    assert list(document) == ["prefect", "mlflow", "s3", "worker"]
-    assert None not in document.values()
-    root, touched = tmp_path / "project", tmp_path / "touched"
-    root.mkdir()
-    (root / "touching.py").write_text(DEPLOYED_FLOW)
-    (root / "prefect.yaml").write_text(PREFECT_YAML.replace("ROOT", str(root)))
-    deploy(state, root)
-    command = ["-m", "prefect", "deployment", "run", "touch/here", "--param", f"path={touched}", "--watch"]
-    env = service_environment(environment(state))
-    done = subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert touched.exists(), (home / "logs" / "worker.log").read_text() + done.stdout + done.stderr
-    assert len(ours(home)) >= 4
-    assert sorted(down(home)) == sorted(ALL)
-    assert ours(home) == []
-    assert status(home) == StackStatus(home=home)
-
-
-@pytest.mark.slow
-def test_a_wrong_prefect_yaml_is_the_users_mistake(home: Path, tmp_path: Path) -> None:
-    state = up(home, only=["prefect"])
-    (tmp_path / "prefect.yaml").write_text(
-        "deployments:\n  - {name: x, entrypoint: nowhere.f, work_pool: {name: troupe}}\n"
-    )
-    with pytest.raises(ConfigurationError, match=r"prefect\.yaml could not be deployed"):
-        deploy(state, tmp_path)

@@ -1,0 +1,66 @@
+"""What a process that Troupe starts takes over from the environment of its starter: what programs need to run, by an allow
+list, and no account of the user's."""
+
+import re
+from collections.abc import Mapping
+
+from components.errors import ConfigurationError
+
+PASS_VARIABLE = "TROUPE_PASS_ENV"
+NAMES = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS"),
+        *("TMPDIR", "TEMP", "TMP", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *("PYTHONPATH", "PYTHONHASHSEED", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LD_PRELOAD", "CC", "CXX", "MAX_JOBS"),
+        *("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"),
+        *("TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE", "TOKENIZERS_PARALLELISM"),
+        *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
+        # Where a secret lies is none.
+        *("TROUPE_VLLM_KEY_FILE", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"),
+        *("DOCKER_HOST", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
+    }
+)
+PREFIXES = (
+    *(
+        "LC_",
+        "CUDA_",
+        "CUBLAS_",
+        "CUDNN_",
+        "NCCL_",
+        "GLOO_",
+        "UCX_",
+        "FI_",
+        "OMP_",
+        "KMP_",
+        "GOMP_",
+        "MKL_",
+        "OPENBLAS_",
+    ),
+    *("MALLOC_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR_", "TRITON_", "DS_", "VLLM_", "RAY_", "TROUPE_"),
+)
+_ACCOUNT = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """The part of `environ` that may be handed on: names of the list, and of its families unless they sound like an account.
+
+    **Example** PATH, LC_ALL and NCCL_DEBUG stay; OPENAI_API_KEY, HF_TOKEN and VLLM_API_KEY do not.
+    """
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in NAMES or (name.startswith(PREFIXES) and not _ACCOUNT.search(name))
+    }
+
+
+def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the user names in TROUPE_PASS_ENV, separated by commas, for flow runs on the worker.
+
+    **Example** TROUPE_PASS_ENV=OPENAI_API_KEY gives {"OPENAI_API_KEY": ...}. Raises ConfigurationError for one that is not set.
+    """
+    names = [name.strip() for name in environ.get(PASS_VARIABLE, "").split(",") if name.strip()]
+    if missing := [name for name in names if name not in environ]:
+        raise ConfigurationError(f"{PASS_VARIABLE}: {', '.join(missing)} is not set; set it, or take its name out")
+    return {name: environ[name] for name in names}
