@@ -152,6 +152,8 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 def _of_the_system(error: OSError) -> TroupeError | None:
     """A full disk or a folder that is not ours; other errors of the system have no remedy that we know."""
+    if isinstance(error, PermissionError) and error.errno is None:
+        return ServiceMissing(str(error))  # one of ours, which names the folder and what helps
     place = error.filename2 or error.filename
     if error.errno in _NO_SPACE:
         return ServiceMissing(f"{place or 'a file'}: {error.strerror}; {disks_line()}")

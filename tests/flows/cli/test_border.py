@@ -133,6 +133,7 @@ def test_only_the_newest_reports_are_kept(home: Path, capsys: pytest.CaptureFixt
     [
         (OSError(errno.ENOSPC, "No space left on device"), 1, "troupe: a file: No space left on device; "),
         (PermissionError(errno.EACCES, "Permission denied", "/root/x"), 1, "troupe: /root/x: Permission denied; use a"),
+        (PermissionError("/tmp/x is open to others; remove it"), 1, "troupe: /tmp/x is open to others; remove it; det"),
         (OSError(errno.EROFS, "Read-only file system", "/mnt/x"), 1, "troupe: /mnt/x: Read-only file system; use a"),
         (FileNotFoundError(errno.ENOENT, "No such file", "/x/y"), 1, "troupe: internal error: FileNotFoundError"),
     ],
