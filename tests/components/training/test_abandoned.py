@@ -7,12 +7,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from components.config import TrainingConfig
 from components.training.abandoned import remove_abandoned_folders
 from components.training.handover import HANDOVER_FILE
+from components.training.launcher import DeepSpeedTrainer
 from components.training.ownership import this_process
 
 MAKE_AND_WAIT = """
@@ -39,7 +42,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_killed_owners_folder_goes_with_the_next_start(temporary: Path) -> None:
+def test_a_killed_owners_folder_goes_with_the_next_start(
+    temporary: Path, make_trainer: Callable[[TrainingConfig], DeepSpeedTrainer]
+) -> None:
     folder = temporary / "troupe-training-killed"
     folder.mkdir()
     owner = subprocess.Popen([sys.executable, "-c", MAKE_AND_WAIT, str(folder)], stdout=subprocess.PIPE, text=True)
@@ -50,8 +55,10 @@ def test_a_killed_owners_folder_goes_with_the_next_start(temporary: Path) -> Non
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
     owner.stdout.close()
-    remove_abandoned_folders()
-    assert not folder.exists()
+    trainer = make_trainer(TrainingConfig())
+    trainer.start()
+    trainer.close()
+    assert list(temporary.glob("troupe-training-*")) == []
 
 
 def test_other_hosts_half_made_and_foreign_folders_stay(temporary: Path) -> None:
