@@ -46,7 +46,7 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     preflight(config)
     name = run_id or config.preset
     with recorded(name, config) as record, open_session(name, config) as session:
-        record.is_published = lambda: session.outbox.is_finished
+        record.is_published = lambda: session.publishing is None or session.outbox.is_finished
         run = session.run
         tell_links(run)
         checkpoints = warm_start(run)
