@@ -3,6 +3,8 @@
     TroupeError
     ├── TransientError              a second attempt may cure it: the stage is retried
     │   ├── StoreUnavailable        the artifact store refused, timed out or answered 5xx
+    │   │   └── StoreGone           and so for as long as the configuration waits: no stage is retried
+    │   ├── PrefectUnavailable      the Prefect server did not answer for as long as the configuration waits
     │   ├── TrackingUnavailable     the tracking server did not answer
     │   ├── StaleEngine             an engine holds another policy version than the one asked for
     │   ├── EngineUnavailable       no inference server is left that answers
@@ -49,6 +51,14 @@ class PermanentError(TroupeError):
 
 class StoreUnavailable(TransientError):
     """The artifact store refused the connection, timed out or answered with a server error."""
+
+
+class StoreGone(StoreUnavailable):
+    """The artifact store has not answered for `store.patience_seconds`: a retry of the stage has been waited for already."""
+
+
+class PrefectUnavailable(TransientError):
+    """The Prefect server has not answered for `resources.prefect_patience_seconds`."""
 
 
 class TrackingUnavailable(TransientError):

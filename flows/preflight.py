@@ -1,6 +1,8 @@
 """Everything that can be found wrong before anything expensive starts."""
 
+import logging
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,27 +10,28 @@ from pathlib import Path
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, StoreConfig
 from components.environments.registry import family, family_options
-from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable
+from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
 from components.rewards.rubric import rubric_for
 from components.rollout.rules import playing_roles
 from flows.problem_counts import check_problem_counts
-from flows.runners import task_runner
+from flows.runners import check_ray, task_runner
 from tasks import wiring, world
 
+_log = logging.getLogger(__name__)
 LEAST_FREE_BYTES = 500 * 2**20
 
 
 def preflight(config: RunConfig) -> None:
     """Return when a run of `config` can start; otherwise raise one error that names the field, the value and the remedy.
 
-    Raises ConfigurationError, ServiceMissing, EngineUnavailable, StaleEngine, StoreRefused, StoreUnavailable or
-    TrackingUnavailable.
+    Raises ConfigurationError, ServiceMissing, EngineUnavailable, StaleEngine, StoreRefused or StoreUnavailable.
     """
     from tasks.warm_start import check_bases
 
     check_environment(config)
     check_problem_counts(config)
     check_devices(config)
+    check_ray(config.resources)
     task_runner(config.resources)
     check_space(config)
     check_tools(config)
@@ -37,7 +40,15 @@ def preflight(config: RunConfig) -> None:
         wiring.check_servers(config)
     probe_store(config.store)
     check_bases(config)
-    wiring.tracker(config).check()
+    check_tracking(config)
+
+
+def check_tracking(config: RunConfig) -> None:
+    """Warn where the tracking server is away: reports wait for it. Raises ConfigurationError for a wrong address."""
+    try:
+        wiring.tracker(config).check()
+    except TrackingUnavailable as error:
+        _log.warning("training starts without MLflow, reports wait in the store: %s", error)
 
 
 def check_environment(config: RunConfig) -> None:
@@ -74,15 +85,20 @@ def check_devices(config: RunConfig) -> None:
 
 
 def check_space(config: RunConfig) -> None:
-    """A local store has room to start with."""
-    if config.store.kind != "local":
-        return
-    root = Path(str(config.store.root)).absolute()
-    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    """A local store has room to start with, and so has the folder for temporary files."""
+    if config.store.kind == "local":
+        check_free(Path(str(config.store.root)).absolute(), field="store.root", remedy="free some space")
+    remedy = "free some space, or let TMPDIR name another folder"
+    check_free(Path(tempfile.gettempdir()), field="TMPDIR", remedy=remedy)
+
+
+def check_free(folder: Path, *, field: str, remedy: str) -> None:
+    """Raise ServiceMissing when the disk of `folder`, which need not exist yet, is nearly full."""
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
     free = shutil.disk_usage(existing).free
     if free < LEAST_FREE_BYTES:
         raise ServiceMissing(
-            f"store.root {root}: {free / 2**20:.0f} MiB are free, a run needs {LEAST_FREE_BYTES // 2**20}; free some space"
+            f"{field} {folder}: {free / 2**20:.0f} MiB are free, a run needs {LEAST_FREE_BYTES // 2**20}; {remedy}"
         )
 
 

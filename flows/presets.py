@@ -15,9 +15,48 @@ PREFECT_YAML = Path(__file__).resolve().parent.parent / "prefect.yaml"
 
 
 def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:
-    """Preset name -> the `config` parameter of its training deployment."""
-    deployments = yaml.safe_load(path.read_text())["deployments"]
-    return {d["name"]: d["parameters"]["config"] for d in deployments if d["entrypoint"] == TRAIN_ENTRYPOINT}
+    """Preset name -> the `config` parameter of its training deployment.
+
+    Raises ConfigurationError, with the file and the line, for what is no YAML, and with the deployment for one that is none.
+    """
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}; presets are read from there") from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{_place(path, error)}: {_slip(error)}; mend that line") from error
+    deployments = document.get("deployments") if isinstance(document, dict) else None
+    if not isinstance(deployments, list):
+        raise ConfigurationError(f"{path}: `deployments` is no list; write `deployments:` and below it `- name: ...`")
+    return dict(
+        _preset(path, number, deployment) for number, deployment in enumerate(deployments) if _trains(deployment)
+    )
+
+
+def _trains(deployment: Any) -> bool:
+    return not isinstance(deployment, dict) or deployment.get("entrypoint") in (TRAIN_ENTRYPOINT, None)
+
+
+def _preset(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any]]:
+    """A training deployment's name and configuration."""
+    values = deployment if isinstance(deployment, dict) else {}
+    name = values.get("name", f"number {number + 1}")
+    parameters = values.get("parameters")
+    config = parameters.get("config") if isinstance(parameters, dict) else None
+    if "name" not in values or "entrypoint" not in values or not isinstance(config, dict):
+        raise ConfigurationError(
+            f"{path}: deployment {name} needs `name`, `entrypoint: {TRAIN_ENTRYPOINT}` and `parameters: {{config: ...}}`"
+        )
+    return str(name), config
+
+
+def _place(path: Path, error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+
+
+def _slip(error: yaml.YAMLError) -> str:
+    return str(getattr(error, "problem", None) or error).splitlines()[0]
 
 
 def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | None = None) -> RunConfig:

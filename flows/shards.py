@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from prefect.futures import wait
+
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import ResourceConfig
 from tasks import wiring
@@ -51,9 +53,10 @@ def rollouts_ahead(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -
     futures = submitted(collect_rollouts, calls, run.config.resources)
     try:
         yield
-    finally:
-        for future in futures:
-            future.wait()
+    except Exception:
+        wait(futures)
+        raise
+    wait(futures)  # not after an interruption, which waits for nothing
 
 
 def each_of(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceConfig) -> list[Any]:

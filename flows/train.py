@@ -1,5 +1,9 @@
 """Training from the first step to the last; the same call again resumes."""
 
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from prefect import flow, runtime
@@ -8,16 +12,21 @@ from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.schema import EvalReport
 from flows.heartbeat import without_own_heartbeat
+from flows.patient_prefect import be_patient_with_prefect
 from flows.preflight import preflight
 from flows.runners import task_runner
+from flows.services.active_runs import RunRecord, recorded_run, settle_dead_runs
 from flows.training_iteration import training_iteration
 from tasks import progress, wiring
 from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions
+from tasks.home import HOME
 from tasks.refresh_weights import refresh_weights
 from tasks.run import Run
 from tasks.session import open_session, summary
 from tasks.steps import first_step
 from tasks.warm_start import warm_start
+
+_log = logging.getLogger(__name__)
 
 
 def run_name() -> str:
@@ -33,8 +42,11 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
 
     Whatever an earlier call with this run_id has finished is read, not computed again.
     """
+    be_patient_with_prefect(config.resources.prefect_patience_seconds)
     preflight(config)
-    with open_session(run_id or config.preset, config) as session:
+    name = run_id or config.preset
+    with recorded(name, config) as record, open_session(name, config) as session:
+        record.is_published = lambda: session.publishing is None or session.outbox.is_finished
         run = session.run
         tell_links(run)
         checkpoints = warm_start(run)
@@ -53,6 +65,22 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
                 if is_evaluated(config, step + 1):
                     evaluations += evaluate_checkpoints(run, step + 1, checkpoints)
     return summary(session, checkpoints, evaluations) | {"flow_run_url": runtime.flow_run.ui_url}
+
+
+@contextmanager
+def recorded(run_id: str, config: RunConfig) -> Iterator[RunRecord]:
+    """Inside, this process is on record as working on the run. First, runs that ended without a word are told of."""
+    if settled := settle_dead_runs(HOME):
+        _log.warning("ended without a word, and Prefect knows it now: %s", ", ".join(settled))
+    with recorded_run(
+        HOME,
+        flow_run_id=str(runtime.flow_run.id),
+        run_id=run_id,
+        api_url=os.environ.get("PREFECT_API_URL", ""),
+        tracking_url=wiring.tracking_url(config.tracking),
+        experiment=config.tracking.experiment,
+    ) as record:
+        yield record
 
 
 def is_evaluated(config: RunConfig, step: int) -> bool:

@@ -1,5 +1,6 @@
 """Retries, timeouts and caching of every stage. No other module spells these out."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,12 @@ from prefect.tasks import exponential_backoff
 
 from components.artifacts.stage import read_manifest
 from components.bounded_json import bounded_json
-from components.errors import TransientError
+from components.errors import PrefectUnavailable, StoreGone, TransientError
+from components.patience import is_interrupted
 from tasks import wiring
 from tasks.run import stage_key
 
+_log = logging.getLogger(__name__)
 _SERIALIZER = JSONSerializer()
 
 
@@ -61,9 +64,13 @@ def _may_be_read(results: ResultStore, record: str) -> bool:
 
 
 def is_transient(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
-    """Retry what a second attempt may cure; never a bug, never bad configuration."""
+    """Retry what a second attempt may cure; never a bug, never bad configuration, and not after an interruption."""
     error = state.result(raise_on_failure=False)
-    return isinstance(error, TransientError | TimeoutError | ConnectionError)
+    may_pass = isinstance(error, TransientError | TimeoutError | ConnectionError)
+    if not may_pass or isinstance(error, StoreGone | PrefectUnavailable) or is_interrupted():
+        return False
+    _log.warning("a stage is tried again: %s: %s", type(error).__name__, error)
+    return True
 
 
 _RETRIES: Mapping[str, tuple[int, float, float]] = {

@@ -11,6 +11,7 @@ from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
 from components.artifacts.runs import freeze_config, lineage_for, store_option
 from components.config import RunConfig
+from components.patience import is_interrupted, patient
 from components.schema import EvalReport, IterationReport
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import Outbox
@@ -24,6 +25,8 @@ from tasks.steps import finished_step
 _log = logging.getLogger(__name__)
 FLUSH_SECONDS = 30.0
 """How long the end of a run waits for MLflow; what is not published by then is published by the next start."""
+INTERRUPTED_FLUSH_SECONDS = 3.0
+"""The same for a run that somebody ends."""
 _open: dict[str, "Session"] = {}
 
 
@@ -89,8 +92,9 @@ def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
     _open[run_id] = session
     error: BaseException | None = None
     try:
-        wiring.warm_up_trainers(run)
-        yield session
+        with patient():
+            wiring.warm_up_trainers(run)
+            yield session
     except BaseException as caught:
         error = caught
         raise
@@ -99,10 +103,12 @@ def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
         wiring.close_trainers()
         world.close_sandboxes()
         if session.publishing is not None:
-            report = session.drain.close(FLUSH_SECONDS, succeeded=error is None)
+            flush_seconds = INTERRUPTED_FLUSH_SECONDS if is_interrupted() else FLUSH_SECONDS
+            report = session.drain.close(flush_seconds, succeeded=error is None)
             if report.num_pending:
                 _log.warning("%d reports wait for the tracking server: %s", report.num_pending, report.error)
-        end_session(store, run_id, record, error)
+        # Who interrupts a run has found no fault in it.
+        end_session(store, run_id, record, error if isinstance(error, Exception) else None)
 
 
 def post_iteration(run: Run, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:

@@ -57,7 +57,12 @@ def open_store(config: StoreConfig) -> ArtifactStore:
         return LocalArtifactStore(Path(str(config.root)).absolute())
     from components.artifacts.s3 import S3ArtifactStore
 
-    return S3ArtifactStore(config.bucket, prefix=config.prefix, endpoint_url=config.endpoint_url or s3_endpoint())
+    return S3ArtifactStore(
+        config.bucket,
+        prefix=config.prefix,
+        endpoint_url=config.endpoint_url or s3_endpoint(),
+        retry_seconds=config.patience_seconds,
+    )
 
 
 def s3_endpoint() -> str | None:
@@ -77,14 +82,14 @@ def _bases() -> "BaseModels":
 def _tracker(config: TrackingConfig, url: str | None) -> Tracker:
     if config.kind == "none":
         return InMemoryTracker()
-    from components.errors import ServiceMissing
+    if url is None:
+        return InMemoryTracker(
+            available=False,
+            why_not="tracking.url: no MLflow server is configured; start the local services with `troupe up`, set "
+            "MLFLOW_TRACKING_URI, or turn tracking off with --set tracking.kind=none",
+        )
     from components.tracking.mlflow import MlflowTracker
 
-    if url is None:
-        raise ServiceMissing(
-            "tracking.url: no MLflow server is configured; start the local services with `troupe up`, set "
-            "MLFLOW_TRACKING_URI, or turn tracking off with --set tracking.kind=none"
-        )
     return MlflowTracker(url, config.experiment, register_models=config.register_models)
 
 
@@ -95,12 +100,19 @@ def tracker(config: RunConfig) -> Tracker:
 
 def tracker_of(config: TrackingConfig) -> Tracker:
     """The tracker behind the tracking section alone."""
-    named = os.environ.get("MLFLOW_TRACKING_URI")
-    if named and config.url not in (None, named):
+    url, named = tracking_url(config), os.environ.get("MLFLOW_TRACKING_URI")
+    if named and url not in (None, named):
         # MLflow would send the credentials of the server that the environment names to this other one.
         for variable in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
             os.environ.pop(variable, None)
-    return _tracker(config, config.url or named)
+    return _tracker(config, url)
+
+
+def tracking_url(config: TrackingConfig) -> str | None:
+    """The tracking server's address; None where nobody names one, or nothing is tracked."""
+    if config.kind == "none":
+        return None
+    return config.url or os.environ.get("MLFLOW_TRACKING_URI")
 
 
 def run_url(config: RunConfig, run_id: str) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("components", "tasks", "flows", "infra")
-LEAVES = {"bounded_json", "config", "errors", "identity", "schema", "metrics", "plain_text", "scratch"}
+LEAVES = {"bounded_json", "config", "errors", "identity", "schema", "metrics", "patience", "plain_text", "scratch"}
 HEAVY = (
     *("torch", "deepspeed", "vllm", "mlflow", "boto3", "docker", "pyboy", "transformers", "prefect", "peft", "ray"),
     *("openai", "anthropic"),

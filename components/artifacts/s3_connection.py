@@ -1,12 +1,12 @@
 """One bucket of one S3 server: a client made on first use, and calls that outlast an outage. Alone in importing boto3."""
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from components.artifacts.s3_errors import verdict
-from components.errors import StoreRefused, StoreUnavailable
+from components.errors import StoreGone, StoreRefused, StoreUnavailable
+from components.patience import Outage, is_interrupted
 
 T = TypeVar("T")
 
@@ -39,9 +39,14 @@ class S3Connection:
         self.bucket = bucket
         self.endpoint_url = endpoint_url
         self.region = region
-        self.retry_seconds = retry_seconds
+        self._outage = Outage("S3", retry_seconds)
         self._client: Any = None
         self._lock = threading.Lock()
+
+    @property
+    def retry_seconds(self) -> float:
+        """How long an outage is waited out."""
+        return self._outage.patience_seconds
 
     @property
     def place(self) -> str:
@@ -52,30 +57,41 @@ class S3Connection:
         """`attempt(client)`, repeated while the server is away or overloaded.
 
         Patience is `retry_seconds` (None: the connection's own) from the first failure, so that a long upload which fails at
-        its end is tried again.
-        Raises ObjectMissing, ObjectExists, StoreRefused, or StoreUnavailable when patience is at its end.
+        its end is tried again; calls that fail side by side share it. Raises ObjectMissing, ObjectExists, StoreRefused,
+        StoreGone when patience is at its end, or StoreUnavailable when this process is asked to end meanwhile.
         """
         patience_seconds = self.retry_seconds if retry_seconds is None else retry_seconds
-        give_up_at, delay_seconds = None, _FIRST_DELAY_SECONDS
+        since, delay_seconds = None, _FIRST_DELAY_SECONDS
         while True:
             try:
-                return attempt(self._connected())
+                result = attempt(self._connected())
             except self._complaints() as error:
                 found = verdict(error)
+                if found.meaning != "retry":
+                    self._outage.over()
                 if found.meaning == "missing":
                     raise ObjectMissing(action) from error
                 if found.meaning == "exists":
-                    raise ObjectExists(action, repeated=give_up_at is not None) from error
+                    raise ObjectExists(action, repeated=since is not None) from error
                 if found.meaning == "refused":
                     raise StoreRefused(f"{action}, {self.place}: {found.line}") from error
-                now = time.monotonic()
-                give_up_at = now + patience_seconds if give_up_at is None else give_up_at
-                if now + delay_seconds > give_up_at:
-                    raise StoreUnavailable(
-                        f"{action}, {self.place}: {found.line}, for {patience_seconds:g} s"
-                    ) from error
-            time.sleep(delay_seconds)
+                # The server may answer others all the while: then this call's own patience counts.
+                began_at = self._outage.began_at()
+                since = began_at if since is None else min(since, began_at)
+                if not self._outage.waited(delay_seconds, since=since, patience_seconds=patience_seconds):
+                    raise self._gone(action, found.line, patience_seconds) from error
+            else:
+                self._outage.over()
+                return result
             delay_seconds = min(2 * delay_seconds, _LONGEST_DELAY_SECONDS)
+
+    def _gone(self, action: str, line: str, patience_seconds: float) -> StoreUnavailable:
+        if is_interrupted():
+            return StoreUnavailable(f"{action}, {self.place}: {line}, and the run was interrupted")
+        return StoreGone(
+            f"{action}, {self.place}: {line}, for {patience_seconds:g} s (at most store.patience_seconds); "
+            "once it answers, the same command goes on from here"
+        )
 
     def ensure_bucket(self) -> None:
         """Create the bucket unless it exists."""

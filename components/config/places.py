@@ -17,6 +17,8 @@ class ResourceConfig(Section):
     """Shards that this process works on side by side, or tasks that Ray runs at once."""
     ray_address: str | None = None
     """ray: the cluster's address; None starts one here."""
+    prefect_patience_seconds: float = Field(120.0, ge=0)
+    """How long a run waits for a Prefect server that does not answer before it ends; what is finished stays finished."""
 
 
 class StoreConfig(Section):
@@ -29,6 +31,8 @@ class StoreConfig(Section):
     """s3: everything lies under this key prefix."""
     endpoint_url: Address | None = None
     """s3: another server than AWS; None takes the local server of `troupe up`, or AWS's own settings."""
+    patience_seconds: float = Field(600.0, ge=0)
+    """s3: how long a run waits for a server that does not answer before it ends; what is finished stays finished."""
 
     @model_validator(mode="after")
     def _root_for_local(self) -> "StoreConfig":

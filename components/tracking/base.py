@@ -13,7 +13,10 @@ class Tracker(Protocol):
     """
 
     def check(self) -> None:
-        """Raise TrackingUnavailable, with the address and the remedy, unless the service answers."""
+        """Raise TrackingUnavailable while the service is away, ConfigurationError where it never will take a report from here.
+
+        Both name the address and the remedy.
+        """
         ...
 
     def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:

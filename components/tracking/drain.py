@@ -96,6 +96,9 @@ class OutboxDrain:
 
     def _announce(self, report: DrainReport) -> None:
         if report.error is not None and self._last.error is None:
-            _log.warning("%d reports wait in the store: %s", report.num_pending, report.error)
+            waiting = (
+                f"{report.num_pending} reports wait in the store" if report.num_pending else "nothing is published"
+            )
+            _log.warning("%s: %s", waiting, report.error)
         elif report.error is None and self._last.error is not None:
             _log.info("tracking is back: %d reports published, none waits", report.num_published)

@@ -33,16 +33,19 @@ class TrackedRun:
 
 
 class InMemoryTracker:
-    """A Tracker over dictionaries. While `available` is false every verb raises TrackingUnavailable."""
+    """A Tracker over dictionaries. While `available` is false every verb raises TrackingUnavailable(`why_not`)."""
 
-    def __init__(self, *, available: bool = True) -> None:
+    def __init__(
+        self, *, available: bool = True, why_not: str = "the in-memory tracker is switched off; set available to True"
+    ) -> None:
         self.available = available
+        self.why_not = why_not
         self.runs: dict[str, TrackedRun] = {}
 
     def check(self) -> None:
         """Raise TrackingUnavailable unless `available`."""
         if not self.available:
-            raise TrackingUnavailable("the in-memory tracker is switched off; set available to True")
+            raise TrackingUnavailable(self.why_not)
 
     def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
         """Make the run or open it again. A parameter keeps its first value."""

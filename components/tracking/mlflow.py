@@ -4,6 +4,8 @@ What makes a repeat harmless, as MLflow 3 behaves: its metrics table is keyed by
 equal point is stored once; a run is found by its tag `troupe.run_id`, a model version by its tags step and digest.
 """
 
+import http.client
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -48,15 +50,34 @@ class MlflowTracker:
         self._about: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
 
     def check(self) -> None:
-        """Raise TrackingUnavailable unless the server answers. Costs one GET and no import of mlflow."""
+        """Raise TrackingUnavailable while the server is away, ConfigurationError where its address or the access is wrong.
+
+        Costs one GET and no import of mlflow.
+        """
         try:
             with urllib.request.urlopen(f"{self._url}/health", timeout=REQUEST_TIMEOUT_SECONDS):
                 return
         except urllib.error.HTTPError as error:
+            if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                raise ConfigurationError(
+                    f"tracking.url {self._url}: the server answers {error.code} {error.reason}; set "
+                    "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+                ) from error
             if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
                 return
             raise _unavailable(self._url, error) from error
+        except (ValueError, http.client.InvalidURL) as error:
+            raise ConfigurationError(
+                f"tracking.url {self._url!r} is no address ({error}); write http(s)://host:port"
+            ) from error
         except OSError as error:
+            if (
+                isinstance(reason := getattr(error, "reason", error), socket.gaierror)
+                and reason.errno == socket.EAI_NONAME
+            ):
+                raise ConfigurationError(
+                    f"tracking.url {self._url}: there is no host of that name; write http(s)://host:port of an MLflow server"
+                ) from error
             raise _unavailable(self._url, error) from error
 
     def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
@@ -134,6 +155,14 @@ class MlflowTracker:
                 _tolerating("RESOURCE_DOES_NOT_EXIST", delete)
         self._mlflow_ids.pop(run_id, None)
         return [*(f"run {run.info.run_id}" for run in runs), *(f"model {model.name}" for model in models)]
+
+    def mark_killed(self, run_id: str) -> bool:
+        """Mark the run KILLED if it is there and said to be running, and whether it was: its process is gone."""
+        with _named_errors(self._url):
+            running = [run for run in self._runs(run_id) if run.info.status == "RUNNING"]
+            for run in running:
+                self._client().set_terminated(run.info.run_id, "KILLED")
+            return bool(running)
 
     def run_url(self, run_id: str) -> str | None:
         """The run's page; None until this tracker has reached the server for that run. Never waits."""

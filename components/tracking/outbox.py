@@ -71,6 +71,8 @@ class Outbox:
         self._refused: dict[str, str] = {}
         self._is_recovered = False
         self._is_open = False
+        self.is_finished = False
+        """Whether the tracker knows how the run ended."""
 
     def post_iteration(self, report: IterationReport, *, lineage: int = 0) -> None:
         """Make a step's report due. Posted again, the first one stands; a new lineage of the step is a new report."""
@@ -119,6 +121,7 @@ class Outbox:
         if report.error is None:
             try:
                 tracker.finish_run(self._run_id, succeeded=succeeded)
+                self.is_finished = True
             except TrackingUnavailable as error:
                 return self._report(report.num_published, str(error), may_recover=True)
             except PermanentError as error:

@@ -31,6 +31,7 @@ class Handover(Frozen):
     """All that a worker process needs to know before its first job."""
 
     key: SecretStr
+    owner_host: str
     owner_pid: int
     owner_started_at: float
     training: TrainingConfig

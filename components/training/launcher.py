@@ -21,6 +21,7 @@ from pydantic import SecretStr
 
 from components.config import TrainingConfig
 from components.errors import WorkerDied
+from components.training.abandoned import FOLDER_PREFIX, remove_abandoned_folders
 from components.training.base import UpdateJob, UpdateResult
 from components.training.engine_config import engine_config, read_deepspeed_config
 from components.training.handover import (
@@ -228,13 +229,15 @@ def _launch(
     hosts: Sequence[Host],
     inherited: Mapping[str, str],
 ) -> _Processes:
-    folder = Path(tempfile.mkdtemp(prefix="troupe-training-"))
+    remove_abandoned_folders()
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
     key = secrets.token_hex(32)
     owner = this_process()
     handover = write_handover(
         folder,
         Handover(
             key=SecretStr(key),
+            owner_host=socket.gethostname(),
             owner_pid=owner.pid,
             owner_started_at=owner.started_at,
             training=training,

@@ -28,7 +28,7 @@ def up(
     from rich.console import Console
 
     from flows.engines import start_engines
-    from flows.presets import PREFECT_YAML
+    from flows.presets import PREFECT_YAML, preset_values
     from flows.services.prefect_toml import write_prefect_toml
     from flows.services.stack import deploy
     from flows.services.stack import up as start
@@ -36,6 +36,7 @@ def up(
     from tasks.home import made_home
 
     home = made_home()
+    preset_values(PREFECT_YAML)  # a slip in it is told before anything starts
     console = Console()
     with console.status("starting vLLM (one to three minutes)"):
         servers = start_engines(home, engine, preset, override or [])
@@ -44,6 +45,7 @@ def up(
     with console.status("deploying prefect.yaml"):
         deploy(state, PREFECT_YAML.parent)
     warning = write_prefect_toml(Path.cwd(), state)
+    tell_of_dead_runs()
     console.print(services_table(state.document()))
     for name, address in servers.items():
         console.print(f"{name:8} {address}", highlight=False)
@@ -53,15 +55,33 @@ def up(
 
 
 def down() -> None:
-    """Stop the local services. Their data stays."""
+    """Stop the local services, and before them the training runs that need them. Their data stays."""
+    from flows.services.active_runs import end_active_runs
+    from flows.services.client import join_local_services
     from flows.services.prefect_toml import remove_prefect_toml
     from flows.services.stack import down as stop
     from flows.services.vllm_stack import down_vllm
     from tasks.home import HOME
 
+    join_local_services()
+    if ended := end_active_runs(HOME):
+        typer.echo(
+            f"ended runs {', '.join(ended)}; nothing that was finished is lost, the same commands go on from here"
+        )
     remove_prefect_toml(HOME)
     stopped = [*down_vllm(HOME), *stop(HOME)]
     typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def tell_of_dead_runs() -> None:
+    """Tell Prefect and MLflow of the runs whose processes were killed."""
+    from flows.services.active_runs import settle_dead_runs
+    from flows.services.client import join_local_services
+    from tasks.home import HOME
+
+    join_local_services()
+    if settled := settle_dead_runs(HOME):
+        typer.echo(f"ended without a word, and Prefect knows it now: {', '.join(settled)}")
 
 
 def status(as_json: JsonOption = False) -> None:

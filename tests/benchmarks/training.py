@@ -1,6 +1,8 @@
 """What benchmarks of whole trainings share: services while they run, and a look at every iteration."""
 
 import os
+import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -10,19 +12,26 @@ from typing import Any
 
 @contextmanager
 def services(home: Path | None = None, *, only: Sequence[str] = ("prefect",)) -> Iterator[Path]:
-    """Their folder, a temporary one unless given; this process and those that it starts are clients inside the block."""
+    """Their folder, a temporary one unless given; this process and those that it starts are clients inside the block.
+
+    SIGTERM and SIGHUP end the block, and the services with it, like Ctrl-C does.
+    """
     from flows.services.environment import environment
     from flows.services.stack import down, up
 
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
     folder = home or Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))
-    os.environ.update(environment(up(folder, only=tuple(only))))
-    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
-    from prefect.logging.handlers import APILogHandler  # it reads the settings
-
     try:
-        yield folder
+        os.environ.update(environment(up(folder, only=tuple(only))))
+        os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
+        from prefect.logging.handlers import APILogHandler  # it reads the settings
+
+        try:
+            yield folder
+        finally:
+            APILogHandler().flush()  # what is sent after the server's end is tried again for a minute
     finally:
-        APILogHandler().flush()  # what is sent after the server's end is tried again for a minute
         down(folder)
 
 

@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from components.errors import ConfigurationError
-from flows.presets import preset_config, with_overrides
+from flows.presets import preset_config, preset_values, with_overrides
 
 
 def test_an_override_reaches_the_field_it_names() -> None:
@@ -43,3 +45,29 @@ def test_a_wrong_override_is_one_line_with_field_value_and_remedy(overrides: lis
 def test_an_unknown_preset_names_the_nearest() -> None:
     with pytest.raises(ConfigurationError, match="did you mean 'plan-path'"):
         preset_config("plan-pth")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("deployments:\n  - {name: a\n", r"prefect\.yaml:3:1: expected .*; mend that line"),
+        ("deployments:\n  - name: a\n   b: c\n", r"prefect\.yaml:3:\d+: .*; mend that line"),
+        ("deployments:\n\t- name: a\n", r"prefect\.yaml:2:1: found character .*; mend that line"),
+        ("deployments:\n  - *nothing\n", r"prefect\.yaml:2:5: found undefined alias 'nothing'; mend that line"),
+        ("deployment: []\n", r"`deployments` is no list"),
+        ("just words\n", r"`deployments` is no list"),
+        ("deployments: [words]\n", r"deployment number 1 needs `name`"),
+        ("deployments: [{name: a, entrypoint: flows.train.train}]\n", r"deployment a needs .*parameters"),
+        ("deployments: [{name: a, parameters: {config: {}}}]\n", r"deployment a needs .*entrypoint"),
+    ],
+)
+def test_a_slip_in_the_file_is_told_with_its_place(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "prefect.yaml").write_text(text)
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        preset_values(tmp_path / "prefect.yaml")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"prefect\.yaml: No such file"):
+        preset_values(tmp_path / "prefect.yaml")

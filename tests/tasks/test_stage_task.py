@@ -14,8 +14,9 @@ from prefect.settings import PREFECT_RESULTS_LOCAL_STORAGE_PATH, temporary_setti
 
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
-from components.errors import ConfigurationError, StoreUnavailable
+from components.errors import ConfigurationError, PrefectUnavailable, StoreGone, StoreUnavailable
 from components.metrics import seconds
+from components.patience import patient
 from components.schema import ScoredShard
 from flows.presets import preset_config
 from tasks import options, wiring
@@ -153,19 +154,35 @@ def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(run: Run, m
     assert len(refused) == 1
 
 
+class Failed:
+    """A state that holds an error."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def result(self, raise_on_failure: bool) -> BaseException:
+        return self.error
+
+
 def test_which_errors_are_transient() -> None:
-    class Ended:
-        def __init__(self, error: BaseException) -> None:
-            self.error = error
-
-        def result(self, raise_on_failure: bool) -> BaseException:
-            return self.error
-
     def verdict(error: BaseException) -> bool:
-        return is_transient(None, None, Ended(error))  # type: ignore[arg-type]
+        return is_transient(None, None, Failed(error))  # type: ignore[arg-type]
 
     assert all(verdict(error) for error in (StoreUnavailable(""), TimeoutError(), ConnectionResetError()))
     assert not any(verdict(error) for error in (ConfigurationError(""), ValueError(), AssertionError(), KeyError()))
+
+
+def test_what_has_been_waited_for_is_not_waited_for_again() -> None:
+    def verdict(error: BaseException) -> bool:
+        return is_transient(None, None, Failed(error))  # type: ignore[arg-type]
+
+    assert not verdict(StoreGone("after store.patience_seconds"))
+    assert not verdict(PrefectUnavailable("after resources.prefect_patience_seconds"))
+    with pytest.raises(KeyboardInterrupt), patient():
+        raise KeyboardInterrupt
+    assert not verdict(StoreUnavailable("while the process ends"))
+    with patient():
+        assert verdict(StoreUnavailable(""))
 
 
 def test_the_key_depends_on_what_the_stage_depends_on(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._answer(status, content, headers, cut=fault == "cut_body")
 
-    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _serve
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = do_PATCH = _serve
 
     def _forward(self, body: bytes, *, ignore_condition: bool) -> tuple[int, bytes, dict[str, str]]:
         dropped = {"expect", "connection"} | ({"if-none-match"} if ignore_condition else set())

@@ -13,7 +13,8 @@ import pytest
 
 from components.artifacts.layout import payload_ref
 from components.artifacts.s3 import S3ArtifactStore
-from components.errors import ArtifactCorrupt, StoreRefused, StoreUnavailable
+from components.errors import ArtifactCorrupt, StoreGone, StoreRefused, StoreUnavailable
+from components.patience import interrupt, patient
 from tests.components.artifacts.conftest import CREDENTIALS
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.components.artifacts.weed_server import BUCKET, SECRET_KEY, WeedServer
@@ -58,6 +59,33 @@ def test_patience_ends_with_an_error_that_may_be_retried(proxy: FaultyProxy, cre
     with pytest.raises(StoreUnavailable, match=r"read .*, for 0\.5 s"):
         store.get_bytes(ref)
     assert time.monotonic() - started < 2
+
+
+def test_calls_side_by_side_share_one_patience(proxy: FaultyProxy, credentials: None) -> None:
+    store = S3ArtifactStore(BUCKET, prefix="away", endpoint_url=proxy.endpoint_url, retry_seconds=2.0)
+    proxy.fault = lambda method, path: "refuse"
+    started = time.monotonic()
+    with pytest.raises(StoreGone, match=r"store\.patience_seconds"):
+        store.read("first")
+    half = time.monotonic()
+    with pytest.raises(StoreGone):
+        store.read("next")
+    assert half - started > 1.0
+    assert time.monotonic() - half < half - started, "the outage is known: one attempt"
+    proxy.fault = lambda method, path: None
+    assert store.read("nothing") is None
+
+
+def test_an_interruption_ends_a_call_that_waits(proxy: FaultyProxy, credentials: None) -> None:
+    store = S3ArtifactStore(BUCKET, prefix="away", endpoint_url=proxy.endpoint_url, retry_seconds=600)
+    proxy.fault = lambda method, path: "refuse"
+    with patient():
+        threading.Timer(0.5, interrupt).start()
+        with pytest.raises(StoreUnavailable, match="the run was interrupted") as raised:
+            store.read("x")
+    assert not isinstance(raised.value, StoreGone)
+    with patient():
+        pass
 
 
 def test_a_record_whose_answer_was_lost_is_known_as_ours(proxied_store: S3ArtifactStore, proxy: FaultyProxy) -> None:

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,42 @@ def test_a_server_killed_while_it_is_written_holds_each_point_once_afterwards(
     finally:
         drain.close(0.0)
         down(home)
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_an_address_that_lets_nobody_in_is_the_users_mistake(code: int) -> None:
+    class Closed(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(code)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Closed) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ConfigurationError, match=rf"tracking\.url .*answers {code}.*MLFLOW_TRACKING_USERNAME"):
+            tracker_at(f"http://127.0.0.1:{server.server_address[1]}").check()
+        server.shutdown()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:port", "http://[", "http://a b"])
+def test_an_address_that_cannot_be_is_the_users_mistake(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"tracking\.url"):
+        tracker_at(url).check()
+
+
+def test_a_server_that_is_away_is_no_mistake() -> None:
+    with pytest.raises(TrackingUnavailable, match="troupe up"):
+        tracker_at("http://127.0.0.1:9").check()
+
+
+def test_a_run_whose_process_is_gone_is_killed_once_and_never_made(mlflow: MlflowReader, mlflow_url: str) -> None:
+    tracker_at(mlflow_url).open_run("gone", {}, {})
+    assert tracker_at(mlflow_url).mark_killed("gone") is True
+    assert mlflow.status("gone") == "KILLED"
+    assert tracker_at(mlflow_url).mark_killed("gone") is False
+    assert tracker_at(mlflow_url).mark_killed("never") is False
+    assert mlflow.runs("never") == []
+    tracker_at(mlflow_url).open_run("gone", {}, {})
+    assert mlflow.status("gone") == "RUNNING"

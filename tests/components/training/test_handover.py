@@ -24,6 +24,7 @@ from components.training.ownership import ORPHANED_EXIT_CODE, Owner, this_proces
 def _handover() -> Handover:
     return Handover(
         key=SecretStr("hidden"),
+        owner_host="here",
         owner_pid=1,
         owner_started_at=2.5,
         training=TrainingConfig(num_ranks=2),

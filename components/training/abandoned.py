@@ -1,0 +1,36 @@
+"""The folders of trainers that were killed together with their processes: whoever trains next removes them."""
+
+import os
+import shutil
+import socket
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from components.training.handover import HANDOVER_FILE, Handover
+from components.training.ownership import Owner
+
+FOLDER_PREFIX = "troupe-training-"
+_HALF_MADE_SECONDS = 600.0
+"""A folder without a handover file is older than this only if its maker was killed."""
+
+
+def remove_abandoned_folders() -> None:
+    """Remove the folders, with the keys in them, of this user's trainers that were killed together with their processes."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
+        with suppress(OSError, ValueError):
+            state = folder.lstat()
+            is_ours = stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid()
+            if is_ours and _is_abandoned(folder, age_seconds=time.time() - state.st_mtime):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(folder: Path, *, age_seconds: float) -> bool:
+    path = folder / HANDOVER_FILE
+    if not path.exists():
+        return age_seconds > _HALF_MADE_SECONDS
+    handover = Handover.model_validate_json(path.read_bytes())
+    is_here = handover.owner_host == socket.gethostname()
+    return is_here and not Owner(handover.owner_pid, handover.owner_started_at).alive

@@ -1,0 +1,66 @@
+"""What is found before anything expensive starts, and what is no reason not to start."""
+
+import logging
+import socket
+
+import pytest
+
+from components.config import ResourceConfig
+from components.errors import ConfigurationError, ServiceMissing
+from flows import preflight
+from flows.preflight import check_space, check_tracking
+from flows.presets import preset_config
+from flows.runners import check_ray
+
+
+def ray_at(address: str | None) -> ResourceConfig:
+    return ResourceConfig(runner="ray", ray_address=address)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", None])
+def test_a_run_starts_without_mlflow_and_says_so_in_one_line(
+    url: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    overrides = [f"tracking.url={url}"] if url else []
+    with caplog.at_level(logging.WARNING):
+        check_tracking(preset_config("tiny", overrides))
+    (record,) = caplog.records
+    assert record.getMessage().startswith("training starts without MLflow, reports wait in the store: ")
+    assert "troupe up" in record.getMessage()
+
+
+def test_a_wrong_tracking_address_is_an_error_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(ConfigurationError, match=r"tracking\.url http://mlfow:5000: there is no host of that name"):
+        check_tracking(preset_config("tiny", ["tracking.url=http://mlfow:5000"]))
+
+
+def test_a_full_folder_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "LEAST_FREE_BYTES", 1 << 62)
+    with pytest.raises(ServiceMissing, match=r"TMPDIR /.* let TMPDIR name another folder"):
+        check_space(preset_config("tiny"))
+
+
+def test_a_dead_ray_address_is_told_at_once() -> None:
+    with pytest.raises(
+        ServiceMissing, match=r"resources\.ray_address 'ray://127\.0\.0\.1:9': nothing answers.*ray start"
+    ):
+        check_ray(ray_at("ray://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize("address", ["head", "http://head:1", "ray://head", "head:port", "ray://:1"])
+def test_a_ray_address_that_cannot_be_is_the_users_mistake(address: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"resources\.ray_address .*write ray://host:port"):
+        check_ray(ray_at(address))
+
+
+def test_a_ray_that_answers_or_is_started_here_passes() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for address in (f"ray://127.0.0.1:{port}", f"127.0.0.1:{port}", "auto", None):
+            check_ray(ray_at(address))
+    check_ray(ResourceConfig(ray_address="nowhere:1"))

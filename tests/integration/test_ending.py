@@ -1,0 +1,217 @@
+"""However a run ends, in order or by a kill, Prefect and MLflow are told; and services that stay away end it with a name."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from components.artifacts.local import LocalArtifactStore
+from flows.services.active_runs import end_active_runs, recorded_runs, settle_dead_runs
+from flows.services.status import StackStatus
+from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
+from tests.integration.outcomes import order, outcome
+from tests.integration.test_services_away import await_request, call, port_of
+from tests.integration.trainings import ROOT, Trainings, await_no_workers
+from tests.processes import runs
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+LINE = "interrupted; nothing that was finished is lost, the same command goes on from here"
+COMMAND = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"  # a shell's background job ignores it
+    "from flows.cli import main; main()"
+)
+
+
+@pytest.fixture
+def joined(client_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is a client of the services, too."""
+    for name in ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "PREFECT_HOME"):
+        monkeypatch.setenv(name, client_environment[name])
+    for name in [name for name in client_environment if name.startswith("PREFECT_") and "AUTH" in name]:
+        monkeypatch.setenv(name, client_environment[name])
+
+
+def flow_states(services: StackStatus, run_id: str) -> list[str]:
+    """The states of the flow runs of a run and of its steps, newest first."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    assert services.prefect is not None
+    with temporary_settings({PREFECT_API_URL: services.prefect.api_url}), get_client(sync_client=True) as client:
+        named = FlowRunFilter(name=FlowRunFilterName(like_=run_id))
+        found = client.read_flow_runs(flow_run_filter=named)
+        return [run.state.type.value for run in found if run.state and run.name.partition("/")[0] == run_id]
+
+
+def mlflow_status(services: StackStatus, run_id: str) -> str:
+    assert services.mlflow is not None
+    url = services.mlflow.url
+    experiment = call(f"{url}/api/2.0/mlflow/experiments/get-by-name?experiment_name=troupe")["experiment"]
+    query = {"experiment_ids": [experiment["experiment_id"]], "filter": f"tags.`troupe.run_id` = '{run_id}'"}
+    (run,) = call(f"{url}/api/2.0/mlflow/runs/search", query)["runs"]
+    return str(run["info"]["status"])
+
+
+def tracked_order(root: Path, run_id: str, services: StackStatus, **more: Any) -> dict[str, Any]:
+    assert services.mlflow is not None
+    tracked = ("tracking.kind=mlflow", f"tracking.url={services.mlflow.url}", "num_steps=40")
+    return order(root, run_id, overrides=tracked, **more)
+
+
+def await_file(path: Path, process: psutil.Process, timeout_seconds: float = 300.0) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} does not appear"
+        assert runs(process), f"{path} is not there, and nobody is left to write it"
+        time.sleep(0.05)
+
+
+def test_a_killed_run_is_told_of_by_whoever_comes_next(
+    services: StackStatus, trainings: Trainings, tmp_path: Path, joined: None
+) -> None:
+    stop = {"part": "/steps/000001/collect_rollouts-v1/", "moment": "committed"}
+    ended = trainings.run(tracked_order(tmp_path, "shot-dead", services, stop=stop))
+    assert (ended.code, ended.stopped) == (-9, True), trainings.log()
+    assert set(flow_states(services, "shot-dead")) == {"RUNNING", "COMPLETED"}
+    assert mlflow_status(services, "shot-dead") == "RUNNING"
+    assert settle_dead_runs(services.home) == ["shot-dead"]
+    assert set(flow_states(services, "shot-dead")) == {"CRASHED", "COMPLETED"}
+    assert mlflow_status(services, "shot-dead") == "KILLED"
+    assert settle_dead_runs(services.home) == []
+    assert recorded_runs(services.home) == []
+
+
+def test_active_runs_are_ended_in_order_and_told_of(
+    services: StackStatus, trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path, joined: None
+) -> None:
+    wanted = tracked_order(tmp_path, "sent-home", services)
+    wanted["overrides"][-1] = "num_steps=3"
+    pid = trainings.start(wanted)
+    await_file(tmp_path / "store" / "runs" / "sent-home" / "iterations" / "000000-l0.json", psutil.Process(pid))
+    assert end_active_runs(services.home) == ["sent-home"]
+    assert trainings.wait(pid).code == -signal.SIGTERM, trainings.log()
+    await_no_workers("sent-home")
+    assert "RUNNING" not in flow_states(services, "sent-home")
+    assert "CRASHED" in flow_states(services, "sent-home")
+    assert mlflow_status(services, "sent-home") in {"FAILED", "KILLED"}
+    store = LocalArtifactStore(tmp_path / "store")
+    assert any(key.endswith("/end.json") for key in store.list("runs/sent-home/sessions/")), "it ended without a word"
+    assert trainings.run(wanted).code == 0, trainings.log()
+    assert outcome(store, "sent-home") == uninterrupted
+    assert mlflow_status(services, "sent-home") == "FINISHED"
+
+
+@contextmanager
+def command(
+    env: dict[str, str], log: Path, run_id: str, overrides: tuple[str, ...]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`troupe train tiny` in a process of its own."""
+    settings = [part for override in overrides for part in ("--set", override)]
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, "train", "tiny", "--run-id", run_id, *settings],
+            cwd=ROOT, env=env, stdout=file, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def cloud(services: StackStatus, proxy: FaultyProxy, *more: str) -> tuple[str, ...]:
+    assert services.s3 is not None
+    return (
+        "store.kind=s3", f"store.bucket={services.s3.bucket}", "store.prefix=ending", "tracking.kind=none",
+        f"store.endpoint_url={proxy.endpoint_url}", "num_steps=40", *more,
+    )  # fmt: skip
+
+
+def test_s3_that_stays_away_ends_the_run_with_one_line_and_one_ctrl_c_ends_the_wait(
+    services: StackStatus, client_environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert services.s3 is not None
+    env = {name: value for name, value in client_environment.items() if not name.startswith("PREFECT_LOGGING")}
+    log = tmp_path / "log"
+    with faulty_proxy(port_of(services.s3.endpoint)) as proxy:
+        with command(env, log, "s3-gone", cloud(services, proxy, "store.patience_seconds=12")) as process:
+            await_request(proxy, "/steps/000000/collect_rollouts", timeout_seconds=300)
+            proxy.fault = lambda method, path: "refuse"
+            assert process.wait(240) == 1, log.read_text()
+        lines = log.read_text().splitlines()
+        assert re.match(r"troupe: .*store\.patience_seconds.*; details in ", lines[-1]), log.read_text()
+        assert any("S3 does not answer since" in line for line in lines), log.read_text()
+        assert len(lines) < 40, log.read_text()
+        assert "Traceback" not in log.read_text()
+        proxy.fault = lambda method, path: None
+        proxy.requests.clear()
+        with command(env, log, "s3-gone", cloud(services, proxy, "store.patience_seconds=3000")) as process:
+            await_request(proxy, "/steps/000000/compute_rewards", timeout_seconds=300)
+            proxy.fault = lambda method, path: "refuse"
+            time.sleep(2)
+            process.send_signal(signal.SIGINT)
+            started = time.monotonic()
+            assert process.wait(120) == 130, log.read_text()
+            assert time.monotonic() - started < 60
+        assert log.read_text().splitlines()[-1] == LINE
+        assert "Traceback" not in log.read_text()
+    assert "RUNNING" not in flow_states(services, "s3-gone")
+
+
+def test_prefect_that_stays_away_ends_the_run_with_its_name(
+    services: StackStatus, client_environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert services.prefect is not None
+    env = {name: value for name, value in client_environment.items() if not name.startswith("PREFECT_LOGGING")}
+    log, store = tmp_path / "log", tmp_path / "store"
+    with faulty_proxy(port_of(services.prefect.api_url)) as proxy:
+        env["PREFECT_API_URL"] = f"{proxy.endpoint_url}/api"
+        overrides = (
+            "store.kind=local", f"store.root={store}", "tracking.kind=none", "num_steps=40",
+            "resources.prefect_patience_seconds=8",
+        )  # fmt: skip
+        with command(env, log, "orphaned", overrides) as process:
+            await_file(store / "runs" / "orphaned" / "iterations" / "000000-l0.json", psutil.Process(process.pid))
+            proxy.fault = lambda method, path: "refuse"
+            assert process.wait(240) == 1, log.read_text()
+    last = log.read_text().splitlines()[-1]
+    assert last.startswith(f"troupe: Prefect at {proxy.endpoint_url}/api does not answer, for 8 s"), log.read_text()
+    assert "`troupe up`" in last
+    assert "Traceback" not in log.read_text()
+    ends = [key for key in LocalArtifactStore(store).list("runs/orphaned/sessions/") if key.endswith("/end.json")]
+    assert ends, "the session ended without a word"
+    await_no_workers("orphaned")
+
+
+def test_a_run_needs_no_mlflow(trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
+    away = ("tracking.kind=mlflow", "tracking.url=http://127.0.0.1:9")
+    assert trainings.run(order(tmp_path, "unseen", overrides=away)).code == 0, trainings.log()
+    assert outcome(LocalArtifactStore(tmp_path / "store"), "unseen") == uninterrupted
+    assert os.listdir(tmp_path / "store" / "runs" / "unseen" / "outbox"), "nothing waits"
+
+
+def test_another_configuration_is_one_line(
+    client_environment: dict[str, str],
+    uninterrupted: dict[str, Any],
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+) -> None:
+    root = tmp_path_factory.getbasetemp() / "uninterrupted0" / "store"
+    env = {name: value for name, value in client_environment.items() if not name.startswith("PREFECT_LOGGING")}
+    overrides = ("store.kind=local", f"store.root={root}", "tracking.kind=none", "seed=1")
+    with command(env, tmp_path / "log", "whole", overrides) as process:
+        assert process.wait(240) == 2, (tmp_path / "log").read_text()
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert [line for line in lines if line.startswith("troupe: ")] == lines[-1:]
+    assert "seed: 0 -> 1" in lines[-1]
+    assert not any("Traceback" in line or "prefect" in line.lower() for line in lines), lines
