@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from components.scratch import private_folder
 from flows.services.local_http import answers, basic, request
 from flows.services.password import ensure_password
 from flows.services.ports import LOOPBACK
@@ -73,10 +74,11 @@ class WorkerService:
         self._prefect_ports = prefect_ports
 
     def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
-        """The command."""
+        """The command. Its TMPDIR is this user's alone, because Prefect's runner keeps files there under one name for all users."""
         options = ("--pool", POOL, "--type", "process", "--name", WORKER_NAME)
         command = (sys.executable, "-m", "prefect", "--no-prompt", "worker", "start", *options)
-        return Launch(command=command, env={**passed_on(os.environ), **self._client_env})
+        own = {"TMPDIR": str(private_folder("troupe-worker"))}
+        return Launch(command=command, env={**passed_on(os.environ), **self._client_env, **own})
 
     def check(self, home: Path, ports: Mapping[str, int]) -> None:
         """Ask the server whether the worker has reported."""
