@@ -74,7 +74,7 @@ class WorkerService:
         self._prefect_ports = prefect_ports
 
     def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
-        """The command. Its TMPDIR is this user's alone, because Prefect's runner keeps files there under one name for all users."""
+        """The command. Its TMPDIR is this user's alone: Prefect's runner keeps files there under one name for all users."""
         options = ("--pool", POOL, "--type", "process", "--name", WORKER_NAME)
         command = (sys.executable, "-m", "prefect", "--no-prompt", "worker", "start", *options)
         own = {"TMPDIR": str(private_folder("troupe-worker"))}
