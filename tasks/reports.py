@@ -63,4 +63,5 @@ def show_iteration(run: Run, report: IterationReport) -> None:
         "iteration", report.step, report.step + 1, run.config.num_steps, metrics=report.metrics, timings=report.timings
     )
     page = iteration_page(report, run_url=wiring.run_url(run.config, run.run_id))
-    create_markdown_artifact(key=f"iteration-{re.sub('[^a-z0-9-]', '-', run.run_id)}", markdown=page)
+    key = f"iteration-{re.sub('[^a-z0-9-]', '-', run.run_id)}"
+    create_markdown_artifact(key=key, markdown=page, description=f"{run.run_id}, step {report.step}")
