@@ -5,29 +5,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Literal
 
 from components.artifacts.refs import Frozen
 from components.config import RunConfig, parse_config
 from components.environments.base import EnvironmentFamily, MultiAgentEnv
 from components.errors import ConfigurationError
-from components.evaluation.runner import EvalPlan, evaluate
+from components.evaluation.runner import EvalPlan, Sampling, evaluate
 from components.evaluation.scripted_team import Answer, play_scripted
 from components.evaluation.statistics import wilson_interval
 from components.evaluation.suites import suite_problems
 from components.identity import seed_for
 from components.metrics import mean
-from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion, Problem
 from components.scratch import scratch_folder
 from flows.presets import with_overrides
-from flows.reading import read_run
+from flows.run_team import Team, checked_sampling, run_team, stored_run, team_roles
 from flows.suite_choice import suite_config
 from tasks import wiring, world
-from tasks.run import Run
 
 SCRIPTED = ("expert", "random", "noop")
-Sampling = Literal["sample", "greedy"]
 Progress = Callable[[int, int], None]
 _PROBLEMS_AT_ONCE = 50
 
@@ -79,9 +75,7 @@ class SuiteOrder:
 
 def evaluate_anybody(order: EvaluationOrder, progress: Progress) -> EvaluationReport:
     """The report of whoever `order.who` names. Raises ConfigurationError naming the argument and the remedy."""
-    if order.sampling not in ("sample", "greedy"):
-        raise ConfigurationError(f"--sampling {order.sampling!r}: use sample or greedy")
-    sampling: Sampling = "sample" if order.sampling == "sample" else "greedy"
+    sampling = checked_sampling(order.sampling)
     is_run = order.who not in SCRIPTED and not _is_model(order.who)
     if order.step is not None and not is_run:
         raise ConfigurationError(f"--step {order.step}: only a run has steps, and {order.who!r} is none")
@@ -100,18 +94,14 @@ def evaluate_anybody(order: EvaluationOrder, progress: Progress) -> EvaluationRe
 
 
 def _run_report(order: EvaluationOrder, sampling: Sampling, progress: Progress) -> EvaluationReport:
-    from flows.stores import chosen_store, opened_store
-    from tasks.sessions import standing_run
-
-    store = opened_store(order.store_uri)
-    run = standing_run(store, read_run(store, order.who)).kept_in(chosen_store(order.store_uri))
+    run = stored_run(order.who, order.store_uri)
     config, name = run.config, "test"
     if order.suite is not None:
         config, name = suite_config(order.suite, order.overrides)
     elif order.overrides:
         config = parse_config(with_overrides(config.model_dump(mode="json"), order.overrides))
     ordered = SuiteOrder(config=config, name=name, num_problems=order.num_problems, seed=order.seed)
-    return evaluate_run(ordered, run, order.step, sampling, progress)
+    return _played(ordered, run_team(run, order.step), sampling, progress)
 
 
 def _is_model(who: str) -> bool:
@@ -178,79 +168,34 @@ def evaluate_model(order: SuiteOrder, base: str, sampling: Sampling, progress: P
         write_initial_checkpoint(folder, output, "team")
         version = PolicyVersion(policy="team", step=0, weights_digest=read_manifest(output).weights_digest)
         wiring.generator(config, "team").load(folder, version)
-        return _played(order, config, {"team": version}, agent=base, sampling=sampling, progress=progress)
+        team = Team(name=base, config=config, router=wiring.router(config, {"team": version}))
+        return _played(order, team, sampling, progress)
 
 
-def evaluate_run(
-    order: SuiteOrder, run: Run, step: int | None, sampling: Sampling, progress: Progress
-) -> EvaluationReport:
-    """The team of a run after `step` updates (None: the newest), on a suite with the run's own roles.
-
-    Everything is read from the store of `run.config`.
-    """
-    from tasks.evaluate_policy import named_versions
-    from tasks.refresh_weights import refresh_weights
-    from tasks.steps import finished_step, first_unfinished_step
-    from tasks.warm_start import committed_warm_start
-
-    store = wiring.store(run.config)
-    num_finished = first_unfinished_step(store, run)
-    if step is not None and not 0 <= step <= num_finished:
-        raise ConfigurationError(
-            f"--step {step}: run {run.run_id} has finished {num_finished} updates; use 0 to {num_finished}"
-        )
-    at = num_finished if step is None else step
-    checkpoints = finished_step(store, run, at - 1) if at else committed_warm_start(run)
-    assert checkpoints is not None, f"step {at - 1} of {run.run_id} is finished and has no checkpoints"
-    refresh_weights.fn(run, at, checkpoints)
-    return _played(
-        order,
-        run.config,
-        named_versions(run.config, checkpoints),
-        agent=f"{run.run_id}@{at}",
-        sampling=sampling,
-        progress=progress,
-    )
-
-
-def _played(
-    order: SuiteOrder,
-    team: RunConfig,
-    versions: dict[str, PolicyVersion],
-    *,
-    agent: str,
-    sampling: Sampling,
-    progress: Progress,
-) -> EvaluationReport:
-    """`team`'s policies on the order's problems."""
+def _played(order: SuiteOrder, team: Team, sampling: Sampling, progress: Progress) -> EvaluationReport:
+    """`team` on the order's problems."""
     environment, _ = wiring.environment(order.config)
-    missing = set(playing_roles(team.rollout.mode, environment.roles)) - set(team.agents)
-    if missing:
-        raise ConfigurationError(
-            f"--suite {order.title}: its roles {sorted(missing)} are played by nobody in {agent}, whose roles are "
-            f"{sorted(team.agents)}"
-        )
     plan = EvalPlan(
         suite=order.name,
         step=0,
         sampling=sampling,
         problems=order.problems(),
         problems_per_block=_PROBLEMS_AT_ONCE,
-        roles=playing_roles(team.rollout.mode, environment.roles),
+        roles=team_roles(team.config, environment.roles, named=f"--suite {order.title}", team=team.name),
         max_turns=order.config.environment.max_turns,
         seed=order.seed,
     )
     report = evaluate(
         plan,
         family=environment,
-        router=wiring.router(team, versions),
+        router=team.router,
         rubric=wiring.rubric(order.config),
         tools=world.tools(order.config),
         progress=progress,
     )
     return EvaluationReport(
         suite=order.title,
-        agent=agent,
+        agent=team.name,
         sampling=sampling,
         success_rate=report.success_rate,
         n=report.n,

@@ -10,6 +10,7 @@ from components.artifacts.parallel import in_parallel
 from components.artifacts.runs import Lineage, indexed_runs, list_runs, read_config, read_lineages
 from components.config import RunConfig
 from components.errors import ArtifactCorrupt, ConfigurationError, StoreRefused
+from components.identity import checked_run_id
 from tasks.history import History, Progress, ShownStep, read_history
 from tasks.run import Run, RunAddress
 from tasks.sessions import RunState, SessionStart, run_state, session_records, standing_lineages
@@ -33,7 +34,7 @@ def run_rows(store: ArtifactStore, progress: Progress = lambda done, total: None
 def read_run(store: ArtifactStore, run_id: str) -> Run:
     """The run under its newest configuration. Raises ConfigurationError when there is none of this name, ArtifactCorrupt when
     its configuration cannot be read."""
-    config = read_config(store, run_id)
+    config = read_config(store, checked_run_id(run_id))
     if config is None:
         raise _unknown(store, run_id)
     lineages = read_lineages(store, run_id)
@@ -45,7 +46,7 @@ def run_document(store: ArtifactStore, run_id: str, progress: Progress = lambda 
 
     `damaged` lists the records that cannot be read, each with its remedy; then the state is "damaged".
     """
-    facts = _read_facts(store, run_id)
+    facts = _read_facts(store, checked_run_id(run_id))
     if facts is None:
         raise _unknown(store, run_id)
     history = History(steps=(), evaluations=(), errors=())

@@ -1,5 +1,6 @@
 """What `--suite` and `troupe play` name, as a configuration."""
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,32 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
         raise ConfigurationError(f"--suite {text!r}: {name!r} is no environment and no preset; there are {known}")
     values = with_overrides(_bare_values(name), overrides)
     return parse_config(values), suite_name
+
+
+def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfig | None) -> RunConfig:
+    """The configuration of what `troupe play NAME` plays, with `options` set on top of those that it brings.
+
+    None, and the name of the environment that a run (`own`) was trained on, mean the run's own; another environment's name
+    means its default options, a preset's name the preset's. Raises ConfigurationError.
+    """
+    if name is None and own is None:
+        raise ConfigurationError(
+            "ENV: name an environment or a preset, as `troupe play plan_path`; only a run has its own"
+        )
+    presets = preset_values()
+    if own is not None and name in (None, own.environment.name):
+        chosen = own
+    elif name is not None and name in FAMILIES:
+        return bare_config(name, options)
+    elif name is not None and name in presets:
+        chosen = parse_config(presets[name])
+    else:
+        known = [*FAMILIES, *presets]
+        nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
+        remedy = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(known)}"
+        raise ConfigurationError(f"environment.name {name!r}: no environment and no preset; {remedy}")
+    environment = chosen.environment.model_copy(update={"options": {**chosen.environment.options, **options}})
+    return chosen.model_copy(update={"environment": environment})
 
 
 def bare_config(environment: str, options: Mapping[str, Any]) -> RunConfig:

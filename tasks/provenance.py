@@ -40,12 +40,11 @@ class Provenance(Frozen):
 @cache
 def provenance() -> Provenance:
     """That of this process. Asks git, and reads what is installed without importing it."""
-    commit = _git("rev-parse", "HEAD") if _git("rev-parse", "--show-toplevel") == str(_ROOT) else None
-    changes = _git("status", "--porcelain", "--untracked-files=no") if commit else None
+    commit, is_dirty = checkout()
     return Provenance(
-        troupe=_installed("troupe") or "unknown",
-        commit=commit or None,
-        is_dirty=None if changes is None else bool(changes),
+        troupe=troupe_version(),
+        commit=commit,
+        is_dirty=is_dirty,
         stage_versions=stage_versions(),
         libraries={
             "python": platform.python_version(),
@@ -53,6 +52,25 @@ def provenance() -> Provenance:
         },
         platform=platform.platform(),
     )
+
+
+def version_line() -> str:
+    """This Troupe in a line. Imports no stage. **Example** "troupe 0.1.0, commit 9f2c…-dirty, Python 3.12.3"."""
+    commit, is_dirty = checkout()
+    named = f", commit {commit}{'-dirty' if is_dirty else ''}" if commit else ""
+    return f"troupe {troupe_version()}{named}, Python {platform.python_version()}"
+
+
+def troupe_version() -> str:
+    """As it is installed."""
+    return _installed("troupe") or "unknown"
+
+
+def checkout() -> tuple[str | None, bool | None]:
+    """The commit that Troupe runs from, and whether tracked files differ from it; None outside a checkout of its own."""
+    commit = _git("rev-parse", "HEAD") if _git("rev-parse", "--show-toplevel") == str(_ROOT) else None
+    changes = _git("status", "--porcelain", "--untracked-files=no") if commit else None
+    return commit or None, None if changes is None else bool(changes)
 
 
 def stage_versions() -> dict[str, int]:

@@ -8,17 +8,16 @@ import sys
 
 import typer
 
-from flows.cli import evaluating, playing, reading, removing, sandbox, serving, training
+from flows.cli import evaluating, playing, reading, removing, sandbox, serving, training, version
 from flows.cli.border import run_command
 
 app = typer.Typer(
-    help="Train teams of language-model agents with reinforcement learning, as Prefect flows.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (training, reading, removing, evaluating, playing, sandbox, serving):
+for group in (version, training, reading, removing, evaluating, playing, sandbox, serving):
     group.add_commands(app)
 
 

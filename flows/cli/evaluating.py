@@ -1,11 +1,14 @@
 """`troupe evaluate`."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.cli.reading import JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    from flows.evaluation import EvaluationReport
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -57,4 +60,13 @@ def evaluate(
         f"{report.agent} on {report.suite} ({report.sampling}): {report.success_rate:.1%} of {report.n} solved, "
         f"95% interval {low:.1%} to {high:.1%}, mean reward {report.mean_reward:.3f}"
     )
-    typer.echo(f"\nnext: troupe play {report.suite.partition('/')[0]} --agent expert")
+    typer.echo(f"\nnext: {next_command(report, suite, store)}")
+
+
+def next_command(report: "EvaluationReport", suite: str | None, store: str | None) -> str:
+    """How to see what was counted: a run's team at play, for whoever is no run the expert."""
+    played = (suite or report.suite).partition("/")[0]
+    if "@" not in report.agent:
+        return f"troupe play {played} --agent expert"
+    sampling = "" if report.sampling == "greedy" else f" --sampling {report.sampling}"
+    return f"troupe play {played} --agent {report.agent}{sampling}{f' --store {store}' if store else ''}"

@@ -57,14 +57,14 @@ def show(
 
 
 @contextmanager
-def reading_bar(name: str) -> Iterator["Progress"]:
+def reading_bar(name: str, *, doing: str = "reading") -> Iterator["Progress"]:
     """A bar on standard error for what takes longer than a blink; gone at the end, and no trace of it in a pipe."""
     from rich.console import Console
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
     with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(f"reading {name}", total=None)
+        task = bar.add_task(f"{doing} {name}", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

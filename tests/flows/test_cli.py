@@ -2,9 +2,13 @@
 
 import json
 import os
+import platform
+import re
+import resource
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -23,6 +27,24 @@ def troupe(*arguments: str, home: Path, **variables: str) -> subprocess.Complete
     env |= {"TROUPE_HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true", "COLUMNS": "120", **variables}
     command = [sys.executable, "-c", "from flows.cli import main; main()", *arguments]
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_version_is_told_at_once_and_loads_no_library(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from flows.cli import main\n"
+        "sys.argv = ['troupe', '--version']\n"
+        "try: main()\n"
+        "finally: print(*{'torch', 'prefect', 'transformers'} & set(sys.modules), file=sys.stderr)\n"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert ended.stderr.strip() == "", "imported"
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
+    python = re.escape(platform.python_version())
+    commit = "(, commit [0-9a-f]{40}(-dirty)?)?"
+    assert re.fullmatch(rf"troupe {re.escape(version('troupe'))}{commit}, Python {python}\n", ended.stdout)
 
 
 def test_help_names_every_command(tmp_path: Path) -> None:

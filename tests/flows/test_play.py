@@ -8,7 +8,7 @@ import pytest
 
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
-from flows.play import PlayReport, play
+from flows.play import PlayOrder, PlayReport, play
 
 GAMES = ("plan_path", "sokoban", "sudoku")
 
@@ -21,10 +21,13 @@ def played(environment: str, *, typed: str = "", **wanted: object) -> tuple[Play
         "options": {},
         "split": "test",
         "max_turns": None,
+        "sampling": None,
+        "store_uri": "file:///nowhere/at/all",
         **wanted,
     }
     stdout = io.StringIO()
-    report = play(environment, stdin=io.StringIO(typed), stdout=stdout, **arguments)  # type: ignore[arg-type]
+    order = PlayOrder(environment=environment, **arguments)  # type: ignore[arg-type]
+    report = play(order, stdin=io.StringIO(typed), stdout=stdout)
     return report, stdout.getvalue()
 
 

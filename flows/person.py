@@ -1,0 +1,96 @@
+"""A person who plays every agent of an environment in the terminal."""
+
+import shutil
+import textwrap
+from typing import Any, TextIO
+
+from components.environments.base import MultiAgentEnv
+
+
+class Person:
+    """Asks a person in the terminal, explains errors and asks again, and shows where a proposal would lead.
+
+    Where roles share a grammar of short moves, an answer is one line and Enter keeps the proposal. Elsewhere it is prose or a
+    program (`writes_prose`): lines as typed, up to one that holds a dot alone.
+    """
+
+    def __init__(self, stdin: TextIO, stdout: TextIO, *, explains: bool, writes_prose: bool) -> None:
+        self._stdin = stdin
+        self._stdout = stdout
+        self._proposal: str | None = None
+        self._explains = explains
+        self._writes_prose = writes_prose
+
+    def __call__(self, env: MultiAgentEnv, agent: str) -> str | None:
+        decides = agent == env.roles[-1]
+        if self._explains:
+            self._explain(env)
+        if self._writes_prose:
+            self._say(f"\n{_wrapped(env.observe(agent).instructions)}\n")
+        if not decides or len(env.roles) == 1:
+            self._say(f"\n{self._picture(env)}\n")
+        while (text := self._asked(agent, decides)) is not None:
+            before = env.snapshot()
+            outcome = env.apply(agent, text)
+            if outcome.error is None:
+                self._say(self._consequence(env, agent, text, before, solves=outcome.solves))
+            env.restore(before)
+            if outcome.error is None:
+                self._proposal = text
+                return text
+            self._say(f"Not understood: {outcome.error}.")
+        return None
+
+    def _explain(self, env: MultiAgentEnv) -> None:
+        self._explains = False
+        if self._writes_prose:
+            self._say("You play every agent. An answer ends with a line that holds a dot alone; q alone quits.")
+            return
+        self._say(_wrapped(env.observe(env.roles[0]).instructions))
+        if len(env.roles) > 1:
+            self._say(
+                "You play every agent: type a list, see what it would do, then decide: Enter keeps it, another list "
+                "replaces it."
+            )
+        self._say("q quits.")
+
+    def _asked(self, agent: str, decides: bool) -> str | None:
+        """The line typed, in capitals; the proposal for an empty line of who decides; None when the person left."""
+        self._stdout.write(f"{agent}> ")
+        self._stdout.flush()
+        if self._writes_prose:
+            return self._lines()
+        line = self._stdin.readline()
+        text = line.strip().upper()
+        if line == "" or text == "Q":
+            return None
+        return self._proposal if decides and text == "" and self._proposal is not None else text
+
+    def _lines(self) -> str | None:
+        """What was typed up to a line with a dot alone or the end of the input; None for a lone q or nothing at all."""
+        lines: list[str] = []
+        while (line := self._stdin.readline()) and line.strip() != ".":
+            if not lines and line.strip() in ("q", "Q"):
+                return None
+            lines.append(line)
+        return "".join(lines).strip() if lines or line else None
+
+    def _consequence(self, env: MultiAgentEnv, agent: str, text: str, before: Any, *, solves: bool) -> str:
+        """What the answer does or, for an agent that only proposes, would do."""
+        if agent == env.roles[-1] or self._writes_prose:
+            return f"{self._picture(env)}\nSolved." if solves and env.success else ""
+        env.restore(before)
+        env.apply(env.roles[-1], text)
+        return f"would lead to{' the solution' if solves else ''}:\n{self._picture(env)}"
+
+    def _picture(self, env: MultiAgentEnv) -> str:
+        return env.render(color=self._stdout.isatty())
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._stdout)
+
+
+def _wrapped(text: str) -> str:
+    """`text` in lines of a terminal's width, broken between words; its own line breaks stay."""
+    width = min(shutil.get_terminal_size().columns, 100)
+    return "\n".join(textwrap.fill(line, width, break_long_words=False) for line in text.splitlines())

@@ -1,0 +1,74 @@
+"""The team of a run with its weights in the engines: who plays in `troupe evaluate RUN` and `troupe play --agent RUN`."""
+
+from dataclasses import dataclass
+
+from components.config import RunConfig
+from components.errors import ConfigurationError
+from components.evaluation.runner import Sampling
+from components.rollout.router import Router
+from components.rollout.rules import playing_roles
+from flows.reading import read_run
+from flows.stores import chosen_store, opened_store
+from tasks import wiring
+from tasks.run import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Team:
+    """Policies that can be asked. `name` is what reports call them: "RUN@STEP", or the name of a model."""
+
+    name: str
+    config: RunConfig
+    router: Router
+
+
+def stored_run(run_id: str, store_uri: str | None) -> Run:
+    """A run as its results show it, in the store where it lies. Raises ConfigurationError when there is none of this name."""
+    from tasks.sessions import standing_run
+
+    store = opened_store(store_uri)
+    return standing_run(store, read_run(store, run_id)).kept_in(chosen_store(store_uri))
+
+
+def run_team(run: Run, step: int | None) -> Team:
+    """The team of a run after `step` updates (None: the newest), each policy's weights loaded and proved by their digest.
+
+    Everything is read from the store of `run.config`. Raises ConfigurationError for a step that the run has not finished.
+    """
+    from tasks.evaluate_policy import named_versions
+    from tasks.refresh_weights import refresh_weights
+    from tasks.steps import checkpoints_before, first_unfinished_step
+
+    store = wiring.store(run.config)
+    num_finished = first_unfinished_step(store, run)
+    if step is not None and not 0 <= step <= num_finished:
+        raise ConfigurationError(
+            f"step {step} of run {run.run_id}: it has finished {num_finished} updates; use 0 to {num_finished}"
+        )
+    at = num_finished if step is None else step
+    checkpoints = checkpoints_before(store, run, at)
+    refresh_weights.fn(run, at, checkpoints)
+    router = wiring.router(run.config, named_versions(run.config, checkpoints))
+    return Team(name=f"{run.run_id}@{at}", config=run.config, router=router)
+
+
+def team_roles(config: RunConfig, roles: tuple[str, ...], *, named: str, team: str) -> tuple[str, ...]:
+    """Those of an environment's `roles` that act when the policies of `config` play it.
+
+    Raises ConfigurationError when one of them is played by nobody; `named` is how the environment was asked for.
+    """
+    playing = playing_roles(config.rollout.mode, roles)
+    if missing := set(playing) - set(config.agents):
+        raise ConfigurationError(
+            f"{named}: its roles {sorted(missing)} are played by nobody in {team}, whose roles are "
+            f"{sorted(config.agents)}; name an environment with these roles"
+        )
+    return playing
+
+
+def checked_sampling(text: str) -> Sampling:
+    """`--sampling`, read."""
+    match text:
+        case "sample" | "greedy":
+            return text
+    raise ConfigurationError(f"--sampling {text!r}: use sample or greedy")
