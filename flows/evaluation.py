@@ -78,7 +78,7 @@ def evaluate_anybody(order: EvaluationOrder, progress: Progress) -> EvaluationRe
     sampling = checked_sampling(order.sampling)
     is_run = order.who not in SCRIPTED and not _is_model(order.who)
     if order.step is not None and not is_run:
-        raise ConfigurationError(f"--step {order.step}: only a run has steps, and {order.who!r} is none")
+        raise ConfigurationError(f"--step {order.step}: only a run has steps, and {order.who!r} is none; leave it out")
     if order.suite is None and not is_run:
         raise ConfigurationError(f"--suite: name an environment or a preset for {order.who!r}, as --suite plan_path")
     try:
@@ -154,13 +154,16 @@ def scripted_answer(agent: str, environment: EnvironmentFamily, seed: int) -> An
 
 def evaluate_model(order: SuiteOrder, base: str, sampling: Sampling, progress: Progress) -> EvaluationReport:
     """One model in every role, as it is: a model folder, a hub name, or "smollm2-135m"."""
-    from components.training.checkpoint import read_manifest, write_initial_checkpoint
-    from components.training.models import prepare_model_folder
+    from components.training.bases import check_base
 
     policies = {"team": {"base": base, "prompt_format": "chat"}}
     agents = {role: {"policy": "team"} for role in wiring.environment(order.config)[0].roles}
     values = order.config.model_dump(mode="json") | {"policies": policies, "agents": agents}
     config = parse_config(values)
+    check_base("team", config.policies["team"])
+    from components.training.checkpoint import read_manifest, write_initial_checkpoint
+    from components.training.models import prepare_model_folder
+
     with tempfile.TemporaryDirectory(prefix="evaluate-", dir=scratch_folder()) as name:
         folder, output = Path(name) / "model", Path(name) / "checkpoint"
         if prepare_model_folder(config.policies["team"], alphabet="", seed=0, into=folder):

@@ -11,7 +11,7 @@ from components.artifacts.format import check_format
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError, ServiceMissing
 from components.identity import checked_run_id
-from flows.preflight import check_environment, preflight
+from flows.preflight import check_base_names, check_configuration, check_services
 from flows.presets import with_overrides
 from flows.reading import read_run
 from flows.services.client import join_local_services
@@ -42,8 +42,13 @@ def run_training(config: RunConfig, run_id: str, *, restart: Restart | None = No
     """
     join_local_services()
     checked_run_id(run_id)
-    check_environment(config)
-    require_prefect()
+    check_configuration(config)
+    try:
+        require_prefect()
+    except ServiceMissing:
+        if config.store.kind != "local":
+            check_base_names(config)  # told first: no service mends it
+        raise
     # What Prefect says of each task goes to its own pages; the terminal has the display.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
     console = Console()
@@ -52,7 +57,7 @@ def run_training(config: RunConfig, run_id: str, *, restart: Restart | None = No
         from flows.summary import print_summary
         from flows.train import train
 
-        preflight(config)
+        check_services(config)
         for line in _admitted(config, run_id, restart):
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
     with TrainingDisplay(console).shown():

@@ -76,7 +76,9 @@ def play(
     if order.sampling is not None:
         checked_sampling(order.sampling)
         if not is_run:
-            raise ConfigurationError(f"--sampling {order.sampling}: only a run's team samples, not {order.agent!r}")
+            raise ConfigurationError(
+                f"--sampling {order.sampling}: only a run's team samples, not {order.agent!r}; leave it out"
+            )
     try:
         if is_run:
             run, step = named_run(order.agent, order.store_uri)

@@ -26,21 +26,55 @@ def preflight(config: RunConfig) -> None:
 
     Raises ConfigurationError, ServiceMissing, EngineUnavailable, StaleEngine, StoreRefused or StoreUnavailable.
     """
-    from tasks.warm_start import check_bases
+    check_configuration(config)
+    check_services(config)
 
+
+def check_configuration(config: RunConfig) -> None:
+    """What is wrong in the configuration itself or with what it names, whatever services run here."""
     check_environment(config)
     check_problem_counts(config)
     check_devices(config)
     check_ray(config.resources)
-    task_runner(config.resources)
     check_space(config)
-    check_tools(config)
     wiring.check_apis(config)
+    if config.generation.vllm.urls:
+        check_engines(config)
+    if config.store.kind == "local":
+        check_store(config)
+
+
+def check_services(config: RunConfig) -> None:
+    """What a run needs beside its configuration: packages, boxes, engines, the store, MLflow."""
+    task_runner(config.resources)
+    check_tools(config)
+    if not config.generation.vllm.urls:
+        check_engines(config)
+    if config.store.kind != "local":
+        check_store(config)
+    check_tracking(config)
+
+
+def check_engines(config: RunConfig) -> None:
+    """The vLLM servers answer, where some are asked for."""
     if config.generation.engine == "vllm":
         wiring.check_servers(config)
+
+
+def check_store(config: RunConfig) -> None:
+    """The store can be used, and holds the policies before training, or these can be made."""
+    from tasks.warm_start import check_bases
+
     probe_store(config.store)
     check_bases(config)
-    check_tracking(config)
+
+
+def check_base_names(config: RunConfig) -> None:
+    """Every base is there. For where no store can be asked whether the policies have been made already."""
+    from components.training.bases import check_base
+
+    for policy, settings in config.policies.items():
+        check_base(policy, settings)
 
 
 def check_tracking(config: RunConfig) -> None:
@@ -95,8 +129,10 @@ def check_space(config: RunConfig) -> None:
 def check_free(folder: Path, *, field: str, remedy: str) -> None:
     """Raise ServiceMissing when the disk of `folder`, which need not exist yet, is nearly full."""
     existing = next(place for place in (folder, *folder.parents) if place.exists())
-    free = shutil.disk_usage(existing).free
-    if free < LEAST_FREE_BYTES:
+    total, _, free = shutil.disk_usage(existing)
+    if (
+        total and free < LEAST_FREE_BYTES
+    ):  # a total of 0 is no disk; that nothing can be written there is told elsewhere
         raise ServiceMissing(
             f"{field} {folder}: {free / 2**20:.0f} MiB are free, a run needs {LEAST_FREE_BYTES // 2**20}; {remedy}"
         )
@@ -105,8 +141,13 @@ def check_free(folder: Path, *, field: str, remedy: str) -> None:
 def probe_store(config: StoreConfig) -> ArtifactStore:
     """The store, once it has proved that it can be used."""
     store = wiring.open_store(config)
-    with naming_local_server(config):
-        store.probe()
+    try:
+        with naming_local_server(config):
+            store.probe()
+    except StoreRefused as error:
+        if config.kind != "local":
+            raise
+        raise StoreRefused(f"store.root {config.root}: {error}; name a folder that this user may write") from error
     return store
 
 

@@ -90,11 +90,15 @@ def with_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[
         for parent in parents:
             section = section.setdefault(parent, {})
             if not isinstance(section, dict):
-                raise ConfigurationError(f"--set {override!r}: {parent!r} holds a value, not a section")
+                raise ConfigurationError(
+                    f"--set {override!r}: {parent!r} holds a value, not a section; set it as {parent}=..."
+                )
         try:
             section[leaf] = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise ConfigurationError(f"--set {override!r}: {text!r} is not a YAML value") from error
+            raise ConfigurationError(
+                f"--set {override!r}: {text!r} is not a YAML value; put text in quotes and close brackets"
+            ) from error
     return result
 
 

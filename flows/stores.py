@@ -22,7 +22,7 @@ def opened_store(uri: str | None) -> ArtifactStore:
     join_local_services()
     config = chosen_store(uri)
     if config.kind == "local" and not Path(str(config.root)).is_dir():
-        raise ConfigurationError(f"--store {uri!r}: there is no such directory")
+        raise ConfigurationError(f"--store {uri!r}: there is no such directory; name one that runs were stored in")
     store = wiring.open_store(config)
     with naming_local_server(config):
         store.check()

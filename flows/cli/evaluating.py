@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.reading import JsonOption, StoreOption
+from flows.cli.reading import JsonOption, StoreOption, reading_bar
 
 if TYPE_CHECKING:
     from flows.evaluation import EvaluationReport
@@ -34,9 +34,6 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Play a suite without the tree and say how often the team succeeds, with the 95% interval."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from flows.evaluation import EvaluationOrder, evaluate_anybody
 
     order = EvaluationOrder(
@@ -49,9 +46,8 @@ def evaluate(
         overrides=tuple(overrides or ()),
         store_uri=store,
     )
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(who, total=episodes)
-        report = evaluate_anybody(order, lambda done, total: bar.update(task, completed=done, total=total))
+    with reading_bar(who, doing="evaluating") as progress:
+        report = evaluate_anybody(order, progress)
     if as_json:
         typer.echo(json.dumps(report.model_dump(mode="json"), indent=2))
         return

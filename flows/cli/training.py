@@ -30,7 +30,7 @@ def train(
     config = preset_config(preset, overrides or [], num_steps=steps)
     from flows.in_process import run_training, stored_in
 
-    run_training(stored_in(config, store, overrides or []), run_id or config.preset)
+    run_training(stored_in(config, store, overrides or []), config.preset if run_id is None else run_id)
 
 
 def resume(

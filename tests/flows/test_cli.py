@@ -53,36 +53,6 @@ def test_help_names_every_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["train", "plan-pth"], "preset 'plan-pth' does not exist; did you mean 'plan-path'?"),
-        (
-            ["train", "tiny", "--set", "rollout.group_sise=4"],
-            "rollout.group_sise: unknown key; did you mean 'group_size'?",
-        ),
-        (["train", "tiny", "--set", "rollout.group_size=1"], "greater than or equal to 2 (got 1)"),
-        (["train", "tiny", "--run-id", "No Spaces"], "run_id 'No Spaces': use 1 to 63 of"),
-        (["train", "tiny", "--set", "environment.name=chess"], "environment.name 'chess': unknown environment"),
-        (["resume", "x", "--step", "3"], "--from-stage and --step go together"),
-        (["resume", "x", "--set", "seed=3"], "--set changes a run's configuration, which needs a restart"),
-        (["show", "nothing", "--store", "file:///nowhere/at/all"], "there is no such directory"),
-        (["show", "nothing", "--store", "file:///tmp"], "run 'nothing' is not in file:///tmp; runs there: none yet"),
-        (["runs", "--store", "ftp://x"], "write file:///absolute/path or s3://bucket/prefix"),
-        (["play", "chess", "--agent", "noop"], "environment.name 'chess'"),
-        (["play", "plan_path", "--agent", "nop"], "agent 'nop'"),
-        (["play", "plan_path", "--agent", "noop", "--set", "sise=3"], "did you mean 'size'?"),
-    ],
-)
-def test_wrong_input_is_one_clear_line_and_exit_code_two(arguments: list[str], line: str, tmp_path: Path) -> None:
-    # A Prefect that answers nothing: wrong input must be told before anybody asks it.
-    ended = troupe(*arguments, home=tmp_path, PREFECT_API_URL="http://127.0.0.1:9/api")
-    assert ended.returncode == 2, ended.stderr
-    assert line in ended.stderr
-    assert ended.stderr.startswith("troupe: ")
-    assert len(ended.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
     ("variables", "overrides", "line"),
     [
         ({}, [], "Prefect: no server is configured; start the local services with `troupe up`"),
