@@ -63,9 +63,9 @@ def check_engines(config: RunConfig) -> None:
 
 def check_store(config: RunConfig) -> None:
     """The store can be used, and holds the policies before training, or these can be made."""
+    probe_store(config.store)
     from tasks.warm_start import check_bases
 
-    probe_store(config.store)
     check_bases(config)
 
 
@@ -144,10 +144,10 @@ def probe_store(config: StoreConfig) -> ArtifactStore:
     try:
         with naming_local_server(config):
             store.probe()
-    except StoreRefused as error:
+    except (StoreRefused, StoreUnavailable) as error:
         if config.kind != "local":
             raise
-        raise StoreRefused(f"store.root {config.root}: {error}; name a folder that this user may write") from error
+        raise type(error)(f"store.root {config.root}: {error}; name a folder that this user may write") from error
     return store
 
 

@@ -111,9 +111,9 @@ def _misused(error: "_Misuse") -> int:
     return error.exit_code
 
 
-def _given(error: BaseException) -> str:
+def _given(error: object) -> str:
     """The value that an option or argument was given and refused; typer names only the option."""
-    fault = error.__cause__
+    fault = getattr(error, "__cause__", None)
     return f" (got {shown_value(fault.errors()[0]['input'])})" if isinstance(fault, ValidationError) else ""
 
 
