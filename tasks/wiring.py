@@ -184,22 +184,24 @@ def _engine_here(config: RunConfig) -> Generator:
 
 
 def _vllm_engine(config: RunConfig, policy: str) -> Generator:
+    # Read before the import, which takes seconds: what is wrong there is told at once.
+    urls, key = server_urls(config, os.environ), server_key(config, os.environ)
     from components.generation.vllm_http import VllmGenerator
 
     return VllmGenerator(
         config.generation,
         model=served_model(config, policy),
-        urls=server_urls(config, os.environ),
-        key=server_key(config, os.environ),
+        urls=urls,
+        key=key,
         start_command=f"troupe up --engine vllm --preset {config.preset}",
     )
 
 
 def check_servers(config: RunConfig) -> None:
     """Pass when the servers of every policy that has some answer. Raises EngineUnavailable or StaleEngine."""
+    engines = [generator(config, name) for name, policy in config.policies.items() if policy.api is None]
     from components.generation.vllm_http import VllmGenerator
 
-    engines = [generator(config, name) for name, policy in config.policies.items() if policy.api is None]
     for engine in engines:
         if isinstance(engine, VllmGenerator):
             engine.check()
