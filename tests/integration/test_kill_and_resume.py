@@ -18,7 +18,7 @@ MOST_KILLS_OF_ONE_RUN = 5
 """After which it is left to end: on a slow machine a run that is killed early enough, again and again, would never end."""
 BOUNDARIES = [
     # stage, the part of its key that names one piece of it
-    ("warm_start", "_shared/steps/000000/warm_start-v1/"),
+    ("warm_start", "_shared/steps/000000/warm_start-v2/"),
     ("evaluate_policy", "/steps/000000/evaluate_policy-v1/greedy/"),
     ("collect_rollouts", "/steps/000001/collect_rollouts-v1/1/"),
     ("compute_rewards", "/steps/000001/compute_rewards-v1/0/"),

@@ -71,7 +71,7 @@ class WeedServer:
 
     def flip_a_bit_of(self, content: bytes) -> None:
         """Change one bit of these bytes where the server keeps them."""
-        for volume in (self._folder / "data").glob("*.dat"):
+        for volume in (self.folder / "data").glob("*.dat"):
             at = volume.read_bytes().find(content)
             if at >= 0:
                 with volume.open("r+b") as file:

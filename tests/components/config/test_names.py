@@ -21,7 +21,7 @@ def refused(*overrides: str, **sections: Any) -> str:
 def test_a_policy_is_called_by_a_name(name: str) -> None:
     agents = {role: {"policy": name} for role in ("tool_agent", "plan_agent")}
     message = refused(policies={name: {}}, agents=agents)
-    assert message.startswith(f"policies: {name!r}"[:120])
+    assert message.startswith("policies.")
     assert "use 1 to 63 letters" in message
     assert message.isprintable()
 

@@ -148,9 +148,9 @@ def test_every_usual_copy_names_a_split() -> None:
     ("options", "reason"),
     [
         ({"corpus": "x.jsonl", "retriever_url": "http://h/r"}, "give one of them"),
-        ({"retriever_url": "127.0.0.1:8000"}, "whole address"),
-        ({"retriever_url": "http:///retrieve"}, "whole address"),
-        ({"retriever_url": "ftp://h/r"}, "whole address"),
+        ({"retriever_url": "127.0.0.1:8000"}, "http:// or https:// address"),
+        ({"retriever_url": "http:///retrieve"}, "http:// or https:// address"),
+        ({"retriever_url": "ftp://h/r"}, "http:// or https:// address"),
         ({"dataset": "hotpot"}, "dataset"),
         ({"train": {"path": "x.jsonl"}}, "name the file's layout as dataset"),
         ({"test_dataset": "nq"}, "shares no corpus"),
