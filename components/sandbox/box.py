@@ -13,6 +13,7 @@ RUNNER_PATH = "/runner.py"
 RUNNER_FILES = {
     "runner.py": RUNNER_PATH,
     "box_counts.py": "/components/sandbox/box_counts.py",
+    "clearing.py": "/components/sandbox/clearing.py",
     "confinement.py": "/components/sandbox/confinement.py",
 }
 """All that is ours in a box: files of this folder, and where they lie in the root file system."""
@@ -29,7 +30,7 @@ BOX_UID = 65534
 """The user and the group that programs see themselves run as, where a box has user numbers of its own."""
 _MASKED = """
 locks keys key-users timer_list interrupts softirqs sched_debug schedstat latency_stats kallsyms modules zoneinfo buddyinfo
-diskstats partitions swaps iomem ioports sysrq-trigger acpi asound scsi driver pressure fs bus irq tty
+diskstats partitions swaps iomem ioports sysrq-trigger acpi asound scsi driver pressure fs bus irq tty sys stat vmstat
 """
 MASKED = tuple(f"/proc/{name}" for name in _MASKED.split())
 """What the kernel tells of all processes of this machine at once, and a program need not know."""
@@ -60,14 +61,18 @@ class BoxSilent(BoxGone):
     """The box did not answer in time. Its job is not tried again: it would take as long."""
 
 
+class BoxOutOfMemory(BoxGone):
+    """The program used up the memory of its box, and the kernel ended the runner for it. That is the job's result."""
+
+
 class Box(Protocol):
     """One container or namespace with the runner as its process 1, started and ready. Used by one thread at a time."""
 
     def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
         """Send one job, a frame of `protocol.encode_job`, and return the payload of the answer, unchecked.
 
-        Raises BoxSilent when no whole answer came in time, BoxGone when the box ended, or said more than
-        `protocol.MAX_ANSWER_BYTES`.
+        Raises BoxSilent when no whole answer came in time, BoxOutOfMemory when the box ended and its memory was used up
+        meanwhile, as the kernel tells it, BoxGone when it ended otherwise, or said more than `protocol.MAX_ANSWER_BYTES`.
         """
         ...
 

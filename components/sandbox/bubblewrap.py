@@ -24,6 +24,7 @@ from components.sandbox.box import (
     Box,
     BoxGone,
     BoxLimits,
+    BoxOutOfMemory,
     BoxSilent,
     runner_command,
 )
@@ -179,14 +180,20 @@ class BubblewrapBox:
         """See `Box.ask`."""
         end = time.monotonic() + timeout_seconds
         with self._in_use:
+            num_before = self._num_out_of_memory()
             try:
                 self._stream.settimeout(timeout_seconds)
                 self._stream.sendall(frame)
                 return self._receive(end)
             except TimeoutError as error:
                 raise BoxSilent(f"no answer within {timeout_seconds:g} s") from error
-            except OSError as error:
+            except (BoxGone, OSError) as error:
+                if self._num_out_of_memory() > num_before:
+                    raise BoxOutOfMemory("the kernel ended its processes") from error
                 raise BoxGone(f"the box is gone: {error}") from error
+
+    def _num_out_of_memory(self) -> int:
+        return self._cgroup.num_out_of_memory() if self._cgroup is not None and not self._closed else 0
 
     def close(self) -> None:
         """See `Box.close`."""

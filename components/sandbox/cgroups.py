@@ -19,6 +19,8 @@ CPU_ACCOUNT = "cpuacct"
 _PARENT = "troupe"
 _PERIOD_MICROSECONDS = 100_000
 _REMOVE_SECONDS = 2.0
+_CHARGED_AT_ONCE_BYTES = 1 << 20
+"""What the kernel asks for at once is less: a group with less room left has met its limit."""
 _numbers = itertools.count()
 
 
@@ -33,6 +35,18 @@ class Cgroup:
     def counts_cpu(self) -> bool:
         """Whether the box can read the CPU time that it used."""
         return "" in self.folders or CPU_ACCOUNT in self.folders
+
+    def num_out_of_memory(self) -> int:
+        """How often the kernel ended a process of the group since the group reached its own memory limit; 0 if it never did."""
+        if "" in self.folders:
+            events = dict(line.split() for line in (self.folders[""] / "memory.events").read_text().splitlines())
+            return int(events["oom_kill"]) if int(events["oom"]) else 0
+        memory = self.folders["memory"]
+        control = (memory / "memory.oom_control").read_text().split()
+        room = int((memory / "memory.limit_in_bytes").read_text()) - int(
+            (memory / "memory.max_usage_in_bytes").read_text()
+        )
+        return int(control[control.index("oom_kill") + 1]) if room < _CHARGED_AT_ONCE_BYTES else 0
 
     def add(self, pid: int) -> None:
         """Move a process in; what it starts from then on is in, too."""

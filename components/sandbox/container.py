@@ -11,7 +11,7 @@ from typing import Any
 from components.errors import ConfigurationError, SandboxUnavailable
 from components.sandbox.attached import AttachedStream
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import BOX_UID, Box, BoxGone, BoxLimits
+from components.sandbox.box import BOX_UID, Box, BoxGone, BoxLimits, BoxOutOfMemory, BoxSilent
 from components.sandbox.container_config import box_labels, check_engine, container_config, has_own_users
 from components.sandbox.docker_api import EngineApi
 from components.sandbox.engine import Engine, revive_engine
@@ -49,6 +49,15 @@ class EngineLink:
             self._silent_until = time.monotonic() + _SILENCE_SECONDS
             _log.warning("%s", error)
 
+    def ran_out_of_memory(self, container_id: str, *, since: float) -> bool:
+        """Whether the engine saw the memory of a container used up since this time. False, too, where it does not answer."""
+        if time.monotonic() < self._silent_until:
+            return False
+        filters = {"container": container_id, "event": "oom"}
+        with contextlib.suppress(SandboxUnavailable), self.api.call("the engine does not tell what happened") as docker:
+            return any(True for _ in docker.events(since=f"{since:.3f}", until=f"{time.time():.3f}", filters=filters))
+        return False
+
     def remove_own(self, pool: str) -> None:
         """Remove what is left of one pool, and wait until it is gone."""
         deadline = time.monotonic() + _CLOSE_SECONDS
@@ -82,13 +91,16 @@ class ContainerBox:
 
     def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
         """See `Box.ask`. No call of the engine's API: one send and, for a short answer, one receive."""
-        deadline = time.monotonic() + timeout_seconds
+        deadline, started = time.monotonic() + timeout_seconds, time.time()
         assert self._stream is not None
         try:
             self._stream.send(frame, timeout_seconds=timeout_seconds)
             return self._stream.receive(deadline)
+        except BoxSilent as error:
+            raise BoxSilent(f"container {self._id[:12]}: {error}") from error
         except BoxGone as error:
-            raise type(error)(f"container {self._id[:12]}: {error}") from error
+            kind = BoxOutOfMemory if self._link.ran_out_of_memory(self._id, since=started) else BoxGone
+            raise kind(f"container {self._id[:12]}: {error}") from error
 
     def close(self) -> None:
         """See `Box.close`."""

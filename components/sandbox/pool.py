@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 from components.errors import PermanentError, SandboxUnavailable
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import Box, BoxGone, BoxSilent
-from components.sandbox.protocol import decode_answer, encode_job, sandbox_error
+from components.sandbox.box import Box, BoxGone, BoxOutOfMemory, BoxSilent
+from components.sandbox.protocol import decode_answer, encode_job, memory_used_up, sandbox_error
 from components.schema import ExecutionResult, Limits
 
 MAX_USES = 1000
@@ -41,7 +41,7 @@ class BoxPool:
 
     The newest idle box serves first, so that few boxes stay in the processor's caches. A box is thrown away on any doubt
     and after 1000 jobs, and replaced in the background. A job whose box is gone is run once more, in a new box; one whose box
-    fell silent is not.
+    fell silent or ran out of memory is not.
     """
 
     def __init__(
@@ -117,11 +117,13 @@ class BoxPool:
         failures = []
         for fresh in (False, True):
             place = self._take(fresh=fresh)
-            answer = None
+            answer, started = None, time.monotonic()
             try:
                 payload = place.box.ask(frame, timeout_seconds=limits.wall_seconds + WALL_MARGIN_SECONDS)
                 answer = decode_answer(payload, outputs=outputs, limits=limits)
                 return answer.result
+            except BoxOutOfMemory as error:
+                return memory_used_up(str(error), wall_seconds=time.monotonic() - started)
             except BoxGone as error:
                 failures.append(str(error))
                 if isinstance(error, BoxSilent):

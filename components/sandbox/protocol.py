@@ -154,6 +154,19 @@ def sandbox_error(detail: str) -> ExecutionResult:
     )
 
 
+def memory_used_up(detail: str, *, wall_seconds: float) -> ExecutionResult:
+    """The result of a program that used up the memory of its box, and ended the runner by it."""
+    return ExecutionResult(
+        status="memory",
+        stdout="",
+        stderr="",
+        exit_code=None,
+        wall_seconds=wall_seconds,
+        cpu_seconds=0.0,
+        detail=f"it used up the memory of its box: {detail}",
+    )
+
+
 def _check_limits(limits: Limits) -> None:
     for name in ("wall_seconds", "cpu_seconds"):
         seconds = getattr(limits, name)

@@ -1,4 +1,4 @@
-"""Process 1 of a box: runs one program at a time and says how it ended. Standard library, and two files beside it.
+"""Process 1 of a box: runs one program at a time and says how it ended. Standard library, and three files beside it.
 
 It forks itself for each program, with the common modules already imported, and speaks the frames of `protocol.py`. Programs
 are its children, and run as its user. They cannot signal, trace, read or slow down this process, from which the next program
@@ -20,6 +20,7 @@ import sys, threading, time, traceback, types
 from typing import Any, NoReturn
 
 from components.sandbox.box_counts import BoxClock, EventCount
+from components.sandbox.clearing import empty
 from components.sandbox.confinement import LIBC, PR_SET_DUMPABLE, TMP, harden, lower
 
 LENGTH = struct.Struct(">I")
@@ -31,6 +32,8 @@ END_SECONDS = 5.0
 """How long killed processes may take to be gone: after that the box ends, and they with it."""
 MIN_CPU_CHECK_SECONDS = 0.02
 NUM_CPUS = os.cpu_count() or 1
+SEEN_LINKS = [entry.path for entry in os.scandir("/dev") if entry.is_symlink()]
+"""Read after each job, as the folder itself is: an engine's /dev keeps when they were last looked at."""
 STARTED = mmap.mmap(-1, 1)
 """Shared with the child until it runs the program: what fails before that is not the program's failure."""
 WAIT_ALL = 0x40000000  # also for children made to end without a signal
@@ -228,10 +231,14 @@ class Runner:
             if self._owns_tmp:
                 # Programs own it, too, and what one did to the folder itself would reach the next.
                 os.chmod(TMP, 0o1777)
-            for name in os.listdir(TMP):
-                remove(f"{TMP}/{name}")
+            empty(TMP)
+            os.mkdir("made")  # the folder's times are those of this moment, and not of a program's choice
+            os.rmdir("made")
             if self._owns_tmp:
                 os.utime(TMP, (0, 0))
+            for path in SEEN_LINKS:
+                os.readlink(path)
+            os.listdir("/dev")
             if os.pread(self._sockets, 4096, 0) != self._no_sockets:
                 return False  # sockets that hold each other outlive their program, and so do all handles on their way there
             return not os.listdir(TMP) and os.statvfs(TMP) == self._empty
@@ -444,21 +451,6 @@ def read_files(job: Job) -> tuple[dict[str, memoryview], list[list[str]]]:
             room -= len(capture.content)
         os.close(fd)
     return found, missing
-
-
-def remove(path: str) -> None:
-    """Remove a file or a whole folder: without following links, and without recursion, which a program could exhaust."""
-    pending = [path]
-    while pending:
-        path = pending[-1]
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
-            os.unlink(pending.pop())
-            continue
-        os.chmod(path, 0o700)
-        below = os.listdir(path)
-        pending += [f"{path}/{name}" for name in below]
-        if not below:
-            os.rmdir(pending.pop())
 
 
 if __name__ == "__main__":

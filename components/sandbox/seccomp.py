@@ -40,6 +40,9 @@ SOL_SOCKET = 1
 SOCKET_OPTIONS = (2, 6, 7, 8, 9, 13, 15, 16, 20, 21, 66, 67)
 """SO_REUSEADDR, SO_BROADCAST, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE, SO_LINGER, SO_REUSEPORT, SO_PASSCRED, and timeouts."""
 MADV_MERGEABLE = 12
+FUTEX_PRIVATE = 128
+FUTEX_WAITS = (0, 9, 256, 265)
+"""FUTEX_WAIT and FUTEX_WAIT_BITSET, and each with FUTEX_CLOCK_REALTIME."""
 SIGCHLD = 17
 Instruction = tuple[int, int, int, int]
 """Code, instructions to skip if true, if false, and the constant."""
@@ -92,6 +95,13 @@ def _judgements(*, keep_sigchld: bool) -> dict[str, list[Instruction]]:
             *_only(2, SOCKET_OPTIONS, errno.ENOPROTOOPT),
         ],
         "madvise": [_argument(2), (_EQUAL, 0, 1, MADV_MERGEABLE), _fail(errno.EINVAL), _ALLOW],
+        # Boxes have the pages of files in common, so one could wake another. The C library waits for the end of a thread in
+        # such a way, and looks again when it is told that it need not wait.
+        "futex": [
+            *(_argument(1), (_ANY_BIT, 0, 1, FUTEX_PRIVATE), _ALLOW),
+            *((_EQUAL, len(FUTEX_WAITS) - i, 0, wait) for i, wait in enumerate(FUTEX_WAITS)),
+            *(_fail(errno.EINVAL), _fail(errno.EAGAIN)),
+        ],
         "rt_sigaction": _sigaction() if keep_sigchld else [_ALLOW],
     }
 

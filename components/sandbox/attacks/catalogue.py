@@ -3,7 +3,21 @@
 import difflib
 
 from components.errors import ConfigurationError
-from components.sandbox.attacks import channels, disk, exhaustion, host, kernel, leaks, network, results, runner
+from components.sandbox.attacks import (
+    arguments,
+    channels,
+    disk,
+    endings,
+    exhaustion,
+    host,
+    kernel,
+    leaks,
+    neighbours,
+    network,
+    results,
+    runner,
+    traces,
+)
 from components.sandbox.attacks.bait import Bait
 from components.sandbox.attacks.base import Attack
 
@@ -16,9 +30,13 @@ def catalogue(bait: Bait) -> tuple[Attack, ...]:
         *network.attacks(bait),
         *host.attacks(bait),
         *kernel.ATTACKS,
+        *arguments.ATTACKS,
         *runner.ATTACKS,
+        *endings.ATTACKS,
         *leaks.ATTACKS,
+        *traces.ATTACKS,
         *channels.ATTACKS,
+        *neighbours.ATTACKS,
         *results.attacks(bait),
     )
 

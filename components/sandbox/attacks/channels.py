@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from components.sandbox.attacks.base import SHORT, Attack, Judge, Verdict, ending, probing, report
-from components.sandbox.attacks.judges import all_refused, nothing_left, refused
+from components.sandbox.attacks.judges import heard, nothing_left, refused
 from components.schema import Execution, ExecutionResult
 
 THEME = "channels"
@@ -169,19 +169,6 @@ def _undisturbed(results: Sequence[ExecutionResult]) -> Verdict:
     return Verdict(stopped=through, by=f"{held.refused['used up']}; the neighbour: {', '.join(told.got)}")
 
 
-def _heard(*names: str) -> Judge:
-    """The second program, which listened while the first one spoke, heard nothing."""
-
-    def judge(results: Sequence[ExecutionResult]) -> Verdict:
-        speaking, listening = results
-        told = report(listening)
-        if told is None or report(speaking) is None:
-            return Verdict(stopped=False, by=f"{ending(speaking)}; {ending(listening)}")
-        return all_refused(told, names)
-
-    return judge
-
-
 def _at_once(name: str, tries: str, first: str, second: str, judge: Judge) -> Attack:
     jobs = tuple(Execution(program=program, limits=SHORT) for program in (first, second))
     return Attack(name=name, theme=THEME, tries=tries, at_once=True, jobs=jobs, judge=judge)
@@ -214,14 +201,14 @@ ATTACKS = (
         "tell another box something by locks on files and devices that both can open",
         probing(SEND_BY_LOCKS, PLACES=PLACES),
         probing(RECEIVE_BY_LOCKS, PLACES=PLACES),
-        _heard(*LOCKS),
+        heard(*LOCKS),
     ),
     _at_once(
         "messages-by-watches",
         "watch what another box opens (inotify)",
         probing(BE_WATCHED),
         probing(WATCH),
-        _heard("events of another box"),
+        heard("events of another box"),
     ),
     Attack(
         name="tables-of-the-machine",

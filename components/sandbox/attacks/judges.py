@@ -83,6 +83,19 @@ def nothing_left(*names: str) -> Judge:
     return judge
 
 
+def heard(*names: str) -> Judge:
+    """Of two programs at once, the second one, which listened while the first one spoke, heard nothing."""
+
+    def judge(results: Sequence[ExecutionResult]) -> Verdict:
+        speaking, listening = results
+        told = report(listening)
+        if told is None or report(speaking) is None:
+            return Verdict(stopped=False, by=f"{ending(speaking)}; {ending(listening)}")
+        return all_refused(told, names)
+
+    return judge
+
+
 def exits_as(code: int, *, by: str) -> Judge:
     """The program's own exit code was reported, whatever it did to forge another one."""
 

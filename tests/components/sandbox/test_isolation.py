@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import pytest
 
+from components.sandbox.attacks import endings
 from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.pool import BoxPool
 from components.schema import ExecutionResult, Limits
@@ -109,6 +110,45 @@ def test_a_program_finds_nothing_of_earlier_ones_in_its_memory(one_box: BoxPool)
         )
         assert one_box.run(SEARCH).stdout == "0\n"
     assert one_box.num_replaced - replaced <= 1, "only the one that wrote too much cost a box"
+
+
+@pytest.mark.parametrize("use_cgroups", [True, False])
+def test_names_that_a_program_chose_are_not_in_the_memory_of_the_next(
+    rootfs: tuple[Path, str], bubblewrap_pool: BoxPool, use_cgroups: bool
+) -> None:
+    pool = open_bubblewrap(rootfs[0], num_boxes=1, image_digest=rootfs[1], use_cgroups=use_cgroups)
+    name = dedent("""\
+        import ctypes, os, time
+        number = f"{2 * 3:012d}"
+        for index in range(400):
+            open(f"needle-{number}-in-a-haystack-{index}", "w").close()
+        ctypes.CDLL(None).prctl(15, b"needle-%s" % number.encode(), 0, 0, 0)
+        while time.process_time() < 0.5: pass
+    """)
+    try:
+        assert pool.run(name).status == "ok"
+        assert pool.run(SEARCH).stdout == "0\n"
+        assert pool.num_replaced == 0
+    finally:
+        pool.close()
+
+
+def test_folders_too_deep_for_a_path_cost_no_box(one_box: BoxPool) -> None:
+    before = one_box.num_replaced
+    deep = "import os\nfor _ in range(1900): os.mkdir('d' * 60); os.chdir('d' * 60)"
+    assert one_box.run(deep).status == "ok"
+    assert one_box.run("import os; print(os.listdir('/tmp'))").stdout == "[]\n"
+    assert one_box.num_replaced == before
+
+
+def test_a_program_that_fills_the_kernels_memory_runs_out_of_memory(bubblewrap_pool: BoxPool) -> None:
+    if "control groups" not in bubblewrap_pool.description.box_limits["kept by"]:
+        pytest.skip("needs root: only control groups count the kernel's memory")
+    (attack,) = (each for each in endings.ATTACKS if each.name == "outlive-the-runner")
+    (job,) = attack.jobs
+    result = bubblewrap_pool.run(job.program, limits=Limits(wall_seconds=60.0, cpu_seconds=60.0, memory_mib=192))
+    assert result.status == "memory", result
+    assert bubblewrap_pool.run("print(6 * 7)").stdout == "42\n"
 
 
 def test_a_box_in_which_sockets_hold_each_other_is_replaced(one_box: BoxPool) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import Box, BoxGone, BoxSilent, FakeBox
+from components.sandbox.box import Box, BoxGone, BoxOutOfMemory, BoxSilent, FakeBox
 from components.sandbox.pool import MAX_USES, BoxPool
 from components.sandbox.protocol import LENGTH, MAX_ANSWER_BYTES
 from components.schema import Limits
@@ -136,6 +136,17 @@ def test_a_job_that_lost_two_boxes_is_a_sandbox_error() -> None:
         assert "first" in result.detail
         assert "second" in result.detail
         assert pool.run("p").stdout == "well"
+
+
+def test_a_job_that_used_up_the_memory_of_its_box_has_that_as_its_result() -> None:
+    factory = Factory([BoxOutOfMemory("the kernel ended it")], [WELL])
+    with pool_over(factory) as pool:
+        result = pool.run("x")
+        assert (result.status, result.exit_code) == ("memory", None)
+        assert "the kernel ended it" in result.detail
+        assert len(factory.used) == 1
+        assert pool.run("y").stdout == "well"
+        assert pool.num_replaced == 1
 
 
 def test_a_job_that_silences_a_box_is_not_given_another() -> None:

@@ -63,6 +63,7 @@ NEVER = (
         "move_pages",
         "execveat",
     ),
+    *("preadv2", "pwritev2", "fadvise64", "membarrier", "futex_waitv"),
 )
 
 
@@ -161,6 +162,17 @@ def test_some_calls_are_judged_by_their_arguments(machine: str) -> None:
     for level, option in ((1, 26), (1, 50), (6, 7), (0, 7)):
         assert judged(machine, "setsockopt", 3, level, option) == refusal(errno.ENOPROTOOPT)
     assert (judged(machine, "madvise", 0, 0, 4), judged(machine, "madvise", 0, 0, 12)) == (ALLOW, einval)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_programs_wait_and_wake_within_their_own_memory_only(machine: str) -> None:
+    for operation in range(14):
+        for clock in (0, 256):
+            assert judged(machine, "futex", 0, operation | clock | 128) == ALLOW
+    for wait in (0, 9, 256, 256 + 9):  # the end of a thread is waited for in this way, by turns with a look at it
+        assert judged(machine, "futex", 0, wait) == refusal(errno.EAGAIN)
+    for other in (1, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 256 + 11, 1 << 30):
+        assert judged(machine, "futex", 0, other) == refusal(errno.EINVAL)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

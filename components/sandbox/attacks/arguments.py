@@ -1,0 +1,124 @@
+"""Attacks on a filter that sees numbers only: upper halves, flags beside values, numbers of no table, the runner's number."""
+
+from components.sandbox.attacks.base import SHORT, Attack, probing
+from components.sandbox.attacks.judges import refused
+from components.schema import Execution
+
+THEME = "arguments"
+HIGH = 0xDEADBEEF << 32
+NEW_NAMESPACES = {"user": 0x10000000, "network": 0x40000000, "processes": 0x20000000, "mounts": 0x00020000}
+FAMILIES = (2, 10, 16, 17, 38, 40)
+OPTIONS = {
+    "keep capabilities": 8, "timing": 14, "seccomp": 22, "securebits": 28, "timer slack": 29, "mm": 35, "subreaper": 36,
+    "huge pages": 41, "speculation": 53, "io flusher": 57, "syscall dispatch": 59, "core scheduling": 62, "mdwe": 65,
+    "merge memory": 67, "name an area": 0x53564D41, "ptracer": 0x59616D61,
+}  # fmt: skip
+CONTROLS = {"OFD lock": 37, "lease": 1024, "notify": 1026, "owner": 8, "owning thread": 15, "signal": 10, "seals": 1033}
+REQUESTS = {
+    "TIOCSTI": 0x5412, "FIOASYNC": 0x5452, "FS_IOC_SETFLAGS": 0x40086602, "FIFREEZE": 0xC0045877, "FIBMAP": 1,
+    "SIOCGIFCONF": 0x8912, "PIDFD_GET_USER_NAMESPACE": 0xFF0A, "NS_GET_USERNS": 0xB701, "FIDEDUPERANGE": 0xC0189436,
+}  # fmt: skip
+
+HALVES = """
+column = 0 if os.uname().machine == "x86_64" else 1
+def forked(flags):
+    child = syscall((56, 220)[column], flags, 0, 0, 0, 0)
+    if child == 0:
+        os._exit(0)
+    return child
+for name, flag in NEW_NAMESPACES.items():
+    attempt("clone " + name, lambda: forked(HIGH | flag | 17))
+for family in FAMILIES:
+    for kind in (1, 2, 3, 0o2004003):
+        attempt(f"socket {family}, {kind:o}", lambda: syscall((41, 198)[column], HIGH | family, HIGH | kind, 0))
+record = ctypes.create_string_buffer(64)
+for pid in (1, HIGH | 1):
+    attempt(f"limits of {pid}", lambda: syscall((302, 261)[column], pid, 7, ctypes.addressof(record), 0))
+for name, option in OPTIONS.items():
+    attempt("option " + name, lambda: syscall((157, 167)[column], HIGH | option, 1, 1, 0, 0))
+handle = os.open("file", os.O_CREAT | os.O_RDWR)
+for name, command in CONTROLS.items():
+    attempt("control " + name, lambda: syscall((72, 25)[column], handle, HIGH | command, ctypes.addressof(record)))
+for name, request in REQUESTS.items():
+    for upper in (0, HIGH, 0xFFFFFFFF << 32):
+        numbers = handle, upper | request, ctypes.addressof(record)
+        attempt(f"request {name}, {upper >> 32:x}", lambda: syscall((16, 29)[column], *numbers))
+attempt("merge pages", lambda: syscall((28, 233)[column], 0, 0, HIGH | 12))
+"""
+HIDDEN = (
+    *(f"clone {name}" for name in NEW_NAMESPACES),
+    *(f"socket {family}, {kind:o}" for family in FAMILIES for kind in (1, 2, 3, 0o2004003)),
+    *("limits of 1", f"limits of {HIGH | 1}", "merge pages"),
+    *(f"option {name}" for name in OPTIONS),
+    *(f"control {name}" for name in CONTROLS),
+    *(f"request {name}, {upper}" for name in REQUESTS for upper in ("0", "deadbeef", "ffffffff")),
+)
+
+CALLS = {
+    # name: (x86_64, aarch64, arguments); 1023 where a processor has none
+    "priority of the runner": (141, 140, (0, 1, 19)),
+    "priority of the user": (141, 140, (2, 0, 19)),
+    "affinity of the runner": (203, 122, (1, 8, 0)),
+    "scheduler of the runner": (144, 119, (1, 5, 0)),
+    "attributes of the runner": (314, 274, (1, 0, 0)),
+    "disk priority of the runner": (251, 30, (1, 1, 0)),
+    "advice to the runner": (440, 440, (1, 0, 0, 21, 0)),
+    "pages of the runner": (256, 238, (1, 0, 0, 0)),
+    "signal with a lie": (129, 138, (1, 9, 0)),
+    "group of the runner": (109, 154, (1, 1)),
+    "join the runner's group": (109, 154, (0, 1)),
+    "clock": (227, 112, (2, 0)),
+    "clock, adjusted": (305, 266, (0, 0)),
+    "host name": (170, 161, (0, 0)),
+    "domain name": (171, 162, (0, 0)),
+    "hang up": (153, 58, ()),
+    "local descriptors": (154, 1023, (0, 0, 0)),
+    "ports": (172, 1023, (3,)),
+    "a secret area": (447, 447, (0,)),
+    "number 512": (512, 512, ()),
+    "number -2": (-2, -2, ()),
+    "the last number": (0x7FFFFFFF, 0x7FFFFFFF, ()),
+    "x32 clone": (0x40000000 + 56, 1023, (0x10000011, 0, 0, 0, 0)),
+    "x32 execveat": (0x40000000 + 545, 1023, (0, 0, 0, 0, 0)),
+    "x32 ioctl": (0x40000000 + 514, 1023, (0, 0x5412, 0)),
+}
+
+REACH = """
+import signal
+column = 0 if os.uname().machine == "x86_64" else 1
+for name, (*numbers, arguments) in CALLS.items():
+    attempt(name, lambda: syscall(numbers[column], *arguments))
+def by_descriptor():
+    handle = os.pidfd_open(1)
+    for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM):
+        signal.pidfd_send_signal(handle, number)
+    time.sleep(0.05)
+    os.kill(1, 0)
+    raise OSError(errno.EPERM, "")
+attempt("end by descriptor", by_descriptor)
+"""
+
+
+def _attack(name: str, tries: str, program: str, *attempts: str) -> Attack:
+    return Attack(
+        name=name, theme=THEME, tries=tries, jobs=(Execution(program=program, limits=SHORT),), judge=refused(*attempts)
+    )
+
+
+ATTACKS = (
+    _attack(
+        "halves-of-arguments",
+        "hide from the filter what an argument says, in its other half or beside flags",
+        probing(
+            HALVES, HIGH=HIGH, NEW_NAMESPACES=NEW_NAMESPACES, FAMILIES=FAMILIES, OPTIONS=OPTIONS, CONTROLS=CONTROLS,
+            REQUESTS=REQUESTS,
+        ),
+        *HIDDEN,
+    ),
+    _attack(
+        "reach-the-runner",
+        "slow, move, signal or read the runner by its number or a descriptor, and call numbers that no table has",
+        probing(REACH, CALLS=CALLS),
+        *CALLS, "end by descriptor",
+    ),
+)  # fmt: skip
