@@ -80,7 +80,7 @@ for size in (1 << 20, 4096):
     except OSError:
         pass
 os.write(writer, b"b" * 100)
-fcntl.fcntl(1, fcntl.F_SETFL, os.O_DIRECT | os.O_NONBLOCK)
+fcntl.fcntl(1, fcntl.F_SETFL, os.O_DIRECT)
 for _ in range(10):
     os.write(1, b"c" * 100)
     os.write(1, b"")
@@ -180,7 +180,7 @@ ATTACKS = (
     ),
     _attack(
         "output-in-packets",
-        "make its output pipe small, waitless or one of packets, with empty ones among them, and write by several handles",
+        "make its output pipe small and one of packets, with empty ones among them, and write by several handles",
         PACKETS,
         judged_by(_all_told),
     ),
