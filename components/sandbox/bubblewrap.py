@@ -180,7 +180,7 @@ class BubblewrapBox:
         """See `Box.ask`."""
         end = time.monotonic() + timeout_seconds
         with self._in_use:
-            num_before = self._num_out_of_memory()
+            num_before = self._num_ended_for_memory()
             try:
                 self._stream.settimeout(timeout_seconds)
                 self._stream.sendall(frame)
@@ -188,12 +188,17 @@ class BubblewrapBox:
             except TimeoutError as error:
                 raise BoxSilent(f"no answer within {timeout_seconds:g} s") from error
             except (BoxGone, OSError) as error:
-                if self._num_out_of_memory() > num_before:
+                if self._num_ended_for_memory() > num_before and self._cgroup and self._cgroup.has_met_memory_limit():
                     raise BoxOutOfMemory("the kernel ended its processes") from error
                 raise BoxGone(f"the box is gone: {error}") from error
 
-    def _num_out_of_memory(self) -> int:
-        return self._cgroup.num_out_of_memory() if self._cgroup is not None and not self._closed else 0
+    def _num_ended_for_memory(self) -> int:
+        """By the kernel so far; 0 where nobody counts, and for a box that was closed, whose group may be gone."""
+        if self._cgroup is None or self._closed:
+            return 0
+        with contextlib.suppress(OSError):  # another thread is closing it
+            return self._cgroup.num_ended_for_memory()
+        return 0
 
     def close(self) -> None:
         """See `Box.close`."""

@@ -36,17 +36,23 @@ class Cgroup:
         """Whether the box can read the CPU time that it used."""
         return "" in self.folders or CPU_ACCOUNT in self.folders
 
-    def num_out_of_memory(self) -> int:
-        """How often the kernel ended a process of the group since the group reached its own memory limit; 0 if it never did."""
+    def num_ended_for_memory(self) -> int:
+        """How many processes of the group the kernel has ended for memory, the group's or the machine's."""
+        file = "memory.events" if "" in self.folders else "memory.oom_control"
+        told = (self._memory / file).read_text().split()
+        return int(told[told.index("oom_kill") + 1])
+
+    def has_met_memory_limit(self) -> bool:
+        """Whether the group ever needed more memory than its limit."""
         if "" in self.folders:
-            events = dict(line.split() for line in (self.folders[""] / "memory.events").read_text().splitlines())
-            return int(events["oom_kill"]) if int(events["oom"]) else 0
-        memory = self.folders["memory"]
-        control = (memory / "memory.oom_control").read_text().split()
-        room = int((memory / "memory.limit_in_bytes").read_text()) - int(
-            (memory / "memory.max_usage_in_bytes").read_text()
-        )
-        return int(control[control.index("oom_kill") + 1]) if room < _CHARGED_AT_ONCE_BYTES else 0
+            told = (self._memory / "memory.events").read_text().split()
+            return int(told[told.index("oom") + 1]) > 0
+        limit, peak = (int((self._memory / f"memory.{name}_in_bytes").read_text()) for name in ("limit", "max_usage"))
+        return peak > limit - _CHARGED_AT_ONCE_BYTES
+
+    @property
+    def _memory(self) -> Path:
+        return self.folders.get("") or self.folders["memory"]
 
     def add(self, pid: int) -> None:
         """Move a process in; what it starts from then on is in, too."""

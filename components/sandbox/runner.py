@@ -32,8 +32,6 @@ END_SECONDS = 5.0
 """How long killed processes may take to be gone: after that the box ends, and they with it."""
 MIN_CPU_CHECK_SECONDS = 0.02
 NUM_CPUS = os.cpu_count() or 1
-SEEN_LINKS = [entry.path for entry in os.scandir("/dev") if entry.is_symlink()]
-"""Read after each job, as the folder itself is: an engine's /dev keeps when they were last looked at."""
 STARTED = mmap.mmap(-1, 1)
 """Shared with the child until it runs the program: what fails before that is not the program's failure."""
 WAIT_ALL = 0x40000000  # also for children made to end without a signal
@@ -232,13 +230,10 @@ class Runner:
                 # Programs own it, too, and what one did to the folder itself would reach the next.
                 os.chmod(TMP, 0o1777)
             empty(TMP)
-            os.mkdir("made")  # the folder's times are those of this moment, and not of a program's choice
-            os.rmdir("made")
             if self._owns_tmp:
                 os.utime(TMP, (0, 0))
-            for path in SEEN_LINKS:
-                os.readlink(path)
-            os.listdir("/dev")
+            else:
+                set_times_anew()
             if os.pread(self._sockets, 4096, 0) != self._no_sockets:
                 return False  # sockets that hold each other outlive their program, and so do all handles on their way there
             return not os.listdir(TMP) and os.statvfs(TMP) == self._empty
@@ -451,6 +446,17 @@ def read_files(job: Job) -> tuple[dict[str, memoryview], list[list[str]]]:
             room -= len(capture.content)
         os.close(fd)
     return found, missing
+
+
+def set_times_anew() -> None:
+    """Let the times of what all programs see be those of this moment, not of a program's choice: of /tmp, by a change in it,
+    and of /dev and its links, which an engine mounts so that it keeps when they were last looked at."""
+    os.mkdir(f"{TMP}/made")
+    os.rmdir(f"{TMP}/made")
+    with os.scandir("/dev") as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                os.readlink(entry.path)
 
 
 if __name__ == "__main__":

@@ -141,15 +141,14 @@ def test_removing_a_real_group_kills_what_is_inside() -> None:
 MET, SPARE = 320 << 20, 200 << 20
 
 
-@pytest.mark.parametrize(("peak", "ended", "expected"), [(MET, 3, 3), (MET, 0, 0), (SPARE, 3, 0)])
-def test_ends_for_memory_count_once_a_group_has_met_its_own_limit(
-    tmp_path: Path, peak: int, ended: int, expected: int
+@pytest.mark.parametrize(("peak", "met"), [(MET, True), (MET - 4096, True), (SPARE, False)])
+def test_a_group_tells_what_the_kernel_ended_for_memory_and_whether_for_its_own_limit(
+    tmp_path: Path, peak: int, met: bool
 ) -> None:
-    (tmp_path / "memory.oom_control").write_text(f"oom_kill_disable 0\nunder_oom 0\noom_kill {ended}\n")
+    (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
     (tmp_path / "memory.limit_in_bytes").write_text(f"{MET}\n")
     (tmp_path / "memory.max_usage_in_bytes").write_text(f"{peak}\n")
-    assert Cgroup({"memory": tmp_path}).num_out_of_memory() == expected
-    (tmp_path / "memory.events").write_text(
-        f"low 0\nmax 9\noom {int(peak == MET)}\noom_kill {ended}\noom_group_kill 0\n"
-    )
-    assert Cgroup({"": tmp_path}).num_out_of_memory() == expected
+    (tmp_path / "memory.events").write_text(f"low 0\nmax 9\noom {int(met)}\noom_kill 3\noom_group_kill 0\n")
+    for place in ("memory", ""):
+        group = Cgroup({place: tmp_path})
+        assert (group.num_ended_for_memory(), group.has_met_memory_limit()) == (3, met)
