@@ -118,8 +118,8 @@ def _first(backends: dict[Backend, Callable[[], BoxPool]]) -> BoxPool:
         for skipped, reason in reasons.items():
             _log.warning("sandbox: %s instead of %s: %s", name, skipped, reason)
         return pool
-    told = "\n".join(f"- {name}: {reason}\n  {_REMEDIES[name]}" for name, reason in reasons.items())
-    raise ServiceMissing(f"no sandbox works here, and programs never run outside one:\n{told}")
+    told = "\n".join(f"{name}: {reason}; {_REMEDIES[name]}" for name, reason in reasons.items())
+    raise ServiceMissing(f"no sandbox works here, and programs never run outside one\n{told}")
 
 
 def _probe_docker(state_folder: Path, docker_host: str | None) -> str:
