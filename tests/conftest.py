@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of `--dist loadscope`, with whole runs in few scopes and every other file as one of its own."""
+    """The scheduler of `--dist loadscope`, with whole runs in few scopes, every other file as one of its own, and undisturbed whole runs a scope a function."""
     from xdist.scheduler import LoadScopeScheduling
 
     class WholeRunsTogether(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
@@ -32,6 +32,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return file
             if file.endswith(WITH_VLLM):
                 return "whole runs with vLLM"
-            return file if file.endswith(UNDISTURBED) else "disturbed whole runs"
+            return nodeid.split("[", 1)[0] if file.endswith(UNDISTURBED) else "disturbed whole runs"
 
     return WholeRunsTogether(config, log)
