@@ -22,7 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of `--dist loadscope`, with whole runs in few scopes, every other file as one of its own, and undisturbed whole runs a scope a function."""
+    """The scheduler of `--dist loadscope`: disturbed whole runs in one scope, undisturbed ones in a scope a function, and
+    each other file in its own."""
     from xdist.scheduler import LoadScopeScheduling
 
     class WholeRunsTogether(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]

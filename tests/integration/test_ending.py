@@ -19,7 +19,7 @@ from flows.services.active_runs import end_active_runs, recorded_runs, settle_de
 from flows.services.status import StackStatus
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.integration.outcomes import order, outcome
-from tests.integration.test_services_away import await_request, call, port_of
+from tests.integration.test_services_away import await_request, mlflow_answer, port_of
 from tests.integration.trainings import ROOT, Trainings, await_no_workers
 from tests.processes import runs
 
@@ -34,7 +34,10 @@ COMMAND = (
 @pytest.fixture
 def joined(client_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """This process is a client of the services, too."""
-    for name in ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "PREFECT_HOME"):
+    for name in [name for name in client_environment if name.startswith("MLFLOW_TRACKING")] + [
+        "PREFECT_API_URL",
+        "PREFECT_HOME",
+    ]:
         monkeypatch.setenv(name, client_environment[name])
     for name in [name for name in client_environment if name.startswith("PREFECT_") and "AUTH" in name]:
         monkeypatch.setenv(name, client_environment[name])
@@ -54,11 +57,9 @@ def flow_states(services: StackStatus, run_id: str) -> list[str]:
 
 
 def mlflow_status(services: StackStatus, run_id: str) -> str:
-    assert services.mlflow is not None
-    url = services.mlflow.url
-    experiment = call(f"{url}/api/2.0/mlflow/experiments/get-by-name?experiment_name=troupe")["experiment"]
+    experiment = mlflow_answer(services, "experiments/get-by-name?experiment_name=troupe")["experiment"]
     query = {"experiment_ids": [experiment["experiment_id"]], "filter": f"tags.`troupe.run_id` = '{run_id}'"}
-    (run,) = call(f"{url}/api/2.0/mlflow/runs/search", query)["runs"]
+    (run,) = mlflow_answer(services, "runs/search", query)["runs"]
     return str(run["info"]["status"])
 
 

@@ -89,17 +89,22 @@ def test_mlflow_away_for_a_whole_iteration(services: StackStatus, trainings: Tra
 
 def metric_history(services: StackStatus, run_id: str, metric: str) -> list[dict[str, Any]]:
     """All points of one metric of the only MLflow run of `run_id`, through the server's REST API."""
-    assert services.mlflow is not None
-    url, call = services.mlflow.url, partial(_call, f"{USER}:{password_file(services.home).read_text()}")
-    experiment = call(f"{url}/api/2.0/mlflow/experiments/get-by-name?experiment_name=troupe")["experiment"]
+    call = partial(mlflow_answer, services)
+    experiment = call("experiments/get-by-name?experiment_name=troupe")["experiment"]
     query = {"experiment_ids": [experiment["experiment_id"]], "filter": f"tags.`troupe.run_id` = '{run_id}'"}
-    (run,) = call(f"{url}/api/2.0/mlflow/runs/search", query)["runs"]
+    (run,) = call("runs/search", query)["runs"]
     quoted = urllib.parse.urlencode({"run_id": run["info"]["run_id"], "metric_key": metric})
-    points = call(f"{url}/api/2.0/mlflow/metrics/get-history?{quoted}")["metrics"]
+    points = call(f"metrics/get-history?{quoted}")["metrics"]
     return [{**point, "step": int(point["step"])} for point in points]
 
 
-def _call(credentials: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def mlflow_answer(services: StackStatus, route: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What MLflow's REST API answers its owner."""
+    assert services.mlflow is not None
+    url, credentials = (
+        f"{services.mlflow.url}/api/2.0/mlflow/{route}",
+        f"{USER}:{password_file(services.home).read_text()}",
+    )
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json", **basic(credentials)}
     request = urllib.request.Request(url, data=data, headers=headers)
