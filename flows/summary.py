@@ -47,6 +47,6 @@ def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
         (f"held-out success, {after['sampling']:6} ", "bold"),
         f" {before['success_rate']:.3f} -> {after['success_rate']:.3f} ",
         (f"({gain:+.3f})", "green" if gain > 0 else "red"),
-        f"\n    the last agent keeps {share(before['keep_rate'])} -> {share(after['keep_rate'])} of good proposals, "
-        f"repairs {share(before['repair_rate'])} -> {share(after['repair_rate'])} of bad ones",
+        f"\n    last agent: keeps good proposals {share(before['keep_rate'])} -> {share(after['keep_rate'])}, "
+        f"repairs bad ones {share(before['repair_rate'])} -> {share(after['repair_rate'])}",
     )
