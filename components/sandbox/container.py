@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import logging
 import threading
 import time
@@ -53,9 +54,12 @@ class EngineLink:
         """Whether the engine saw the memory of a container used up since this time. False, too, where it does not answer."""
         if time.monotonic() < self._silent_until:
             return False
-        filters = {"container": container_id, "event": "oom"}
+        filters = json.dumps({"container": [container_id], "event": ["oom"]})
+        asked = {"since": f"{since:.3f}", "until": f"{time.time():.3f}", "filters": filters}
         with contextlib.suppress(SandboxUnavailable), self.api.call("the engine does not tell what happened") as docker:
-            return any(True for _ in docker.events(since=f"{since:.3f}", until=f"{time.time():.3f}", filters=filters))
+            # Not docker.events(), which waits without end for an engine that stands still.
+            place = f"{docker.base_url}/v{docker.api_version}/events"
+            return bool(docker.get(place, params=asked, timeout=docker.timeout).text.strip())
         return False
 
     def remove_own(self, pool: str) -> None:
