@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-MAX_VALUES = 1_000_000
+MAX_VALUES = 500_000
 """Values of one document; each takes some hundred bytes and a tenth of a microsecond."""
 _MARKS = ("[", "{", ",")
 """Before each value but the first, one of them stands."""

@@ -18,6 +18,7 @@ ContentSource = bytes | Path | Iterable[bytes]
 """What is written: the bytes themselves, the file that holds them, or pieces as they arrive."""
 
 _CHUNK_BYTES = 1 << 20
+_MOST_ATTEMPTS = 100
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EOPNOTSUPP}
 
@@ -76,14 +77,17 @@ def sync_folder(folder: Path) -> None:
 
 
 def _open_part(part: Path) -> int:
-    # Another process may remove the directory, being empty, between its creation and the first file in it.
-    for _ in range(100):
-        part.parent.mkdir(parents=True, exist_ok=True)
+    # Another process may remove the directory, being empty, between its creation and the first file in it, and also while
+    # mkdir, which found it there, looks at what it is.
+    for _ in range(_MOST_ATTEMPTS):
         try:
+            part.parent.mkdir(parents=True, exist_ok=True)
             return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        except FileNotFoundError:
-            continue
-    raise StoreUnavailable(f"{part.parent} disappears as soon as it is made")
+        except (FileNotFoundError, FileExistsError) as error:
+            found = error
+    if isinstance(found, FileExistsError):
+        raise found
+    raise StoreUnavailable(f"{part.parent} disappears as soon as it is made") from found
 
 
 def _chunks(source: ContentSource) -> Iterator[bytes]:

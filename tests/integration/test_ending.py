@@ -16,6 +16,7 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from flows.services.active_runs import end_active_runs, recorded_runs, settle_dead_runs
+from flows.services.password import ensure_password
 from flows.services.status import StackStatus
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.integration.outcomes import order, outcome
@@ -47,10 +48,11 @@ def flow_states(services: StackStatus, run_id: str) -> list[str]:
     """The states of the flow runs of a run and of its steps, newest first."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
     assert services.prefect is not None
-    with temporary_settings({PREFECT_API_URL: services.prefect.api_url}), get_client(sync_client=True) as client:
+    ours = {PREFECT_API_URL: services.prefect.api_url, PREFECT_API_AUTH_STRING: ensure_password(services.home)}
+    with temporary_settings(ours), get_client(sync_client=True) as client:
         named = FlowRunFilter(name=FlowRunFilterName(like_=run_id))
         found = client.read_flow_runs(flow_run_filter=named)
         return [run.state.type.value for run in found if run.state and run.name.partition("/")[0] == run_id]

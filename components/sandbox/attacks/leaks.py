@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from components.sandbox.attacks.base import SHORT, Attack, Judge, Verdict, ending, probing, report
 from components.sandbox.attacks.judges import all_refused, nothing_left
+from components.sandbox.attacks.memory_search import MEMORY_SEARCH
 from components.schema import Execution, ExecutionResult
 
 THEME = "leaks"
@@ -20,22 +21,11 @@ print("TRP-OUTPUT-" + str({int(SECRETS["OUTPUT"]) - 1} + 1) + " " * 3000)
 """
 """The output's number stands nowhere in the program, only in what it writes."""
 
-SEARCH_MEMORY = """
-import re
-pattern = re.compile(rb"TRP-(?:PROGRAM|STDIN|FILE|OUTPUT)-(\\d{8})")
-hits, size = set(), 0
-with open("/proc/self/maps") as file:
-    regions = [line.split() for line in file]
-for region in regions:
-    if "r" not in region[1] or region[-1] in ("[vvar]", "[vvar_vclock]", "[vsyscall]"):
-        continue
-    start, end = (int(number, 16) for number in region[0].split("-"))
-    for place in range(start, end, 1 << 20):
-        length = min((1 << 20) + 64, end - place)
-        size += length
-        hits |= {number.decode() for number in pattern.findall(ctypes.string_at(place, length))}
+SEARCH_MEMORY = f"""
+{MEMORY_SEARCH}
+hits, where = seen_in_memory(rb"TRP-(?:PROGRAM|STDIN|FILE|OUTPUT)-(\\d{{8}})")
 for name, number in SECRETS.items():
-    notice("the last one's " + name.lower(), number if number in hits else "", f"not in {size >> 20} MiB")
+    notice("the last one's " + name.lower(), number if number in hits else "", where)
 """
 
 DAEMONS = """

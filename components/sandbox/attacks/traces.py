@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from components.sandbox.attacks.base import SHORT, Attack, Judge, Verdict, ending, probing, report
 from components.sandbox.attacks.judges import nothing_left
+from components.sandbox.attacks.memory_search import MEMORY_SEARCH
 from components.schema import Execution, ExecutionResult
 
 THEME = "traces"
@@ -18,20 +19,10 @@ os.mkdir(f"TRP-NAME-{NUMBER + 1}")
 libc.prctl(15, f"TRP-{NUMBER + 1}".encode(), 0, 0, 0)
 """
 
-SEARCH_NAMES = """
-import re
-hits, size = set(), 0
-with open("/proc/self/maps") as file:
-    regions = [line.split() for line in file]
-for region in regions:
-    if "r" not in region[1] or region[-1] in ("[vvar]", "[vvar_vclock]", "[vsyscall]"):
-        continue
-    start, end = (int(number, 16) for number in region[0].split("-"))
-    for place in range(start, end, 1 << 20):
-        length = min((1 << 20) + 64, end - place)
-        size += length
-        hits |= {found for found in re.findall(rb"TRP-(?:NAME-)?(\\d{8})", ctypes.string_at(place, length))}
-notice("names of another program's files", str(NUMBER + 1).encode() in hits, f"not in {size >> 20} MiB")
+SEARCH_NAMES = f"""
+{MEMORY_SEARCH}
+hits, where = seen_in_memory(rb"TRP-(?:NAME-)?(\\d{{8}})")
+notice("names of another program's files", str(NUMBER + 1) in hits, where)
 """
 
 MARK_TIMES = """

@@ -141,6 +141,22 @@ def test_writers_and_deleters_of_one_directory_do_not_trip_each_other(tmp_path: 
         thread.join()
 
 
+def test_a_folder_removed_while_mkdir_looks_at_what_is_there_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, made = LocalArtifactStore(tmp_path), []
+
+    def mkdir(path: Path, *arguments: object, **more: object) -> None:
+        made.append(path)
+        if len(made) == 1:
+            raise FileExistsError(errno.EEXIST, "File exists", str(path))
+        os.makedirs(path, exist_ok=True)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    assert store.create("runs/r/x.json", b"x") is True
+    assert made == [tmp_path / "runs" / "r"] * 2
+
+
 @pytest.mark.parametrize("key", ["", "/absolute", "a//b", "../x", "a/./b"])
 def test_a_key_that_is_no_key_is_a_broken_invariant(tmp_path: Path, key: str) -> None:
     with pytest.raises(AssertionError, match="not a store key"):

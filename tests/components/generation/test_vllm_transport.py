@@ -123,7 +123,7 @@ def test_what_is_no_json_is_a_failure() -> None:
     [
         (b"[" + b" " * MAX_ANSWER_BYTES, "more than 16 MiB"),
         (b"[" * 100_000, "nested too deep"),
-        (b"[" + b"[]," * 1_100_000 + b"0]", "at most 1000000 are read"),
+        (b"[" + b"[]," * 1_100_000 + b"0]", "at most 500000 are read"),
         (b"[" + b"9" * 5000 + b"]", "broken JSON"),
     ],
     ids=["endless", "deep", "many", "digits"],
