@@ -1,38 +1,46 @@
-"""How the suite is divided between workers: whole runs that are disturbed by one, those with vLLM servers by one, file after
-file by the others, and whole runs that nobody disturbs by whoever is free first.
+"""How the suite is divided between workers: whole runs that keep an eye on the clock by one, those with vLLM servers by one,
+all others by whoever is free first, file by file, and whole runs that nobody disturbs even test by test.
 
-A whole run starts servers and many processes; two that are killed at once would disturb each other's clocks, and look for each
-other's processes. Much of the suite waits, for starts and for servers that are away: there are more workers than cores.
+A whole run starts servers and many processes; two at once would disturb each other's clocks. Much of the suite waits, for
+starts and for servers that are away: there are more workers than cores. So each process computes on one thread.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 WHOLE_RUNS = Path(__file__).resolve().parent / "integration"
+TIMED = ("test_ending.py", "test_kill_and_resume.py", "test_sandbox_kills.py", "test_services_away.py")
 UNDISTURBED = ("test_learning.py", "test_every_preset.py")
 WITH_VLLM = ("test_vllm_engine.py", "test_vllm_training.py")
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, here and in all that tests start
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Disturbed whole runs first, as they take longest, undisturbed ones last; the order inside is kept."""
-    items.sort(key=lambda item: (WHOLE_RUNS not in item.path.parents) + 2 * (item.path.name in UNDISTURBED))
+    """Timed whole runs first, as they take longest, undisturbed ones last; the order inside is kept."""
+    items.sort(
+        key=lambda item: (
+            (item.path.name not in TIMED) + (WHOLE_RUNS not in item.path.parents) + 2 * (item.path.name in UNDISTURBED)
+        )
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of `--dist loadscope`: disturbed whole runs in one scope, undisturbed ones in a scope a function, and
-    each other file in its own."""
+    """The scheduler of `--dist loadscope`: timed whole runs in one scope, undisturbed ones in a scope per function, and each
+    other file in its own."""
     from xdist.scheduler import LoadScopeScheduling
 
     class WholeRunsTogether(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.split("::", 1)[0]
-            if not file.startswith("tests/integration/"):
-                return file
             if file.endswith(WITH_VLLM):
                 return "whole runs with vLLM"
-            return nodeid.split("[", 1)[0] if file.endswith(UNDISTURBED) else "disturbed whole runs"
+            if file.endswith(UNDISTURBED):
+                return nodeid.split("[", 1)[0]
+            return "timed whole runs" if file.endswith(TIMED) else file
 
     return WholeRunsTogether(config, log)

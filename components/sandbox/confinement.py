@@ -12,12 +12,15 @@ TMP = "/tmp"
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 4, 22, 24, 38, 47
 PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER, LINUX_CAPABILITY_VERSION_3 = 4, 2, 0x20080522
+RT_SIGACTION = {"x86_64": 13, "aarch64": 134}
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 MS_NOSUID, MS_NODEV, MS_NOEXEC, M_ARENA_MAX = 2, 4, 8, -8
 
 
 def harden(settings: dict[str, Any]) -> None:
     """Give up what no program shall have. Settings: `filter`, the instructions of the system call filter in base64;
     `tmp_mib` and `num_tmp_files`, for a box that comes without /tmp. Raises OSError when the kernel refuses any of it."""
+    heed_signals()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 is deaf to signals that it does not handle
     check(LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
     LIBC.mallopt(M_ARENA_MAX, 1)  # each thread's own arena would count 64 MiB against the memory limit
@@ -32,6 +35,18 @@ def harden(settings: dict[str, Any]) -> None:
     instructions = ctypes.create_string_buffer(base64.b64decode(settings["filter"]))
     program = struct.pack("HP", (len(instructions) - 1) // 8, ctypes.addressof(instructions))
     check(LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0))
+
+
+def heed_signals() -> None:
+    """Undo that our starter ignored signals (nohup does, and make for signal 32, which is the C library's own): programs
+    would inherit it. What Python itself ignores stays ignored."""
+    number, action = RT_SIGACTION.get(os.uname().machine), ctypes.create_string_buffer(32)
+    for signal_number in range(1, signal.NSIG if number else 0):
+        LIBC.syscall(number, signal_number, None, action, 8)
+        ignored = struct.unpack_from("P", action)[0] == signal.SIG_IGN
+        if ignored and signal_number not in IGNORED_BY_PYTHON:
+            LIBC.syscall(number, signal_number, bytes(32), None, 8)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def check(result: int) -> None:

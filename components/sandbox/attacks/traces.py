@@ -102,7 +102,7 @@ limits = [limit for limit in range(16) if resource.getrlimit(limit)[1] == 0]
 expected = ("CORE", "MEMLOCK", "MSGQUEUE", "NICE", "RTPRIO")
 notice("limits", set(limits) - {getattr(resource, "RLIMIT_" + name) for name in expected})
 notice("a mask", os.umask(0o022) == 0o777)
-notice("nice", os.getpriority(os.PRIO_PROCESS, 0))
+notice("nice", os.getpriority(os.PRIO_PROCESS, 0) != os.getpriority(os.PRIO_PROCESS, 1))
 notice("a timer", signal.getitimer(signal.ITIMER_REAL)[0])
 others = {}
 for path in ("timerslack_ns", "comm", "coredump_filter"):

@@ -1,6 +1,10 @@
 """What bubblewrap boxes promise beside running programs: they end with their owner, and start or say why not."""
 
+import contextlib
+import ctypes
 import os
+import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -252,3 +256,23 @@ def test_boxes_are_in_no_session_of_a_terminal(pool: BoxPool) -> None:
     sessions = {os.getsid(box.pid) for box in boxes_of(os.getpid())}
     assert len(sessions) >= 2
     assert os.getsid(0) not in sessions
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="spells system calls as this processor does")
+def test_what_the_driver_ignores_is_heard_in_its_boxes(rootfs: tuple[Path, str], bubblewrap_pool: BoxPool) -> None:
+    program = "print([line.split()[1] for line in open('/proc/self/status') if line.startswith(('SigBlk', 'SigIgn'))])"
+    usual = bubblewrap_pool.run(program).stdout
+    rt_sigaction, of_the_c_library = 13, 32
+    before, ignored = bytearray(32), (1).to_bytes(8, "little") + bytes(24)
+    libc = ctypes.CDLL(None)
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGUSR1)}
+    old = (ctypes.c_char * 32).from_buffer(before)
+    libc.syscall(rt_sigaction, of_the_c_library, ignored, old, 8)
+    try:
+        with contextlib.closing(open_bubblewrap(rootfs[0], num_boxes=1, image_digest=rootfs[1])) as pool:
+            assert pool.run(program).stdout == usual == "['0000000000000000', '0000000001001000']\n"
+            assert pool.run("import os\nos.kill(os.getpid(), 1)").exit_code == -signal.SIGHUP
+    finally:
+        libc.syscall(rt_sigaction, of_the_c_library, bytes(before), None, 8)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +171,7 @@ def test_a_home_that_cannot_be_written_is_named(
 RUN = """
 import signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from flows.cli import interruption
 from flows.cli.border import run_command
 {before}
@@ -183,52 +186,57 @@ sys.exit(run_command(command))
 """
 
 
-def started(before: str = "", ending: str = "print('in order')") -> subprocess.Popen[str]:
+@contextmanager
+def started(before: str = "", ending: str = "print('in order')") -> Iterator[subprocess.Popen[str]]:
     code = RUN.format(before=before, ending=ending)
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "started\n"
-    return process
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "started\n"
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_a_command_in_order(number: signal.Signals, code: int) -> None:
-    process = started()
-    process.send_signal(number)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (code, "in order\n", f"{LINE}\n")
+    with started() as process:
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (code, "in order\n", f"{LINE}\n")
 
 
 @pytest.mark.parametrize("end", ["a second Ctrl-C", "time"])
 def test_what_does_not_end_in_order_is_ended(end: str) -> None:
     before = "interruption.ENDING_SECONDS = 0.5" if end == "time" else ""
-    process = started(before, ending="print('ending', flush=True); time.sleep(600)")
-    process.send_signal(signal.SIGINT)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ending\n"
-    if end != "time":
-        process.send_signal(signal.SIGTERM)  # as service managers do right after
+    with started(before, ending="print('ending', flush=True); time.sleep(600)") as process:
         process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, f"{LINE}\n")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ending\n"
+        if end != "time":
+            process.send_signal(signal.SIGTERM)  # as service managers do right after
+            process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (130, f"{LINE}\n")
 
 
 def test_threads_that_still_work_hold_up_nobody() -> None:
-    process = started(before="threading.Thread(target=time.sleep, args=(600,)).start()")
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, f"{LINE}\n")
+    with started(before="threading.Thread(target=time.sleep, args=(600,)).start()") as process:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (130, f"{LINE}\n")
 
 
 def test_nohup_is_obeyed() -> None:
     before = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
-    process = started(before)
-    process.send_signal(signal.SIGHUP)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 143
+    with started(before) as process:
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert process.returncode == 143
 
 
 def test_a_warning_is_one_line_and_not_said_again(capsys: pytest.CaptureFixture[str]) -> None:
