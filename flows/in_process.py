@@ -42,6 +42,7 @@ def run_training(config: RunConfig, run_id: str, *, restart: Restart | None = No
     """
     join_local_services()
     checked_run_id(run_id)
+    config = wiring.with_sources(config)
     check_configuration(config)
     try:
         require_prefect()
@@ -93,7 +94,7 @@ def run_resume(
     values = with_overrides(run.config.model_dump(mode="json"), overrides)
     if num_steps is not None:
         values["num_steps"] = num_steps
-    config = parse_config(values)
+    config = wiring.with_sources(parse_config(values))
     restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)
     if restart is not None:
         check_restart(run.model_copy(update={"config": config}), restart)

@@ -1,4 +1,4 @@
-"""The presets of `prefect.yaml` as configurations, and the command line's `--set`."""
+"""The presets of `prefect.yaml`, the folder's own and ours, and files of one configuration; the command line's `--set`."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -14,23 +14,43 @@ TRAIN_ENTRYPOINT = "flows.train.train"
 PREFECT_YAML = Path(__file__).resolve().parent.parent / "prefect.yaml"
 
 
+def all_preset_values() -> dict[str, dict[str, Any]]:
+    """The presets of the `prefect.yaml` of the current folder, where there is one, before Troupe's own."""
+    here = Path.cwd() / PREFECT_YAML.name
+    own = preset_values(here) if here.is_file() and not here.samefile(PREFECT_YAML) else {}
+    return {**own, **{name: values for name, values in preset_values().items() if name not in own}}
+
+
 def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:
-    """Preset name -> the `config` parameter of its training deployment.
+    """Preset name -> the `config` parameter of its training deployment in one file.
 
     Raises ConfigurationError, with the file and the line, for what is no YAML, and with the deployment for one that is none.
     """
-    try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}; presets are read from there") from error
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{_place(path, error)}: {_slip(error)}; mend that line") from error
+    document = _read(path)
     deployments = document.get("deployments") if isinstance(document, dict) else None
     if not isinstance(deployments, list):
         raise ConfigurationError(f"{path}: `deployments` is no list; write `deployments:` and below it `- name: ...`")
     return dict(
         _preset(path, number, deployment) for number, deployment in enumerate(deployments) if _trains(deployment)
     )
+
+
+def file_values(path: Path) -> dict[str, Any]:
+    """The configuration that a file of its own holds. Its preset is called as the file, unless it says otherwise."""
+    document = _read(path)
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"{path}: holds no configuration; write its sections, as `environment: {{name: ...}}`")
+    return {"preset": path.stem, **document}
+
+
+def _read(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
+        raise ConfigurationError(f"{path}: {reason}; presets are read from there") from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{_place(path, error)}: {_slip(error)}; mend that line") from error
 
 
 def _trains(deployment: Any) -> bool:
@@ -60,8 +80,12 @@ def _slip(error: yaml.YAMLError) -> str:
 
 
 def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | None = None) -> RunConfig:
-    """The configuration of a preset with `a.b=c` overrides. Raises ConfigurationError for an unknown name or key."""
-    presets = preset_values()
+    """The configuration of a preset, or of a file (`mine.yaml`), with `a.b=c` overrides.
+
+    Raises ConfigurationError for an unknown name or key.
+    """
+    is_file = name.endswith((".yaml", ".yml"))
+    presets = {name: file_values(Path(name))} if is_file else all_preset_values()
     if name not in presets:
         nearest = difflib.get_close_matches(name, presets, n=1, cutoff=0.4)
         hint = f"did you mean {nearest[0]!r}? " if nearest else ""

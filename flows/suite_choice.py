@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.config import RunConfig, parse_config
-from components.environments.registry import FAMILIES, family
+from components.environments.registry import FAMILIES, family, installed_environments
 from components.errors import ConfigurationError
 from components.evaluation.suites import suite
-from flows.presets import preset_values, with_overrides
+from components.own_code import is_own
+from flows.presets import all_preset_values, with_overrides
 
 _TURNS_WITHOUT_PRESET = 4
 
@@ -24,11 +25,11 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
     name, _, suite_name = text.partition("/")
     suite_name = suite_name or "test"
     suite(suite_name)
-    presets = preset_values()
+    presets = all_preset_values()
     if name in presets:
         return parse_config(with_overrides(presets[name], overrides)), suite_name
-    if name not in FAMILIES:
-        known = ", ".join([*FAMILIES, *presets])
+    if name not in FAMILIES and not is_own(name) and name not in installed_environments():
+        known = ", ".join([*FAMILIES, *installed_environments(), *presets])
         raise ConfigurationError(f"--suite {text!r}: {name!r} is no environment and no preset; there are {known}")
     values = with_overrides(_bare_values(name), overrides)
     return parse_config(values), suite_name
@@ -44,10 +45,10 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
         raise ConfigurationError(
             "ENV: name an environment or a preset, as `troupe play plan_path`; only a run has its own"
         )
-    presets = preset_values()
+    presets = all_preset_values()
     if own is not None and name in (None, own.environment.name):
         chosen = own
-    elif name is not None and name in FAMILIES:
+    elif name is not None and (name in FAMILIES or is_own(name) or name in installed_environments()):
         return bare_config(name, options)
     elif name is not None and name in presets:
         chosen = parse_config(presets[name])
@@ -68,7 +69,7 @@ def bare_config(environment: str, options: Mapping[str, Any]) -> RunConfig:
 def _bare_values(environment: str) -> dict[str, Any]:
     turns = [
         values["environment"].get("max_turns", 2)
-        for values in preset_values().values()
+        for values in all_preset_values().values()
         if values["environment"]["name"] == environment
     ]
     return {

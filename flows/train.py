@@ -43,6 +43,7 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     Whatever an earlier call with this run_id has finished is read, not computed again.
     """
     be_patient_with_prefect(config.resources.prefect_patience_seconds)
+    config = wiring.with_sources(config)
     preflight(config)
     name = run_id or config.preset
     with recorded(name, config) as record, open_session(name, config) as session:

@@ -15,8 +15,8 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import Frozen
 from components.config import ApiConfig, RunConfig, StoreConfig, TrackingConfig, TrainingConfig
 from components.environments.base import EnvironmentFamily
-from components.environments.registry import family, family_options
-from components.errors import TrackingUnavailable
+from components.environments.registry import family, family_options, source_of
+from components.errors import ConfigurationError, TrackingUnavailable
 from components.evaluation.runner import EvalPlan
 from components.evaluation.suites import suite_problems
 from components.generation.base import Generator
@@ -124,9 +124,21 @@ def run_url(config: RunConfig, run_id: str) -> str | None:
 
 
 def environment(config: RunConfig) -> tuple[EnvironmentFamily, Frozen]:
-    """The environment family and its validated options."""
-    name = config.environment.name
+    """The environment family and its validated options. Raises ConfigurationError for own code that is not what the run's
+    configuration says it was started with."""
+    name, source = config.environment.name, config.environment.source
+    if source is not None and (found := source_of(name)) != source:
+        raise ConfigurationError(
+            f"environment.name {name!r}: its source here is {found}, and the run works with {source}; bring the same files "
+            "to every host, or start the run again"
+        )
     return family(name), family_options(name, config.environment.options)
+
+
+def with_sources(config: RunConfig) -> RunConfig:
+    """`config` with the digest of the own code that it names, as that lies here. Raises ConfigurationError."""
+    section = config.environment
+    return config.model_copy(update={"environment": section.model_copy(update={"source": source_of(section.name)})})
 
 
 def rubric(config: RunConfig) -> Rubric:

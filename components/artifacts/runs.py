@@ -62,6 +62,12 @@ def check_drift(store: ArtifactStore, run_id: str, config: RunConfig) -> None:
         return
     if changes := differing_fields(frozen.result_fields(), config.result_fields()):
         option = store_option(store)
+        if any(change.startswith("environment.source:") for change in changes):
+            raise ConfigDrift(
+                f"run {run_id!r} was started with another source of {config.environment.name} ({'; '.join(changes)}). Put the "
+                f"files back as they were; let the new ones begin with a step: `troupe resume {run_id}{option} --from-stage "
+                "collect_rollouts --step N`; or start another run beside it: --run-id OTHER"
+            )
         raise ConfigDrift(
             f"run {run_id!r} exists with another configuration; {'; '.join(changes)}. Go on with it as it is: "
             f"`troupe resume {run_id}{option}`; start another beside it: --run-id OTHER; or remove it first: "

@@ -11,7 +11,11 @@ from components.config.section import Section
 
 class EnvironmentConfig(Section):
     name: str
-    """A registered environment: plan_path, sokoban, sudoku, code, math, search, shop, calendar, file_tree, blocksworld..."""
+    """plan_path, sokoban, sudoku, code, math, search, shop, calendar, file_tree, blocksworld, eight_queens; one that an
+    installed package brings; or one's own as module:Name, in the current folder or installed."""
+    source: str | None = None
+    """The digest of the source behind a name that is not built in. The start fills it in, so that a changed file never goes
+    on with what another one computed."""
     options: Mapping[str, Any] = Field(default_factory=dict)
     """The environment's own options (sizes, densities); its family validates them."""
     max_turns: int = Field(2, ge=1)

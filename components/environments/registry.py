@@ -1,16 +1,20 @@
-"""The environments by name."""
+"""The environments by name: the built-in ones, those of installed packages, and one's own as `module:Name`."""
 
 import difflib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any
 
 from pydantic import ValidationError
 
 from components.artifacts.refs import Frozen
 from components.environments.base import EnvironmentFamily
+from components.environments.environment import Environment
+from components.environments.own_family import OwnFamily
 from components.errors import ConfigurationError
+from components.own_code import failed, imported, is_own, source_digest
 from components.plain_text import shown_value
 
 FAMILIES: Mapping[str, str] = {
@@ -27,13 +31,57 @@ FAMILIES: Mapping[str, str] = {
     "eight_queens": "components.environments.stateful.eight_queens:EightQueensFamily",
 }
 """Name -> where its family lives. A family is imported when it is first asked for: some bring large libraries."""
+ENTRY_POINTS = "troupe.environments"
+"""The group under which installed packages name their environments."""
 
 
 def family(name: str) -> EnvironmentFamily:
-    """The family registered as `name`. Raises ConfigurationError with the nearest name."""
-    if name not in FAMILIES:
-        raise ConfigurationError(f"environment.name {name!r}: unknown environment; {_remedy(name, FAMILIES)}")
-    return _imported(FAMILIES[name])
+    """The family of an environment: a built-in one, one of an installed package, or one's own as `module:Name`.
+
+    Raises ConfigurationError with the nearest name, or with the file and line where own code failed.
+    """
+    if name in FAMILIES:
+        return _imported(FAMILIES[name])
+    return _own(name, _own_place(name))
+
+
+def source_of(name: str) -> str | None:
+    """The digest of the source behind an environment that is not built in; None for one that is."""
+    return None if name in FAMILIES else source_digest(_own_place(name).partition(":")[0])
+
+
+def installed_environments() -> dict[str, str]:
+    """Name -> `module:Name` of the environments that installed packages bring."""
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS) if point.name not in FAMILIES}
+
+
+def _own_place(name: str) -> str:
+    """`module:Name` of an environment that is not built in."""
+    if is_own(name):
+        return name
+    installed = installed_environments()
+    if name not in installed:
+        known = {**FAMILIES, **installed}
+        raise ConfigurationError(
+            f"environment.name {name!r}: unknown environment; {_remedy(name, known)}; one of your own is module:Name"
+        )
+    return installed[name]
+
+
+@cache
+def _own(name: str, place: str) -> EnvironmentFamily:
+    source_digest(place.partition(":")[0])  # of what is imported now, whatever the file says later
+    found = imported("environment.name", place)
+    if not (isinstance(found, type) and issubclass(found, Environment)):
+        raise ConfigurationError(f"environment.name {name!r}: {place} is no subclass of troupe.Environment")
+    if not isinstance(getattr(found, "roles", None), tuple) or not all(isinstance(role, str) for role in found.roles):
+        raise ConfigurationError(f'environment.name {name!r}: give it its agents, as roles = ("first", "second")')
+    try:
+        return OwnFamily(name, found())
+    except ConfigurationError:
+        raise
+    except Exception as error:  # the border to own code: whatever it raises is told in one line
+        raise failed(f"environment.name {name!r}", error) from error
 
 
 @cache

@@ -18,7 +18,12 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def train(
-    preset: Annotated[str, typer.Argument(help="A preset of prefect.yaml, for example plan-path.")],
+    preset: Annotated[
+        str,
+        typer.Argument(
+            metavar="PRESET|FILE.yaml", help="A preset of the prefect.yaml here or of Troupe's own, or a file of one."
+        ),
+    ],
     run_id: RunOption = None,
     overrides: SetOption = None,
     steps: Annotated[int | None, typer.Option(min=0, help="Training iterations.")] = None,

@@ -17,7 +17,7 @@ from components.environments.code.layouts.livecodebench import LIVECODEBENCH
 from components.environments.code.options import CodeOptions, Dataset
 from components.environments.code.problem import CodeProblem
 from components.environments.dataset_rows import DatasetSource, Hygiene, load_rows, shuffled_index, train_without_test
-from components.environments.games.splits import split_of
+from components.environments.splits import split_of
 from components.errors import ConfigurationError
 
 LAYOUTS: Mapping[Dataset, Layout] = {

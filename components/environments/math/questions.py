@@ -8,9 +8,9 @@ from typing import Any
 
 from components.environments.base import Split
 from components.environments.dataset_rows import DatasetSource, Hygiene, load_rows, train_without_test
-from components.environments.games.splits import split_of
 from components.environments.math.layouts import LAYOUTS, Layout, Question
 from components.environments.math.options import MathOptions
+from components.environments.splits import split_of
 from components.errors import ConfigurationError
 
 TEST_YEARS = frozenset({2024, 2025})

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
-from components.environments.games.splits import split_of
+from components.environments.splits import split_of
 from components.environments.stateful.team import DEFAULT_WEIGHTS, PLANNER, ROLES, PlannedWorldEnv, news_of
 from components.environments.stateful.tools import Call, calls_text, run_calls
 from components.environments.stateful.world import (

@@ -1,0 +1,239 @@
+"""An environment of one's own: what it need not write, what it cannot break, and how its mistakes are told."""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from components.environments.base import MAX_ANSWER_CHARACTERS
+from components.environments.environment import PRINTABLE
+from components.environments.own_family import OwnFamily
+from components.environments.registry import family, family_options, source_of
+from components.errors import ConfigurationError
+from components.schema import Problem
+
+GUESS = '''
+"""A scout sees a digit, a caller names it."""
+from troupe import Environment, Step
+
+
+class Guess(Environment):
+    roles = ("scout", "caller")
+
+    def draw(self, options, rng):
+        return {"secret": rng.randrange(1000), "notes": []}
+
+    def observe(self, state, agent):
+        return f"secret {state['secret']}" if agent == "scout" else f"notes {state['notes']}"
+
+    def step(self, state, agent, answer):
+        if agent == "scout":
+            state["notes"].append(answer)
+            return Step(state=state)
+        return Step(state=state, solved=answer == str(state["secret"]))
+
+    def expert(self, state, agent):
+        return str(state["secret"])
+'''
+Written = Callable[..., str]
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
+    """Writes an environment's module into the current folder and returns its name for the configuration."""
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+
+    def write(text: str = GUESS, **replaced: str) -> str:
+        for old, new in replaced.values() and [tuple(each.split(" => ")) for each in replaced.values()]:
+            assert old in text
+            text = text.replace(old, new)
+        module = f"own_environment_{next(_numbers)}"
+        (tmp_path / f"{module}.py").write_text(text)
+        return f"{module}:Guess"
+
+    yield write
+    sys.path[:] = before
+
+
+def own(name: str) -> OwnFamily:
+    found = family(name)
+    assert isinstance(found, OwnFamily)
+    return found
+
+
+def problem(found: OwnFamily, index: int = 0, **options: Any) -> Problem:
+    return found.problem(family_options(found.name, options), split="train", index=index, seed=3)
+
+
+def play_a_turn(found: OwnFamily) -> None:
+    env = found.build(problem(found))
+    env.observe("scout")
+    env.apply("caller", "1")
+
+
+def test_four_members_are_an_environment(written: Written) -> None:
+    guess = own(written())
+    env = guess.build(problem(guess))
+    assert (env.roles, env.done, env.success) == (("scout", "caller"), False, False)
+    secret = env.observe("scout").state.removeprefix("secret ")
+    outcome = env.apply("scout", secret)
+    assert (dict(outcome.team), outcome.solves, env.done) == ({"solved": 0.0}, False, False)
+    assert env.observe("caller").state == f"notes ['{secret}']"
+    outcome = env.apply("caller", guess.expert_action(env, "caller"))
+    assert (dict(outcome.team), outcome.solves, env.done, env.success) == ({"solved": 1.0}, True, True, True)
+    assert (env.team_reward, env.local_reward("caller")) == (1.0, 0.0)
+    assert secret in env.render(color=False)
+    assert env.apply("caller", secret).error == "the episode is over"
+
+
+def test_a_step_that_changes_its_state_changes_no_other_candidate(written: Written) -> None:
+    guess = own(written())
+    env = guess.build(problem(guess))
+    before = env.snapshot()
+    for note in ("a", "b"):
+        env.restore(before)
+        env.apply("scout", note)
+        assert env.observe("caller").state == f"notes ['{note}']"
+    env.restore(before)
+    assert env.observe("caller").state == "notes []"
+    assert guess.build(problem(guess)).observe("caller").state == "notes []"
+
+
+def test_splits_share_no_problem_and_problems_follow_from_their_seeds(written: Written) -> None:
+    name = written()
+    guess, options = own(name), family_options(name, {})
+    train, test = (
+        {
+            guess.problem(options, split=split, index=index, seed=1).payload["secret"]  # type: ignore[arg-type]
+            for index in range(400)
+        }
+        for split in ("train", "test")
+    )
+    assert not train & test
+    assert len(train | test) > 300
+    assert problem(guess, 7) == problem(guess, 7) != problem(guess, 8)
+    assert problem(guess).problem_id.startswith("own-")
+
+
+def test_what_does_not_decide_the_answer_makes_no_other_problem(written: Written) -> None:
+    decided = "    def deciding(self, problem):\n        return problem['secret'] % 10\n\n    def expert("
+    name = written(more=f"    def expert( => {decided}")
+    guess, options = own(name), family_options(name, {})
+    ends = {
+        split: {guess.problem(options, split=split, index=i, seed=1).payload["secret"] % 10 for i in range(60)}  # type: ignore[arg-type]
+        for split in ("train", "test")
+    }
+    assert not ends["train"] & ends["test"]
+
+
+def test_an_environment_whose_problems_are_all_decided_alike_is_told(written: Written) -> None:
+    decided = "    def deciding(self, problem):\n        return 1\n\n    def expert("
+    name = written(more=f"    def expert( => {decided}")
+    guess, options = own(name), family_options(name, {})
+    with pytest.raises(ConfigurationError, match=r"none of 1000 draws is a problem of the (train|test) split"):
+        [guess.problem(options, split=split, index=0, seed=0) for split in ("train", "test")]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", ["x" * 65, "x" * (MAX_ANSWER_CHARACTERS + 1), "bad"])
+def test_a_malformed_answer_is_an_outcome_and_changes_nothing(written: Written, answer: str) -> None:
+    refusing = 'if answer == "bad":\n            raise MalformedAnswer("no digit")\n        if agent == "scout":'
+    text = GUESS.replace("import Environment, Step", "import Environment, MalformedAnswer, Step")
+    guess = own(written(text, more=f'if agent == "scout": => {refusing}'))
+    env = guess.build(problem(guess))
+    before = env.snapshot()
+    outcome = env.apply("scout", answer)
+    assert outcome.error
+    assert dict(outcome.local) == {"malformed": 1.0}
+    assert env.snapshot()[:3] == before[:3]
+    assert env.local_reward("scout") == -0.1
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        ('answer == str(state["secret"]) => answer == state["secrets"]', r"step\(\): .*\.py:19: KeyError: 'secrets'"),
+        ('rng.randrange(1000) => int("x")', r"draw\(\): .*\.py:10: ValueError: invalid literal for int\(\)"),
+        ('"notes": [] => "notes": {1}', r"draw\(\) returned what is no JSON \(Object of type set"),
+        ("return Step(state=state, => return dict(state=state,", r"step\(\) returned dict; return a Step"),
+        ("solved=answer => local={'style': 1.0}, solved=answer", r"component local.style, which has no weight"),
+        ("return f\"secret {state['secret']}\" if => return state['secret'] if", r"observe\(\) returned int, not text"),
+    ],
+)
+def test_a_mistake_in_own_code_is_one_line_with_its_place(written: Written, mistake: str, told: str) -> None:
+    name = written(mistake=mistake)
+    guess = own(name)
+    with pytest.raises(ConfigurationError, match=told) as caught:
+        play_a_turn(guess)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        ('roles = ("scout", "caller") => roles = "scout"', r'as roles = \("first", "second"\)'),
+        ("class Guess(Environment) => class Guess", r"is no subclass of troupe\.Environment"),
+        ("class Guess => class Guest", r"own_environment_\d+\.py has no 'Guess'"),
+        ("def observe => def observed", r"abstract method"),
+        ("import Environment, Step => import Environment, Stop", r"own_environment_\d+\.py:3: ImportError"),
+        ("def step => dif step", r"own_environment_\d+\.py:15: SyntaxError"),
+    ],
+)
+def test_what_is_no_environment_is_told_when_it_is_named(written: Written, mistake: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told) as caught:
+        family(written(mistake=mistake))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_that_names_nothing_is_told(written: Written) -> None:
+    for name, told in (
+        ("nowhere_at_all:Guess", "there is no module 'nowhere_at_all'"),
+        ("a b:Guess", "write it as module:Name"),
+        ("gess", "unknown environment"),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            family(name)
+
+
+def test_noise_keeps_to_the_expert_s_grammar(written: Written) -> None:
+    guess = own(written())
+    env = guess.build(problem(guess))
+    right, rng = guess.expert_action(env, "scout"), Random(0)
+    assert guess.noisy_expert_action(env, "scout", noise=0.0, rng=rng) == right
+    noisy = [guess.noisy_expert_action(env, "scout", noise=1.0, rng=rng) for _ in range(200)]
+    assert all(len(answer) == len(right) and answer.isdigit() for answer in noisy)
+    assert all(sum(a != b for a, b in zip(answer, right, strict=True)) <= 1 for answer in noisy)
+    assert len(set(noisy)) > 10
+    assert guess.random_action(env, "scout", rng).isdigit()
+    assert set("".join(noisy)) <= set(PRINTABLE)
+
+
+def test_without_an_expert_there_is_play_but_no_cloning(written: Written) -> None:
+    guess = own(written(more="def expert => def teacher"))
+    env = guess.build(problem(guess))
+    assert set(guess.random_action(env, "scout", Random(0))) <= set(PRINTABLE)
+    with pytest.raises(ConfigurationError, match=r"has no expert\(state, agent\).*policies\.<name>\.base"):
+        guess.expert_action(env, "scout")
+
+
+def test_options_are_checked_like_those_of_any_environment(written: Written) -> None:
+    text = GUESS.replace("import Environment, Step", "import Environment, Options, Step")
+    chosen = 'roles = ("scout", "caller")\n\n    class Options(Options):\n        most: int = 10'
+    name = written(
+        text, more=f'roles = ("scout", "caller") => {chosen}', used="randrange(1000) => randrange(options.most)"
+    )
+    found = own(name)
+    assert all(problem(found, index, most=3).payload["secret"] < 3 for index in range(20))
+    with pytest.raises(ConfigurationError, match=r"environment\.options\.mast: unknown key .* did you mean 'most'"):
+        family_options(name, {"mast": 3})
+
+
+def test_the_source_of_own_code_is_known_and_that_of_built_in_ones_is_not_asked_for(written: Written) -> None:
+    one, other = written(), written(used="randrange(1000) => randrange(999)")
+    assert source_of("plan_path") is None
+    assert source_of(one) != source_of(other)
