@@ -8,8 +8,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("components", "tasks", "flows", "infra")
-LEAVES = {"bounded_json", "config", "errors", "identity", "schema", "metrics", "patience", "plain_text", "scratch"}
+LAYERS = ("components", "tasks", "flows", "infra", "troupe")
+LEAVES = {
+    "bounded_json",
+    "config",
+    "errors",
+    "identity",
+    "schema",
+    "metrics",
+    "own_code",
+    "patience",
+    "plain_text",
+    "scratch",
+}
 HEAVY = (
     *("torch", "deepspeed", "vllm", "mlflow", "boto3", "docker", "pyboy", "transformers", "prefect", "peft", "ray"),
     *("openai", "anthropic"),

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigurationError
-from flows.presets import preset_config, preset_values, with_overrides
+from flows.presets import all_preset_values, preset_config, preset_values, with_overrides
 
 
 def test_an_override_reaches_the_field_it_names() -> None:
@@ -71,3 +71,55 @@ def test_a_slip_in_the_file_is_told_with_its_place(text: str, message: str, tmp_
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"prefect\.yaml: No such file"):
         preset_values(tmp_path / "prefect.yaml")
+
+
+OWN = """
+deployments:
+  - name: mine
+    entrypoint: flows.train.train
+    parameters: {config: {preset: mine, num_steps: 7, environment: {name: plan_path}, agents: {}, policies: {}}}
+  - name: tiny
+    entrypoint: flows.train.train
+    parameters: {config: {preset: tiny, num_steps: 8, environment: {name: plan_path}, agents: {}, policies: {}}}
+"""
+
+
+def test_presets_of_the_current_folder_come_before_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "prefect.yaml").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    found = all_preset_values()
+    assert list(found)[:2] == ["mine", "tiny"]
+    assert (found["mine"]["num_steps"], found["tiny"]["num_steps"]) == (7, 8)
+    assert set(found) == {"mine", *preset_values()}
+    with pytest.raises(ConfigurationError, match="did you mean 'mine'"):
+        preset_config("mina")
+
+
+def test_a_file_is_a_configuration_called_as_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paths.yaml").write_text(
+        "num_steps: 3\nenvironment: {name: plan_path}\npolicies: {team: {base: tiny}}\n"
+        "agents: {tool_agent: {policy: team}, plan_agent: {policy: team}}\n"
+    )
+    config = preset_config("paths.yaml", ["seed=5"], num_steps=4)
+    assert (config.preset, config.num_steps, config.seed) == ("paths", 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, r"nothing\.yaml: No such file or directory"),
+        ("- a\n", "holds no configuration; write its sections"),
+        ("num_steps: [\n", r"nothing\.yaml:2:1: .*; mend that line"),
+        ("\x00", r"nothing\.yaml:?.*; mend that line"),
+        ("num_stps: 3\n", "num_stps: unknown key; did you mean 'num_steps'"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "nothing.yaml").write_text(text)
+    with pytest.raises(ConfigurationError, match=message):
+        preset_config("nothing.yaml")

@@ -1,0 +1,91 @@
+"""A run of one's own environment goes on with the source it was started with, or says what changed."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from components import own_code
+from components.artifacts.local import LocalArtifactStore
+from components.config import RunConfig, parse_config, stage_config
+from components.environments import registry
+from components.errors import ConfigDrift, ConfigurationError
+from tasks import wiring
+from tasks.run import Run, stage_key
+from tasks.starts import startable_run
+from tests.tasks.stored_runs import config_in, stored_run
+
+Edit = Callable[[str], None]
+ECHO = """
+from troupe import Environment, Step
+
+class Echo(Environment):
+    roles = ("tool_agent", "plan_agent")
+    def draw(self, options, rng): return {"word": rng.randrange(10**6)}
+    def observe(self, state, agent): return str(state["word"])
+    def step(self, state, agent, answer): return Step(state=state, solved=answer == str(state["word"]))
+"""
+
+
+@pytest.fixture
+def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Edit]:
+    """Writes the module, as another process would find it."""
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+
+    def write(text: str) -> None:
+        (tmp_path / "own_echo.py").write_text(text)
+        sys.modules.pop("own_echo", None)
+        registry._own.cache_clear()
+        own_code.source_digest.cache_clear()
+
+    write(ECHO)
+    yield write
+    sys.path[:] = before
+
+
+def echo_in(root: Path) -> RunConfig:
+    values = config_in(root).model_dump(mode="json")
+    return parse_config({**values, "environment": {"name": "own_echo:Echo"}})
+
+
+def rollout_key(config: RunConfig) -> str:
+    arguments = {"run": Run(run_id="r", config=config), "step": 0, "part": "0", "versions": {}}
+    return stage_key("collect_rollouts", 1, arguments).path
+
+
+def test_a_changed_source_is_another_key_of_what_plays_and_of_nothing_else(edit: Edit, tmp_path: Path) -> None:
+    before = wiring.with_sources(echo_in(tmp_path))
+    assert before.environment.source is not None
+    edit(ECHO.replace("10**6", "10**5"))
+    after = wiring.with_sources(echo_in(tmp_path))
+    assert rollout_key(before) != rollout_key(after)
+    assert stage_config(before, "compute_rewards") != stage_config(after, "compute_rewards")
+    assert stage_config(before, "compute_advantages") == stage_config(after, "compute_advantages")
+    assert stage_config(before, "update_policy") == stage_config(after, "update_policy")
+
+
+def test_keys_of_built_in_environments_name_no_source(tmp_path: Path) -> None:
+    config = wiring.with_sources(config_in(tmp_path))
+    assert config.environment.source is None
+    assert "source" not in stage_config(config, "collect_rollouts")["environment"]
+
+
+def test_a_run_goes_on_with_its_source_and_with_no_other(edit: Edit, tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    stored_run(tmp_path / "store", "r", config=wiring.with_sources(echo_in(tmp_path / "store")))
+    assert startable_run(store, "r", wiring.with_sources(echo_in(tmp_path / "store"))).run_id == "r"
+    edit(f"# a comment\n{ECHO}")
+    with pytest.raises(ConfigDrift, match=r"another source of own_echo:Echo .*--from-stage collect_rollouts --step N"):
+        startable_run(store, "r", wiring.with_sources(echo_in(tmp_path / "store")))
+    edit(ECHO)
+    assert startable_run(store, "r", wiring.with_sources(echo_in(tmp_path / "store"))).run_id == "r"
+
+
+def test_a_host_with_other_files_does_not_play(edit: Edit, tmp_path: Path) -> None:
+    config = wiring.with_sources(echo_in(tmp_path))
+    assert wiring.environment(config)[0].name == "own_echo:Echo"
+    edit(ECHO.replace("10**6", "10**5"))
+    with pytest.raises(ConfigurationError, match="bring the same files to every host"):
+        wiring.environment(config)
