@@ -34,7 +34,7 @@ def client_environment(services: StackStatus) -> dict[str, str]:
     return {**inherited, **environment(services), **own}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def other_trainings(
     client_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Trainings]:
@@ -44,7 +44,7 @@ def other_trainings(
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def trainings(client_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
     """Starts training processes that share their imports."""
     log: Path = tmp_path_factory.mktemp("trainings") / "log"
@@ -52,7 +52,7 @@ def trainings(client_environment: dict[str, str], tmp_path_factory: pytest.TempP
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def uninterrupted(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the tiny preset comes to when nothing happens to it."""
     root = tmp_path_factory.mktemp("uninterrupted")
