@@ -61,3 +61,10 @@ def test_every_make_target_of_the_readme_exists(target: str) -> None:
 
 def test_no_placeholder_is_left() -> None:
     assert "@@" not in README
+
+
+def test_the_environment_that_is_shown_is_the_example() -> None:
+    (shown,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    example = (ROOT / "examples" / "guess" / "guess.py").read_text()
+    assert example.endswith(f"\n\n{shown}")
+    assert len([line for line in shown.splitlines() if line]) <= 20

@@ -1,0 +1,86 @@
+"""The projects under `examples/` run from a folder of their own, and keep to the source that they were started with."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+ROOT = Path(__file__).resolve().parents[2]
+TROUPE = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from flows.cli import main; main()"]
+SMALL = (
+    "warm_start={noise: 0.3, gate: 0.0, gate_ceiling: 1.0, max_steps: 20, check_every: 20, num_check_problems: 8}",
+    "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}",
+    "rollout={num_problems: 4, group_size: 4, problems_per_block: 4}",
+    "evaluation={num_problems: 8, problems_per_block: 8}",
+    "tracking.kind=none",
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(ROOT / "examples" / "guess", tmp_path / "mine"))
+
+
+def told(project: Path, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What a command said, from the project's folder."""
+    return subprocess.run(
+        [*TROUPE, *arguments], cwd=project, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+
+
+def test_an_environment_of_ones_own_is_trained_from_its_folder(
+    project: Path, client_environment: dict[str, str]
+) -> None:
+    store = f"file://{project.parent / 'store'}"
+    train = [
+        "train",
+        "guess.yaml",
+        "--steps",
+        "2",
+        "--store",
+        store,
+        *(word for each in SMALL for word in ("--set", each)),
+    ]
+    first = told(project, client_environment, *train)
+    assert first.returncode == 0, first.stderr
+    (shown,) = [told(project, client_environment, "show", "guess", "--json", "--store", store)]
+    document = json.loads(shown.stdout)
+    assert (document["state"], len(document["steps"])) == ("completed", 2)
+
+    rules = project / "guess.py"
+    text = rules.read_text()
+    rules.write_text(text.replace("10_000", "9_000"))
+    changed = told(project, client_environment, *train)
+    assert changed.returncode == 2, changed.stderr
+    assert "another source of guess:Guess" in changed.stderr
+    assert "Traceback" not in changed.stderr
+
+    rules.write_text(text)
+    again = told(project, client_environment, *train)
+    assert again.returncode == 0, again.stderr
+    digest = document["steps"][-1]["checkpoint_digest"]["team"][:12]
+    assert f"checkpoint {digest}" in first.stdout
+    assert f"checkpoint {digest}" in again.stdout
+
+    rules.write_text(text.replace("10_000", "9_000"))
+    restart = ("resume", "guess", "--from-stage", "collect_rollouts", "--step", "1", "--store", store)
+    restarted = told(project, client_environment, *restart)
+    assert restarted.returncode == 0, restarted.stderr
+    assert f"checkpoint {digest}" not in restarted.stdout
+
+
+def test_a_mistake_in_the_environment_is_one_line_before_anything_starts(
+    project: Path, client_environment: dict[str, str]
+) -> None:
+    rules = project / "guess.py"
+    rules.write_text(rules.read_text().replace("rng.randrange(10_000)", "rng.randrang(10_000)"))
+    failed = told(project, client_environment, "train", "guess.yaml", "--store", f"file://{project.parent / 'store'}")
+    assert failed.returncode == 2
+    (line,) = failed.stderr.splitlines()
+    assert "guess.py:" in line
+    assert "AttributeError" in line
+    assert not (project.parent / "store").exists()
