@@ -5,7 +5,7 @@ them to the other ranks; all run the update; rank 0 answers. What a rank holds i
 job names the state that it starts from, and a rank that holds another one loads it first. An error after which ranks may
 disagree ends the process; the trainer starts a new one.
 """
-# ruff: noqa: E402  the imports below the line about mlflow depend on it
+# ruff: noqa: E402  the imports below the line about unused packages depend on it
 
 import argparse
 import datetime
@@ -21,14 +21,22 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
-# DeepSpeed's autotuner imports mlflow, seconds of work for a feature that is not used; None makes that import fail at once.
-sys.modules.setdefault("mlflow", None)  # type: ignore[arg-type]
+# Seconds of imports for features that are not used: DeepSpeed's autotuner imports mlflow; Transformers imports Accelerate for
+# device maps, and SciPy for losses on pictures. None makes an import fail at once, and the features count as not installed.
+_UNUSED = ("mlflow", "accelerate", "scipy")
+for _name in _UNUSED:
+    sys.modules.setdefault(_name, None)  # type: ignore[arg-type]
 
 import deepspeed
 import torch
 import torch.distributed as dist
 import transformers
+import transformers.modeling_utils
 from torch import nn
+
+for _name in _UNUSED[1:]:
+    if sys.modules[_name] is None:
+        del sys.modules[_name]  # PEFT needs Accelerate, where there are adapters
 
 from components.artifacts.adapters import base_alone, has_adapter, use_adapter
 from components.artifacts.codec import decode
