@@ -3,8 +3,8 @@
 import ast
 import hashlib
 import sys
+import sysconfig
 import traceback
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,6 +13,8 @@ from typing import Any
 
 from components.errors import ConfigurationError
 from components.plain_text import printable
+
+_INSTALLED = {Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 
 
 def is_own(name: str) -> bool:
@@ -64,8 +66,9 @@ def failed(what: str, error: Exception) -> ConfigurationError:
 def source_digest(module_name: str) -> str:
     """The first 16 hex digits of the SHA-256 of a module's source, as it was when this process first asked.
 
-    For a package the source is all its Python files; for a module that lies alone, its file and those beside it that it
-    imports, they too by what they import.
+    The source is the file of a module, or all Python files of a package, and whatever lies beside it that these import, again
+    by what they import. Of an installed package it is its own files: what lies beside those has versions. Files that are no
+    Python do not count.
     """
     _make_findable(module_name)
     digest = hashlib.sha256()
@@ -85,25 +88,30 @@ def _make_findable(module_name: str) -> None:
 def _sources(module_name: str) -> dict[str, Path]:
     """Name -> file of all that the digest covers."""
     top = module_name.partition(".")[0]
+    folder = _folder_of(top)
+    found: dict[str, Path] = {}
+    names, seen = [top], {"troupe"}  # Troupe's own versions stand in its stages
+    while folder is not None and names:
+        name = names.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        alone = folder / f"{name}.py"
+        for path in [alone] if alone.is_file() else (folder / name).rglob("*.py"):
+            found[path.relative_to(folder).as_posix()] = path
+            if folder not in _INSTALLED:
+                names += _imported_names(path)
+    return found
+
+
+def _folder_of(top: str) -> Path | None:
+    """The folder in which a module or package lies, packages without an `__init__.py` too; None where none has files."""
     spec = find_spec(top)
-    if spec is None or spec.origin is None:
-        return {}
-    origin = Path(spec.origin)
+    if spec is None:
+        return None
     if spec.submodule_search_locations:
-        return {path.relative_to(origin.parent).as_posix(): path for path in origin.parent.rglob("*.py")}
-    return dict(_with_imports(origin, set()))
-
-
-def _with_imports(path: Path, seen: set[Path]) -> Iterator[tuple[str, Path]]:
-    if path in seen or not path.is_file():
-        return
-    seen.add(path)
-    yield path.name, path
-    for name in _imported_names(path):
-        yield from _with_imports(path.with_name(f"{name}.py"), seen)
-        package = path.with_name(name)
-        if (package / "__init__.py").is_file():
-            yield from ((inner.relative_to(path.parent).as_posix(), inner) for inner in package.rglob("*.py"))
+        return Path(next(iter(spec.submodule_search_locations))).parent
+    return Path(spec.origin).parent if spec.has_location and spec.origin else None
 
 
 def _imported_names(path: Path) -> set[str]:

@@ -17,8 +17,20 @@ PREFECT_YAML = Path(__file__).resolve().parent.parent / "prefect.yaml"
 def all_preset_values() -> dict[str, dict[str, Any]]:
     """The presets of the `prefect.yaml` of the current folder, where there is one, before Troupe's own."""
     here = Path.cwd() / PREFECT_YAML.name
-    own = preset_values(here) if here.is_file() and not here.samefile(PREFECT_YAML) else {}
+    own = _own_presets(here) if here.is_file() and not here.samefile(PREFECT_YAML) else {}
     return {**own, **{name: values for name, values in preset_values().items() if name not in own}}
+
+
+def _own_presets(path: Path) -> dict[str, dict[str, Any]]:
+    """Those of a project's own file, in which other deployments may stand, too, or no list of them yet."""
+    document = _read(path)
+    deployments = document.get("deployments") if isinstance(document, dict) else None
+    ours = [
+        (number, each)
+        for number, each in enumerate(deployments if isinstance(deployments, list) else [])
+        if isinstance(each, dict) and each.get("entrypoint") == TRAIN_ENTRYPOINT
+    ]
+    return dict(_preset(path, number, deployment) for number, deployment in ours)
 
 
 def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:

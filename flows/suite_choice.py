@@ -67,11 +67,10 @@ def bare_config(environment: str, options: Mapping[str, Any]) -> RunConfig:
 
 
 def _bare_values(environment: str) -> dict[str, Any]:
-    turns = [
-        values["environment"].get("max_turns", 2)
-        for values in all_preset_values().values()
-        if values["environment"]["name"] == environment
+    played = [
+        section for values in all_preset_values().values() if isinstance(section := values.get("environment"), dict)
     ]
+    turns = [section.get("max_turns", 2) for section in played if section.get("name") == environment]
     return {
         "num_steps": 0,
         "environment": {"name": environment, "max_turns": max(turns, default=_TURNS_WITHOUT_PRESET)},

@@ -41,24 +41,19 @@ class Environment(ABC):
     A state is any value that `copy.deepcopy` can copy; each call gets a copy of its own, so that `step` may change it. What
     `step` does depends on nothing else: no clock, no global random numbers.
 
-    **Example** A scout sees a digit, a caller sees the scout's note and names it:
+    **Example** One agent that must repeat a number (the README has a team of two):
 
-        class Guess(Environment):
-            roles = ("scout", "caller")
+        class Echo(Environment):
+            roles = ("pupil",)
 
             def draw(self, options, rng):
-                return {"secret": rng.randrange(1000), "note": ""}
+                return {"number": rng.randrange(1000)}
 
             def observe(self, state, agent):
-                return f"secret {state['secret']}" if agent == "scout" else f"note {state['note']}"
+                return str(state["number"])
 
             def step(self, state, agent, answer):
-                if agent == "scout":
-                    return Step(state={**state, "note": answer})
-                return Step(state=state, solved=answer == str(state["secret"]))
-
-            def expert(self, state, agent):
-                return str(state["secret"]) if agent == "scout" else state["note"]
+                return Step(state=state, solved=answer == str(state["number"]))
     """
 
     roles: ClassVar[tuple[str, ...]]

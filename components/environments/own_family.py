@@ -18,7 +18,6 @@ from components.schema import ActionOutcome, Observation, Problem
 T = TypeVar("T")
 DEFAULT_WEIGHTS: Mapping[str, float] = {"team.solved": 1.0, "local.malformed": -0.1}
 _MAX_DRAWS = 1000
-_MALFORMED = ActionOutcome(team={"solved": 0.0}, local={"malformed": 1.0}, solves=False, done=False)
 
 
 class OwnFamily:
@@ -87,10 +86,7 @@ class OwnFamily:
         return self._asked("expert", self._environment.expert, _own(env).state, agent)
 
     def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
-        """The expert's answer, with probability `noise` with one of its characters replaced by one of another's place.
-
-        Of an answer of one character, or where all are equal, it is one of the printable characters.
-        """
+        """The expert's answer; with probability `noise` one of its characters is drawn anew from those of its kind."""
         answer = self.expert_action(env, agent)
         if not answer or rng.random() >= noise:
             return answer
@@ -233,7 +229,7 @@ class OwnEnv:
 
 def _malformed(why: str) -> ActionOutcome:
     return ActionOutcome(
-        team=_MALFORMED.team, local=_MALFORMED.local, solves=False, done=False, error=why or "malformed"
+        team={"solved": 0.0}, local={"malformed": 1.0}, solves=False, done=False, error=why or "malformed"
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from components import own_code
 from components.errors import ConfigurationError
 from components.own_code import imported, is_own, source_digest
 
@@ -56,6 +57,27 @@ def test_a_package_is_all_its_files(module: str, tmp_path: Path) -> None:
     assert fresh_digest(f"{package}.inner") == before
     (tmp_path / package / "more.py").write_text("")
     assert fresh_digest(package) != before
+
+
+def test_a_package_without_an_init_file_is_known_by_its_files_too(module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}_bare").mkdir()
+    path = tmp_path / f"{module}_bare" / "inside.py"
+    path.write_text("x = 1\n")
+    before = fresh_digest(f"{module}_bare.inside")
+    path.write_text("x = 2\n")
+    assert fresh_digest(f"{module}_bare.inside") != before
+
+
+def test_what_a_package_imports_from_beside_it_counts(module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}_parts" / "inner.py").write_text(f"import {module}_rules\n")
+    before = fresh_digest(f"{module}_parts")
+    (tmp_path / f"{module}_rules.py").write_text("ANSWER = 43\n")
+    assert fresh_digest(f"{module}_parts") != before
+
+
+def test_of_installed_code_its_own_files_count() -> None:
+    assert {name.partition("/")[0] for name in own_code._sources("pydantic")} == {"pydantic"}
+    assert set(own_code._sources("typing_extensions")) == {"typing_extensions.py"}
 
 
 def test_where_the_source_lies_does_not_count(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

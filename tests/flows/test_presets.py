@@ -4,6 +4,7 @@ import pytest
 
 from components.errors import ConfigurationError
 from flows.presets import all_preset_values, preset_config, preset_values, with_overrides
+from flows.suite_choice import bare_config
 
 
 def test_an_override_reaches_the_field_it_names() -> None:
@@ -93,6 +94,35 @@ def test_presets_of_the_current_folder_come_before_our_own(tmp_path: Path, monke
     assert set(found) == {"mine", *preset_values()}
     with pytest.raises(ConfigurationError, match="did you mean 'mine'"):
         preset_config("mina")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deployments:\n- name: null\n  entrypoint: null\n",
+        "name: other\n",
+        "deployments: null\n",
+        "- a\n",
+        "deployments: [{name: theirs, entrypoint: pipeline.py:etl, parameters: {}}, words]\n",
+    ],
+)
+def test_a_prefect_yaml_of_another_project_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    (tmp_path / "prefect.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert all_preset_values() == preset_values()
+
+
+def test_a_preset_of_ones_own_without_an_environment_is_in_nobodys_way_until_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "deployments: [{name: mine, entrypoint: flows.train.train, parameters: {config: {num_steps: 1}}}]\n"
+    (tmp_path / "prefect.yaml").write_text(own)
+    monkeypatch.chdir(tmp_path)
+    assert bare_config("plan_path", {}).environment.name == "plan_path"
+    with pytest.raises(ConfigurationError, match="environment: required and missing"):
+        preset_config("mine")
 
 
 def test_a_file_is_a_configuration_called_as_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

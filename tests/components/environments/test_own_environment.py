@@ -12,7 +12,7 @@ import pytest
 from components.environments.base import MAX_ANSWER_CHARACTERS
 from components.environments.environment import PRINTABLE
 from components.environments.own_family import OwnFamily
-from components.environments.registry import family, family_options, source_of
+from components.environments.registry import family, family_options, installed_environments, source_of
 from components.errors import ConfigurationError
 from components.schema import Problem
 
@@ -50,7 +50,8 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written
     before = list(sys.path)
 
     def write(text: str = GUESS, **replaced: str) -> str:
-        for old, new in replaced.values() and [tuple(each.split(" => ")) for each in replaced.values()]:
+        for replacement in replaced.values():
+            old, new = replacement.split(" => ")
             assert old in text
             text = text.replace(old, new)
         module = f"own_environment_{next(_numbers)}"
@@ -198,6 +199,21 @@ def test_a_name_that_names_nothing_is_told(written: Written) -> None:
     ):
         with pytest.raises(ConfigurationError, match=told):
             family(name)
+
+
+def test_an_installed_package_names_its_environments_itself(written: Written, tmp_path: Path) -> None:
+    place = written()
+    info = tmp_path / "guessing-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: guessing\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[troupe.environments]\nguessing = {place}\nsokoban = {place}\n")
+    sys.path.append(str(tmp_path))
+    assert own("guessing").name == "guessing"
+    assert problem(own("guessing")).environment == "guessing"
+    assert source_of("guessing") == source_of(place)
+    assert installed_environments() == {"guessing": place}, "a built-in name stays what it is"
+    with pytest.raises(ConfigurationError, match="did you mean 'guessing'"):
+        family("gessing")
 
 
 def test_noise_keeps_to_the_expert_s_grammar(written: Written) -> None:
