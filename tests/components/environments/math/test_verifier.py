@@ -194,8 +194,8 @@ def test_mutated_answers_neither_hang_nor_crash() -> None:
 
 
 @pytest.mark.slow
-def test_thousands_of_mutated_answers_neither_hang_nor_crash() -> None:
-    mutations_end_in_time(2_500, seed=1)
+def test_ten_thousand_mutated_answers_neither_hang_nor_crash() -> None:
+    mutations_end_in_time(10_000, seed=1)
 
 
 def test_ten_thousand_mutated_answers_are_decided_or_left_to_algebra_at_once() -> None:
