@@ -11,6 +11,7 @@ from components.artifacts.format import check_format
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError, ServiceMissing
 from components.identity import checked_run_id
+from components.long_lived import long_lived
 from flows.preflight import check_base_names, check_configuration, check_services
 from flows.presets import with_overrides
 from flows.reading import read_run
@@ -54,9 +55,10 @@ def run_training(config: RunConfig, run_id: str, *, restart: Restart | None = No
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
     console = Console()
     with console.status("loading"):
-        from flows.display import TrainingDisplay
-        from flows.summary import print_summary
-        from flows.train import train
+        with long_lived():
+            from flows.display import TrainingDisplay
+            from flows.summary import print_summary
+            from flows.train import train
 
         check_services(config)
         for line in _admitted(config, run_id, restart):

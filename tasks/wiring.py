@@ -20,6 +20,7 @@ from components.errors import ConfigurationError, TrackingUnavailable
 from components.evaluation.runner import EvalPlan
 from components.evaluation.suites import suite_problems
 from components.generation.base import Generator
+from components.long_lived import long_lived
 from components.rewards.base import Rubric
 from components.rewards.overlong import Overlong, overlong_for
 from components.rewards.rubric import rubric_for
@@ -190,7 +191,8 @@ def generator(config: RunConfig, policy: str) -> Generator:
 
 
 def _engine_here(config: RunConfig) -> Generator:
-    from components.generation.transformers_engine import TransformersGenerator
+    with long_lived():
+        from components.generation.transformers_engine import TransformersGenerator
 
     return TransformersGenerator(config.generation, _bases())
 

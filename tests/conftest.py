@@ -5,6 +5,7 @@ A whole run starts servers and many processes; two at once would disturb each ot
 starts and for servers that are away: there are more workers than cores. So each process computes on one thread.
 """
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ TIMED = ("test_ending.py", "test_kill_and_resume.py", "test_sandbox_kills.py", "
 UNDISTURBED = ("test_learning.py", "test_every_preset.py")
 WITH_VLLM = ("test_vllm_engine.py", "test_vllm_training.py")
 
+gc.disable()  # until all test modules are imported: what they bring lives as long as the process
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, here and in all that tests start
 
 
@@ -26,6 +28,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             (item.path.name not in TIMED) + (WHOLE_RUNS not in item.path.parents) + 2 * (item.path.name in UNDISTURBED)
         )
     )
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave out what has been imported."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,6 +14,7 @@ LEAVES = {
     "config",
     "errors",
     "identity",
+    "long_lived",
     "schema",
     "metrics",
     "own_code",

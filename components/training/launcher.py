@@ -43,11 +43,13 @@ _END_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _LOG_TAIL_CHARACTERS = 3000
 _LAUNCHER = """
-import runpy, sys
+import gc, runpy, sys
+gc.disable()
 sys.modules["mlflow"] = None
 runpy.run_module("deepspeed.launcher.launch", run_name="__main__")
 """
-"""DeepSpeed's launcher, kept from importing mlflow: its autotuner would, for seconds and for nothing."""
+"""DeepSpeed's launcher, which imports and then waits: kept from importing mlflow, as its autotuner would for seconds and for
+nothing, and from looking for garbage."""
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -283,7 +285,7 @@ def _command_of_one_rank(environment: Mapping[str, str], handover: Path) -> list
     told = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1}
     settings = (f"{name}={value}" for name, value in {**environment, **told}.items())
     return [
-        *("/usr/bin/env", *settings, sys.executable, "-u", "-m", "components.training.worker"),
+        *("/usr/bin/env", *settings, sys.executable, "-u", "-m", "components.training"),
         f"--handover={handover}",
     ]
 
@@ -291,7 +293,7 @@ def _command_of_one_rank(environment: Mapping[str, str], handover: Path) -> list
 def _arguments(hosts: Sequence[Host], handover: Path) -> list[str]:
     """DeepSpeed's launcher of one host takes these; the `deepspeed` runner above it ends every launcher on all hosts."""
     meeting = [f"--master_addr={hosts[0].name}", f"--master_port={_free_port()}"] if len(hosts) > 1 else []
-    return [*meeting, "--module", "components.training.worker", f"--handover={handover}"]
+    return [*meeting, "--module", "components.training", f"--handover={handover}"]
 
 
 def _environment(training: TrainingConfig, run_label: str, *, several_hosts: bool) -> dict[str, str]:

@@ -263,7 +263,7 @@ def _join_ranks(training: TrainingConfig, rendezvous: str | None) -> Ranks:
     return Ranks(dist.get_rank(), dist.get_world_size(), control)
 
 
-def _import_models() -> None:
+def import_models() -> None:
     """Import what loading a model will need: better here, while nobody waits yet, than in the first update."""
     for name in ("AutoModelForCausalLM", "PreTrainedModel", "GenerationMixin", "AutoTokenizer"):
         getattr(transformers, name)
@@ -288,7 +288,6 @@ def main() -> None:
     if handover.training.device == "cuda":
         torch.cuda.set_device(arguments.local_rank)
         torch.use_deterministic_algorithms(True, warn_only=True)
-    _import_models()
     ranks = _join_ranks(handover.training, handover.rendezvous)
     connection = None
     if ranks.first:
@@ -299,7 +298,3 @@ def main() -> None:
     _log.info("rank %d of %d is ready", ranks.rank, ranks.size)
     serve(Worker(handover, ranks), ranks, connection, folder)
     dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()

@@ -4,6 +4,7 @@ Modules that need torch or Prefect are imported inside the commands that use the
 that only reads answers at once.
 """
 
+import gc
 import sys
 
 import typer
@@ -23,4 +24,6 @@ for group in (version, training, reading, removing, evaluating, playing, sandbox
 
 def main() -> None:
     """Run a command. Exit code 2 with one clear line for wrong input, 1 for what failed, 130 when interrupted."""
-    sys.exit(run_command(lambda: app(prog_name="troupe", standalone_mode=False)))
+    exit_code = run_command(lambda: app(prog_name="troupe", standalone_mode=False))
+    gc.freeze()  # all memory goes with the process: a last look for garbage would only take most of a second
+    sys.exit(exit_code)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from components.long_lived import long_lived
 from flows.cli.reading import JsonOption, StoreOption, reading_bar
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Play a suite without the tree and say how often the team succeeds, with the 95% interval."""
-    from flows.evaluation import EvaluationOrder, evaluate_anybody
+    with long_lived():
+        from flows.evaluation import EvaluationOrder, evaluate_anybody
 
     order = EvaluationOrder(
         who=who,

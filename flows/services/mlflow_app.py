@@ -11,6 +11,7 @@ import os
 
 import uvicorn
 
+from components.long_lived import long_lived
 from flows.services.guard import guarded
 from flows.services.mlflow_server import HEALTH, PASSWORD_VARIABLE
 from flows.services.ports import LOOPBACK
@@ -18,8 +19,9 @@ from flows.services.ports import LOOPBACK
 
 def main() -> None:
     """Serve until a signal ends it."""
-    from mlflow import server
-    from mlflow.server.handlers import initialize_backend_stores
+    with long_lived():
+        from mlflow import server
+        from mlflow.server.handlers import initialize_backend_stores
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
@@ -32,7 +34,8 @@ def main() -> None:
     os.environ[server.ARTIFACTS_DESTINATION_ENV_VAR] = options.artifacts
     os.environ[server.SERVE_ARTIFACTS_ENV_VAR] = "true"
     initialize_backend_stores(database, database, root)
-    from mlflow.server.fastapi_app import app
+    with long_lived():
+        from mlflow.server.fastapi_app import app
 
     uvicorn.run(
         guarded(app, password=os.environ[PASSWORD_VARIABLE], open_path=HEALTH),

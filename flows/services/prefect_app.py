@@ -9,14 +9,16 @@ import argparse
 
 import uvicorn
 
+from components.long_lived import long_lived
 from flows.services.guard import guarded
 from flows.services.ports import LOOPBACK
 
 
 def main() -> None:
     """Serve until a signal ends it."""
-    from prefect.server.api.server import create_app
-    from prefect.settings import get_current_settings
+    with long_lived():
+        from prefect.server.api.server import create_app
+        from prefect.settings import get_current_settings
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)

@@ -14,19 +14,22 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import Qwen3ForCausalLM
+from components.long_lived import long_lived
 
-import components.training.launcher
-import components.training.models
-import components.training.warm_start
-from components.artifacts.base import ArtifactStore
-from components.generation.transformers_engine import TransformersGenerator
-from components.sandbox.base import Sandbox
-from flows.cli import app
-from flows.presets import preset_config
-from flows.train import train
-from tasks import wiring, world
+with long_lived():
+    import torch
+    from transformers import Qwen3ForCausalLM
+
+    import components.training.launcher
+    import components.training.models
+    import components.training.warm_start
+    from components.artifacts.base import ArtifactStore
+    from components.generation.transformers_engine import TransformersGenerator
+    from components.sandbox.base import Sandbox
+    from flows.cli import app
+    from flows.presets import preset_config
+    from flows.train import train
+    from tasks import wiring, world
 
 IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)
 

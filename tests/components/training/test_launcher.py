@@ -183,7 +183,7 @@ def test_a_worker_killed_in_the_middle_of_an_update_is_replaced(make_trainer, jo
     try:
         undisturbed = trainer.update(jobs.first(groups, training=training))
         job = jobs.first(groups, training=training)
-        (rank,) = (p for p in _pids(trainer) if "components.training.worker" in psutil.Process(p).cmdline())
+        (rank,) = (p for p in _pids(trainer) if "components.training" in psutil.Process(p).cmdline())
         threading.Timer(0.7, os.kill, (rank, signal.SIGKILL)).start()
         with pytest.raises(WorkerDied, match="training worker ended"):
             trainer.update(job)

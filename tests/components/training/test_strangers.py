@@ -17,7 +17,7 @@ def worker(trainer: DeepSpeedTrainer) -> psutil.Process:
     """The worker process of the trainer, which runs."""
     trainer.start()
     below = psutil.Process().children(recursive=True)
-    return next(process for process in below if "components.training.worker" in process.cmdline())
+    return next(process for process in below if "components.training" in process.cmdline())
 
 
 @pytest.fixture
