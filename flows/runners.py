@@ -1,13 +1,19 @@
 """Where a flow's submitted tasks run: in threads of this process, or on a Ray cluster."""
 
+import os
+import secrets
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from components.config import ResourceConfig
+from components.config import ResourceConfig, RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
 
 _RAY_ANSWERS_SECONDS = 3.0
+_NODE_ANSWERS_SECONDS = 60.0
 _RAY_ELSEWHERE = ("auto", "local")
 """Addresses that name no server: Ray is started here, or looked for by Ray itself."""
 
@@ -19,10 +25,76 @@ def task_runner(resources: ResourceConfig) -> Any:
             from prefect_ray import RayTaskRunner
         except ImportError as error:
             raise ServiceMissing("resources.runner ray needs prefect-ray: `pip install 'troupe[ray]'`") from error
-        return RayTaskRunner(address=resources.ray_address)
+        return RayTaskRunner(
+            address=resources.ray_address, init_kwargs={"runtime_env": {"env_vars": _store_variables()}}
+        )
     from flows.thread_runner import ThreadRunner
 
     return ThreadRunner(max_workers=resources.max_shards_at_once + resources.max_updates_at_once)
+
+
+def _store_variables() -> dict[str, str]:
+    """Where the environment says that S3 is, for workers on other hosts. Credentials do not travel: hosts have their own."""
+    names = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+@contextmanager
+def one_cluster(config: RunConfig) -> Iterator[None]:
+    """Inside, this process is connected to one Ray cluster, where the run asks for Ray: every flow in it uses that one.
+
+    Raises ConfigurationError when a host of the cluster does not see the run's store.
+    """
+    if config.resources.runner != "ray":
+        yield
+        return
+    with task_runner(config.resources):
+        check_hosts(config.store)
+        yield
+
+
+def check_hosts(store: StoreConfig) -> None:
+    """Pass when every host of the connected cluster sees a local `store`. Raises ConfigurationError naming those that do not,
+    and ServiceMissing when one does not answer."""
+    if store.kind != "local":
+        return
+    root = Path(str(store.root)).absolute()
+    root.mkdir(parents=True, exist_ok=True)
+    mark = root / f".seen-{secrets.token_hex(8)}"
+    mark.touch()
+    try:
+        blind = hosts_without(mark)
+    finally:
+        mark.unlink()
+    if blind:
+        raise ConfigurationError(
+            f"store.root {store.root!r}: {', '.join(blind)} of the Ray cluster cannot see this folder; use an S3 store "
+            "(store.kind=s3), or a folder that all hosts share under one path"
+        )
+
+
+def hosts_without(path: Path) -> list[str]:
+    """The other hosts of the connected cluster on which `path` does not exist."""
+    import ray
+    from ray.exceptions import GetTimeoutError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    here = socket.gethostname()
+    others = [node for node in nodes if node["Alive"] and node["NodeManagerHostname"] != here]
+    look = ray.remote(num_cpus=0)(os.path.exists)
+    answers = [
+        look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(str(path))
+        for node in others
+    ]
+    try:
+        seen = ray.get(answers, timeout=_NODE_ANSWERS_SECONDS)
+    except GetTimeoutError as error:
+        raise ServiceMissing(
+            f"resources.ray_address: a node of the cluster has not answered for {_NODE_ANSWERS_SECONDS:.0f} s; look at "
+            "`ray status`"
+        ) from error
+    return sorted({node["NodeManagerHostname"] for node, sees in zip(others, seen, strict=True) if not sees})
 
 
 def check_ray(resources: ResourceConfig) -> None:

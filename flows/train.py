@@ -14,7 +14,7 @@ from components.schema import EvalReport
 from flows.heartbeat import without_own_heartbeat
 from flows.patient_prefect import be_patient_with_prefect
 from flows.preflight import preflight
-from flows.runners import task_runner
+from flows.runners import one_cluster, task_runner
 from flows.services.active_runs import RunRecord, recorded_run, settle_dead_runs
 from flows.training_iteration import training_iteration
 from tasks import progress, wiring
@@ -46,7 +46,7 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     config = wiring.with_sources(config)
     preflight(config)
     name = run_id or config.preset
-    with recorded(name, config) as record, open_session(name, config) as session:
+    with recorded(name, config) as record, open_session(name, config) as session, one_cluster(config):
         record.is_published = lambda: session.publishing is None or session.outbox.is_finished
         run = session.run
         tell_links(run)
