@@ -1,5 +1,7 @@
 """Shards on a Ray cluster of two nodes give what they give in this process."""
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +26,19 @@ sys.stdin.read()
 cluster.shutdown()
 """
 
+VISITOR = """
+import json, os, socket, sys
+import ray
+from flows.runners import hosts_without
+address, there = sys.argv[1:]
+ray.init(address, log_to_driver=False)
+here = socket.gethostname()
+told = {"job": int.from_bytes(bytes.fromhex(ray.get_runtime_context().get_job_id()), "little"), "own": hosts_without(there + "-not")}
+socket.gethostname = lambda: "another-host"  # so that both nodes are on other hosts than this process
+told |= {"seeing": hosts_without(there), "blind": hosts_without(there + "-not")}
+print(json.dumps(told | {"here": here}))
+"""
+
 
 @pytest.fixture(scope="module")
 def ray_address(client_environment: dict[str, str]) -> Iterator[str]:
@@ -42,9 +57,22 @@ def ray_address(client_environment: dict[str, str]) -> Iterator[str]:
         cluster.wait(timeout=60)
 
 
+def visited(address: str, there: Path) -> dict[str, Any]:
+    """What one more connection to the cluster finds. Connections are numbered: each is a job of the cluster."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", VISITOR, address, str(there)], env=env, check=True, text=True, capture_output=True
+    )
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
 def test_a_cluster_gives_what_threads_give(
     ray_address: str, trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
 ) -> None:
     overrides = ("resources.runner=ray", f"resources.ray_address={ray_address}", "resources.max_shards_at_once=2")
+    before = visited(ray_address, tmp_path)
     assert trainings.run(order(tmp_path, "cluster", overrides=overrides)).code == 0, trainings.log()
+    after = visited(ray_address, tmp_path)
+    assert after["job"] - before["job"] == 2, "a run of several steps connects to the cluster once"
+    assert (after["own"], after["seeing"], after["blind"]) == ([], [], [after["here"]])
     assert outcome(LocalArtifactStore(tmp_path / "store"), "cluster") == uninterrupted

@@ -1,0 +1,48 @@
+"""Imports are spared the collector; what is made afterwards is not."""
+
+import gc
+import weakref
+
+import pytest
+
+from components.long_lived import long_lived
+
+
+class Node:
+    """Something that can hold itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_the_collector_rests_inside_and_works_again_after() -> None:
+    assert gc.isenabled()
+    with long_lived():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_what_was_there_is_left_out_and_new_garbage_is_collected() -> None:
+    num_frozen = gc.get_freeze_count()
+    with long_lived():
+        kept = [Node() for _ in range(100)]
+    assert gc.get_freeze_count() >= num_frozen + len(kept)
+    garbage = weakref.ref(Node())
+    gc.collect()
+    assert garbage() is None
+
+
+def test_an_import_that_fails_wakes_the_collector_too() -> None:
+    with pytest.raises(ImportError), long_lived():
+        raise ImportError
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with long_lived():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
