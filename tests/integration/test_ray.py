@@ -33,7 +33,8 @@ from flows.runners import hosts_without
 address, there = sys.argv[1:]
 ray.init(address, log_to_driver=False)
 here = socket.gethostname()
-told = {"job": int.from_bytes(bytes.fromhex(ray.get_runtime_context().get_job_id()), "little"), "own": hosts_without(there + "-not")}
+job = bytes.fromhex(ray.get_runtime_context().get_job_id())
+told = {"job": int.from_bytes(job, "little"), "own": hosts_without(there + "-not")}
 socket.gethostname = lambda: "another-host"  # so that both nodes are on other hosts than this process
 told |= {"seeing": hosts_without(there), "blind": hosts_without(there + "-not")}
 print(json.dumps(told | {"here": here}))
