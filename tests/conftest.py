@@ -38,8 +38,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of `--dist loadscope`: timed whole runs in one scope, undisturbed ones in a scope per function, and each
-    other file in its own."""
+    """The scheduler of `--dist loadscope`: timed whole runs in one scope, undisturbed ones each in its own, and so is each
+    other file."""
     from xdist.scheduler import LoadScopeScheduling
 
     class WholeRunsTogether(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
@@ -48,7 +48,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             if file.endswith(WITH_VLLM):
                 return "whole runs with vLLM"
             if file.endswith(UNDISTURBED):
-                return nodeid.split("[", 1)[0]
+                return nodeid
             return "timed whole runs" if file.endswith(TIMED) else file
 
     return WholeRunsTogether(config, log)

@@ -37,6 +37,10 @@ class PrefectService:
                 # Relative, so that its pages find it under each name of this machine and through an SSH tunnel.
                 "PREFECT_UI_API_URL": "/api",
                 "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+                # Task runs report three states each: a transaction for several of them, at most a second late, not for each.
+                "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "50",
+                "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
+                "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
             },
         )
 

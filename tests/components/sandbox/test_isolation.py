@@ -157,7 +157,12 @@ def test_a_box_in_which_sockets_hold_each_other_is_replaced(one_box: BoxPool) ->
     assert one_box.run(plain).status == "ok"
     assert one_box.num_replaced == before
     cycle = plain + "\nfor end in kept[0]: socket.send_fds(end, [b'x'], [each.fileno() for each in kept[0]])"
-    assert one_box.run(cycle).status == "ok"
+    for _ in range(5):
+        assert one_box.run(cycle).status == "ok"
+        if one_box.num_replaced > before:
+            break
+        # Somebody else's sockets made the kernel look for such cycles just then: it has freed this one.
+        assert one_box.run(plain).status == "ok"
     assert one_box.num_replaced == before + 1
 
 
