@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,15 @@ from tasks.run import stage_key
 
 _log = logging.getLogger(__name__)
 _SERIALIZER = JSONSerializer()
+_absent: ContextVar[str | None] = ContextVar("absent", default=None)
+
+
+def was_just_absent(path: str) -> bool:
+    """Whether the cache policy of this very attempt has found no manifest at the key's `path`. True once: a retry looks
+    again."""
+    found = _absent.get() == path
+    _absent.set(None)
+    return found
 
 
 @dataclass
@@ -40,6 +50,7 @@ class StageCache(CachePolicy):
         """The record that the manifest names; where there is none, this task run's, for the manifest to name."""
         key = stage_key(self.stage, self.version, inputs)
         manifest = read_manifest(wiring.store(inputs["run"].config), key)
+        _absent.set(key.path if manifest is None else None)
         record = manifest and manifest.record
         if record and _may_be_read(task_ctx.result_store, record):
             return record

@@ -1,6 +1,8 @@
 """What a finished step is told as: the report for the store and MLflow, and the page for Prefect."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from prefect.artifacts import create_markdown_artifact
 
@@ -14,8 +16,14 @@ from tasks.run import PolicyUpdate, Run, StepBatches
 from tasks.step_records import step_manifests
 
 
-def iteration_report(run: Run, step: int, batches: StepBatches, updates: dict[str, PolicyUpdate]) -> IterationReport:
-    """The report of a step from its committed stages."""
+def iteration_report(
+    run: Run,
+    step: int,
+    batches: StepBatches,
+    updates: dict[str, PolicyUpdate],
+    known: Mapping[str, StageManifest] = MappingProxyType({}),
+) -> IterationReport:
+    """The report of a step from its committed stages; `known` are manifests that need not be read."""
     metrics = dict(batches.metrics)
     for policy, update in updates.items():
         metrics |= {train(policy, name): value for name, value in update.metrics.items()}
@@ -23,7 +31,7 @@ def iteration_report(run: Run, step: int, batches: StepBatches, updates: dict[st
         run_id=run.run_id,
         step=step,
         metrics=metrics,
-        timings=stage_seconds(step_manifests(wiring.store(run.config), run, step)),
+        timings=stage_seconds(step_manifests(wiring.store(run.config), run, step, known)),
         checkpoint_digest={policy: update.checkpoint.weights_digest for policy, update in updates.items()},
         optimizer_digest={policy: update.checkpoint.optimizer_digest for policy, update in updates.items()},
     )

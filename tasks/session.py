@@ -3,12 +3,12 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
 
 from components.artifacts.format import ensure_format
-from components.artifacts.refs import CheckpointRef
+from components.artifacts.refs import CheckpointRef, StageManifest
 from components.artifacts.runs import freeze_config, lineage_for, store_option
 from components.config import RunConfig
 from components.patience import is_interrupted, patient
@@ -20,6 +20,7 @@ from tasks.provenance import provenance
 from tasks.run import Run
 from tasks.sessions import begin_session, end_session
 from tasks.starts import remarks, startable_run
+from tasks.step_records import step_of
 from tasks.steps import finished_step
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class Session:
     """On the monotonic clock of this process."""
     publishing: tuple[Outbox, OutboxDrain] | None = None
     """None until the configuration is frozen."""
+    manifests: dict[str, StageManifest] = field(default_factory=dict)
+    """By key, those that this process has committed or read since the last report: the next one need not read them."""
 
     @property
     def outbox(self) -> Outbox:
@@ -73,6 +76,12 @@ def session_of(run: Run) -> Session:
     """The open session of `run` in this process."""
     assert run.run_id in _open, f"run {run.run_id} has no open session in this process"
     return _open[run.run_id]
+
+
+def note_manifest(run: Run, key: str, manifest: StageManifest) -> None:
+    """Let the run's session know a committed stage. A process in which none is open, as a Ray worker, notes nothing."""
+    if run.run_id in _open:
+        _open[run.run_id].manifests[key] = manifest
 
 
 @contextmanager
@@ -124,6 +133,9 @@ def post_iteration(run: Run, report: IterationReport, checkpoints: dict[str, Che
             folder_uri=store.folder_uri(checkpoint.folder),
         )
     session.drain.poke()
+    for key in list(session.manifests):
+        if step_of(key) <= report.step:
+            del session.manifests[key]
 
 
 def post_evaluation(run: Run, report: EvalReport) -> None:

@@ -10,12 +10,13 @@ from typing import Any, ParamSpec, TypeVar, get_type_hints
 from prefect import Task
 from prefect.transactions import get_transaction
 
-from components.artifacts.stage import run_stage
+from components.artifacts.stage import manifest_key, run_stage
 from components.identity import StageKey
 from tasks import progress, wiring
-from tasks.options import stage_options
+from tasks.options import stage_options, was_just_absent
 from tasks.remedies import naming_remedies
 from tasks.run import stage_key
+from tasks.session import note_manifest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,9 +76,11 @@ def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageT
                         lambda: compute(*args, **kwargs),
                         as_type,
                         record=transaction.key if transaction else None,
+                        is_known_absent=was_just_absent(key.path),
                     )
             finally:
                 _current.reset(token)
+            note_manifest(arguments["run"], manifest_key(key), result.manifest)
             progress.tell(stage, key.step, 1, 1, reused=result.reused, seconds=result.manifest.seconds)
             return result.output  # type: ignore[no-any-return]
 

@@ -1,7 +1,8 @@
 """The record that an iteration leaves last: its step's checkpoints, and what the step is shown as."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -72,10 +73,15 @@ def summarised(store: ArtifactStore, run: RunAddress, step: int) -> StepSummary:
         raise damaged(report, "no report of this version of Troupe") from error
 
 
-def step_manifests(store: ArtifactStore, run: RunAddress, step: int) -> list[StageManifest]:
-    """The committed stages of one step that belong to the run's newest lineages, in the order of their keys."""
+def step_manifests(
+    store: ArtifactStore, run: RunAddress, step: int, known: Mapping[str, StageManifest] = MappingProxyType({})
+) -> list[StageManifest]:
+    """The committed stages of one step that belong to the run's newest lineages, in the order of their keys.
+
+    `known` are manifests by key that need not be read: what is committed never changes.
+    """
     keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{step:06d}/"))
-    return [read_manifest_at(store, key) for key in keys]
+    return [known.get(key) or read_manifest_at(store, key) for key in keys]
 
 
 def read_manifest_at(store: ArtifactStore, key: str) -> StageManifest:

@@ -42,6 +42,7 @@ def run_stage(
     as_type: type[T],
     *,
     record: str | None = None,
+    is_known_absent: bool = False,
     clock: Clock = utc_now,
 ) -> StageResult[T]:
     """The committed output of `key`: read when it exists, else computed and committed.
@@ -49,11 +50,12 @@ def run_stage(
     `compute` puts its payloads into the store and returns small references; `as_type` is their type, in any form that
     pydantic's TypeAdapter takes. The manifest is written last and at most once, so a crash at any instant leaves garbage,
     never a lie, and of two writers at once the later returns what the earlier committed. `record` is kept in the manifest.
+    `is_known_absent` says that the caller has just looked and found no manifest: the store is not asked again.
 
     **Example** `run_stage(store, key, lambda: payloads.put(store, collect()), ArtifactRef)`; a second call with an equal
     key returns the same reference in a few milliseconds, `reused=True`, without calling `collect`.
     """
-    found = _find(store, key, as_type)
+    found = None if is_known_absent else _find(store, key, as_type)
     if found is not None:
         return found
     started_at = clock()

@@ -14,6 +14,7 @@ from prefect.settings import PREFECT_RESULTS_LOCAL_STORAGE_PATH, temporary_setti
 
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
+from components.artifacts.stage import run_stage
 from components.errors import ConfigurationError, PrefectUnavailable, StoreGone, StoreUnavailable
 from components.metrics import seconds
 from components.patience import patient
@@ -68,6 +69,21 @@ def test_a_second_flow_run_finds_the_stage_cached(run: Run) -> None:
     calls: list[int] = []
     assert states(counted(calls), (run, 0, 0), (run, 0, 0), (run, 1, 0)) == ["Completed", "Cached", "Completed"]
     assert calls == [0, 1]
+
+
+def test_a_retry_finds_what_a_rival_has_committed_meanwhile(run: Run) -> None:
+    calls: list[int] = []
+
+    def rival_is_faster(call: int) -> None:
+        def scored() -> ArtifactRef:
+            return put(wiring.store(run.config), ScoredShard(step=0, shard=0, rewards_E_N_K=(((7.0,),),)))
+
+        run_stage(wiring.store(run.config), current_key(), scored, ArtifactRef)
+        raise StoreUnavailable("once")
+
+    stage = counted(calls, rival_is_faster).with_options(retry_delay_seconds=0)
+    assert states(stage, (run, 0, 0)) == ["Completed"]
+    assert calls == [0]
 
 
 def test_without_prefects_record_the_manifest_answers(run: Run, tmp_path: Path) -> None:
