@@ -62,15 +62,27 @@ def seed_for(seed: int, *parts: str | int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class GroupKey:
-    """One node of a sampling tree: the candidates that share it saw identical prompt tokens and are compared."""
+    """One node of a sampling tree: the candidates that share it saw identical prompt tokens and are compared.
+
+    `repeat` is how often the agent acted in the same turn before: an agent that drafts, is criticised and drafts again has two
+    nodes in one turn, whose seeds and groups differ.
+    """
 
     problem_id: str
     episode: int
     turn: int
     agent: str
+    repeat: int = 0
+
+    @property
+    def seed_parts(self) -> tuple[str | int, ...]:
+        """What `seed_for` is given of a node."""
+        again = (self.repeat,) if self.repeat else ()
+        return (self.problem_id, self.episode, self.turn, self.agent, *again)
 
     def __str__(self) -> str:
-        return f"{self.problem_id}/e{self.episode}/t{self.turn}/{self.agent}"
+        again = f"/{self.repeat}" if self.repeat else ""
+        return f"{self.problem_id}/e{self.episode}/t{self.turn}/{self.agent}{again}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,7 +161,8 @@ class Candidate:
 class Turn:
     """One node: one agent acting once, with the candidates that were compared and the one handed on.
 
-    `explored` is true where the one handed on was drawn at random instead of being the best.
+    `explored` is true where the one handed on was drawn at random instead of being the best. `lane` counts the agents before
+    it in a phase of agents that act side by side; 0 for the first of them and for one that acts alone.
     """
 
     group: GroupKey
@@ -170,6 +171,7 @@ class Turn:
     candidates: tuple[Candidate, ...]
     chosen: int
     explored: bool = False
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +183,15 @@ class Episode:
     turns: tuple[Turn, ...]
     success: bool
     error: str | None = None
+
+    @property
+    def final(self) -> int | None:
+        """The place in `turns` of the final answer: the one that ended the episode, or else the last. None without a node.
+
+        The nodes after it acted side by side with it. They were scored in the state that it met, and changed nothing.
+        """
+        ends = (n for n, node in enumerate(self.turns) if node.candidates[node.chosen].outcome.done)
+        return next(ends, len(self.turns) - 1) if self.turns else None
 
     @property
     def num_generated_tokens(self) -> int:

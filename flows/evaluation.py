@@ -9,6 +9,7 @@ from random import Random
 from components.artifacts.refs import Frozen
 from components.config import RunConfig, parse_config
 from components.environments.base import EnvironmentFamily, MultiAgentEnv
+from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.runner import EvalPlan, Sampling, evaluate
 from components.evaluation.scripted_team import Answer, play_scripted
@@ -19,7 +20,7 @@ from components.metrics import mean
 from components.schema import PolicyVersion, Problem
 from components.scratch import scratch_folder
 from flows.presets import with_overrides
-from flows.run_team import Team, checked_sampling, run_team, stored_run, team_roles
+from flows.run_team import Team, checked_sampling, run_team, stored_run, team_order
 from flows.suite_choice import suite_config
 from tasks import wiring, world
 
@@ -124,6 +125,7 @@ def evaluate_scripted(order: SuiteOrder, agent: str, progress: Progress) -> Eval
             family=environment,
             tools=tools,
             rubric=wiring.rubric(order.config),
+            turn_order=turn_order_of(environment, order.config.environment.turn_order),
             max_turns=order.config.environment.max_turns,
         )
         progress(len(episodes), len(problems))
@@ -186,7 +188,7 @@ def _played(order: SuiteOrder, team: Team, sampling: Sampling, progress: Progres
         sampling=sampling,
         problems=order.problems(),
         problems_per_block=_PROBLEMS_AT_ONCE,
-        roles=team_roles(team.config, environment.roles, named=f"--suite {order.title}", team=team.name),
+        turn_order=team_order(team.config, order.config, named=f"--suite {order.title}", team=team.name),
         max_turns=order.config.environment.max_turns,
         seed=order.seed,
     )

@@ -4,18 +4,21 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TextIO, TypeVar
 
 from components.artifacts.refs import Frozen
 from components.config import RunConfig
 from components.environments.base import MultiAgentEnv, Split
+from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.statistics import wilson_interval
 from components.metrics import mean
 from components.plain_text import printable
 from components.schema import ActionOutcome, Problem
+from components.turn_order import phases
 from flows.players import AGENTS, Player, named_run, person, scripted, team_player
-from flows.run_team import checked_sampling, run_team, team_roles
+from flows.run_team import checked_sampling, run_team, team_order
 from flows.suite_choice import played_config
 from tasks import wiring, world
 from tasks.run import Run
@@ -60,6 +63,14 @@ class PlayReport(Frozen):
     mean_reward: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ended:
+    """How an episode ended; `reward` is that of the last answer, 0 where there was none."""
+
+    success: bool
+    reward: float
+
+
 def play(
     order: PlayOrder, *, stdin: TextIO, stdout: TextIO, progress: Progress = lambda done, total: None
 ) -> PlayReport:
@@ -97,18 +108,18 @@ def play(
 
 
 def _team(order: PlayOrder, run: Run, step: int | None, config: RunConfig, split: Split) -> Player:
-    environment, _ = wiring.environment(config)
     # Told before anything is loaded.
-    team_roles(run.config, environment.roles, named=f"ENV {environment.name}", team=run.run_id)
+    turn_order = team_order(run.config, config, named=f"ENV {config.environment.name}", team=run.run_id)
     sampling = checked_sampling(order.sampling or "greedy")
-    return team_player(run_team(run, step), environment, sampling=sampling, suite=split, seed=order.seed)
+    return team_player(run_team(run, step), turn_order, sampling=sampling, suite=split, seed=order.seed)
 
 
 def _without_run(order: PlayOrder, config: RunConfig, stdin: TextIO, stdout: TextIO) -> Player:
     environment, _ = wiring.environment(config)
+    turn_order = turn_order_of(environment, config.environment.turn_order)
     if order.agent == "human":
-        return person(environment, stdin, stdout)
-    return scripted(order.agent, environment, seed=order.seed)
+        return person(environment, turn_order, stdin, stdout)
+    return scripted(order.agent, environment, turn_order, seed=order.seed)
 
 
 def _introduced(player: Player, order: PlayOrder) -> str:
@@ -119,8 +130,8 @@ def _introduced(player: Player, order: PlayOrder) -> str:
 
 def _finished(
     order: PlayOrder, config: RunConfig, player: Player, split: Split, stdout: TextIO, progress: Progress
-) -> Iterator[MultiAgentEnv]:
-    """The environments of the episodes that were played to their end."""
+) -> Iterator[_Ended]:
+    """The episodes that were played to their end."""
     environment, options = wiring.environment(config)
     tools = world.tools(config)
     max_turns = order.max_turns or (None if player.is_person else config.environment.max_turns)
@@ -130,42 +141,45 @@ def _finished(
         env = environment.build(problem, tools)
         if player.is_person:
             print(f"\n{environment.name}, episode {index + 1} of {order.episodes}", file=stdout)
-        if not _played(env, player, index, problem, max_turns, shown_on):
+        ended = _played(env, player, index, problem, max_turns, shown_on)
+        if ended is None:
             return
         if order.episodes > 1 and not player.is_person:
             progress(index + 1, order.episodes)
-        yield env
+        yield ended
 
 
 def _played(
     env: MultiAgentEnv, player: Player, index: int, problem: Problem, max_turns: int | None, shown_on: TextIO | None
-) -> bool:
-    """Play one episode to its end; False when somebody left."""
+) -> _Ended | None:
+    """Play one episode to its end; None when somebody left."""
     answer = player.answers(index, problem)
-    turn = 0
+    last_role = None
     _show(env, "start", shown_on)
-    while not env.done and (max_turns is None or turn < max_turns):
-        turn += 1
-        for role in player.roles:
-            action = answer(env, role)
-            if action is None:
-                return False
-            outcome = env.apply(role, action)
-            if shown_on:
-                print(f"turn {turn}, {role}: {_inset(action)}{_refusal(outcome)}", file=shown_on)
+    for turn, coming in groupby(phases(env, player.turn_order, max_turns), key=lambda phase: phase.turn + 1):
+        for phase in coming:
+            answers = [(node.agent, answer(env, node)) for node in phase.groups(problem.problem_id, 0)]
+            for role, action in answers:
+                if action is None:
+                    return None
+                if env.done:
+                    break
+                outcome, last_role = env.apply(role, action), role
+                if shown_on:
+                    print(f"turn {turn}, {role}: {_inset(action)}{_refusal(outcome)}", file=shown_on)
         _show(env, f"after turn {turn}", shown_on)
-    return True
+    return _Ended(success=env.success, reward=env.team_reward + env.local_reward(last_role) if last_role else 0.0)
 
 
-def _report(environment: str, agent: str, finished: Sequence[MultiAgentEnv]) -> PlayReport:
-    num_successes = sum(env.success for env in finished)
+def _report(environment: str, agent: str, finished: Sequence[_Ended]) -> PlayReport:
+    num_successes = sum(ended.success for ended in finished)
     return PlayReport(
         env=environment,
         agent=agent,
-        success_rate=mean(float(env.success) for env in finished),
+        success_rate=mean(float(ended.success) for ended in finished),
         n=len(finished),
         interval=wilson_interval(num_successes, len(finished)),
-        mean_reward=mean(env.team_reward + env.local_reward(env.roles[-1]) for env in finished),
+        mean_reward=mean(ended.reward for ended in finished),
     )
 
 

@@ -1,7 +1,6 @@
 """Who answers in `troupe play`: a person, a scripted agent, or the team of a run."""
 
 import difflib
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TextIO
@@ -13,23 +12,24 @@ from components.identity import GroupKey, seed_for
 from components.rollout.router import RoleRequest
 from components.rollout.rules import Rules
 from components.schema import Problem
+from components.turn_order import TurnOrder
 from flows.evaluation import SCRIPTED, scripted_answer
 from flows.person import Person
-from flows.run_team import Team, stored_run, team_roles
+from flows.run_team import Team, stored_run
 from tasks.run import Run
 
 AGENTS = ("human", *SCRIPTED)
 """Who plays without a run."""
-Answer = Callable[[MultiAgentEnv, str], str | None]
-"""What an agent answers in a state; None leaves the table."""
+Answer = Callable[[MultiAgentEnv, GroupKey], str | None]
+"""What the agent of a node answers in a state; None leaves the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Player:
-    """Who plays: `roles` are those that act, and `answers(i, problem)` is how they answer in episode i."""
+    """Who plays, in which order, and by `answers(i, problem)` how they answer in episode i."""
 
     name: str
-    roles: tuple[str, ...]
+    turn_order: TurnOrder
     answers: Callable[[int, Problem], Answer]
 
     @property
@@ -37,22 +37,24 @@ class Player:
         return self.name == "human"
 
 
-def person(family: EnvironmentFamily, stdin: TextIO, stdout: TextIO) -> Player:
+def person(family: EnvironmentFamily, turn_order: TurnOrder, stdin: TextIO, stdout: TextIO) -> Player:
     """Whoever sits at the terminal; the first episode explains itself."""
 
     def answers(index: int, problem: Problem) -> Answer:
-        return Person(stdin, stdout, explains=index == 0, writes_prose=not family.copies_proposals)
+        asked = Person(stdin, stdout, explains=index == 0, writes_prose=not family.copies_proposals)
+        return lambda env, node: asked(env, node.agent)
 
-    return Player(name="human", roles=family.roles, answers=answers)
+    return Player(name="human", turn_order=turn_order, answers=answers)
 
 
-def scripted(agent: str, family: EnvironmentFamily, *, seed: int) -> Player:
+def scripted(agent: str, family: EnvironmentFamily, turn_order: TurnOrder, *, seed: int) -> Player:
     """The expert, the random or the idle agent."""
-    return Player(
-        name=agent,
-        roles=family.roles,
-        answers=lambda index, problem: scripted_answer(agent, family, seed_for(seed, "play", index)),
-    )
+
+    def answers(index: int, problem: Problem) -> Answer:
+        answered = scripted_answer(agent, family, seed_for(seed, "play", index))
+        return lambda env, node: answered(env, node.agent)
+
+    return Player(name=agent, turn_order=turn_order, answers=answers)
 
 
 def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
@@ -71,38 +73,24 @@ def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
         raise ConfigurationError(f"agent {agent!r}: {remedy} (as a run: {error})") from error
 
 
-def team_player(team: Team, family: EnvironmentFamily, *, sampling: Sampling, suite: str, seed: int) -> Player:
+def team_player(team: Team, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Player:
     """The team of a run, one candidate a node, under the draws of an evaluation of `suite` with this seed."""
-    roles = team_roles(team.config, family.roles, named=f"ENV {family.name}", team=team.name)
     rules = Rules(
-        roles=roles,
+        turn_order=turn_order,
         max_turns=team.config.environment.max_turns,
         group_size=1,
         temperature=1.0 if sampling == "sample" else 0.0,
         seed=seed,
         purpose=("evaluate", suite),
     )
-    return Player(
-        name=team.name, roles=roles, answers=lambda index, problem: _TeamAnswers(team, rules, problem.problem_id)
-    )
 
-
-class _TeamAnswers:
-    """How a team answers in one episode."""
-
-    def __init__(self, team: Team, rules: Rules, problem_id: str) -> None:
-        self._team = team
-        self._rules = rules
-        self._problem_id = problem_id
-        self._num_answers: Counter[str] = Counter()
-
-    def __call__(self, env: MultiAgentEnv, role: str) -> str:
-        group = GroupKey(problem_id=self._problem_id, episode=0, turn=self._num_answers[role], agent=role)
-        self._num_answers[role] += 1
+    def answer(env: MultiAgentEnv, node: GroupKey) -> str:
         request = RoleRequest(
-            role=role,
-            prompt_tokens=self._team.router.encode(role, env.observe(role)),
-            seeds_K=self._rules.seeds(group),
+            role=node.agent,
+            prompt_tokens=team.router.encode(node.agent, env.observe(node.agent)),
+            seeds_K=rules.seeds(node),
         )
-        ((completion,),) = self._team.router.generate([request], temperature=self._rules.temperature)
-        return self._team.router.decode(role, completion.tokens)
+        ((completion,),) = team.router.generate([request], temperature=rules.temperature)
+        return team.router.decode(node.agent, completion.tokens)
+
+    return Player(name=team.name, turn_order=turn_order, answers=lambda index, problem: answer)

@@ -12,7 +12,7 @@ from components.config import RunConfig, StoreConfig
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
 from components.rewards.rubric import rubric_for
-from components.rollout.rules import playing_roles
+from components.turn_order import agents_of
 from flows.problem_counts import check_problem_counts
 from flows.runners import check_ray, task_runner
 from tasks import wiring, world
@@ -89,7 +89,7 @@ def check_environment(config: RunConfig) -> None:
     """The environment exists, its options hold, its roles are played, and the rubric names real components."""
     environment = family(config.environment.name)
     family_options(config.environment.name, config.environment.options)
-    playing = playing_roles(config.rollout.mode, environment.roles)
+    playing = agents_of(wiring.turn_order(config), environment.roles)
     missing, unknown = set(playing) - set(config.agents), set(config.agents) - set(environment.roles)
     if missing or unknown:
         raise ConfigurationError(

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from components.config import RunConfig
+from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.runner import Sampling
 from components.rollout.router import Router
-from components.rollout.rules import playing_roles
+from components.rollout.rules import playing_order
+from components.turn_order import TurnOrder, agents_of
 from flows.reading import read_run
 from flows.stores import chosen_store, opened_store
 from tasks import wiring
@@ -52,13 +54,15 @@ def run_team(run: Run, step: int | None) -> Team:
     return Team(name=f"{run.run_id}@{at}", config=run.config, router=router)
 
 
-def team_roles(config: RunConfig, roles: tuple[str, ...], *, named: str, team: str) -> tuple[str, ...]:
-    """Those of an environment's `roles` that act when the policies of `config` play it.
+def team_order(config: RunConfig, played: RunConfig, *, named: str, team: str) -> TurnOrder:
+    """Who acts in a turn when the policies of `config` play the environment of `played`.
 
-    Raises ConfigurationError when one of them is played by nobody; `named` is how the environment was asked for.
+    Raises ConfigurationError when one of its agents is played by nobody; `named` is how the environment was asked for.
     """
-    playing = playing_roles(config.rollout.mode, roles)
-    if missing := set(playing) - set(config.agents):
+    environment, _ = wiring.environment(played)
+    order = turn_order_of(environment, played.environment.turn_order)
+    playing = playing_order(config.rollout.mode, order, roles=environment.roles)
+    if missing := set(agents_of(playing, environment.roles)) - set(config.agents):
         raise ConfigurationError(
             f"{named}: its roles {sorted(missing)} are played by nobody in {team}, whose roles are "
             f"{sorted(config.agents)}; name an environment with these roles"

@@ -25,6 +25,7 @@ def collect_rollouts(run: Run, step: int, part: int, versions: dict[str, PolicyV
         max_turns=config.environment.max_turns,
         settings=config.rollout,
         problems=shard_problems(config, family, options, step=step, shard=part),
+        turn_order=wiring.turn_order(config),
     )
     shard = collect_shard(
         plan,

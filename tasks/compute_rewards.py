@@ -28,6 +28,7 @@ def compute_rewards(run: Run, step: int, part: int, rollouts: ArtifactRef) -> Ar
         overlong=wiring.overlong(config),
         shuffle_seed=config.seed if config.rewards.shuffle_between_groups else None,
         max_unscorable_fraction=config.rewards.max_failed_fraction,
+        turn_order=wiring.turn_order(config),
         progress=progress.teller("compute_rewards", step),
     )
     world.check_record(config, shard, tools)

@@ -12,7 +12,6 @@ from components.config import RunConfig
 from components.evaluation.runner import evaluate
 from components.identity import seed_for
 from components.rollout.prompts import encode_observation
-from components.rollout.rules import playing_roles
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
 from components.training.base import MODEL_FOLDER
@@ -100,7 +99,8 @@ def clone_models(config: RunConfig, folders: Mapping[str, Path]) -> None:
             students,
             Teacher(
                 family=family,
-                roles=playing_roles(config.rollout.mode, family.roles),
+                turn_order=wiring.turn_order(config),
+                max_turns=config.environment.max_turns,
                 options=options,
                 config=config.warm_start,
                 seed=config.seed,

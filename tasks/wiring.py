@@ -16,6 +16,7 @@ from components.artifacts.refs import Frozen
 from components.config import ApiConfig, RunConfig, StoreConfig, TrackingConfig, TrainingConfig
 from components.environments.base import EnvironmentFamily
 from components.environments.registry import family, family_options, source_of
+from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError, TrackingUnavailable
 from components.evaluation.runner import EvalPlan
 from components.evaluation.suites import suite_problems
@@ -26,11 +27,12 @@ from components.rewards.overlong import Overlong, overlong_for
 from components.rewards.rubric import rubric_for
 from components.rollout.refills import Refilling, fresh_problems
 from components.rollout.router import Router, seats_of
-from components.rollout.rules import playing_roles
+from components.rollout.rules import playing_order
 from components.schema import PolicyVersion
 from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
 from components.training.sharing import starting_models
+from components.turn_order import TurnOrder
 from tasks.inherited import inherited
 from tasks.run import Run
 from tasks.served import served_model, server_key, server_urls
@@ -136,6 +138,13 @@ def environment(config: RunConfig) -> tuple[EnvironmentFamily, Frozen]:
     return family(name), family_options(name, config.environment.options)
 
 
+def turn_order(config: RunConfig) -> TurnOrder:
+    """Who acts in a turn of the run, its rollout mode considered. Raises ConfigurationError."""
+    environment_family, _ = environment(config)
+    order = turn_order_of(environment_family, config.environment.turn_order)
+    return playing_order(config.rollout.mode, order, roles=environment_family.roles)
+
+
 def with_sources(config: RunConfig) -> RunConfig:
     """`config` with the digest of the own code that it names, as that lies here. Raises ConfigurationError."""
     section = config.environment
@@ -172,7 +181,7 @@ def eval_plan(config: RunConfig, suite: str, *, step: int, sampling: str, num_pr
         sampling="greedy" if sampling == "greedy" else "sample",
         problems=suite_problems(suite, environment_family, options, num_problems=num_problems, seed=SUITE_SEED),
         problems_per_block=config.evaluation.problems_per_block,
-        roles=playing_roles(config.rollout.mode, environment_family.roles),
+        turn_order=turn_order(config),
         max_turns=config.environment.max_turns,
         seed=config.seed,
         max_failed_fraction=config.rollout.max_failed_fraction,

@@ -21,6 +21,7 @@ LEAVES = {
     "patience",
     "plain_text",
     "scratch",
+    "turn_order",
 }
 HEAVY = (
     *("torch", "deepspeed", "vllm", "mlflow", "boto3", "docker", "pyboy", "transformers", "prefect", "peft", "ray"),

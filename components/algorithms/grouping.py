@@ -49,13 +49,14 @@ def to_every_action(advantages_E: Sequence[float], rewards_E_N_K: Rewards) -> Ad
 def episode_return(episode: Episode, rewards_N_K: Sequence[Sequence[float | None]]) -> float | None:
     """What an episode earned: the reward of its final action, team and local share as the rubric mixes them.
 
-    The final action is the one that solved, or the last agent's in the last turn, so this is the outcome's reward; rewards
+    The final action is the one that ended it, or the last agent's in the last turn, so this is the outcome's reward; rewards
     on the way are left out, or longer episodes would earn more. None for a failed episode and for one without a turn: its
     outcome is not known.
     """
-    if episode.error is not None or not episode.turns:
+    final = episode.final
+    if episode.error is not None or final is None:
         return None
-    return rewards_N_K[-1][episode.turns[-1].chosen]
+    return rewards_N_K[final][episode.turns[final].chosen]
 
 
 def episode_returns(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> list[float | None]:

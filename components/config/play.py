@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from components.config.names import Address
 from components.config.section import Section
@@ -19,7 +19,22 @@ class EnvironmentConfig(Section):
     options: Mapping[str, Any] = Field(default_factory=dict)
     """The environment's own options (sizes, densities); its family validates them."""
     max_turns: int = Field(2, ge=1)
-    """Turns after which an episode ends. Reaching it is not success."""
+    """Turns after which an episode ends. Reaching it is not success. Where an environment says itself who acts next, every
+    answer is a turn."""
+    turn_order: tuple[str | tuple[str, ...], ...] | None = None
+    """Who acts in a turn, one after another; a role may act more than once: `[drafter, critic, drafter]`. Roles in inner
+    brackets act side by side, all on the state before them: `[[solver_a, solver_b], judge]`. None: the environment's own."""
+
+    @field_validator("turn_order", mode="before")
+    @classmethod
+    def _read_order(cls, value: Any) -> Any:
+        if value is None:
+            return None
+        entries = value if isinstance(value, list | tuple) else ()
+        inner = [entry if isinstance(entry, list | tuple) else [entry] for entry in entries]
+        if not inner or not all(agents and all(isinstance(agent, str) for agent in agents) for agents in inner):
+            raise ValueError("write it as [first, second] or, where two act side by side, as [[first, second], third]")
+        return tuple(entry if isinstance(entry, str) else tuple(entry) for entry in entries)
 
 
 class VllmConfig(Section):

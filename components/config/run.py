@@ -166,6 +166,8 @@ def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:
     whole = config.model_dump(mode="json", exclude=dict(_PLACES))
     if whole["environment"]["source"] is None:
         del whole["environment"]["source"]  # built in: the versions of the stages speak for it
+    if whole["environment"]["turn_order"] is None:
+        del whole["environment"]["turn_order"]  # the environment's own, which its versions or its source speak for
     fields = {section: value for section, value in whole.items() if section in included}
     if stage == "warm_start" and config.rollout.mode == "single":
         fields["rollout"] = {"mode": "single"}  # only the agent that plays is cloned, and what it sees has no proposal

@@ -1,7 +1,7 @@
 """The shortest way to an environment of one's own: what is drawn, what each agent sees of it, and what an answer does."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from string import printable
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from components.artifacts.refs import Frozen
 from components.schema import Observation
+from components.turn_order import TurnOrder
 
 PRINTABLE = "\n" + "".join(sorted(printable[:95]))
 """Printable ASCII and the line feed."""
@@ -57,7 +58,21 @@ class Environment(ABC):
     """
 
     roles: ClassVar[tuple[str, ...]]
-    """The agents in turn order."""
+    """The agents, in turn order unless `turn_order` or `next_role` says otherwise."""
+    turn_order: ClassVar[TurnOrder] = ()
+    """Who acts in a turn, where that is not each of `roles` once. Agents of an inner tuple act side by side: all see the state
+    before any of them has answered, then `step` enters their answers one after another. `environment.turn_order` of a
+    configuration goes before it.
+
+    **Example** `(("ann", "bob"), "judge")`, where 6 is right and the reward is the number of right answers so far. Ann's
+    candidates 6 and 5 are stepped in the state that both saw and earn 1 and 0, and the 6 is entered. Bob's 6 and 4 are stepped
+    in the state that it left, which he has not seen, and earn 2 and 1: Ann's share is the same in both, so his advantages are
+    what they would be without her. A reward for "somebody is right" would be 1 and 1, and would teach Bob nothing where Ann is
+    right already: what each of them did belongs into `local`. The judge then sees both answers.
+
+    An answer that ends the episode ends it for those after it, too: they are scored in the state that it met, and change
+    nothing.
+    """
     Options: ClassVar[type[Frozen]] = NoOptions
     """A pydantic model of the keys of `environment.options`."""
     weights: ClassVar[Mapping[str, float]] = {}
@@ -78,6 +93,16 @@ class Environment(ABC):
     @abstractmethod
     def step(self, state: Any, agent: str, answer: str) -> Step:
         """What `answer` does. Raises MalformedAnswer for one that does not follow the grammar; the state then stays."""
+
+    def next_role(self, state: Any) -> str | Sequence[str] | None:
+        """Who acts in `state`: a role, or several that act side by side; None where the episode is over. Only teams that branch
+        override this; it is asked at the start and after every answer, and must depend on the state alone.
+
+        Each answer is then a turn of its own: `environment.max_turns` bounds how many there are.
+
+        **Example** `return "editor" if state["draft"] else "writer"`.
+        """
+        raise NotImplementedError
 
     def start(self, problem: Mapping[str, Any]) -> Any:
         """The state in which an episode of a drawn problem begins; the problem itself unless this is overridden."""
@@ -102,6 +127,11 @@ class Environment(ABC):
         """The right answer of `agent`. Only models that are made from nothing need it, which learn the grammar from it, and
         `troupe play --agent expert`."""
         raise NotImplementedError
+
+
+def branches(environment: Environment) -> bool:
+    """Whether the state says who acts next."""
+    return type(environment).next_role is not Environment.next_role
 
 
 def has_expert(environment: Environment) -> bool:

@@ -7,13 +7,16 @@ from typing import Any, TypeVar
 
 from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Snapshot, Split, ToolCall, Tools, refuse_overlong
-from components.environments.environment import Environment, Step, has_expert, observation
+from components.environments.environment import Environment, Step, branches, has_expert, observation
+from components.environments.nearest import remedy_for
 from components.environments.splits import split_of
 from components.errors import ConfigurationError, MalformedAction
 from components.identity import canonical_json, content_id, seed_for
-from components.own_code import failed
+from components.own_code import failed, place_of
+from components.plain_text import shown_value
 from components.rewards.base import Rubric
 from components.schema import ActionOutcome, Observation, Problem
+from components.turn_order import BRANCHING, TurnOrder
 
 T = TypeVar("T")
 DEFAULT_WEIGHTS: Mapping[str, float] = {"team.solved": 1.0, "local.malformed": -0.1}
@@ -31,6 +34,13 @@ class OwnFamily:
     @property
     def roles(self) -> tuple[str, ...]:
         return tuple(self._environment.roles)
+
+    @property
+    def turn_order(self) -> TurnOrder:
+        """Who acts in a turn, unless a configuration says otherwise."""
+        if branches(self._environment):
+            return BRANCHING
+        return tuple(self._environment.turn_order) or self.roles
 
     @property
     def options_type(self) -> type[Frozen]:
@@ -158,6 +168,20 @@ class OwnEnv:
     @property
     def success(self) -> bool:
         return self._is_solved
+
+    def next_agents(self) -> tuple[str, ...]:
+        """What `next_role` says. Raises ConfigurationError, with its place, where that names no role."""
+        asked = self._asked("next_role", self._environment.next_role, self.state)
+        agents = () if asked is None else (asked,) if isinstance(asked, str) else asked
+        unknown = (
+            [agent for agent in agents if agent not in self.roles] if isinstance(agents, tuple | list) else [asked]
+        )
+        if unknown:
+            raise ConfigurationError(
+                f"{place_of(type(self._environment).next_role)}: next_role() returned {shown_value(asked)}, and "
+                f"{shown_value(unknown[0])} is no role; {remedy_for(str(unknown[0]), self.roles)}"
+            )
+        return tuple(agents)
 
     def observe(self, agent: str) -> Observation:
         found: Observation = self._asked("observe", observation, self._environment, self.state, agent)

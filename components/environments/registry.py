@@ -1,6 +1,5 @@
 """The environments by name: the built-in ones, those of installed packages, and one's own as `module:Name`."""
 
-import difflib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -12,7 +11,9 @@ from pydantic import ValidationError
 from components.artifacts.refs import Frozen
 from components.environments.base import EnvironmentFamily
 from components.environments.environment import Environment
+from components.environments.nearest import remedy_for
 from components.environments.own_family import OwnFamily
+from components.environments.turn_orders import checked_team
 from components.errors import ConfigurationError
 from components.own_code import failed, imported, is_own, source_digest
 from components.plain_text import shown_value
@@ -63,7 +64,7 @@ def _own_place(name: str) -> str:
     if name not in installed:
         known = {**FAMILIES, **installed}
         raise ConfigurationError(
-            f"environment.name {name!r}: unknown environment; {_remedy(name, known)}; one of your own is module:Name"
+            f"environment.name {name!r}: unknown environment; {remedy_for(name, known)}; one of your own is module:Name"
         )
     return installed[name]
 
@@ -74,8 +75,7 @@ def _own(name: str, place: str) -> EnvironmentFamily:
     found = imported("environment.name", place)
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise ConfigurationError(f"environment.name {name!r}: {place} is no subclass of troupe.Environment")
-    if not isinstance(getattr(found, "roles", None), tuple) or not all(isinstance(role, str) for role in found.roles):
-        raise ConfigurationError(f'environment.name {name!r}: give it its agents, as roles = ("first", "second")')
+    checked_team(name, found)
     try:
         return OwnFamily(name, found())
     except ConfigurationError:
@@ -107,13 +107,8 @@ def _explained(error: ValidationError, options_type: type[Frozen]) -> Iterator[s
     for fault in error.errors():
         path = ".".join(("environment", "options", *map(str, fault["loc"])))
         if fault["type"] == "extra_forbidden":
-            remedy = _remedy(str(fault["loc"][-1]), options_type.model_fields)
+            remedy = remedy_for(str(fault["loc"][-1]), options_type.model_fields)
             yield f"{path}: unknown key (got {shown_value(fault['input'])}); {remedy}"
         else:
             given = f" (got {shown_value(fault['input'])})" if fault["loc"] else ""
             yield f"{path}: {fault['msg'].removeprefix('Value error, ')}{given}"
-
-
-def _remedy(name: str, known: Mapping[str, Any]) -> str:
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    return f"did you mean {nearest[0]!r}?" if nearest else f"valid names: {', '.join(sorted(known))}"

@@ -14,13 +14,14 @@ from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
 from components.rollout.statistics import Handovers, handovers, usage_metrics
 from components.schema import ApiUsage, Episode, EvalReport, Problem
+from components.turn_order import TurnOrder, in_phases
 
 Sampling = Literal["sample", "greedy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalPlan:
-    """What is evaluated and how. `roles` are the agents that play: all of the environment's, or the last one alone.
+    """What is evaluated and how. `turn_order` says who plays: all of the environment's agents, or the last one alone.
 
     Candidate seeds depend on the suite and the problem but not on the step, so that policies of different steps are compared
     under the same draws.
@@ -31,7 +32,7 @@ class EvalPlan:
     sampling: Sampling
     problems: tuple[Problem, ...]
     problems_per_block: int
-    roles: tuple[str, ...]
+    turn_order: TurnOrder
     max_turns: int
     seed: int
     max_failed_fraction: float = 0.0
@@ -65,7 +66,7 @@ def evaluate(
 def eval_rules(plan: EvalPlan) -> Rules:
     """One candidate a node, at temperature 1 or 0."""
     return Rules(
-        roles=plan.roles,
+        turn_order=plan.turn_order,
         max_turns=plan.max_turns,
         group_size=1,
         temperature=1.0 if plan.sampling == "sample" else 0.0,
@@ -76,7 +77,7 @@ def eval_rules(plan: EvalPlan) -> Rules:
 
 def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsage]) -> EvalReport:
     num_successes = sum(episode.success for episode in episodes)
-    handed = handovers(episodes, last_agent=plan.roles[-1])
+    handed = handovers(episodes, last_agent=in_phases(plan.turn_order)[-1][-1] if plan.turn_order else None)
     return EvalReport(
         suite=plan.suite,
         step=plan.step,
@@ -94,7 +95,7 @@ def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsag
 
 def _outcome_reward(episode: Episode) -> float:
     """The reward of the final action; 0 where there was none."""
-    return episode.turns[-1].candidates[0].reward if episode.turns else 0.0
+    return 0.0 if episode.final is None else episode.turns[episode.final].candidates[0].reward
 
 
 def _metrics(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from components.environments.base import EnvironmentFamily, MultiAgentEnv, Tools
 from components.rewards.base import Rubric
 from components.schema import Problem
+from components.turn_order import TurnOrder, phases
 
 Answer = Callable[[MultiAgentEnv, str], str]
 """What the agent of a role answers in a state."""
@@ -28,6 +29,7 @@ def play_scripted(
     family: EnvironmentFamily,
     tools: Tools,
     rubric: Rubric,
+    turn_order: TurnOrder,
     max_turns: int,
 ) -> list[ScriptedEpisode]:
     """One episode a problem, played by its answer in `answers`, all in lock-step so that tools work side by side.
@@ -35,16 +37,15 @@ def play_scripted(
     Raises ExecutionFailed when the sandbox failed at an action: a scripted team is a check, so nothing is left out of it.
     """
     tables = [_Table(problem, answer, family, tools) for problem, answer in zip(problems, answers, strict=True)]
-    for turn in range(max_turns):
-        for role in family.roles:
-            live = [table for table in tables if not table.env.done]
-            actions = [table.answer(table.env, role) for table in live]
-            tools.prepare(
-                [call for table, action in zip(live, actions, strict=True) for call in table.env.calls(role, action)]
-            )
-            for table, action in zip(live, actions, strict=True):
-                table.act(role, action, rubric)
-                table.num_turns = turn + 1
+    followed = [(table, phases(table.env, turn_order, max_turns)) for table in tables]
+    while acting := [(table, phase) for table, coming in followed if (phase := next(coming, None)) is not None]:
+        answered = [
+            (table, [(role, table.answer(table.env, role)) for role in phase.agents]) for table, phase in acting
+        ]
+        tools.prepare([call for table, actions in answered for call in table.env.calls(*actions[0])])
+        for (table, phase), (_, actions) in zip(acting, answered, strict=True):
+            table.act(actions, rubric)
+            table.num_turns = phase.turn + 1
     return [table.episode() for table in tables]
 
 
@@ -58,8 +59,11 @@ class _Table:
         self._problem_id = problem.problem_id
         self._reward = 0.0
 
-    def act(self, role: str, action: str, rubric: Rubric) -> None:
-        self._reward = rubric.reward(self.env.apply(role, action))
+    def act(self, actions: Sequence[tuple[str, str]], rubric: Rubric) -> None:
+        """Enter the answers of a phase, up to one that ends the episode."""
+        for role, action in actions:
+            if not self.env.done:
+                self._reward = rubric.reward(self.env.apply(role, action))
 
     def episode(self) -> ScriptedEpisode:
         return ScriptedEpisode(

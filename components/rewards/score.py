@@ -10,6 +10,7 @@ from components.identity import seed_for
 from components.rewards.base import Rubric
 from components.rewards.overlong import Overlong
 from components.schema import ActionOutcome, Episode, RolloutShard, ScoredShard, Turn
+from components.turn_order import TurnOrder, phases
 
 Rewards = tuple[tuple[tuple[float | None, ...], ...], ...]
 """Axes E, N, K."""
@@ -26,6 +27,7 @@ def score_shard(
     overlong: Overlong | None = None,
     shuffle_seed: int | None = None,
     max_unscorable_fraction: float = 0.0,
+    turn_order: TurnOrder | None = None,
     progress: Progress | None = None,
 ) -> ScoredShard:
     """The rewards of every candidate, by `rubric`, from outcomes recomputed in fresh environments.
@@ -37,9 +39,9 @@ def score_shard(
     A candidate at which the sandbox failed has no reward (None), and so has one whose programs, run once more, did something
     else. Raises TooManyUnscorable when that is more than `max_unscorable_fraction` of the shard, and AssertionError naming the
     group when an outcome differs although no tool was asked: environments are deterministic, so the record or the environment
-    is wrong and its rewards mean nothing.
+    is wrong and its rewards mean nothing. The same holds where others acted than `turn_order` says; None believes the record.
     """
-    replays = [_Replay(episode, family, rubric, tools, overlong) for episode in shard.episodes]
+    replays = [_Replay(episode, family, rubric, tools, overlong, turn_order) for episode in shard.episodes]
     num_nodes = max((len(episode.turns) for episode in shard.episodes), default=0)
     for position in range(num_nodes):
         reached = [replay for replay in replays if position < len(replay.episode.turns)]
@@ -86,7 +88,13 @@ class _Replay:
     """One episode played again, node by node."""
 
     def __init__(
-        self, episode: Episode, family: EnvironmentFamily, rubric: Rubric, tools: Tools, overlong: Overlong | None
+        self,
+        episode: Episode,
+        family: EnvironmentFamily,
+        rubric: Rubric,
+        tools: Tools,
+        overlong: Overlong | None,
+        turn_order: TurnOrder | None,
     ) -> None:
         self.episode = episode
         self.rewards_N_K: list[tuple[float | None, ...]] = []
@@ -95,6 +103,8 @@ class _Replay:
         self._rubric = rubric
         self._has_tools = tools is not NO_TOOLS
         self._env = family.build(episode.problem, tools) if episode.turns else None
+        self._has_ended = self._has_diverged = False
+        self._phases = None if self._env is None or turn_order is None else phases(self._env, turn_order)
 
     @property
     def _environment(self) -> MultiAgentEnv:
@@ -108,8 +118,13 @@ class _Replay:
         return [call for text in texts for call in self._environment.calls(node.group.agent, text)]
 
     def score(self, position: int) -> None:
-        """Append the rewards of the next node, and go to the state after the chosen candidate."""
+        """Append the rewards of the next node, and go to the state after the chosen candidate.
+
+        One that ends the episode leaves the environment as it met it, for the agents side by side with it.
+        """
         node, env = self.episode.turns[position], self._environment
+        if node.lane == 0:
+            self._check_path(position)
         before = env.snapshot()
         after = {}
         for text in dict.fromkeys(candidate.text for candidate in node.candidates):
@@ -120,7 +135,29 @@ class _Replay:
                 self._reward(node, index, after[candidate.text][0]) for index, candidate in enumerate(node.candidates)
             )
         )
-        env.restore(after[node.candidates[node.chosen].text][1])
+        chosen = node.candidates[node.chosen]
+        self._has_diverged |= after[chosen.text][0] != chosen.outcome
+        env.restore(before if self._has_ended else after[chosen.text][1])
+        if env.done:
+            self._has_ended = True
+            env.restore(before)
+
+    def _check_path(self, position: int) -> None:
+        """The agents of the phase that begins at `position` are those that the turn order gives in this state.
+
+        Where a tool answered otherwise than recorded the state may be another one; then what was recorded is replayed.
+        """
+        if self._phases is None or self._has_diverged:
+            return
+        phase = None if self._has_ended else next(self._phases, None)
+        asked = phase.groups(self.episode.problem.problem_id, self.episode.episode) if phase is not None else ()
+        rest = self.episode.turns[position:]
+        acted = tuple(node.group for node in rest[: len(asked)])
+        is_whole = len(acted) == len(asked) > 0 or self.episode.error is not None
+        follows = is_whole and acted == asked[: len(acted)]
+        assert follows, (
+            f"{rest[0].group} was recorded where {list(map(str, asked))} are next, not {list(map(str, acted))}"
+        )
 
     def _reward(self, node: Turn, index: int, replayed: ActionOutcome) -> float | None:
         recorded = node.candidates[index].outcome

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from components.environments.base import EnvironmentFamily, MultiAgentEnv, Snapshot, ToolCall, Tools, applied
@@ -12,16 +13,22 @@ from components.rewards.base import Rubric
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
 from components.schema import ActionOutcome, Candidate, Episode, Turn
+from components.turn_order import Phase, phases
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One agent about to act in one episode: the group's key and the prompt that all its candidates share."""
+    """One agent about to act in one episode: the group's key and the prompt that all its candidates share.
+
+    `lane` counts the agents before it that act side by side with it; `is_last` says that nobody acts after them in the turn.
+    """
 
     group: GroupKey
     prompt_tokens: tuple[int, ...]
+    lane: int
+    is_last: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,26 +43,41 @@ class Answer:
 class Branch:
     """The selected branch of one episode. `play` drives it; nothing else sees it unfinished."""
 
-    def __init__(self, start: Start, family: EnvironmentFamily, tools: Tools) -> None:
-        self.live = True
-        """Whether the next agent may act: nothing failed, and the selected state is not done."""
+    def __init__(self, start: Start, family: EnvironmentFamily, tools: Tools, rules: Rules) -> None:
         self._start = start
+        self._rules = rules
+        self._live = True
         self._success = False
         self._error: str | None = None
         self._turns: list[Turn] = []
         self._env: MultiAgentEnv | None = self._attempt("build", lambda: family.build(start.problem, tools))
         self._attempt("build", self._look)
+        self._phases = phases(self._environment, rules.turn_order, rules.max_turns) if self._env is not None else None
 
-    def node(self, turn: int, agent: str, router: Router) -> Node | None:
-        """What is asked of `agent` in the selected state, or None when the episode failed here."""
-        prompt_tokens = self._attempt(
-            f"turn {turn}, {agent} observes", lambda: router.encode(agent, self._environment.observe(agent))
-        )
-        if prompt_tokens is None:
+    def next_phase(self) -> Phase | None:
+        """Who acts next, or None when the episode has ended or fails here."""
+        coming = self._phases
+        if not self._live or coming is None:
             return None
-        problem_id, episode = self._start.problem.problem_id, self._start.episode
-        group = GroupKey(problem_id=problem_id, episode=episode, turn=turn, agent=agent)
-        return Node(group=group, prompt_tokens=prompt_tokens)
+        phase = self._attempt(f"after {len(self._turns)} answers, the next agent", lambda: next(coming, None))
+        self._live = phase is not None
+        return phase
+
+    def nodes(self, phase: Phase, router: Router) -> tuple[Node, ...]:
+        """What is asked of the agents of a phase, all in the selected state; nothing when the episode failed here."""
+        nodes = []
+        groups = phase.groups(self._start.problem.problem_id, self._start.episode)
+        for lane, group in enumerate(groups):
+            prompt_tokens = self._attempt(
+                f"turn {group.turn}, {group.agent} observes", partial(self._prompt, group.agent, router)
+            )
+            if prompt_tokens is None:
+                return ()
+            nodes.append(Node(group=group, prompt_tokens=prompt_tokens, lane=lane, is_last=phase.is_last))
+        return tuple(nodes)
+
+    def _prompt(self, agent: str, router: Router) -> tuple[int, ...]:
+        return router.encode(agent, self._environment.observe(agent))
 
     def read(self, node: Node, completions_K: Sequence[Completion], router: Router) -> Answer | None:
         """The candidates of `node` as text, or None when the episode failed here."""
@@ -69,15 +91,18 @@ class Branch:
 
     def calls(self, answer: Answer) -> tuple[ToolCall, ...]:
         """What stepping the candidates will ask of the tools."""
+        if self._error is not None:
+            return ()
         agent, env = answer.node.group.agent, self._environment
         texts = dict.fromkeys(answer.texts_K)
         asked = self._attempt(_doing(answer.node), lambda: [call for text in texts for call in env.calls(agent, text)])
         return tuple(asked or ())
 
-    def act(self, answer: Answer, *, router: Router, rubric: Rubric, rules: Rules) -> None:
+    def act(self, answer: Answer, *, router: Router, rubric: Rubric) -> None:
         """Step a snapshot with every candidate, score all, keep all, and continue from the chosen one.
 
-        An unscorable candidate is never chosen; a node that has no other ends its episode.
+        An unscorable candidate is never chosen; a node that has no other ends its episode. Where an agent side by side with
+        this one has just ended the episode, the candidates are scored in the state that its answer met, and change nothing.
         """
         group, doing = answer.node.group, _doing(answer.node)
         after = self._attempt(doing, lambda: self._stepped(group.agent, answer.texts_K))
@@ -85,7 +110,9 @@ class Branch:
             return
         rewards = {text: rubric.reward(outcome) for text, (outcome, _) in after.items()}
         scorable = [k for k, text in enumerate(answer.texts_K) if after[text][0].unscorable is None]
-        picked, explored = rules.choose(group, [rewards[answer.texts_K[k]] for k in scorable])
+        picked, explored = self._rules.choose(
+            group, [rewards[answer.texts_K[k]] for k in scorable], is_last=answer.node.is_last
+        )
         chosen = scorable[picked]
         if self._attempt(doing, lambda: self._continue_from(after[answer.texts_K[chosen]][1])) is None:
             return
@@ -100,6 +127,7 @@ class Branch:
                 ),
                 chosen=chosen,
                 explored=explored,
+                lane=answer.node.lane,
             )
         )
 
@@ -119,7 +147,7 @@ class Branch:
         return self._env
 
     def _stepped(self, agent: str, texts_K: Sequence[str]) -> dict[str, tuple[ActionOutcome, Snapshot]]:
-        """For each different text its outcome and the state after it.
+        """For each different text its outcome and the state after it; the environment stays as it is.
 
         Environments are deterministic, so equal texts are stepped once. Raises ExecutionFailed when none can be scored.
         """
@@ -129,17 +157,25 @@ class Branch:
         for text in dict.fromkeys(texts_K):
             env.restore(before)
             after[text] = applied(env, agent, text), env.snapshot()
+        env.restore(before)
         reasons = [outcome.unscorable for outcome, _ in after.values()]
         if None not in reasons:
             raise NothingScorable(f"no candidate could be scored: {reasons[0]}")
         return after
 
-    def _continue_from(self, snapshot: Snapshot) -> bool:
-        self._environment.restore(snapshot)
-        return self._look()
+    def _continue_from(self, after: Snapshot) -> bool:
+        """Go on to the state after the chosen answer. One that ends the episode leaves the environment as it met it."""
+        if self._live:
+            env = self._environment
+            before = env.snapshot()
+            env.restore(after)
+            self._look()
+            if not self._live:
+                env.restore(before)
+        return True
 
     def _look(self) -> bool:
-        self.live, self._success = not self._environment.done, self._environment.success
+        self._live, self._success = not self._environment.done, self._environment.success
         return True
 
     def _attempt(self, doing: str, work: Callable[[], T]) -> T | None:
@@ -154,7 +190,7 @@ class Branch:
         except (ConfigurationError, TransientError):
             raise
         except Exception as error:
-            self.live = False
+            self._live = False
             self._error = f"{doing}: {type(error).__name__}: {error}"
             return None
 

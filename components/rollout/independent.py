@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from components.config import RolloutConfig
-from components.rollout.rules import Rules, Start, playing_roles
+from components.rollout.rules import Rules, Start
 from components.rollout.shards import NumberedProblem
+from components.turn_order import TurnOrder
 
 
 def independent_starts(problems: Sequence[NumberedProblem], group_size: int) -> tuple[Start, ...]:
@@ -19,12 +20,10 @@ def independent_starts(problems: Sequence[NumberedProblem], group_size: int) -> 
     )
 
 
-def independent_rules(
-    settings: RolloutConfig, *, roles: tuple[str, ...], max_turns: int, seed: int, step: int
-) -> Rules:
-    """One candidate a node; in mode "single" the last agent plays alone."""
+def independent_rules(settings: RolloutConfig, *, turn_order: TurnOrder, max_turns: int, seed: int, step: int) -> Rules:
+    """One candidate a node."""
     return Rules(
-        roles=playing_roles(settings.mode, roles),
+        turn_order=turn_order,
         max_turns=max_turns,
         group_size=1,
         temperature=settings.temperature,

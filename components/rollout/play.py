@@ -1,4 +1,4 @@
-"""Play of a whole block in lock-step: one engine call for each (turn, agent), over all episodes that are still live."""
+"""Play of a whole block in lock-step: one engine call for each phase of a turn, over all episodes that are still live."""
 
 from collections.abc import Sequence
 
@@ -21,34 +21,31 @@ def play(
 ) -> tuple[Episode, ...]:
     """One finished episode for each start, in order.
 
-    An episode ends when its selected state is done, when it fails, or after `rules.max_turns`.
+    An episode ends when its selected state is done, when it fails, when nobody is next, or after `rules.max_turns`.
 
-    What the candidates of all episodes ask of the tools is answered side by side before any of them is stepped.
+    Agents that act side by side are asked in one call, in the state before all of them; their answers are entered one agent
+    after another. What the candidates of all episodes ask of the tools is answered side by side before any of them is stepped.
 
     **Example** 32 starts, 8 candidates, 2 turns of 2 agents: 4 engine calls of up to 32 prompts with 8 seeds each.
     """
-    branches = [Branch(start, family, tools) for start in starts]
-    for turn in range(rules.max_turns):
-        for agent in rules.roles:
-            nodes = [
-                (branch, node)
-                for branch in branches
-                if branch.live and (node := branch.node(turn, agent, router)) is not None
-            ]
-            requests = [
-                RoleRequest(role=agent, prompt_tokens=node.prompt_tokens, seeds_K=rules.seeds(node.group))
-                for _, node in nodes
-            ]
-            if not requests:
-                continue
-            answers = router.generate(requests, temperature=rules.temperature)
-            read = [
-                (branch, answer)
-                for (branch, node), completions_K in zip(nodes, answers, strict=True)
-                if (answer := branch.read(node, completions_K, router)) is not None
-            ]
-            tools.prepare([call for branch, answer in read for call in branch.calls(answer)])
-            for branch, answer in read:
-                if branch.live:
-                    branch.act(answer, router=router, rubric=rubric, rules=rules)
+    branches = [Branch(start, family, tools, rules) for start in starts]
+    while acting := [(branch, phase) for branch in branches if (phase := branch.next_phase()) is not None]:
+        nodes = [(branch, node) for branch, phase in acting for node in branch.nodes(phase, router)]
+        if not nodes:
+            continue
+        requests = [
+            RoleRequest(role=node.group.agent, prompt_tokens=node.prompt_tokens, seeds_K=rules.seeds(node.group))
+            for _, node in nodes
+        ]
+        answers = router.generate(requests, temperature=rules.temperature)
+        read = [
+            (branch, answer)
+            for (branch, node), completions_K in zip(nodes, answers, strict=True)
+            if (answer := branch.read(node, completions_K, router)) is not None
+        ]
+        for lane in range(max((len(phase.agents) for _, phase in acting), default=0)):
+            entered = [(branch, answer) for branch, answer in read if answer.node.lane == lane]
+            tools.prepare([call for branch, answer in entered for call in branch.calls(answer)])
+            for branch, answer in entered:
+                branch.act(answer, router=router, rubric=rubric)
     return tuple(branch.finished() for branch in branches)

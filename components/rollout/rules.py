@@ -7,13 +7,18 @@ from typing import Literal
 
 from components.identity import GroupKey, seed_for
 from components.schema import Problem
+from components.turn_order import TurnOrder, in_phases
 
 Mode = Literal["tree", "independent", "single"]
 
 
-def playing_roles(mode: Mode, roles: tuple[str, ...]) -> tuple[str, ...]:
-    """The agents that act: all, or in mode "single" the last one alone, which then sees no proposal."""
-    return roles[-1:] if mode == "single" else roles
+def playing_order(mode: Mode, turn_order: TurnOrder, *, roles: tuple[str, ...]) -> TurnOrder:
+    """Who acts: all, or in mode "single" the last agent alone, which then sees no proposal. Of a team that branches that is the
+    last of `roles`.
+    """
+    if mode != "single":
+        return turn_order
+    return (in_phases(turn_order)[-1] if turn_order else roles)[-1:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +36,7 @@ class Rules:
     `purpose` keeps the seeds of unrelated play apart: ("rollout", step) or ("evaluate", suite). `temperature` 0 is greedy.
     """
 
-    roles: tuple[str, ...]
+    turn_order: TurnOrder
     max_turns: int
     group_size: int
     temperature: float
@@ -41,22 +46,21 @@ class Rules:
 
     def seeds(self, group: GroupKey) -> tuple[int, ...]:
         """One seed a candidate of `group`."""
-        node = (*self.purpose, group.problem_id, group.episode, group.turn, group.agent)
+        node = (*self.purpose, *group.seed_parts)
         return tuple(seed_for(self.seed, *node, candidate) for candidate in range(self.group_size))
 
-    def choose(self, group: GroupKey, rewards: Sequence[float]) -> tuple[int, bool]:
+    def choose(self, group: GroupKey, rewards: Sequence[float], *, is_last: bool) -> tuple[int, bool]:
         """The place in `rewards` of the candidate that is handed on, and whether it was drawn at random.
 
         `rewards` are those of the candidates that can be scored, which may be fewer than `group_size`. The best one, of
-        equals the first; with `random_handoff_probability` any of them, except from the last agent, whose action is the
-        team's.
+        equals the first; with `random_handoff_probability` any of them, except where nobody acts after it (`is_last`): that
+        action is the team's.
 
         **Example** rewards (.1, 1.3, 1.3) give (1, False).
         """
         assert 0 < len(rewards) <= self.group_size, f"{group}: {len(rewards)} rewards of {self.group_size} candidates"
-        if len(rewards) > 1 and self.random_handoff_probability > 0 and group.agent != self.roles[-1]:
-            node = (*self.purpose, group.problem_id, group.episode, group.turn, group.agent)
-            rng = random.Random(seed_for(self.seed, "handoff", *node))
+        if len(rewards) > 1 and self.random_handoff_probability > 0 and not is_last:
+            rng = random.Random(seed_for(self.seed, "handoff", *self.purpose, *group.seed_parts))
             if rng.random() < self.random_handoff_probability:
                 return rng.randrange(len(rewards)), True
         return max(range(len(rewards)), key=rewards.__getitem__), False

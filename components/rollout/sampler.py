@@ -13,11 +13,12 @@ from components.rollout.journal import FinishedBlock, Journal
 from components.rollout.play import play
 from components.rollout.refills import Refilling, replaced
 from components.rollout.router import Router
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import Rules, Start, playing_order
 from components.rollout.shards import NumberedProblem
 from components.rollout.statistics import total_usage
 from components.rollout.tree import tree_rules, tree_starts
 from components.schema import Episode, ExecutionResult, Passage, Refills, RolloutShard, ToolRecord
+from components.turn_order import TurnOrder, agents_of
 
 Progress = Callable[[int, int], None]
 """Told after each block: problems done, problems in all."""
@@ -25,7 +26,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPlan:
-    """What a shard plays. Equal plans with equal weights give equal shards."""
+    """What a shard plays. Equal plans with equal weights give equal shards.
+
+    `turn_order` None lets the environment's roles act one after another.
+    """
 
     step: int
     shard: int
@@ -33,6 +37,7 @@ class ShardPlan:
     max_turns: int
     settings: RolloutConfig
     problems: tuple[NumberedProblem, ...]
+    turn_order: TurnOrder | None = None
 
 
 def collect_shard(
@@ -55,7 +60,7 @@ def collect_shard(
     is not journalled, so that a later attempt plays it again.
     """
     rules = _rules(plan, family.roles)
-    playing = {router.policy_of(role) for role in rules.roles}
+    playing = {router.policy_of(role) for role in agents_of(rules.turn_order, family.roles)}
     settings = plan.settings
     is_long = len(plan.problems) > settings.problems_per_block or settings.max_refills > 0
 
@@ -160,7 +165,9 @@ def _joined(records: Iterable[ToolRecord]) -> ToolRecord:
 
 def _rules(plan: ShardPlan, roles: tuple[str, ...]) -> Rules:
     make = tree_rules if plan.settings.mode == "tree" else independent_rules
-    return make(plan.settings, roles=roles, max_turns=plan.max_turns, seed=plan.seed, step=plan.step)
+    given = roles if plan.turn_order is None else plan.turn_order
+    turn_order = playing_order(plan.settings.mode, given, roles=roles)
+    return make(plan.settings, turn_order=turn_order, max_turns=plan.max_turns, seed=plan.seed, step=plan.step)
 
 
 def _starts(plan: ShardPlan, problems: Sequence[NumberedProblem]) -> tuple[Start, ...]:

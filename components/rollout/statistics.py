@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from components import metrics
-from components.schema import ApiUsage, Candidate, Episode, Refills, RolloutShard, ScoredShard
+from components.schema import ApiUsage, Candidate, Episode, Refills, RolloutShard, ScoredShard, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,22 +29,36 @@ class Handovers:
 
 
 def handovers(episodes: Sequence[Episode], *, last_agent: str | None) -> Handovers:
-    """Counts over the nodes of `last_agent` that follow another agent's node of the same turn.
+    """Counts over the nodes of `last_agent` that follow others' nodes of the same turn. Of proposals that were made side by
+    side one that solves is enough.
 
     **Example** a proposal that solves, answered by 8 candidates of which 7 solve: 7 of 8 kept.
     """
     answers: dict[bool, list[bool]] = {True: [], False: []}
     for episode in episodes:
-        for before, node in pairwise(episode.turns):
-            if node.group.agent == last_agent and before.group.turn == node.group.turn:
-                proposal_solves = before.candidates[before.chosen].outcome.solves
-                answers[proposal_solves] += [candidate.outcome.solves for candidate in _scorable(node.candidates)]
+        for before, acting in pairwise(_phases(episode)):
+            if before[0].group.turn != acting[0].group.turn:
+                continue
+            proposal_solves = any(node.candidates[node.chosen].outcome.solves for node in before)
+            for node in acting:
+                if node.group.agent == last_agent:
+                    answers[proposal_solves] += [candidate.outcome.solves for candidate in _scorable(node.candidates)]
     return Handovers(
         num_kept=sum(answers[True]),
         num_solving=len(answers[True]),
         num_repaired=sum(answers[False]),
         num_not_solving=len(answers[False]),
     )
+
+
+def _phases(episode: Episode) -> list[list[Turn]]:
+    """The nodes of an episode, those side by side together."""
+    found: list[list[Turn]] = []
+    for node in episode.turns:
+        if node.lane == 0:
+            found.append([])
+        found[-1].append(node)
+    return found
 
 
 def _scorable(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -57,7 +71,8 @@ def last_agent_of(episodes: Sequence[Episode]) -> str | None:
     latest, last_agent = 0, None
     for episode in episodes:
         position, turn = 0, -1
-        for node in episode.turns:
+        for nodes in _phases(episode):
+            node = nodes[-1]
             position = position + 1 if node.group.turn == turn else 0
             turn = node.group.turn
             if position > latest:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from components.config import RolloutConfig
 from components.rollout.rules import Rules, Start
 from components.rollout.shards import NumberedProblem
+from components.turn_order import TurnOrder
 
 
 def tree_starts(problems: Sequence[NumberedProblem]) -> tuple[Start, ...]:
@@ -16,10 +17,10 @@ def tree_starts(problems: Sequence[NumberedProblem]) -> tuple[Start, ...]:
     return tuple(Start(problem=each.problem, episode=each.occurrence) for each in problems)
 
 
-def tree_rules(settings: RolloutConfig, *, roles: tuple[str, ...], max_turns: int, seed: int, step: int) -> Rules:
+def tree_rules(settings: RolloutConfig, *, turn_order: TurnOrder, max_turns: int, seed: int, step: int) -> Rules:
     """All agents act, `group_size` candidates a node."""
     return Rules(
-        roles=roles,
+        turn_order=turn_order,
         max_turns=max_turns,
         group_size=settings.group_size,
         temperature=settings.temperature,

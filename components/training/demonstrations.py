@@ -8,14 +8,19 @@ from random import Random
 from components.artifacts.refs import Frozen
 from components.config import WarmStartConfig
 from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, Tools, applied
+from components.errors import ConfigurationError
 from components.generation.base import Tokenizer
 from components.identity import GroupKey, seed_for
 from components.schema import Observation, Problem, TrainGroup
+from components.turn_order import BRANCHING, TurnOrder, agents_of, in_phases, phases
 
 _NUM_PROBLEMS = 4096
 """Distinct problems that are demonstrated; scrambled states multiply them."""
 _SCRAMBLED_FRACTION = 0.5
 """States drawn anew instead of the problem's own start, so that the clone also knows the middle of an episode."""
+
+_MAX_DRAWS = 200
+"""Episodes in which a role must come to act once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,16 +35,32 @@ class Student:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Reached:
+    """A state in which a role is to act."""
+
+    solving_proposal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Teacher:
-    """The noisy expert of one environment, in the place of the `roles` that play. All its randomness follows from `seed`."""
+    """The noisy expert of one environment, in the place of the agents that play. All its randomness follows from `seed`.
+
+    `max_turns` is how long it plays in a team that branches, to see who comes to act.
+    """
 
     family: EnvironmentFamily
-    roles: tuple[str, ...]
+    turn_order: TurnOrder
     options: Frozen
     config: WarmStartConfig
     seed: int
     tools: Tools = NO_TOOLS
+    max_turns: int = 1
     _problems: dict[int, Problem] = field(default_factory=dict)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Those who may come to act."""
+        return agents_of(self.turn_order, self.family.roles)
 
     def lesson(self, student: Student, role: str, step: int) -> list[TrainGroup]:
         """The groups of one gradient step: `prompts_per_step` prompts with `demonstrations_per_prompt` answers each."""
@@ -47,11 +68,7 @@ class Teacher:
         return [self._group(student, role, rng) for _ in range(self.config.prompts_per_step)]
 
     def _group(self, student: Student, role: str, rng: Random) -> TrainGroup:
-        problem = self._problem(rng.randrange(_NUM_PROBLEMS))
-        env = self.family.build(problem, self.tools)
-        if rng.random() < _SCRAMBLED_FRACTION:
-            self.family.scramble(env, rng)
-        solving_proposal = self._play_earlier_agents(env, role, rng)
+        problem, env, solving_proposal = self._moment(role, rng)
         prompt = student.encode(env.observe(role))
         answers = [self._answer(env, role, solving_proposal, rng) for _ in range(self.config.demonstrations_per_prompt)]
         completions = tuple((*student.tokenizer.encode(answer), student.tokenizer.end_token) for answer in answers)
@@ -63,16 +80,59 @@ class Teacher:
             advantages_K=(1.0,) * len(completions),
         )
 
-    def _play_earlier_agents(self, env: MultiAgentEnv, role: str, rng: Random) -> str | None:
-        """Let the noisy expert play up to `role`; the newest proposal, if it would solve."""
+    def _moment(self, role: str, rng: Random) -> tuple[Problem, MultiAgentEnv, str | None]:
+        """A problem, its environment where `role` is to act, and the newest proposal, if it would solve.
+
+        Raises ConfigurationError for a role to which the expert's play never comes.
+        """
+        for _ in range(_MAX_DRAWS):
+            problem = self._problem(rng.randrange(_NUM_PROBLEMS))
+            env = self.family.build(problem, self.tools)
+            if rng.random() < _SCRAMBLED_FRACTION:
+                self.family.scramble(env, rng)
+            reached = self._play_up_to(env, role, rng)
+            if reached is not None:
+                return problem, env, reached.solving_proposal
+        raise ConfigurationError(
+            f"agents.{role}: it never came to act in {_MAX_DRAWS} episodes of {self.family.name}'s expert, so nothing can be "
+            "cloned; raise environment.max_turns, or begin with a pretrained model (policies.<name>.base)"
+        )
+
+    def _play_up_to(self, env: MultiAgentEnv, role: str, rng: Random) -> "_Reached | None":
+        """Let the noisy expert play until `role` is to act, at one of the times where there are several.
+
+        None where it never is.
+        """
+        if self.turn_order == BRANCHING:
+            return self._play_and_go_back(env, role, rng)
+        order = in_phases(self.turn_order)
+        times = [number for number, agents in enumerate(order) if role in agents]
+        reached = _Reached()
+        for agents in order[: times[0] if len(times) == 1 else rng.choice(times)]:
+            reached = self._played(env, agents, rng)
+        return None if env.done else reached
+
+    def _play_and_go_back(self, env: MultiAgentEnv, role: str, rng: Random) -> "_Reached | None":
+        reached, times = _Reached(), []
+        for phase in phases(env, self.turn_order, self.max_turns):
+            if role in phase.agents:
+                times.append((env.snapshot(), reached))
+            reached = self._played(env, phase.agents, rng)
+        if not times:
+            return None
+        before, reached = rng.choice(times)
+        env.restore(before)
+        return reached
+
+    def _played(self, env: MultiAgentEnv, agents: tuple[str, ...], rng: Random) -> "_Reached":
+        """Let the agents of a phase act as the noisy expert does in the state before all of them."""
         solving: str | None = None
-        for earlier in self.roles[: self.roles.index(role)]:
-            proposal = self._demonstration(env, earlier, rng)
-            solving = proposal if applied(env, earlier, proposal).solves and self.family.copies_proposals else None
-        return solving
+        for agent, proposal in [(agent, self._demonstration(env, agent, rng)) for agent in agents]:
+            solving = proposal if applied(env, agent, proposal).solves and self.family.copies_proposals else None
+        return _Reached(solving_proposal=solving)
 
     def _answer(self, env: MultiAgentEnv, role: str, solving_proposal: str | None, rng: Random) -> str:
-        is_last = role == self.roles[-1]
+        is_last = role in in_phases(self.turn_order or self.roles)[-1]
         if is_last and solving_proposal is not None and rng.random() < self.config.copy_probability:
             return solving_proposal
         return self._demonstration(env, role, rng)

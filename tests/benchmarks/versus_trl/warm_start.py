@@ -34,7 +34,7 @@ def clone(order: Order) -> WarmStartReport:
     student = Student(folder=folder, roles=(ROLE,), tokenizer=tokenizer, encode=encode)
     return warm_start(
         {POLICY: student},
-        Teacher(family=family, roles=(ROLE,), options=options, config=config.warm_start, seed=config.seed),
+        Teacher(family=family, turn_order=(ROLE,), options=options, config=config.warm_start, seed=config.seed),
         success_of=lambda versions: success_of(config, {POLICY: folder}, versions),
         num_threads=config.generation.num_threads,
     )

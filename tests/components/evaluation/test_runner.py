@@ -45,7 +45,7 @@ def plan(n: int = 40, **values: Any) -> EvalPlan:
         "sampling": "sample",
         "problems": problems,
         "problems_per_block": 16,
-        "roles": GAME.roles,
+        "turn_order": GAME.roles,
         "max_turns": 1,
         "seed": 0,
     }
@@ -115,7 +115,7 @@ def test_the_last_agent_alone_sees_no_proposal() -> None:
         seen.add(shown.split("|")[0])
         return solution
 
-    result = report(plan(roles=GAME.roles[-1:]), lost, looks)
+    result = report(plan(turn_order=GAME.roles[-1:]), lost, looks)
     assert (result.success_rate, result.keep_rate, result.repair_rate) == (1.0, None, None)
     assert seen == {"-" * 10}
 
@@ -123,7 +123,7 @@ def test_the_last_agent_alone_sees_no_proposal() -> None:
 def test_one_candidate_a_node_and_greedy_is_temperature_zero() -> None:
     toy, engine = ToyFamily(2), RecordingGenerator()
     problems = tuple(each.problem for each in toy_problems(toy, 5))
-    toy_plan = plan(problems=problems, roles=toy.roles, max_turns=2)
+    toy_plan = plan(problems=problems, turn_order=toy.roles, max_turns=2)
     for sampling, temperature in (("sample", 1.0), ("greedy", 0.0)):
         engine.calls.clear()
         evaluate(replace(toy_plan, sampling=sampling), family=toy, router=toy_router(toy, engine), rubric=RUBRIC)
@@ -134,7 +134,7 @@ def test_one_candidate_a_node_and_greedy_is_temperature_zero() -> None:
 def test_what_an_api_was_used_for_is_part_of_the_report() -> None:
     toy, engine = ToyFamily(2), PaidGenerator()
     problems = tuple(each.problem for each in toy_problems(toy, 5))
-    toy_plan = plan(problems=problems, roles=toy.roles, max_turns=2, problems_per_block=2)
+    toy_plan = plan(problems=problems, turn_order=toy.roles, max_turns=2, problems_per_block=2)
     metrics = evaluate(toy_plan, family=toy, router=toy_router(toy, engine), rubric=RUBRIC).metrics
     assert metrics["eval/sample/api/p/num_requests"] == metrics["eval/sample/api/p/cost"] == len(engine.calls) > 0
 
@@ -145,7 +145,7 @@ def test_steps_are_compared_under_the_same_draws_and_suites_under_others() -> No
 
     def seeds(**values: Any) -> list[Any]:
         engine = RecordingGenerator()
-        toy_plan = plan(problems=problems, roles=toy.roles, max_turns=1, **values)
+        toy_plan = plan(problems=problems, turn_order=toy.roles, max_turns=1, **values)
         evaluate(toy_plan, family=toy, router=toy_router(toy, engine), rubric=RUBRIC)
         return [request.seeds_K for call in engine.calls for request in call]
 
@@ -157,7 +157,7 @@ def test_failed_episodes_raise_unless_they_are_allowed() -> None:
     toy = ToyFamily(1)
     problems = [each.problem for each in toy_problems(toy, 4, done_rate=0.0)]
     problems[2] = replace(problems[2], payload={**problems[2].payload, "unbuildable": True})
-    toy_plan = plan(problems=tuple(problems), roles=toy.roles)
+    toy_plan = plan(problems=tuple(problems), turn_order=toy.roles)
     with pytest.raises(TooManyFailedEpisodes, match="1 of 4 episodes failed"):
         evaluate(toy_plan, family=toy, router=toy_router(toy), rubric=RUBRIC)
     allowed = evaluate(replace(toy_plan, max_failed_fraction=0.25), family=toy, router=toy_router(toy), rubric=RUBRIC)

@@ -24,7 +24,7 @@ from tests.components.rollout.toy_team import (
 
 def team_rules(handoff: float, group_size: int = 8) -> Rules:
     return Rules(
-        roles=("agent0", "agent1"),
+        turn_order=("agent0", "agent1"),
         max_turns=2,
         group_size=group_size,
         temperature=1.0,
@@ -38,7 +38,7 @@ def test_one_engine_call_serves_all_live_episodes_and_candidates_of_a_node() -> 
     family, engine = ToyFamily(2), RecordingGenerator()
     starts = [Start(problem=each.problem, episode=0) for each in toy_problems(family, 6, done_rate=0.0)]
     rules = team_rules(0.0, group_size=5)
-    rules = replace(rules, roles=family.roles, max_turns=3)
+    rules = replace(rules, turn_order=family.roles, max_turns=3)
     play(starts, rules, family=family, router=toy_router(family, engine), rubric=RUBRIC)
     assert [[len(request.seeds_K) for request in call] for call in engine.calls] == [[5] * 6] * 6
 
@@ -46,7 +46,7 @@ def test_one_engine_call_serves_all_live_episodes_and_candidates_of_a_node() -> 
 def test_sampling_a_block_at_once_equals_sampling_one_problem_at_a_time() -> None:
     family = ToyFamily(3)
     starts = [Start(problem=e.problem, episode=0) for e in toy_problems(family, 12, failure_rate=0.02)]
-    rules = replace(team_rules(0.5), roles=family.roles, max_turns=4)
+    rules = replace(team_rules(0.5), turn_order=family.roles, max_turns=4)
     together = play(starts, rules, family=family, router=toy_router(family), rubric=RUBRIC)
     alone = [play([s], rules, family=family, router=toy_router(family), rubric=RUBRIC)[0] for s in starts]
     assert together == tuple(alone)
@@ -59,7 +59,7 @@ def test_a_failure_ends_one_episode_keeps_its_turns_and_says_where() -> None:
     late = replace(broken.problem, payload={**broken.problem.payload, "fails_at": 4})
     unbuildable = replace(broken.problem, payload={**broken.problem.payload, "unbuildable": True})
     starts = [Start(problem=problem, episode=0) for problem in (sound.problem, late, unbuildable)]
-    rules = replace(team_rules(0.0, group_size=2), roles=family.roles, max_turns=5)
+    rules = replace(team_rules(0.0, group_size=2), turn_order=family.roles, max_turns=5)
     good, bad, never = play(starts, rules, family=family, router=toy_router(family), rubric=RUBRIC)
     assert good.error is None
     assert len(good.turns) == 10
@@ -73,7 +73,7 @@ def test_a_failure_ends_one_episode_keeps_its_turns_and_says_where() -> None:
 
 def test_what_concerns_the_whole_stage_passes_the_border_of_the_episode() -> None:
     family = ToyFamily(1)
-    rules = replace(team_rules(0.0), roles=family.roles)
+    rules = replace(team_rules(0.0), turn_order=family.roles)
     start = Start(problem=toy_problems(family, 1)[0].problem, episode=0)
     illiterate = ScriptedGenerator(lambda prompt, seed: "a", CharacterTokenizer("a"), VERSION)
     with pytest.raises(ConfigurationError, match="is not in the alphabet"):
@@ -98,7 +98,7 @@ def test_an_undecodable_answer_fails_its_episode() -> None:
             return super().decode(tokens)
 
     family = ToyFamily(1)
-    rules = replace(team_rules(0.0), roles=family.roles)
+    rules = replace(team_rules(0.0), turn_order=family.roles)
     start = Start(problem=toy_problems(family, 1)[0].problem, episode=0)
     engine = ScriptedGenerator(lambda prompt, seed: "a", Torn(ALPHABET), VERSION)
     (episode,) = play([start], rules, family=family, router=toy_router(family, engine), rubric=RUBRIC)
@@ -108,7 +108,7 @@ def test_an_undecodable_answer_fails_its_episode() -> None:
 
 def test_an_answer_cut_at_its_limit_is_judged_as_the_text_it_is() -> None:
     family = ToyFamily(1)
-    rules = replace(team_rules(0.0), roles=family.roles, max_turns=1)
+    rules = replace(team_rules(0.0), turn_order=family.roles, max_turns=1)
     start = Start(problem=toy_problems(family, 1)[0].problem, episode=0)
     engine = ScriptedGenerator(lambda prompt, seed: "abcdef", CharacterTokenizer(ALPHABET), VERSION)
     router = toy_router(family, engine, max_new_tokens=3)
@@ -129,7 +129,7 @@ def test_a_failed_episode_is_no_success_even_where_the_state_says_so() -> None:
     family = LuckyFamily(1)
     problem = toy_problems(family, 1, done_rate=0.0)[0].problem
     broken = replace(problem, payload={**problem.payload, "fails_at": 2})
-    rules = replace(team_rules(0.0), roles=family.roles)
+    rules = replace(team_rules(0.0), turn_order=family.roles)
     starts = [Start(problem=problem, episode=0), Start(problem=broken, episode=0)]
     episodes = play(starts, rules, family=family, router=toy_router(family), rubric=RUBRIC)
     assert [(episode.success, episode.error is None) for episode in episodes] == [(True, True), (False, False)]

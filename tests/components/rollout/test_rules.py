@@ -3,7 +3,8 @@
 import pytest
 
 from components.identity import GroupKey, seed_for
-from components.rollout.rules import Rules, playing_roles
+from components.rollout.rules import Rules, playing_order
+from components.turn_order import BRANCHING
 
 
 def node(turn: int, agent: str) -> GroupKey:
@@ -12,7 +13,7 @@ def node(turn: int, agent: str) -> GroupKey:
 
 def team_rules(handoff: float, group_size: int = 8) -> Rules:
     return Rules(
-        roles=("tool", "plan"),
+        turn_order=("tool", "plan"),
         max_turns=2,
         group_size=group_size,
         temperature=1.0,
@@ -23,31 +24,31 @@ def team_rules(handoff: float, group_size: int = 8) -> Rules:
 
 
 def test_ties_hand_on_the_first_of_the_best() -> None:
-    assert team_rules(0.0).choose(node(0, "tool"), [0.1, 1.3, -2.0, 1.3]) == (1, False)
+    assert team_rules(0.0).choose(node(0, "tool"), [0.1, 1.3, -2.0, 1.3], is_last=False) == (1, False)
 
 
 def test_mixed_hands_on_random_candidates_at_its_rate_and_never_from_the_last_agent() -> None:
     rules = team_rules(0.75)
     rewards = [0.0] * 7 + [1.0]
-    drawn = [rules.choose(node(turn, "tool"), rewards) for turn in range(2000)]
+    drawn = [rules.choose(node(turn, "tool"), rewards, is_last=False) for turn in range(2000)]
     explored = [chosen for chosen, random in drawn if random]
     assert abs(len(explored) / 2000 - 0.75) < 0.03
     assert set(explored) == set(range(8))
     assert all(chosen == 7 for chosen, random in drawn if not random)
-    assert {rules.choose(node(turn, "plan"), rewards) for turn in range(200)} == {(7, False)}
+    assert {rules.choose(node(turn, "plan"), rewards, is_last=True) for turn in range(200)} == {(7, False)}
 
 
 @pytest.mark.parametrize("num_scorable", range(1, 8))
 def test_mixed_draws_among_the_candidates_that_can_be_scored(num_scorable: int) -> None:
     rules, rewards = team_rules(0.75), [0.0] * num_scorable
-    drawn = [rules.choose(node(turn, "tool"), rewards) for turn in range(500)]
+    drawn = [rules.choose(node(turn, "tool"), rewards, is_last=False) for turn in range(500)]
     assert {chosen for chosen, _ in drawn} == set(range(num_scorable))
     assert any(random for _, random in drawn) == (num_scorable > 1)
 
 
 def test_a_node_without_a_candidate_that_can_be_scored_has_no_choice() -> None:
     with pytest.raises(AssertionError, match="0 rewards of 8 candidates"):
-        team_rules(0.75).choose(node(0, "tool"), [])
+        team_rules(0.75).choose(node(0, "tool"), [], is_last=False)
 
 
 def test_the_seeds_of_a_step_are_all_different_and_do_not_depend_on_the_batch() -> None:
@@ -58,5 +59,8 @@ def test_the_seeds_of_a_step_are_all_different_and_do_not_depend_on_the_batch() 
 
 
 def test_only_single_leaves_agents_out() -> None:
-    assert playing_roles("single", ("tool", "plan")) == ("plan",)
-    assert playing_roles("tree", ("tool", "plan")) == playing_roles("independent", ("tool", "plan")) == ("tool", "plan")
+    team = ("tool", "plan")
+    assert playing_order("single", team, roles=team) == ("plan",)
+    assert playing_order("tree", team, roles=team) == playing_order("independent", team, roles=team) == team
+    assert playing_order("single", ("plan", ("a", "b")), roles=("a", "b", "plan")) == ("b",)
+    assert playing_order("single", BRANCHING, roles=team) == ("plan",)

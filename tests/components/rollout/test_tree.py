@@ -38,7 +38,7 @@ trees = st.fixed_dictionaries(
 
 def rules_of(tree: dict[str, Any], family: ToyFamily) -> Rules:
     return Rules(
-        roles=family.roles,
+        turn_order=family.roles,
         max_turns=tree["max_turns"],
         group_size=tree["group_size"],
         temperature=1.0,

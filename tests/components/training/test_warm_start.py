@@ -34,7 +34,7 @@ def student(
 
 def teacher(seed: int = 0, *, roles: tuple[str, ...] = GAME.roles, **config: Any) -> Teacher:
     settings = {"max_steps": 8, "check_every": 4, "gate": 0.0, "prompts_per_step": 4, "num_warmup_steps": 2, **config}
-    return Teacher(family=GAME, roles=roles, options=OPTIONS, config=WarmStartConfig(**settings), seed=seed)
+    return Teacher(family=GAME, turn_order=roles, options=OPTIONS, config=WarmStartConfig(**settings), seed=seed)
 
 
 def texts(pupil: Student, group: TrainGroup) -> tuple[str, list[str]]:
@@ -179,7 +179,9 @@ def test_each_policy_learns_its_own_role(tmp_path: Path) -> None:
             return super().lesson(student, role, step)
 
     plain = teacher(max_steps=4)
-    watched = Watched(family=plain.family, roles=plain.roles, options=plain.options, config=plain.config, seed=0)
+    watched = Watched(
+        family=plain.family, turn_order=plain.turn_order, options=plain.options, config=plain.config, seed=0
+    )
     before = {policy: model_digest(load_model(pupil.folder)) for policy, pupil in pupils.items()}
     warm_start(pupils, watched, success_of=lambda versions: 0.5 if set(versions) == {"p", "q"} else 0.0)
     assert asked == [(pupils["p"].folder, first), (pupils["q"].folder, last)] * 2
@@ -224,7 +226,7 @@ def test_the_default_model_reaches_the_default_gate(tmp_path: Path) -> None:
     config = WarmStartConfig()
     report = warm_start(
         {"team": pupil},
-        Teacher(family=GAME, roles=GAME.roles, options=OPTIONS, config=config, seed=0),
+        Teacher(family=GAME, turn_order=GAME.roles, options=OPTIONS, config=config, seed=0),
         success_of=success_of,
     )
     assert config.gate <= report.success_rate <= config.gate_ceiling

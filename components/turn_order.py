@@ -1,0 +1,111 @@
+"""Who acts when: phase after phase of a turn, in a fixed order or as the state says."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol, runtime_checkable
+
+from components.identity import GroupKey
+
+TurnOrder = tuple[str | tuple[str, ...], ...]
+"""Who acts in a turn, one after another; the agents of an inner tuple act side by side. Empty for a team that branches: its
+environment says who acts next.
+
+**Example** `(("solver_a", "solver_b"), "judge")`: both solvers see the state before either has answered, the judge sees both.
+"""
+BRANCHING: TurnOrder = ()
+"""The order of a team that branches."""
+
+
+class Played(Protocol):
+    """What is asked of an environment to know who acts in it."""
+
+    @property
+    def roles(self) -> tuple[str, ...]: ...
+
+    @property
+    def done(self) -> bool: ...
+
+
+@runtime_checkable
+class Branching(Protocol):
+    """An environment whose state says who acts next."""
+
+    def next_agents(self) -> tuple[str, ...]:
+        """Who acts in the current state: one agent, or several side by side; none where the episode is over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """Agents about to act: one, or several side by side.
+
+    Those side by side all see the state as it is when the phase begins, and are asked together. Their answers are then entered
+    one after another, in the order of `agents`, each into the state that those before it left.
+
+    `repeats` says of each agent how often it has acted in this turn before. `is_last` says whether nobody is asked after them:
+    their answers are the team's.
+    """
+
+    turn: int
+    agents: tuple[str, ...]
+    repeats: tuple[int, ...]
+    is_last: bool
+
+    def groups(self, problem_id: str, episode: int) -> tuple[GroupKey, ...]:
+        """The key of each agent's node."""
+        return tuple(
+            GroupKey(problem_id=problem_id, episode=episode, turn=self.turn, agent=agent, repeat=repeat)
+            for agent, repeat in zip(self.agents, self.repeats, strict=True)
+        )
+
+
+def phases(env: Played, turn_order: TurnOrder, max_turns: int | None = None) -> Iterator[Phase]:
+    """The phases of an episode of `env`, up to its end or for `max_turns`. Each is told when it is asked for, by the state
+    that `env` is in then.
+
+    In a team that branches every phase is a turn of its own, so that `max_turns` bounds how often anybody acts, and the last
+    of the environment's roles is who answers for the team.
+
+    **Example** the order (a, b, a) for 2 turns: a, b and a with the repeats 0, 0 and 1 in turn 0, and once more in turn 1.
+    """
+    for turn in count() if max_turns is None else range(max_turns):
+        acted: Counter[str] = Counter()
+        for number, agents in enumerate(in_phases(turn_order) if turn_order else [None]):
+            if env.done:
+                return
+            acting = _next_agents(env) if agents is None else agents
+            if not acting:
+                return
+            yield Phase(
+                turn=turn,
+                agents=acting,
+                repeats=_repeats(acting, acted),
+                is_last=env.roles[-1] in acting if agents is None else number == len(turn_order) - 1,
+            )
+
+
+def in_phases(turn_order: TurnOrder) -> tuple[tuple[str, ...], ...]:
+    """The agents of each phase of a fixed order."""
+    return tuple((entry,) if isinstance(entry, str) else entry for entry in turn_order)
+
+
+def agents_of(turn_order: TurnOrder, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of `roles` who act, each once, as they come first; all where the team branches."""
+    acting = [agent for agents in in_phases(turn_order) for agent in agents]
+    return tuple(dict.fromkeys(acting)) if turn_order else roles
+
+
+def _next_agents(env: Played) -> tuple[str, ...]:
+    assert isinstance(env, Branching), f"{type(env).__name__} does not say who acts next, and no turn order is given"
+    return env.next_agents()
+
+
+def _repeats(agents: tuple[str, ...], acted: Counter[str]) -> tuple[int, ...]:
+    """How often each has acted before; counts them in."""
+    repeats = []
+    for agent in agents:
+        repeats.append(acted[agent])
+        acted[agent] += 1
+    return tuple(repeats)
