@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from components.errors import ConfigurationError
@@ -72,7 +72,7 @@ class GroupKey:
     episode: int
     turn: int
     agent: str
-    repeat: int = 0
+    repeat: int = field(default=0, metadata={"left_out": True})
 
     @property
     def seed_parts(self) -> tuple[str | int, ...]:

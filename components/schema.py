@@ -171,7 +171,7 @@ class Turn:
     candidates: tuple[Candidate, ...]
     chosen: int
     explored: bool = False
-    lane: int = 0
+    lane: int = field(default=0, metadata={"left_out": True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

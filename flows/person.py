@@ -27,7 +27,7 @@ class Person:
             self._explain(env)
         if self._writes_prose:
             self._say(f"\n{_wrapped(env.observe(agent).instructions)}\n")
-        if not decides or len(env.roles) == 1:
+        if self._writes_prose or not decides or len(env.roles) == 1:
             self._say(f"\n{self._picture(env)}\n")
         while (text := self._asked(agent, decides)) is not None:
             before = env.snapshot()

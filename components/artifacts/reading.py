@@ -7,7 +7,14 @@ from typing import Any, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from components.artifacts.writing import is_record, issubclass_safe, optional_of, plain, record_fields
+from components.artifacts.writing import (
+    is_record,
+    issubclass_safe,
+    num_always_written,
+    optional_of,
+    plain,
+    record_fields,
+)
 
 FieldTable = tuple[tuple[str, tuple[str, ...]], ...]
 """The stored field names of each record type, hashable: (("Candidate", ("tokens", …)), …)."""
@@ -77,12 +84,15 @@ def _record_reader(cls: type[Any], table: FieldTable) -> Reader:
     if unknown:
         raise ValueError(f"{cls.__qualname__} was stored with the fields {unknown}, which it no longer has")
     readers = [None if plain(annotations[name]) else reader(annotations[name], table) for name in names]
+    num_always = min(num_always_written(cls), len(names))
 
     def read(tree: Any, cursor: Cursor) -> Any:
+        if not num_always <= len(tree) <= len(names):
+            raise ValueError(f"{len(tree)} values for the {len(names)} fields of {cls.__qualname__}")
         return cls(
             **{
                 name: value if read_field is None else read_field(value, cursor)
-                for name, value, read_field in zip(names, tree, readers, strict=True)
+                for name, value, read_field in zip(names, tree, readers, strict=False)
             }
         )
 

@@ -10,6 +10,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic import BaseModel, TypeAdapter
 
+LEFT_OUT = "left_out"
+"""Marks fields in the `metadata` of a dataclass: records of those who do not use them are the bytes that they were before
+there were such fields."""
+
 
 @dataclass(slots=True)
 class Columns:
@@ -56,6 +60,14 @@ def record_fields(cls: type[Any]) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
+def num_always_written(cls: type[Any]) -> int:
+    """How many fields of a record stand in every row: all but those at its end that are marked with `LEFT_OUT`."""
+    marked = [LEFT_OUT in f.metadata for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+    num_marked = marked.count(True)
+    assert not any(marked[: len(marked) - num_marked]), f"{cls.__qualname__}: only fields at the end can be left out"
+    return len(record_fields(cls)) - num_marked
+
+
 def is_record(annotation: Any) -> bool:
     """Whether values of this type are written field by field."""
     return isinstance(annotation, type) and (dataclasses.is_dataclass(annotation) or issubclass(annotation, BaseModel))
@@ -80,6 +92,8 @@ def plain(annotation: Any) -> bool:
 
 
 def _record_writer(cls: type[Any]) -> Writer:
+    if num_always_written(cls) < len(record_fields(cls)):
+        return _shortened_writer(cls)
     names = list(record_fields(cls))
     writers = [None if plain(a) else writer(a) for a in record_fields(cls).values()]
 
@@ -91,6 +105,25 @@ def _record_writer(cls: type[Any]) -> Writer:
             getattr(value, name) if write_field is None else write_field(getattr(value, name), columns)
             for name, write_field in zip(names, writers, strict=True)
         ]
+
+    return write
+
+
+def _shortened_writer(cls: type[Any]) -> Writer:
+    """For records whose last fields are left out at their defaults, and out of the names too where no row holds them."""
+    names, num_always = list(record_fields(cls)), num_always_written(cls)
+    defaults = [f.default for f in dataclasses.fields(cls)]
+    writers = [writer(annotation) for annotation in record_fields(cls).values()]
+
+    def write(value: Any, columns: Columns) -> Any:
+        if type(value) is not cls:
+            raise TypeError(f"expected {cls.__qualname__}, got {type(value).__qualname__}")
+        num_written = len(names)
+        while num_written > num_always and getattr(value, names[num_written - 1]) == defaults[num_written - 1]:
+            num_written -= 1
+        if num_written > len(columns.fields.get(cls.__qualname__, ())):
+            columns.fields[cls.__qualname__] = names[:num_written]
+        return [writers[place](getattr(value, names[place]), columns) for place in range(num_written)]
 
     return write
 

@@ -19,15 +19,18 @@ from components.artifacts.codec import decode, encode
 from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest
 from components.config import RunConfig, parse_config
 from components.errors import ArtifactCorrupt, StoreRefused
+from components.identity import GroupKey
 from components.schema import (
     ActionOutcome,
     Candidate,
+    Episode,
     EvalReport,
     IterationReport,
     Problem,
     RolloutShard,
     ScoredShard,
     TrainGroup,
+    Turn,
 )
 from tests.components.artifacts import values
 from tests.costs import assert_cheap
@@ -293,3 +296,27 @@ def test_what_would_be_taken_for_a_bomb_is_not_written() -> None:
         encode(Note(tokens=(0,) * (5 << 20), values=(), text=""))
     usual = Note(tokens=tuple(range(1 << 17)), values=tuple(n / 7 for n in range(1 << 17)), text="")
     assert decode(encode(usual), Note) == usual
+
+
+def test_fields_that_nobody_uses_are_left_out_of_the_bytes_and_come_back_as_their_defaults() -> None:
+    plain, again = (node_of(repeat=repeat, lane=0) for repeat in (0, 1))
+    beside = node_of(repeat=0, lane=1)
+    names = {node: structure_of(encode(node))["fields"] for node in (plain, again, beside)}
+    assert names[plain]["GroupKey"] == ["problem_id", "episode", "turn", "agent"]
+    assert names[plain]["Turn"][-1] == names[again]["Turn"][-1] == "explored"
+    assert (names[again]["GroupKey"][-1], names[beside]["Turn"][-1]) == ("repeat", "lane")
+    for node in (plain, again, beside):
+        assert same(decode(encode(node), Turn), node)
+    problem = Problem(problem_id="p", environment="toy", payload={})
+    mixed = Episode(problem=problem, episode=0, turns=(plain, again, beside, plain), success=False)
+    assert same(decode(encode(mixed), Episode), mixed)
+
+
+def node_of(*, repeat: int, lane: int) -> Turn:
+    group = GroupKey(problem_id="p", episode=0, turn=0, agent="a", repeat=repeat)
+    return Turn(group=group, policy="p", prompt_tokens=(1,), candidates=(), chosen=0, lane=lane)
+
+
+def structure_of(content: bytes) -> Any:
+    """The JSON of a payload."""
+    return json.loads(load(zstandard.decompress(content))["structure"].tobytes())
