@@ -103,7 +103,7 @@ NO_TOOLS = NoTools()
 class MultiAgentEnv(Protocol):
     """One problem being played by one team. Single-use: there is no reset.
 
-    Agents act in the order of `roles`; each reads `observe(agent)` and answers with text. `apply` never raises on what an
+    Agents act in turn order; each reads `observe(agent)` and answers with text. `apply` never raises on what an
     agent wrote: a malformed answer is an outcome with `error`, and leaves the state as it was; one of more than
     `MAX_ANSWER_CHARACTERS` always is. `done` and `success` speak of the real state, never of a simulation; success means
     solved.
@@ -111,7 +111,7 @@ class MultiAgentEnv(Protocol):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The agents in turn order."""
+        """The agents, in the order in which they act unless another is given."""
         ...
 
     def observe(self, agent: str) -> Observation:

@@ -1,7 +1,8 @@
 """AT-GRPO's tree: at each (problem, turn, agent) K candidates from one selected state, continued from one of them.
 
 Source: "Stronger Together" (arXiv:2510.11062), algorithm 1. The candidates of a node saw identical prompt tokens, each was
-stepped on a snapshot of the one selected state, and the next agent of the same turn sees the chosen action.
+stepped on a snapshot of the one selected state, and the next agent of the same turn sees the chosen action. Agents who act
+side by side are agents who do not see it: what they are shown is older than the state in which they are stepped.
 """
 
 from collections.abc import Sequence

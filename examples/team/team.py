@@ -20,7 +20,7 @@ class Vote(Environment):
         if agent == "chair":
             return Step(state=state, solved=answer == state["secret"])
         state["notes"].append(answer)
-        right = sum(one == other for one, other in zip(answer, state["secret"]))
+        right = sum(answer[place : place + 1] == digit for place, digit in enumerate(state["secret"]))
         return Step(state=state, local={"copied": right / max(4, len(answer))})
 
     def expert(self, state, agent):

@@ -22,8 +22,9 @@ SMALL = (
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(ROOT / "examples" / "guess", tmp_path / "mine"))
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A copy of `examples/guess`, or of the folder that the test names."""
+    return Path(shutil.copytree(ROOT / "examples" / getattr(request, "param", "guess"), tmp_path / "mine"))
 
 
 def told(project: Path, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -33,24 +34,21 @@ def told(project: Path, env: dict[str, str], *arguments: str) -> subprocess.Comp
     )
 
 
-def shown(project: Path, env: dict[str, str], store: str) -> dict[str, Any]:
+def shown(project: Path, env: dict[str, str], store: str, run: str = "guess") -> dict[str, Any]:
     """The run's document."""
-    return dict(json.loads(told(project, env, "show", "guess", "--json", "--store", store).stdout))
+    return dict(json.loads(told(project, env, "show", run, "--json", "--store", store).stdout))
+
+
+def training(name: str, store: str) -> list[str]:
+    """The command that trains a small model for two steps."""
+    return ["train", name, "--steps", "2", "--store", store, *(word for each in SMALL for word in ("--set", each))]
 
 
 def test_an_environment_of_ones_own_is_trained_from_its_folder(
     project: Path, client_environment: dict[str, str]
 ) -> None:
     store = f"file://{project.parent / 'store'}"
-    train = [
-        "train",
-        "guess.yaml",
-        "--steps",
-        "2",
-        "--store",
-        store,
-        *(word for each in SMALL for word in ("--set", each)),
-    ]
+    train = training("guess.yaml", store)
     first = told(project, client_environment, *train)
     assert first.returncode == 0, first.stderr
     document = shown(project, client_environment, store)
@@ -83,3 +81,20 @@ def test_a_mistake_in_the_environment_is_one_line_before_anything_starts(
     assert "guess.py:" in line
     assert "AttributeError" in line
     assert not (project.parent / "store").exists()
+
+
+@pytest.mark.parametrize("project", ["team"], indirect=True)
+def test_agents_side_by_side_and_who_decides_are_trained_and_shown(
+    project: Path, client_environment: dict[str, str]
+) -> None:
+    store = f"file://{project.parent / 'store'}"
+    done = told(project, client_environment, *training("team.yaml", store))
+    assert done.returncode == 0, done.stderr
+    document = shown(project, client_environment, store, "team")
+    assert (document["state"], len(document["steps"])) == ("completed", 2)
+    for step in document["steps"]:
+        assert step["metrics"]["rollout/num_candidates"] == 4 * 4 * 4, "4 problems, 4 agents, 4 candidates"
+        for role in ("ann", "bob", "cem", "chair"):
+            assert {f"reward/{role}/mean", f"reward/{role}/solve_rate"} <= step["metrics"].keys()
+    digests = [step["checkpoint_digest"]["team"] for step in document["steps"]]
+    assert len(set(digests)) == 2
