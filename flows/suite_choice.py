@@ -6,9 +6,11 @@ from typing import Any
 
 from components.config import RunConfig, parse_config
 from components.environments.registry import FAMILIES, family, installed_environments
+from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.suites import suite
 from components.own_code import is_own
+from components.turn_order import BRANCHING
 from flows.presets import all_preset_values, with_overrides
 
 _TURNS_WITHOUT_PRESET = 4
@@ -63,7 +65,8 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
 
 def bare_config(environment: str, options: Mapping[str, Any]) -> RunConfig:
     """A configuration that trains nothing: the environment with these options, every role played by one policy."""
-    return parse_config(_bare_values(environment) | {"environment": {"name": environment, "options": options}})
+    values = _bare_values(environment)
+    return parse_config(values | {"environment": {**values["environment"], "options": options}})
 
 
 def _bare_values(environment: str) -> dict[str, Any]:
@@ -71,9 +74,12 @@ def _bare_values(environment: str) -> dict[str, Any]:
         section for values in all_preset_values().values() if isinstance(section := values.get("environment"), dict)
     ]
     turns = [section.get("max_turns", 2) for section in played if section.get("name") == environment]
+    chosen = family(environment)
+    # Of a team that branches each answer is a turn.
+    answers = len(chosen.roles) if turn_order_of(chosen, None) == BRANCHING else 1
     return {
         "num_steps": 0,
-        "environment": {"name": environment, "max_turns": max(turns, default=_TURNS_WITHOUT_PRESET)},
-        "agents": {role: {"policy": "team"} for role in family(environment).roles},
+        "environment": {"name": environment, "max_turns": max(turns, default=_TURNS_WITHOUT_PRESET * answers)},
+        "agents": {role: {"policy": "team"} for role in chosen.roles},
         "policies": {"team": {}},
     }

@@ -62,6 +62,11 @@ def test_a_person_answers_for_those_side_by_side_before_any_answer_counts() -> N
     assert "ann sees ['5', '6']" in before_the_judge
 
 
+def test_a_team_that_branches_has_as_many_answers_as_others_have_in_their_turns() -> None:
+    _, text = played("Desk", agent="noop", max_turns=None)
+    assert len([line for line in told(text) if line.startswith("turn")]) == 4 * 4
+
+
 @pytest.mark.parametrize(("environment", "rate"), [("Votes", 1.0), ("Race", 1.0), ("Desk", 1.0)])
 def test_scripted_teams_are_evaluated(environment: str, rate: float) -> None:
     order = EvaluationOrder(

@@ -78,7 +78,7 @@ class Desk(Environment):
             return "router"
         if state["route"] == "nobody":
             return None
-        return "checker" if state["draft"] else str(state["route"])
+        return "checker" if state["draft"] else str(state["route"] or "left")
 
     def observe(self, state: Any, agent: str) -> str:
         return f"{agent} {state['side']} {state['draft']}"
