@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import Protocol, runtime_checkable
 
@@ -71,19 +72,17 @@ def phases(env: Played, turn_order: TurnOrder, max_turns: int | None = None) -> 
     **Example** the order (a, b, a) for 2 turns: a, b and a with the repeats 0, 0 and 1 in turn 0, and once more in turn 1.
     """
     for turn in count() if max_turns is None else range(max_turns):
-        acted: Counter[str] = Counter()
-        for number, agents in enumerate(in_phases(turn_order) if turn_order else [None]):
-            if env.done:
-                return
-            acting = _next_agents(env) if agents is None else agents
+        if turn_order:
+            for phase in _fixed_turn(turn_order, turn):
+                if env.done:
+                    return
+                yield phase
+        else:
+            acting = () if env.done else _next_agents(env)
             if not acting:
                 return
-            yield Phase(
-                turn=turn,
-                agents=acting,
-                repeats=_repeats(acting, acted),
-                is_last=env.roles[-1] in acting if agents is None else number == len(turn_order) - 1,
-            )
+            repeats = _repeats(acting, Counter())
+            yield Phase(turn=turn, agents=acting, repeats=repeats, is_last=env.roles[-1] in acting)
 
 
 def in_phases(turn_order: TurnOrder) -> tuple[tuple[str, ...], ...]:
@@ -95,6 +94,16 @@ def agents_of(turn_order: TurnOrder, roles: tuple[str, ...]) -> tuple[str, ...]:
     """Those of `roles` who act, each once, as they come first; all where the team branches."""
     acting = [agent for agents in in_phases(turn_order) for agent in agents]
     return tuple(dict.fromkeys(acting)) if turn_order else roles
+
+
+@lru_cache(maxsize=256)
+def _fixed_turn(turn_order: TurnOrder, turn: int) -> tuple[Phase, ...]:
+    acted: Counter[str] = Counter()
+    order = in_phases(turn_order)
+    return tuple(
+        Phase(turn=turn, agents=agents, repeats=_repeats(agents, acted), is_last=number == len(order) - 1)
+        for number, agents in enumerate(order)
+    )
 
 
 def _next_agents(env: Played) -> tuple[str, ...]:

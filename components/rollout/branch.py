@@ -50,6 +50,8 @@ class Branch:
         self._success = False
         self._error: str | None = None
         self._turns: list[Turn] = []
+        self._met: Snapshot = None
+        """The state that the newest answers met."""
         self._env: MultiAgentEnv | None = self._attempt("build", lambda: family.build(start.problem, tools))
         self._attempt("build", self._look)
         self._phases = phases(self._environment, rules.turn_order, rules.max_turns) if self._env is not None else None
@@ -147,7 +149,7 @@ class Branch:
         return self._env
 
     def _stepped(self, agent: str, texts_K: Sequence[str]) -> dict[str, tuple[ActionOutcome, Snapshot]]:
-        """For each different text its outcome and the state after it; the environment stays as it is.
+        """For each different text its outcome and the state after it.
 
         Environments are deterministic, so equal texts are stepped once. Raises ExecutionFailed when none can be scored.
         """
@@ -157,7 +159,7 @@ class Branch:
         for text in dict.fromkeys(texts_K):
             env.restore(before)
             after[text] = applied(env, agent, text), env.snapshot()
-        env.restore(before)
+        self._met = before
         reasons = [outcome.unscorable for outcome, _ in after.values()]
         if None not in reasons:
             raise NothingScorable(f"no candidate could be scored: {reasons[0]}")
@@ -165,13 +167,12 @@ class Branch:
 
     def _continue_from(self, after: Snapshot) -> bool:
         """Go on to the state after the chosen answer. One that ends the episode leaves the environment as it met it."""
+        env = self._environment
         if self._live:
-            env = self._environment
-            before = env.snapshot()
             env.restore(after)
             self._look()
-            if not self._live:
-                env.restore(before)
+        if not self._live:
+            env.restore(self._met)
         return True
 
     def _look(self) -> bool:
