@@ -96,9 +96,10 @@ class Environment(ABC):
 
     def next_role(self, state: Any) -> str | Sequence[str] | None:
         """Who acts in `state`: a role, or several that act side by side; None where the episode is over. Only teams that branch
-        override this; it is asked at the start and after every answer, and must depend on the state alone.
+        override this. It is asked at the start and once the answers of those whom it named are entered, and must depend on the
+        state alone: rewards are computed along the same path once more.
 
-        Each answer is then a turn of its own: `environment.max_turns` bounds how many there are.
+        Each time that it is asked a new turn begins, so set `environment.max_turns` to how often anybody may act.
 
         **Example** `return "editor" if state["draft"] else "writer"`.
         """
