@@ -15,7 +15,7 @@ from components.schema import Problem
 from components.turn_order import TurnOrder
 from flows.evaluation import SCRIPTED, scripted_answer
 from flows.person import Person
-from flows.run_team import Team, stored_run
+from flows.run_team import Team, named_step, stored_run
 from tasks.run import Run
 
 AGENTS = ("human", *SCRIPTED)
@@ -62,13 +62,11 @@ def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
 
     Raises ConfigurationError, with the scripted agent that may have been meant.
     """
-    name, at, step = agent.partition("@")
-    if at and not (step.isascii() and step.isdigit()):
-        raise ConfigurationError(f"agent {agent!r}: {step!r} is no step; write RUN@STEP, as {name or 'plan-path'}@100")
+    name, step = named_step(agent, argument="agent")
     nearest = difflib.get_close_matches(agent, AGENTS, n=1, cutoff=0.5)
     remedy = f"did you mean {nearest[0]!r}?" if nearest else f"use one of {', '.join(AGENTS)}, or a run's name"
     try:
-        return stored_run(name, store_uri), int(step) if at else None
+        return stored_run(name, store_uri), step
     except (ConfigurationError, ServiceMissing) as error:
         raise ConfigurationError(f"agent {agent!r}: {remedy} (as a run: {error})") from error
 

@@ -1,5 +1,6 @@
 """What the store says of runs, as plain JSON documents. What is damaged is named, and what is intact is shown beside it."""
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,7 +37,7 @@ def read_run(store: ArtifactStore, run_id: str) -> Run:
     its configuration cannot be read."""
     config = read_config(store, checked_run_id(run_id))
     if config is None:
-        raise _unknown(store, run_id)
+        raise unknown_run(store, run_id)
     lineages = read_lineages(store, run_id)
     return Run(run_id=run_id, config=lineages[-1].config if lineages else config, lineages=tuple(lineages))
 
@@ -48,7 +49,7 @@ def run_document(store: ArtifactStore, run_id: str, progress: Progress = lambda 
     """
     facts = _read_facts(store, checked_run_id(run_id))
     if facts is None:
-        raise _unknown(store, run_id)
+        raise unknown_run(store, run_id)
     history = History(steps=(), evaluations=(), errors=())
     if facts.address is not None:
         history = read_history(store, facts.address, facts.num_finished or 0, progress)
@@ -152,6 +153,11 @@ def _step_document(store: ArtifactStore, step: ShownStep) -> dict[str, Any]:
     }
 
 
-def _unknown(store: ArtifactStore, run_id: str) -> ConfigurationError:
-    known = ", ".join(list_runs(store)[:8]) or "none yet"
-    return ConfigurationError(f"run {run_id!r} is not in {store.uri}; runs there: {known}")
+def unknown_run(store: ArtifactStore, run_id: str) -> ConfigurationError:
+    """What is told of a name that no run has: the nearest one, and some that there are."""
+    known = list_runs(store)
+    nearest = difflib.get_close_matches(run_id, known, n=1, cutoff=0.6)
+    meant = f"did you mean {nearest[0]!r}? " if nearest else ""
+    return ConfigurationError(
+        f"run {run_id!r} is not in {store.uri}; {meant}runs there: {', '.join(known[:8]) or 'none yet'}"
+    )

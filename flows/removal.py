@@ -5,9 +5,10 @@ from typing import Any
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as
 from components.artifacts.removal import Removal, RemovalReport, removal_of_lineage, removal_of_run, remove
-from components.artifacts.runs import drop_lineage, list_runs, read_config
+from components.artifacts.runs import drop_lineage, read_config
 from components.config import TrackingConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
+from flows.reading import unknown_run
 from tasks import wiring
 from tasks.sessions import SessionStart
 
@@ -20,8 +21,7 @@ def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlfl
     """
     removal = removal_of_run(store, run_id) if lineage is None else removal_of_lineage(store, run_id, lineage)
     if lineage is None and not removal.records and not from_mlflow:
-        known = ", ".join(list_runs(store)[:8]) or "none yet"
-        raise ConfigurationError(f"run {run_id!r} is not in {store.uri}; runs there: {known}")
+        raise unknown_run(store, run_id)
     if not force:
         _check_idle(store, run_id, removal)
     return removal

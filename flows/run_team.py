@@ -1,5 +1,6 @@
 """The team of a run with its weights in the engines: who plays in `troupe evaluate RUN` and `troupe play --agent RUN`."""
 
+import re
 from dataclasses import dataclass
 
 from components.config import RunConfig
@@ -14,6 +15,8 @@ from flows.stores import chosen_store, opened_store
 from tasks import wiring
 from tasks.run import Run
 
+_STEP = re.compile(r"[0-9]{1,9}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Team:
@@ -22,6 +25,19 @@ class Team:
     name: str
     config: RunConfig
     router: Router
+
+
+def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
+    """The run and the step that `RUN` or `RUN@STEP` names; the step is None where the newest is meant.
+
+    Raises ConfigurationError, which calls the text by the name of its argument.
+    """
+    name, at, step = text.partition("@")
+    if at and not _STEP.fullmatch(step):
+        raise ConfigurationError(
+            f"{argument} {text!r}: {step!r} is no step; write RUN@STEP, as {name or 'plan-path'}@100"
+        )
+    return name, int(step) if at else None
 
 
 def stored_run(run_id: str, store_uri: str | None) -> Run:

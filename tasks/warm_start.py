@@ -60,10 +60,15 @@ def first_checkpoints(
 
 def committed_warm_start(run: Run) -> dict[str, CheckpointRef]:
     """The policies before training, of a run that has started."""
-    key = stage_key("warm_start", VERSION, {"run": run})
-    found = committed(wiring.store(run.config), key, dict[str, CheckpointRef])
-    assert found is not None, f"run {run.run_id} has no committed warm start at {key.path}"
+    found = known_warm_start(run)
+    assert found is not None, f"run {run.run_id} has no committed warm start in {run.config.store}"
     return found
+
+
+def known_warm_start(run: Run) -> dict[str, CheckpointRef] | None:
+    """The policies before training; None where the run has not started, or started under another version of the stage."""
+    key = stage_key("warm_start", VERSION, {"run": run})
+    return committed(wiring.store(run.config), key, dict[str, CheckpointRef])
 
 
 def check_bases(config: RunConfig) -> None:

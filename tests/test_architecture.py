@@ -73,6 +73,7 @@ MEETING_PLACES = {
     # package -> packages whose implementations it may use, beside leaves, artifacts and anybody's base.py
     "evaluation": {"rollout", "rewards"},
     "training": {"algorithms", "generation", "environments"},
+    "exporting": {"generation", "training"},
     "rollout": set(),
     "rewards": set(),
     "algorithms": set(),

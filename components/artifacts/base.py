@@ -51,8 +51,11 @@ class ArtifactStore(Protocol):
         """The reference of a folder of files. All its files lie together under one key prefix, readable by other tools."""
         ...
 
-    def get_folder(self, ref: ArtifactRef, into: Path) -> Path:
-        """`into`, holding exactly the files of `ref`, each verified before it takes its final name."""
+    def get_folder(self, ref: ArtifactRef, into: Path, *, under: str = "") -> Path:
+        """`into`, holding exactly the files of `ref`, each verified before it takes its final name.
+
+        `under` asks only for the files whose paths begin so: of a checkpoint "model/" leaves the optimizer where it is.
+        """
         ...
 
     def folder_uri(self, ref: ArtifactRef) -> str:

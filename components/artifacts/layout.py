@@ -57,6 +57,11 @@ def checked_listing(ref: ArtifactRef) -> Listing:
     return ref.files
 
 
+def files_under(listing: Listing, under: str) -> Listing:
+    """The files of a listing whose paths begin with `part`; all of them with ""."""
+    return {path: found for path, found in listing.items() if path.startswith(under)}
+
+
 def check_content(ref: ArtifactRef, content: bytes) -> bytes:
     """`content` itself, when it is what `ref` promises. Raises ArtifactCorrupt otherwise."""
     check_digest(ref.key, (ref.sha256, ref.num_bytes), (hashlib.sha256(content).hexdigest(), len(content)))

@@ -72,9 +72,9 @@ class LocalArtifactStore:
             self._place(self._path(f"{ref.key}/{path}"), folder / path, sha256, num_bytes)
         return ref
 
-    def get_folder(self, ref: ArtifactRef, into: Path) -> Path:
+    def get_folder(self, ref: ArtifactRef, into: Path, *, under: str = "") -> Path:
         """`into`, holding exactly the files of `ref`; those already there with the right bytes are kept."""
-        listing = layout.checked_listing(ref)
+        listing = layout.files_under(layout.checked_listing(ref), under)
         for path, (sha256, num_bytes) in listing.items():
             source, target = self._path(f"{ref.key}/{path}"), into / path
             if not source.is_file():

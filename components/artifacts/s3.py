@@ -89,9 +89,9 @@ class S3ArtifactStore:
         )
         return ref
 
-    def get_folder(self, ref: ArtifactRef, into: Path) -> Path:
+    def get_folder(self, ref: ArtifactRef, into: Path, *, under: str = "") -> Path:
         """`into`, holding exactly the files of `ref`; those already there with the right bytes are kept."""
-        listing = layout.checked_listing(ref)
+        listing = layout.files_under(layout.checked_listing(ref), under)
         with store_errors(into):
             into.mkdir(parents=True, exist_ok=True)
         each(

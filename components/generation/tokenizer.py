@@ -56,6 +56,11 @@ class HuggingFaceTokenizer:
         return self._end_token if pad is None else int(pad)
 
     @property
+    def is_by_character(self) -> bool:
+        """Whether every ordinary token is one character: then special tokens that are spelled out in a text are not special."""
+        return bool(self._id_of_character)
+
+    @property
     def num_tokens(self) -> int:
         """Ids that the tokenizer knows, special ones included."""
         return len(self._tokenizer)
@@ -81,6 +86,10 @@ class HuggingFaceTokenizer:
         messages = [{"role": "system", "content": instructions}, {"role": "user", "content": state}]
         ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
         return tuple(ids)
+
+    def spelled(self, tokens: Sequence[int]) -> str:
+        """The text of `tokens`, special ones spelled out, as in a prompt under a chat template."""
+        return str(self._tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of `tokens`, special ones left out."""

@@ -1,0 +1,31 @@
+"""An adapter merged into its base: one model folder, proved to answer as base and adapter did."""
+
+from pathlib import Path
+
+from components.errors import LogprobMismatch
+from components.generation.vllm_folders import merged_folder
+from components.training.base import Probe
+from components.training.checkpoint import load_model, probe_for
+
+_ROUNDED_TOLERANCE = 0.1
+"""Of log-probabilities where weights have 8 or 11 bits: a merge rounds each of them anew."""
+
+
+def merge(base: Path, adapter: Path, into: Path, *, probe: Probe, tolerance: float, trained_in: str) -> float:
+    """Write the merged model to `into`; the largest difference on the probe from the trainer's log-probabilities, in nats.
+
+    Raises LogprobMismatch above `tolerance`, which holds where weights and trainer (`trained_in`) are float32; others get
+    more.
+    """
+    merged_folder(base, adapter, into)
+    model = load_model(into)
+    found = probe_for(model).trainer_logprobs
+    difference = max(abs(a - b) for a, b in zip(found, probe.trainer_logprobs, strict=True))
+    is_exact = trained_in == "float32" and next(model.parameters()).element_size() >= 4
+    allowed = tolerance if is_exact else max(tolerance, _ROUNDED_TOLERANCE)
+    if not difference <= allowed:
+        raise LogprobMismatch(
+            f"merged into its base the adapter answers otherwise: log-probabilities differ by {difference:.3g} on the "
+            f"checkpoint's probe (tolerance {allowed:.3g}); export it as an adapter, without --merged"
+        )
+    return difference
