@@ -1,5 +1,6 @@
 """A run with real weights in its store, made without training: a policy with a model of its own, and an adapter on a base."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.artifacts.runs import freeze_config
 from components.artifacts.stage import run_stage
+from components.config import GenerationConfig
 from components.generation.tokenizer import HuggingFaceTokenizer
+from components.generation.transformers_engine import TransformersGenerator
 from components.identity import GroupKey
 from components.schema import ActionOutcome, Candidate, Episode, PolicyVersion, Problem, RolloutShard, Turn
 from components.training.base import MODEL_FOLDER, CheckpointManifest
@@ -44,6 +47,18 @@ class ExportedRun:
     folders: dict[tuple[str, int], Path]
     versions: dict[tuple[str, int], PolicyVersion]
     base: Path
+
+    def scores(self, policy: str, step: int, texts: Iterable[tuple[str, str]]) -> list[tuple[float, ...]]:
+        """The log-probabilities that our own engine gives to answers after prompts, with the weights of a checkpoint."""
+        engine = TransformersGenerator(GenerationConfig())
+        folder, version = self.folders[policy, step], self.versions[policy, step]
+        if policy == "plan":
+            engine.load(self.base, version, folder)
+        else:
+            engine.load(folder, version)
+        encode = engine.tokenizer.encode
+        prompts, answers = zip(*texts, strict=True)
+        return engine.score([encode(prompt) for prompt in prompts], [encode(answer) for answer in answers])
 
 
 def exported_run(root: Path) -> ExportedRun:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import yaml
 
-from components.plain_text import markdown_cell, printable
+from components.plain_text import markdown_cell, printable, printable_document
 
 Kind = Literal["model", "adapter", "merged"]
 """Weights of its own; a PEFT adapter beside its base; an adapter merged into its base."""
@@ -132,7 +132,8 @@ def _head(facts: CardFacts) -> str:
             ],
         },
     }
-    return yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120)
+    # On one line each: a line of their own could end the head.
+    return yaml.safe_dump(printable_document(head), sort_keys=False, allow_unicode=True, width=120)
 
 
 def _introduction(facts: CardFacts) -> str:

@@ -8,10 +8,11 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,11 +22,14 @@ from components.generation.refresh import refresh
 from components.generation.transformers_engine import TransformersGenerator
 from components.generation.vllm_held import Held
 from components.generation.vllm_http import VllmGenerator
+from components.generation.vllm_loading import RELOAD
 from components.generation.vllm_transport import HttpTransport, encoded
+from flows.export import ExportOrder, export
 from flows.services.records import read_record
 from flows.services.secrets import ensure_secret
 from flows.services.vllm_server import ServedModel, VllmService, key_file
 from flows.services.vllm_stack import down_vllm, start_servers, vllm_addresses
+from tests.exported_runs import ExportedRun, exported_run
 from tests.integration.vllm_servers import config_of, needs_vllm, processes_of, saved_adapter, saved_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_vllm]
@@ -36,25 +40,32 @@ LONG_PROMPT = (2, 5, 3, 9, 4) * 20
 
 @dataclass(frozen=True)
 class Running:
-    """Two servers of one model with room for two adapters, and what a test needs to speak to them."""
+    """Two servers of one model with room for two adapters, and what a test needs to speak to them.
+
+    They start from the folder to which `exported` was exported, and its adapter sits on the same weights.
+    """
 
     home: Path
     services: list[VllmService]
     engine: VllmGenerator
     reference: TransformersGenerator
+    exported: ExportedRun
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     home = tmp_path_factory.mktemp("vllm-home")
-    saved_model(0, home / "start")
+    exported = exported_run(home / "run")
+    for place, is_merged in (("out", False), ("merged", True)):
+        order = {"policy": None, "is_merged": is_merged, "store_uri": exported.store.uri}
+        export(ExportOrder(checkpoint="team@0", place=str(home / place), **order), lambda done, total: None)
     config = config_of()
-    model = ServedModel(name="team", folder=home / "start", num_adapters=2, max_rank=4)
+    model = ServedModel(name="team", folder=home / "out" / "tool", num_adapters=2, max_rank=4)
     services = [VllmService(index, model, config) for index in range(2)]
     try:
         addresses = start_servers(home, services)
         engine = VllmGenerator(config, model="team", urls=list(addresses.values()), key=ensure_secret(key_file(home)))
-        yield Running(home, services, engine, TransformersGenerator(config_of()))
+        yield Running(home, services, engine, TransformersGenerator(config_of()), exported)
         engine.close()
     finally:
         down_vllm(home)
@@ -75,6 +86,40 @@ def requests_of(num_prompts: int, group_size: int, *, temperature: float, length
 
 def largest_difference(ours: list[tuple[float, ...]], theirs: list[tuple[float, ...]]) -> float:
     return max(abs(a - b) for x, y in zip(ours, theirs, strict=True) for a, b in zip(x, y, strict=True))
+
+
+TEXTS = (("AB\nCD ", "FEED"), ("G", "A"), ("GAG A\n" * 9, "BCDEFG\n "))
+
+
+def served_scores(call: Callable[[str, dict[str, Any]], Any], model: str) -> list[tuple[float, ...]]:
+    """The log-probabilities that a server gives to texts, which its own tokenizer reads."""
+    found = []
+    for prompt, answer in TEXTS:
+        asked = {"model": model, "prompt": prompt + answer, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
+        (choice,) = call("/v1/completions", asked)["choices"]
+        tokens = choice["prompt_logprobs"]
+        assert len(tokens) == len(prompt + answer), "one token a character"
+        found.append(tuple(next(iter(token.values()))["logprob"] for token in tokens[len(prompt) :]))
+    return found
+
+
+def test_exported_folders_are_served_as_they_lie(running: Running) -> None:
+    """First, because the server holds what it started from."""
+    exported, url = running.exported, vllm_addresses(running.home)["vllm-0"]
+    transport = HttpTransport(ensure_secret(key_file(running.home)))
+
+    def call(path: str, body: dict[str, Any]) -> Any:
+        return transport.call(url, path, encoded(body), timeout_seconds=60)
+
+    whole, adapted = (exported.scores(policy, 0, TEXTS) for policy in ("tool", "plan"))
+    assert largest_difference(whole, adapted) > 0.05
+    assert largest_difference(whole, served_scores(call, "team")) <= TOLERANCE
+    call("/v1/load_lora_adapter", {"lora_name": "plan", "lora_path": str(running.home / "out" / "plan")})
+    assert largest_difference(adapted, served_scores(call, "plan")) <= TOLERANCE
+    call("/v1/unload_lora_adapter", {"lora_name": "plan"})
+    call("/collective_rpc", {"method": RELOAD, "args": [str(running.home / "merged" / "plan")]})
+    call("/reset_prefix_cache", {})
+    assert largest_difference(adapted, served_scores(call, "team")) <= TOLERANCE
 
 
 @pytest.mark.parametrize("kind", ["full", "adapter"])

@@ -76,6 +76,17 @@ def test_a_folder_comes_back_exactly(store: ArtifactStore, tmp_path: Path) -> No
     assert not (into / "old").exists()
 
 
+def test_a_part_of_a_folder_comes_alone(store: ArtifactStore, tmp_path: Path) -> None:
+    ref = store.put_folder(a_folder(tmp_path / "source"))
+    into = tmp_path / "into"
+    (into / "model").mkdir(parents=True)
+    (into / "model" / "stale.bin").write_bytes(b"from another checkpoint")
+    assert contents(store.get_folder(ref, into, under="model/")) == {
+        path: content for path, content in contents(tmp_path / "source").items() if path.startswith("model/")
+    }
+    assert contents(store.get_folder(ref, tmp_path / "none", under="nothing/")) == {}
+
+
 def test_the_files_of_a_folder_lie_under_one_prefix(store: ArtifactStore, tmp_path: Path) -> None:
     ref = store.put_folder(a_folder(tmp_path / "source"))
     files = ["config.json", "empty", "model/weights.bin"]

@@ -1,0 +1,106 @@
+"""A folder that is there whole or not at all."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from components.errors import ConfigurationError
+from components.exporting.placing import WHOLE, checked_place, filled_at_once
+
+
+def fill(place: Path) -> None:
+    with filled_at_once(place, argument="DIR") as work:
+        (work / "scratch").write_text("not wanted")
+        for name in ("one", "two"):
+            (work / WHOLE / name).mkdir()
+            (work / WHOLE / name / "file").write_text(name)
+        assert not place.exists() or not any(place.iterdir()), "nothing is there before all of it is"
+
+
+def contents(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def test_a_new_folder_appears_at_once_with_its_parents(tmp_path: Path) -> None:
+    fill(tmp_path / "a" / "b")
+    assert contents(tmp_path) == {"a", "a/b", "a/b/one", "a/b/one/file", "a/b/two", "a/b/two/file"}
+
+
+def test_an_empty_folder_stays_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that `mkdir x && cd x && troupe export run .` shows something."""
+    (tmp_path / "x").mkdir()
+    monkeypatch.chdir(tmp_path / "x")
+    inode = Path().stat().st_ino
+    fill(checked_place(".", argument="DIR"))
+    assert sorted(os.listdir()) == ["one", "two"]
+    assert (tmp_path / "x").stat().st_ino == inode
+    assert os.listdir(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_after_an_error_nothing_is_left(exists: bool, tmp_path: Path) -> None:
+    place = tmp_path / "x"
+    if exists:
+        place.mkdir()
+
+    def interrupted() -> None:
+        with filled_at_once(place, argument="DIR") as work:
+            (work / WHOLE / "half").mkdir()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert contents(tmp_path) == ({"x"} if exists else set())
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_who_comes_second_changes_nothing(exists: bool, tmp_path: Path) -> None:
+    place = tmp_path / "x"
+    if exists:
+        place.mkdir()
+    with (
+        pytest.raises(ConfigurationError, match=r"DIR .*name (another|a folder)"),
+        filled_at_once(place, argument="DIR"),
+    ):
+        fill(place)
+    assert contents(tmp_path) == {"x", "x/one", "x/one/file", "x/two", "x/two/file"}
+
+
+def test_the_mode_is_that_of_any_new_folder(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    fill(tmp_path / "x")
+    assert (tmp_path / "x").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_place_that_is_taken_or_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "there").symlink_to(tmp_path)
+    for text, line in {
+        str(tmp_path): "is not empty; name a folder that is not there yet",
+        str(tmp_path / "there"): "is not empty",
+        str(tmp_path / "file"): "is a file",
+        "/": "is not empty",
+        "/dev/shm/" + "x" * 300: "File name too long",
+        "s3://bucket/x": "name a folder of this machine",
+    }.items():
+        with pytest.raises(ConfigurationError, match=f"^DIR {re.escape(repr(text))}: {line}"):
+            checked_place(text, argument="DIR")
+
+
+def test_a_link_to_a_place_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    fill(checked_place(str(tmp_path / "link"), argument="DIR"))
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(os.listdir(tmp_path / "real")) == ["one", "two"]
+
+
+def test_a_disk_of_its_own_is_told(tmp_path: Path) -> None:
+    roots = [path for path in map(Path, ("/dev/shm", "/dev/mqueue", "/sys/fs/pstore")) if path.is_mount()]
+    root = next((path for path in roots if not any(path.iterdir())), None)
+    if root is None:
+        pytest.skip("no empty root of a disk here")
+    with pytest.raises(ConfigurationError, match="is the root of a disk; name a new folder in it"):
+        checked_place(str(root), argument="DIR")
