@@ -141,6 +141,7 @@ class FolderWriter:
             weights_digest=checkpoint.weights_digest,
             prompt_format=settings.prompt_format,
             temperature=config.rollout.temperature,
+            dtype=config.generation.dtype,
             max_new_tokens=answer_limits(config, roles),
             evaluations=self._evaluations,
             turns=told_turns(turns, weights.tokenizer),

@@ -157,7 +157,7 @@ def unknown_run(store: ArtifactStore, run_id: str) -> ConfigurationError:
     """What is told of a name that no run has: the nearest one, and some that there are."""
     known = list_runs(store)
     nearest = difflib.get_close_matches(run_id, known, n=1, cutoff=0.6)
-    meant = f"did you mean {nearest[0]!r}? " if nearest else ""
+    meant = f"; did you mean {nearest[0]!r}?" if nearest else ""
     return ConfigurationError(
-        f"run {run_id!r} is not in {store.uri}; {meant}runs there: {', '.join(known[:8]) or 'none yet'}"
+        f"run {run_id!r} is not in {store.uri}; runs there: {', '.join(known[:8]) or 'none yet'}{meant}"
     )

@@ -61,6 +61,8 @@ class CardFacts:
     weights_digest: str
     prompt_format: Literal["compact", "chat"]
     temperature: float
+    dtype: str
+    """What answers were computed in; servers choose another one unless they are told."""
     max_new_tokens: Mapping[str, int | None]
     evaluations: Sequence[Mapping[str, Any]]
     turns: Mapping[str, RecordedTurn]
@@ -91,11 +93,12 @@ def vllm_command(facts: CardFacts, *, folder: Path | None = None) -> str:
         return name if folder is None else shlex.quote(str(folder / name))
 
     if facts.base_folder is None:
-        return f"vllm serve {path(facts.policy)}"
+        return f"vllm serve {path(facts.policy)} --dtype {facts.dtype}"
     rank = facts.rank or 0
     option = f" --max-lora-rank {1 << (rank - 1).bit_length()}" if rank > _VLLM_LORA_RANK else ""
     return (
-        f"vllm serve {path(facts.base_folder)} --enable-lora{option} --lora-modules {facts.policy}={path(facts.policy)}"
+        f"vllm serve {path(facts.base_folder)} --dtype {facts.dtype} --enable-lora{option} "
+        f"--lora-modules {facts.policy}={path(facts.policy)}"
     )
 
 
@@ -119,6 +122,7 @@ def _head(facts: CardFacts) -> str:
             "weights_digest": facts.weights_digest,
             "prompt_format": facts.prompt_format,
             "temperature": facts.temperature,
+            "dtype": facts.dtype,
             "max_new_tokens": dict(sorted(facts.max_new_tokens.items())),
             "evaluations": [
                 {
@@ -161,13 +165,12 @@ def _merge_proof(difference: float) -> str:
 
 
 def _loading(facts: CardFacts) -> str:
+    whole = f'AutoModelForCausalLM.from_pretrained("{{}}", dtype="{facts.dtype}")'
     if facts.base_folder is None:
-        imports, model = "", f'AutoModelForCausalLM.from_pretrained("{facts.policy}")'
+        imports, model = "", whole.format(facts.policy)
     else:
         imports = "from peft import PeftModel\n"
-        model = (
-            f'PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("{facts.base_folder}"), "{facts.policy}")'
-        )
+        model = f'PeftModel.from_pretrained({whole.format(facts.base_folder)}, "{facts.policy}")'
     code = (
         f"{imports}from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
         f"model = {model}\n"
@@ -219,8 +222,8 @@ def _sampling(facts: CardFacts) -> str:
     )
     return (
         f"Prompts are {_FORMATS[facts.prompt_format]}; no token is added before or behind (`add_special_tokens=False`). "
-        f"Answers were drawn at temperature {facts.temperature:g} from the whole distribution, as in "
-        f"`generation_config.json`, and were at most so many tokens long: {limits}."
+        f"Answers were computed in {facts.dtype} and drawn at temperature {facts.temperature:g} from the whole "
+        f"distribution, as in `generation_config.json`, and were at most so many tokens long: {limits}."
         + ("" if facts.turns else " No prompt of this run is recorded.")
     )
 

@@ -19,9 +19,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
 from components.artifacts.digests import model_digest, tensors_digest
+from components.config import EnvironmentConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
 from flows.cli import app
 from flows.export import ExportOrder, ExportReport, export
+from flows.export_facts import answer_limits
 from tests.exported_runs import PROMPTS, ExportedRun, exported_run
 
 TOLERANCE = 1e-4
@@ -159,6 +161,16 @@ def test_the_card_tells_what_the_run_recorded(made: ExportedRun, folders: Path, 
     assert "The last evaluation before these weights was after 0." in earlier
 
 
+def test_own_code_is_not_run_for_a_card(made: ExportedRun) -> None:
+    roles = ["plan_agent", "tool_agent"]
+    known = answer_limits(made.run.config, roles)
+    assert known["plan_agent"] == 9
+    assert (known["tool_agent"] or 0) > 1
+    own = EnvironmentConfig(name="nowhere_at_all:Guess", source="9f2c")
+    config = made.run.config.model_copy(update={"environment": own})
+    assert answer_limits(config, roles) == {"plan_agent": 9, "tool_agent": None}
+
+
 def test_a_rollout_that_is_damaged_costs_the_prompt_alone(made: ExportedRun, tmp_path: Path) -> None:
     store = tmp_path / "store"
     shutil.copytree(made.store.uri.removeprefix("file://"), store)
@@ -204,7 +216,7 @@ def thinned(made: ExportedRun, tmp_path: Path) -> Path:
         ("team@", {}, "RUN@STEP 'team@': '' is no step"),
         ("team@-1", {}, "'-1' is no step"),
         (f"team@{'9' * 5000}", {}, "is no step"),
-        ("teem", {}, "run 'teem' is not in file://.*; did you mean 'team'[?] runs there: team$"),
+        ("teem", {}, "run 'teem' is not in file://.*; runs there: team; did you mean 'team'[?]$"),
         ("zebra", {}, "run 'zebra' is not in file://.*; runs there: team$"),
         ("../team", {}, "run_id '../team': use 1 to 63"),
         (
@@ -271,7 +283,9 @@ def test_the_command_tells_what_it_wrote_and_writes_nothing_else(
     assert told.stdout.splitlines()[0] == "team after 2 updates:"
     assert f"  {tmp_path}/my models/plan: an adapter, " in told.stdout
     assert "  no folder for judge: it is played by openai's gpt" in told.stdout
-    assert told.stdout.splitlines()[-1].startswith(f"next: vllm serve '{tmp_path}/my models/_base' --enable-lora ")
+    assert told.stdout.splitlines()[-1].startswith(
+        f"next: vllm serve '{tmp_path}/my models/_base' --dtype float32 --enable-lora "
+    )
     document = json.loads(CliRunner().invoke(app, ["export", "team", "x", "--merged", "--json"]).stdout)
     assert (document["run_id"], document["step"], document["folder"]) == ("team", 2, str(tmp_path / "x"))
     assert [(each["policy"], each["weights"], each["base"]) for each in document["policies"]] == [

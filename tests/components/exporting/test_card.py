@@ -26,6 +26,7 @@ FACTS = CardFacts(
     weights_digest="9f" * 32,
     prompt_format="compact",
     temperature=0.7,
+    dtype="float32",
     max_new_tokens={"plan_agent": 12, "judge": None},
     evaluations=[ROW | {"step": 0, "success_rate": 0.502}, ROW | {"step": 20, "success_rate": 0.734}],
     turns={"plan_agent": RecordedTurn(prompt="A.\n.G ", answer="DR", is_exact=True)},
@@ -78,7 +79,8 @@ def test_success_stands_with_its_interval_and_a_missing_evaluation_is_said() -> 
 
 def test_limits_and_prompts_are_those_of_training() -> None:
     text = card(FACTS)
-    assert "temperature 0.7" in text
+    assert "computed in float32 and drawn at temperature 0.7" in text
+    assert 'AutoModelForCausalLM.from_pretrained("plan", dtype="float32")' in text
     assert "`judge` the longest answer that the environment reads, `plan_agent` 12." in text
     assert "```\nA.\n.G \n```" in text
     assert "prompt = 'A.\\n.G '\n" in text
@@ -92,10 +94,10 @@ def test_limits_and_prompts_are_those_of_training() -> None:
 
 
 def test_the_commands_serve_what_lies_there() -> None:
-    assert vllm_command(FACTS) == "vllm serve plan"
-    assert vllm_command(ADAPTER) == "vllm serve _base --enable-lora --lora-modules plan=plan"
+    assert vllm_command(FACTS) == "vllm serve plan --dtype float32"
+    assert vllm_command(ADAPTER) == "vllm serve _base --dtype float32 --enable-lora --lora-modules plan=plan"
     assert "--enable-lora --max-lora-rank 64 --lora-modules" in vllm_command(replace(ADAPTER, rank=33))
-    assert vllm_command(FACTS, folder=Path("/my models")) == "vllm serve '/my models/plan'"
+    assert vllm_command(FACTS, folder=Path("/my models")) == "vllm serve '/my models/plan' --dtype float32"
 
 
 def test_what_was_recorded_is_no_markup_and_commands_no_terminal() -> None:

@@ -98,6 +98,13 @@ def test_chat_follows_the_template_with_both_messages_and_ends_before_the_answer
     assert wrapped.pad_token == wrapped.end_token
 
 
+def test_a_prompt_whose_special_tokens_are_spelled_out_has_the_same_tokens() -> None:
+    wrapped = HuggingFaceTokenizer(byte_tokenizer())
+    tokens = wrapped.encode_chat("be brief", "abab")
+    assert wrapped.spelled(tokens) == "system:be brief<|end|>user:abab<|end|>bot:"
+    assert wrapped.encode(wrapped.spelled(tokens)) == tokens
+
+
 def test_a_tokenizer_without_an_end_is_refused() -> None:
     endless = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"A": 0}, unk_token="A")))
     with pytest.raises(ConfigurationError, match="eos_token"):
