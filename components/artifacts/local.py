@@ -79,7 +79,7 @@ class LocalArtifactStore:
             source, target = self._path(f"{ref.key}/{path}"), into / path
             if not source.is_file():
                 raise ArtifactMissing(f"{ref.key}/{path}: not in {self.uri}")
-            with store_errors(into):
+            with store_errors(into, use="filled"):
                 if layout.file_matches(target, sha256, num_bytes):
                     continue
                 part, found = write_part(target, source, sync=False)

@@ -24,18 +24,22 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIS
 
 
 @contextmanager
-def store_errors(place: Path, *, use: Literal["written", "read"] = "written") -> Iterator[None]:
-    """Turn OSErrors into StoreRefused (full, forbidden) or StoreUnavailable, naming `place` and the remedy."""
+def store_errors(place: Path, *, use: Literal["written", "read", "filled"] = "written") -> Iterator[None]:
+    """Turn OSErrors into StoreRefused (full, forbidden) or StoreUnavailable, naming `place` and the remedy.
+
+    What is filled is no part of a store: a folder to which stored files are copied.
+    """
+    other = "a folder elsewhere (by TMPDIR, where nobody named one)" if use == "filled" else "another store"
+    remedy = f"{'' if use == 'filled' else ' (troupe gc removes what no run refers to)'} or choose {other}"
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise StoreRefused(
-                f"no space left for {place}: free some (troupe gc removes what no run refers to) or choose another store"
-            ) from error
+            raise StoreRefused(f"no space left for {place}: free some{remedy}") from error
         if error.errno in _FORBIDDEN:
+            done = "read" if use == "read" else "written"
             raise StoreRefused(
-                f"{place} cannot be {use} ({error.strerror}): check its owner and mode, or choose another store"
+                f"{place} cannot be {done} ({error.strerror}): check its owner and mode, or choose {other}"
             ) from error
         raise StoreUnavailable(f"{place}: {error}") from error
 

@@ -92,13 +92,13 @@ class S3ArtifactStore:
     def get_folder(self, ref: ArtifactRef, into: Path, *, under: str = "") -> Path:
         """`into`, holding exactly the files of `ref`; those already there with the right bytes are kept."""
         listing = layout.files_under(layout.checked_listing(ref), under)
-        with store_errors(into):
+        with store_errors(into, use="filled"):
             into.mkdir(parents=True, exist_ok=True)
         each(
             lambda path: self._objects.download(f"{ref.key}/{path}", into / path, listing[path]),
             layout.largest_first(listing),
         )
-        with store_errors(into):
+        with store_errors(into, use="filled"):
             layout.prune_folder(into, listing)
         return into
 

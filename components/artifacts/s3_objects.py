@@ -100,13 +100,13 @@ class S3Objects:
 
     def download(self, key: str, target: Path, promised: tuple[str, int]) -> None:
         """Make `target` hold the object's bytes; they take this name after they were verified."""
-        with store_errors(target):
+        with store_errors(target, use="filled"):
             if layout.file_matches(target, *promised):
                 return
 
         def attempt(s3: Any) -> tuple[Path, tuple[str, int]]:
             body = s3.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"]
-            with store_errors(target):
+            with store_errors(target, use="filled"):
                 return write_part(target, body.iter_chunks(_CHUNK_BYTES), sync=False)
 
         try:
@@ -118,7 +118,7 @@ class S3Objects:
             raise
         try:
             layout.check_digest(key, promised, found)
-            with store_errors(target):
+            with store_errors(target, use="filled"):
                 os.replace(part, target)
         finally:
             part.unlink(missing_ok=True)

@@ -1,13 +1,14 @@
 """A folder that is there whole or not at all: it is filled beside its place, and then renamed."""
 
 import errno
+import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, StoreRefused
 
 WHOLE = "whole"
 """Inside a folder that is being filled: what takes its place."""
@@ -38,7 +39,7 @@ def filled_at_once(place: Path, *, argument: str) -> Iterator[Path]:
     """A folder beside `place` to work in. What lies in its `WHOLE` at the end becomes `place`; after an error nothing does.
 
     An empty folder that is there stays the same folder and gets the content. Raises ConfigurationError where somebody else
-    was faster.
+    was faster, StoreRefused where the disk is full.
     """
     place.parent.mkdir(parents=True, exist_ok=True)
     work = place.with_name(f"{place.name[:_LONGEST_NAME_PART]}.unfinished-{secrets.token_hex(4)}")
@@ -47,6 +48,12 @@ def filled_at_once(place: Path, *, argument: str) -> Iterator[Path]:
         (work / WHOLE).mkdir()
         yield work
         _put(work / WHOLE, place, argument)
+    except Exception as error:  # whoever writes a file may wrap what the system says, as safetensors does
+        if not any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT)):
+            raise
+        raise StoreRefused(
+            f"{argument} {str(place)!r}: no space left there; free some, or name another folder"
+        ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

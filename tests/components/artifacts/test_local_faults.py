@@ -72,6 +72,15 @@ def test_disk_errors_are_named(tmp_path: Path, number: int, expected: type[Excep
         raise OSError(number, os.strerror(number))
 
 
+def test_a_folder_that_is_filled_has_a_remedy_of_its_own(tmp_path: Path) -> None:
+    with (
+        pytest.raises(StoreRefused, match=r"or choose a folder elsewhere") as caught,
+        store_errors(tmp_path, use="filled"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert "gc" not in str(caught.value)
+
+
 def test_a_disk_that_fills_while_syncing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

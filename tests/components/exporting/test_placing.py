@@ -1,12 +1,14 @@
 """A folder that is there whole or not at all."""
 
+import errno
 import os
 import re
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, StoreRefused
 from components.exporting.placing import WHOLE, checked_place, filled_at_once
 
 
@@ -53,6 +55,23 @@ def test_after_an_error_nothing_is_left(exists: bool, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert contents(tmp_path) == ({"x"} if exists else set())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "f"),
+        SafetensorError("I/O error: Disk quota exceeded (os error 122)"),
+    ],
+)
+def test_a_full_disk_is_told_by_its_place(error: Exception, tmp_path: Path) -> None:
+    def filled() -> None:
+        with filled_at_once(tmp_path / "x", argument="DIR"):
+            raise error
+
+    with pytest.raises(StoreRefused, match=r"^DIR '.*/x': no space left there; free some, or name another folder$"):
+        filled()
+    assert contents(tmp_path) == set()
 
 
 @pytest.mark.parametrize("exists", [True, False])
