@@ -19,10 +19,10 @@ def complete_model_folder(folder: Path, *, temperature: float) -> HuggingFaceTok
     Weights and `config.json` stay as they are. Raises ArtifactCorrupt where the tokenizer cannot be read.
     """
     tokenizer = HuggingFaceTokenizer.from_folder(folder)
-    if tokenizer.is_by_character:
+    if tokenizer.splits_special_tokens:
         _change(
             folder / _TOKENIZER_CONFIG,
-            # In training "<end>" in a text is five characters; and this class is the name that every version knows.
+            # As in training; and this class is the name that every version knows.
             {"split_special_tokens": True, "tokenizer_class": "PreTrainedTokenizerFast"},
         )
     # All else that a base brings along (top_p, penalties, further ends) would draw from another distribution.

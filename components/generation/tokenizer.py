@@ -56,9 +56,9 @@ class HuggingFaceTokenizer:
         return self._end_token if pad is None else int(pad)
 
     @property
-    def is_by_character(self) -> bool:
-        """Whether every ordinary token is one character: then special tokens that are spelled out in a text are not special."""
-        return bool(self._id_of_character)
+    def splits_special_tokens(self) -> bool:
+        """Whether "<end>" in a text is five characters: each ordinary token is one, and no chat template needs special ones."""
+        return bool(self._id_of_character) and not self._tokenizer.chat_template
 
     @property
     def num_tokens(self) -> int:

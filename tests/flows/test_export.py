@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from typer.testing import CliRunner
 from components.artifacts.digests import model_digest, tensors_digest
 from components.config import EnvironmentConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
+from components.exporting.card import RecordedTurn
+from components.generation.tokenizer import HuggingFaceTokenizer
 from flows.cli import app
 from flows.export import ExportOrder, ExportReport, export
-from flows.export_facts import answer_limits
+from flows.export_facts import answer_limits, recorded_turns, told_turns
 from tests.exported_runs import PROMPTS, ExportedRun, exported_run
 
 TOLERANCE = 1e-4
@@ -159,6 +162,16 @@ def test_the_card_tells_what_the_run_recorded(made: ExportedRun, folders: Path, 
     earlier = (tmp_path / "x" / "tool" / "README.md").read_text()
     assert [row["step"] for row in yaml.safe_load(earlier.split("---\n")[1])["troupe"]["evaluations"]] == [0]
     assert "The last evaluation before these weights was after 0." in earlier
+
+
+def test_a_prompt_that_text_cannot_give_is_not_told_as_exact(made: ExportedRun) -> None:
+    tokenizer = HuggingFaceTokenizer.from_folder(made.base)
+    turn = recorded_turns(made.store, made.run, 1)["plan_agent"]
+    assert told_turns({"a": turn}, tokenizer)["a"] == RecordedTurn(prompt="AB\nCD FEED", answer="FACE", is_exact=True)
+    ended = replace(turn, prompt_tokens=(*turn.prompt_tokens, tokenizer.end_token))
+    assert told_turns({"a": ended}, tokenizer)["a"] == RecordedTurn(
+        prompt="AB\nCD FEED<end>", answer="FACE", is_exact=False
+    )
 
 
 def test_own_code_is_not_run_for_a_card(made: ExportedRun) -> None:

@@ -105,6 +105,14 @@ def test_a_prompt_whose_special_tokens_are_spelled_out_has_the_same_tokens() -> 
     assert wrapped.encode(wrapped.spelled(tokens)) == tokens
 
 
+def test_special_tokens_in_a_text_are_split_unless_a_template_needs_them(characters: HuggingFaceTokenizer) -> None:
+    assert characters.splits_special_tokens
+    assert not HuggingFaceTokenizer(byte_tokenizer()).splits_special_tokens
+    with_template = character_tokenizer(ALPHABET)
+    with_template.chat_template = "{{ messages[0]['content'] }}<end>"
+    assert not HuggingFaceTokenizer(with_template).splits_special_tokens
+
+
 def test_a_tokenizer_without_an_end_is_refused() -> None:
     endless = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"A": 0}, unk_token="A")))
     with pytest.raises(ConfigurationError, match="eos_token"):
