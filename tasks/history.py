@@ -109,6 +109,12 @@ def read_history(
     )
 
 
+def has_checkpoint_files(store: ArtifactStore, step: ShownStep) -> bool:
+    """Whether the folders of the step's checkpoints still have files: `troupe gc` removes old ones and leaves the record."""
+    folders = [each.folder for each in step.checkpoints.values()]
+    return bool(folders) and all(any(store.list(f"{folder}/")) for folder in folders)
+
+
 def extend_history(store: ArtifactStore, run: RunAddress, num_finished: int) -> None:
     """Write the blocks that are full and missing, the newest ones first. Harmless when another writer does the same."""
     there = set(store.list(_history(run)))

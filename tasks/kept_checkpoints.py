@@ -6,7 +6,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.layout import checked_listing
 from components.artifacts.parallel import in_parallel
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from tasks.history import ShownStep, read_history
+from tasks.history import has_checkpoint_files, read_history
 from tasks.run import Run
 from tasks.steps import finished_step, first_unfinished_step
 from tasks.warm_start import known_warm_start
@@ -28,7 +28,7 @@ def kept_steps(store: ArtifactStore, run: Run) -> list[int]:
     Costs a listing for each finished step.
     """
     history = read_history(store, run, first_unfinished_step(store, run))
-    kept = in_parallel(lambda step: _has_files(store, step), history.steps)
+    kept = in_parallel(lambda step: has_checkpoint_files(store, step), history.steps)
     start = known_warm_start(run)
     first = [0] if start and all(is_kept(store, checkpoint) for checkpoint in start.values()) else []
     return first + [shown.step + 1 for shown, is_there in zip(history.steps, kept, strict=True) if is_there]
@@ -47,8 +47,3 @@ def spelled_steps(steps: Iterable[int]) -> str:
 
 def _is_whole(store: ArtifactStore, folder: ArtifactRef) -> bool:
     return {f"{folder.key}/{path}" for path in checked_listing(folder)} <= set(store.list(f"{folder.key}/"))
-
-
-def _has_files(store: ArtifactStore, step: ShownStep) -> bool:
-    folders = [each.folder for each in step.checkpoints.values()]
-    return bool(folders) and all(any(store.list(f"{folder}/")) for folder in folders)

@@ -10,7 +10,7 @@ from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
 from components.identity import STAGES
 from tasks import wiring
-from tasks.history import read_history
+from tasks.history import has_checkpoint_files, read_history
 from tasks.run import Run
 from tasks.step_records import manifest_keys, stage_of
 from tasks.steps import first_unfinished_step
@@ -64,13 +64,9 @@ def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
 def _removed(store: ArtifactStore, run: Run, step: int) -> str:
     """What is left beside the checkpoint after `step` updates, whose manifest is gone."""
     history = read_history(store, run, first_unfinished_step(store, run))
-    left = {shown.step + 1: [each.folder for each in shown.checkpoints.values()] for shown in history.steps}
-
-    def is_kept(at: int) -> bool:
-        return bool(left[at]) and all(any(store.list(f"{folder}/")) for folder in left[at])
-
-    below = next((at for at in sorted(left, reverse=True) if at < step and is_kept(at)), 0)
-    above = next((at for at in sorted(left) if at > step and is_kept(at)), None)
+    left = {shown.step + 1: shown for shown in history.steps}
+    below = next((at for at in sorted(left, reverse=True) if at < step and has_checkpoint_files(store, left[at])), 0)
+    above = next((at for at in sorted(left) if at > step and has_checkpoint_files(store, left[at])), None)
     nearest = str(below) if above is None else f"{below} and {above}"
     return (
         f"`troupe gc` removed the checkpoint after {step} updates; the nearest that are kept are those after {nearest}, and "
