@@ -49,6 +49,11 @@ def reward_std(agent: str) -> str:
     return f"reward/{agent}/group_std"
 
 
+def own_reward(agent: str, component: str) -> str:
+    """The mean value of one of the run's own reward functions over an agent's candidates, without its weight."""
+    return f"reward/{agent}/{component}"
+
+
 def solve_rate(agent: str) -> str:
     """The share of an agent's candidates that solve."""
     return f"reward/{agent}/solve_rate"

@@ -265,13 +265,17 @@ class RolloutShard:
 class ScoredShard:
     """The authoritative rewards of a rollout shard, in its order. None marks a candidate that could not be scored.
 
-    `num_overlong` counts candidates whose length was punished; None where none could be.
+    `num_overlong` counts candidates whose length was punished; None where none could be. `own_E_N_K` is what the run's own
+    reward functions returned, by component; None without any.
     """
 
     step: int
     shard: int
     rewards_E_N_K: tuple[tuple[tuple[float | None, ...], ...], ...]
     num_overlong: int | None = None
+    own_E_N_K: Mapping[str, tuple[tuple[tuple[float, ...], ...], ...]] | None = field(
+        default=None, metadata={"left_out": True}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

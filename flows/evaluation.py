@@ -86,7 +86,7 @@ def evaluate_anybody(order: EvaluationOrder, progress: Progress) -> EvaluationRe
         if is_run:
             return _run_report(order, sampling, progress)
         config, name = suite_config(str(order.suite), order.overrides)
-        config = wiring.with_sources(config)
+        config = wiring.with_environment_source(config)
         ordered = SuiteOrder(config=config, name=name, num_problems=order.num_problems, seed=order.seed)
         if order.who in SCRIPTED:
             return evaluate_scripted(ordered, order.who, progress)
@@ -102,7 +102,7 @@ def _run_report(order: EvaluationOrder, sampling: Sampling, progress: Progress) 
         config, name = suite_config(order.suite, order.overrides)
     elif order.overrides:
         config = parse_config(with_overrides(config.model_dump(mode="json"), order.overrides))
-    config = wiring.with_sources(config)
+    config = wiring.with_environment_source(config)
     ordered = SuiteOrder(config=config, name=name, num_problems=order.num_problems, seed=order.seed)
     return _played(ordered, run_team(run, order.step), sampling, progress)
 

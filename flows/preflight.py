@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from components.algorithms.registry import estimator
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, StoreConfig
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
+from components.own_code import is_own
 from components.rewards.rubric import rubric_for
 from components.turn_order import agents_of
 from flows.problem_counts import check_problem_counts
@@ -33,6 +35,7 @@ def preflight(config: RunConfig) -> None:
 def check_configuration(config: RunConfig) -> None:
     """What is wrong in the configuration itself or with what it names, whatever services run here."""
     check_environment(config)
+    check_own_code(config)
     check_problem_counts(config)
     check_devices(config)
     check_ray(config.resources)
@@ -98,6 +101,19 @@ def check_environment(config: RunConfig) -> None:
         )
     rubric_for(environment, config.rewards)
     wiring.overlong(config)
+
+
+def check_own_code(config: RunConfig) -> None:
+    """The reward functions, the advantage and the loss that are the user's own can be called.
+
+    Raises ConfigurationError with the field, the file and the line.
+    """
+    wiring.own(config)
+    estimator(config.algorithm.advantage, source=config.algorithm.source)
+    if is_own(config.loss.policy_loss):
+        from components.algorithms.loss_registry import policy_loss  # imports torch, as every loss does
+
+        policy_loss(config.loss)
 
 
 def check_tools(config: RunConfig) -> None:

@@ -26,6 +26,7 @@ def compute_rewards(run: Run, step: int, part: int, rollouts: ArtifactRef) -> Ar
         rubric=wiring.rubric(config),
         tools=tools,
         overlong=wiring.overlong(config),
+        own=wiring.own(config),
         shuffle_seed=config.seed if config.rewards.shuffle_between_groups else None,
         max_unscorable_fraction=config.rewards.max_failed_fraction,
         turn_order=wiring.turn_order(config),

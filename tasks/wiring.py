@@ -17,13 +17,15 @@ from components.config import ApiConfig, RunConfig, StoreConfig, TrackingConfig,
 from components.environments.base import EnvironmentFamily
 from components.environments.registry import family, family_options, source_of
 from components.environments.turn_orders import turn_order_of
-from components.errors import ConfigurationError, TrackingUnavailable
+from components.errors import TrackingUnavailable
 from components.evaluation.runner import EvalPlan
 from components.evaluation.suites import suite_problems
 from components.generation.base import Generator
 from components.long_lived import long_lived
+from components.own_code import check_source, is_own, own_source
 from components.rewards.base import Rubric
 from components.rewards.overlong import Overlong, overlong_for
+from components.rewards.own_rewards import OwnReward, own_rewards
 from components.rewards.rubric import rubric_for
 from components.rollout.refills import Refilling, fresh_problems
 from components.rollout.router import Router, seats_of
@@ -130,11 +132,8 @@ def environment(config: RunConfig) -> tuple[EnvironmentFamily, Frozen]:
     """The environment family and its validated options. Raises ConfigurationError for own code that is not what the run's
     configuration says it was started with."""
     name, source = config.environment.name, config.environment.source
-    if source is not None and (found := source_of(name)) != source:
-        raise ConfigurationError(
-            f"environment.name {name!r}: its source here is {found}, and the run works with {source}; bring the same files "
-            "to every host, or start the run again"
-        )
+    if source is not None:
+        check_source("environment.name", name, wanted=source, found=source_of(name))
     return family(name), family_options(name, config.environment.options)
 
 
@@ -147,6 +146,21 @@ def turn_order(config: RunConfig) -> TurnOrder:
 
 def with_sources(config: RunConfig) -> RunConfig:
     """`config` with the digest of the own code that it names, as that lies here. Raises ConfigurationError."""
+    functions, advantage, loss = config.rewards.functions, config.algorithm.advantage, config.loss.policy_loss
+    rewards = {name: own_source("rewards.functions", name) for name in functions}
+    of_advantage = own_source("algorithm.advantage", advantage) if is_own(advantage) else None
+    of_loss = own_source("loss.policy_loss", loss) if is_own(loss) else None
+    return with_environment_source(config).model_copy(
+        update={
+            "rewards": config.rewards.model_copy(update={"sources": rewards}),
+            "algorithm": config.algorithm.model_copy(update={"source": of_advantage}),
+            "loss": config.loss.model_copy(update={"source": of_loss}),
+        }
+    )
+
+
+def with_environment_source(config: RunConfig) -> RunConfig:
+    """`config` with the digest of its environment's source alone: evaluation asks for no other own code."""
     section = config.environment
     return config.model_copy(update={"environment": section.model_copy(update={"source": source_of(section.name)})})
 
@@ -154,6 +168,11 @@ def with_sources(config: RunConfig) -> RunConfig:
 def rubric(config: RunConfig) -> Rubric:
     """How outcomes become rewards."""
     return rubric_for(environment(config)[0], config.rewards)
+
+
+def own(config: RunConfig) -> tuple[OwnReward, ...]:
+    """The run's own reward components."""
+    return own_rewards(config.rewards, rubric(config))
 
 
 def overlong(config: RunConfig) -> Overlong | None:
@@ -288,6 +307,7 @@ def trainer(run: Run, policy: str) -> "DeepSpeedTrainer":
             deepspeed_config=DEEPSPEED_CONFIGS / f"zero{training.zero_stage}.json",
             run_label=f"{run.run_id}.{worker}",
             environment=trainer_environment(training),
+            own_code_folder=Path.cwd() if is_own(run.config.loss.policy_loss) else None,
         )
     return _trainers[key]
 

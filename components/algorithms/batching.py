@@ -42,7 +42,7 @@ def train_batches(
     with num_groups_without_signal 20, and `advantage/zero_group_frac` .156.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
-    advantages_E_N_K = estimator(algorithm.advantage)(episodes, rewards_E_N_K, algorithm)
+    advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
     compared = list(_nodes(episodes, advantages_E_N_K))
     batches = {policy: _batch(policy, step, compared, _version(policy, shards)) for policy in policies}
     return batches, _metrics(compared)

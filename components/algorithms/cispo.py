@@ -7,6 +7,7 @@
 
 from torch import Tensor
 
+from components.algorithms.loss_inputs import LossInputs, PolicyLoss, token_log_ratios
 from components.config import LossConfig
 
 
@@ -18,3 +19,15 @@ def weighted_likelihood(logprobs_N: Tensor, log_ratios_N: Tensor, advantages_N: 
     """
     weights_N = log_ratios_N.detach().exp().clamp(1.0 - config.clip_low, 1.0 + config.clip_high)
     return -weights_N * advantages_N * logprobs_N
+
+
+def _bounded(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
+    """Which tokens' weight a bound changes (N,); none loses its gradient."""
+    return (ratios_N > 1.0 + config.clip_high) | (ratios_N < 1.0 - config.clip_low)
+
+
+def _losses(inputs: LossInputs, config: LossConfig) -> Tensor:
+    return weighted_likelihood(inputs.logprobs_N, token_log_ratios(inputs), inputs.advantages_N, config)
+
+
+CISPO = PolicyLoss(losses=_losses, clipped=_bounded)

@@ -8,6 +8,10 @@ as long as the advantages of an answer are equal, as they are here.
 
 from torch import Tensor
 
+from components.algorithms.clip import clipped_surrogate, removed_by_clip
+from components.algorithms.loss_inputs import LossInputs, PolicyLoss, token_log_ratios
+from components.config import LossConfig
+
 
 def answer_log_ratios(log_ratios_N: Tensor, completions_N: Tensor, lengths_N: Tensor) -> Tensor:
     """The mean log-ratio of each token's answer (N,), with gradient.
@@ -16,3 +20,14 @@ def answer_log_ratios(log_ratios_N: Tensor, completions_N: Tensor, lengths_N: Te
     """
     sums_N = log_ratios_N.new_zeros(log_ratios_N.shape).index_add(0, completions_N, log_ratios_N)
     return sums_N[completions_N] / lengths_N
+
+
+def _log_ratios(inputs: LossInputs) -> Tensor:
+    return answer_log_ratios(token_log_ratios(inputs), inputs.completions_N, inputs.lengths_N)
+
+
+def _losses(inputs: LossInputs, config: LossConfig) -> Tensor:
+    return clipped_surrogate(_log_ratios(inputs), inputs.advantages_N, config)
+
+
+GSPO = PolicyLoss(losses=_losses, log_ratios=_log_ratios, clipped=removed_by_clip)

@@ -22,5 +22,5 @@ def has_signal(episodes: Sequence[Episode], algorithm: AlgorithmConfig) -> bool:
         )
         for episode in episodes
     ]
-    advantages_E_N_K = estimator(algorithm.advantage)(episodes, rewards_E_N_K, algorithm)
+    advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
     return any(a != 0.0 for advantages_N_K in advantages_E_N_K for advantages_K in advantages_N_K for a in advantages_K)

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from components.algorithms.kl import k3_kl, kl_estimates
-from components.algorithms.losses import LossInputs, policy_log_ratios
+from components.algorithms.loss_inputs import LossInputs
+from components.algorithms.loss_registry import policy_loss
 from components.config import LossConfig
 
 SUMMED = (
@@ -25,14 +26,15 @@ SUMMED = (
 def token_statistics(inputs: LossInputs, config: LossConfig) -> dict[str, Tensor]:
     """Sums over the tokens, in float64, by name; those whose input is missing are left out.
 
-    The ratio is the one that is clipped: under gspo an answer's, counted once a token. `clip_frac` counts tokens whose gradient
-    the clip removes: the ratio is beyond a bound on the side where the advantage pushes further out. Under cispo, which removes
-    none, it counts tokens whose weight a bound changes. `approx_kl` is k3 of new against old (J. Schulman, 2020).
+    The ratio is the one that is clipped: under gspo an answer's, counted once per token. `clip_frac` counts tokens on which a
+    bound acts: it removes their gradient, or under cispo, which removes none, changes their weight. A loss of the user's own
+    has none. `approx_kl` is k3 of new against old (J. Schulman, 2020).
     """
     with torch.no_grad():
-        ratios_N = policy_log_ratios(inputs, config).exp()
+        loss = policy_loss(config)
+        ratios_N = loss.log_ratios(inputs).exp()
         terms: dict[str, Tensor | None] = {
-            "clip_frac": _clipped(ratios_N, inputs.advantages_N, config),
+            "clip_frac": loss.clipped(ratios_N, inputs.advantages_N, config) if loss.clipped else None,
             "dual_clip_frac": None,
             "ratio_mean": ratios_N,
             "approx_kl": k3_kl(inputs.logprobs_N - inputs.old_logprobs_N),
@@ -45,16 +47,6 @@ def token_statistics(inputs: LossInputs, config: LossConfig) -> dict[str, Tensor
         if inputs.reference_logprobs_N is not None:
             terms["reference_kl"] = kl_estimates(inputs.logprobs_N, inputs.reference_logprobs_N, config.kl_estimator)
         return {name: term.double().sum() for name, term in terms.items() if term is not None}
-
-
-def _clipped(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
-    too_high_N, too_low_N = ratios_N > 1.0 + config.clip_high, ratios_N < 1.0 - config.clip_low
-    if config.policy_loss == "cispo":
-        return too_high_N | too_low_N
-    clipped_N = (too_high_N & (advantages_N > 0)) | (too_low_N & (advantages_N < 0))
-    if config.dual_clip is not None:
-        clipped_N = clipped_N | ((ratios_N > config.dual_clip) & (advantages_N < 0))
-    return clipped_N
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from components.artifacts.records import read_as, sealed, unsealed
 from components.artifacts.refs import Frozen
 from components.artifacts.stage import Clock, utc_now
 from components.config import RunConfig, StoreConfig, differing_fields
+from components.config.own_sources import changed_sources
 from components.errors import ConfigDrift, ConfigurationError
 from components.identity import STAGES, checked_run_id, config_key
 
@@ -62,11 +63,11 @@ def check_drift(store: ArtifactStore, run_id: str, config: RunConfig) -> None:
         return
     if changes := differing_fields(frozen.result_fields(), config.result_fields()):
         option = store_option(store)
-        if any(change.startswith("environment.source:") for change in changes):
+        if own := changed_sources(config, changes):
             raise ConfigDrift(
-                f"run {run_id!r} was started with another source of {config.environment.name} ({'; '.join(changes)}). Put the "
-                f"files back as they were; let the new ones begin with a step: `troupe resume {run_id}{option} --from-stage "
-                "collect_rollouts --step N`; or start another run beside it: --run-id OTHER"
+                f"run {run_id!r} was started with another source of {', '.join(own)} ({'; '.join(changes)}). Put the files "
+                f"back as they were; let the new ones begin with a step: `troupe resume {run_id}{option} --from-stage "
+                f"{min(own.values(), key=STAGES.index)} --step N`; or start another run beside it: --run-id OTHER"
             )
         raise ConfigDrift(
             f"run {run_id!r} exists with another configuration; {'; '.join(changes)}. Go on with it as it is: "

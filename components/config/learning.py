@@ -1,17 +1,20 @@
 """How policies learn from what was played, and how that is judged."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from components.config.choices import ADVANTAGES, POLICY_LOSSES, Choice, check_fixed, checked_choice, filled_in
 from components.config.section import Section
 
 
 class AlgorithmConfig(Section):
-    advantage: Literal["at_grpo", "grpo", "dr_mas", "rloo", "reinforce_pp", "dr_grpo"] = "at_grpo"
+    advantage: str = "at_grpo"
     """at_grpo compares the candidates of one node; grpo whole episodes of one problem; dr_mas all actions of one agent on
-    one problem. rloo, reinforce_pp and dr_grpo compare what the rollout mode groups: nodes in a tree, else episodes."""
+    one problem. rloo, reinforce_pp and dr_grpo compare what the rollout mode groups: nodes in a tree, else episodes. One's own
+    is module:function, in the current folder or installed."""
+    source: str | None = None
+    """The digest of the source behind an advantage that is not built in. The start fills it in."""
     normalize_std: bool = True
     """Divide the centred reward by a standard deviation. rloo: False unless set; dr_grpo: always False."""
     normalize_over: Literal["group", "batch"] = "group"
@@ -21,32 +24,29 @@ class AlgorithmConfig(Section):
     epsilon: float = Field(1e-4, gt=0.0)
     """Added to the standard deviation."""
 
+    @field_validator("advantage")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        return checked_choice(value, ADVANTAGES)
+
     @model_validator(mode="before")
     @classmethod
     def _fill_in_by_name(cls, values: Any) -> Any:
-        return _filled_in(values, "advantage", _FIELDS_OF_ADVANTAGE)
+        return filled_in(values, "advantage", ADVANTAGES)
 
     @model_validator(mode="after")
     def _fields_fit_the_name(self) -> "AlgorithmConfig":
-        """A preset's own fields may be spelled out, never contradicted: its name would then be wrong."""
-        if self.advantage == "rloo" and not self.leave_one_out:
-            raise ValueError("advantage rloo is the leave-one-out baseline: leave out leave_one_out, or use grpo")
-        if self.advantage == "dr_grpo" and self.normalize_std:
-            raise ValueError("advantage dr_grpo does not divide by a deviation: leave out normalize_std, or use grpo")
-        if self.advantage == "reinforce_pp" and (
-            self.leave_one_out or not self.normalize_std or self.normalize_over == "group"
-        ):
-            raise ValueError(
-                "advantage reinforce_pp normalises over the batch and has no group: leave out normalize_std, normalize_over "
-                "and leave_one_out, or use grpo with normalize_over batch"
-            )
+        """What a name fixes may be spelled out, never contradicted: the name would then be wrong."""
+        check_fixed(self, ADVANTAGES.get(self.advantage, Choice()))
         return self
 
 
 class LossConfig(Section):
-    policy_loss: Literal["clip", "gspo", "cispo"] = "clip"
+    policy_loss: str = "clip"
     """clip: PPO's surrogate by token. gspo: the same by sequence (arXiv 2507.18071). cispo: clipped weights on the
-    log-likelihood (arXiv 2506.13585)."""
+    log-likelihood (arXiv 2506.13585). One's own is module:function, in the current folder or installed."""
+    source: str | None = None
+    """The digest of the source behind a policy loss that is not built in. The start fills it in."""
     aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "fixed_length"] = "token_mean"
     """How token losses become one number: the mean over all tokens; the mean over answers of their token means; of their
     token sums; or of their token sums divided by `fixed_length` (Dr. GRPO). gspo: always sequence_mean."""
@@ -80,22 +80,21 @@ class LossConfig(Section):
     """Largest allowed |trainer - sampler| log-probability before the first update of a batch; None turns it off. Batches
     that weights of an earlier step sampled (rollout.overlap) are not held to it."""
 
+    @field_validator("policy_loss")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        return checked_choice(value, POLICY_LOSSES)
+
     @model_validator(mode="before")
     @classmethod
     def _fill_in_by_name(cls, values: Any) -> Any:
-        return _filled_in(values, "policy_loss", _FIELDS_OF_POLICY_LOSS)
+        return filled_in(values, "policy_loss", POLICY_LOSSES)
 
     @model_validator(mode="after")
     def _terms_fit_each_other(self) -> "LossConfig":
-        if self.policy_loss == "gspo" and self.aggregation != "sequence_mean":
-            raise ValueError(
-                f"policy_loss gspo has one ratio an answer, which aggregation {self.aggregation} would weigh by length: "
-                "leave out aggregation"
-            )
+        check_fixed(self, POLICY_LOSSES.get(self.policy_loss, Choice()))
         if self.aggregation == "fixed_length" and self.fixed_length is None:
             raise ValueError("aggregation fixed_length needs fixed_length, the tokens that the longest answer may have")
-        if self.dual_clip is not None and self.policy_loss == "cispo":
-            raise ValueError("dual_clip bounds the clipped surrogate, which cispo has not: leave it out")
         if self.dual_clip is not None and self.dual_clip <= 1.0 + self.clip_high:
             raise ValueError(
                 f"dual_clip {self.dual_clip} lies within the clip: set it above 1 + clip_high = {1.0 + self.clip_high}"
@@ -103,22 +102,6 @@ class LossConfig(Section):
         if self.importance_veto is not None and self.importance_cap is None:
             raise ValueError("importance_veto looks at importance ratios: set importance_cap too, for example 2.0")
         return self
-
-
-_FIELDS_OF_ADVANTAGE: Mapping[str, Mapping[str, Any]] = {
-    "rloo": {"leave_one_out": True, "normalize_std": False},
-    "dr_grpo": {"normalize_std": False},
-    "reinforce_pp": {"normalize_over": "batch"},
-}
-_FIELDS_OF_POLICY_LOSS: Mapping[str, Mapping[str, Any]] = {"gspo": {"aggregation": "sequence_mean"}}
-
-
-def _filled_in(values: Any, choice: str, fields: Mapping[str, Mapping[str, Any]]) -> Any:
-    """`values` with the fields that the named choice brings along, where they are not given."""
-    if not isinstance(values, Mapping):
-        return values
-    name = values.get(choice)
-    return {**(fields.get(name, {}) if isinstance(name, str) else {}), **values}
 
 
 class TrainingConfig(Section):
@@ -160,7 +143,7 @@ class TrainingConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _filled_in_for_device(cls, values: Any) -> Any:
-        return _filled_in(values, "device", {"cuda": {"tokens_per_micro_batch": 16384}})
+        return filled_in(values, "device", {"cuda": Choice(sets={"tokens_per_micro_batch": 16384})})
 
     @model_validator(mode="after")
     def _precision_fits_device(self) -> "TrainingConfig":

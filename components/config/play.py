@@ -140,9 +140,15 @@ class SandboxConfig(Section):
 
 class RewardConfig(Section):
     team_weight: float = 1.0
-    """alpha in reward = alpha * team + local."""
+    """alpha in reward = alpha * team + local + own."""
     weights: Mapping[str, float] = Field(default_factory=dict)
-    """Overrides of the environment's default weights, by component: team.<name>, local.<name>."""
+    """Overrides of the default weights, by component: team.<name> and local.<name> of the environment, own.<name> of
+    `functions`."""
+    functions: tuple[str, ...] = ()
+    """Reward functions of one's own, each as module:function, in the current folder or installed. What mine:brevity returns is
+    the component own.brevity, of weight 1. Rollouts are chosen without them, and recorded ones stay valid."""
+    sources: Mapping[str, str] = Field(default_factory=dict)
+    """The digest of the source behind each of `functions`. The start fills it in."""
     shuffle_between_groups: bool = False
     """Control experiment: permute the rewards over all candidates of a step, so that nothing can be learned."""
     reuse_executions: bool = True
@@ -155,3 +161,16 @@ class RewardConfig(Section):
     """Tokens before an answer's limit within which its reward falls linearly (DAPO's soft overlong punishment); 0: none."""
     overlong_penalty: float = Field(1.0, ge=0.0)
     """What an answer of full length loses."""
+
+    @model_validator(mode="after")
+    def _components_have_names_of_their_own(self) -> "RewardConfig":
+        if len(self.own_components) < len(self.functions):
+            raise ValueError(
+                f"functions {list(self.functions)}: two of one name would be one component; rename one of them"
+            )
+        return self
+
+    @property
+    def own_components(self) -> Mapping[str, str]:
+        """Component -> the function that values it. **Example** {"own.brevity": "mine:brevity"}."""
+        return {f"own.{name.partition(':')[2]}": name for name in self.functions}

@@ -129,6 +129,15 @@ class RunConfig(Section):
 _PLACES: Mapping[str, Any] = {"generation": {"vllm"}}
 """Where servers are, inside sections that decide results."""
 
+_OF_OWN_CODE = (
+    ("environment", "source"),
+    ("rewards", "functions"),
+    ("rewards", "sources"),
+    ("algorithm", "source"),
+    ("loss", "source"),
+)
+"""Fields that are empty where nothing is the user's own."""
+
 STAGE_SECTIONS: Mapping[str, tuple[str, ...]] = {
     "warm_start": ("seed", "environment", "agents", "policies", "warm_start", "generation", "execution"),
     "collect_rollouts": ("seed", "environment", "agents", "policies", "generation", "rollout", "execution"),
@@ -164,8 +173,9 @@ def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:
     if stage == "collect_rollouts" and config.rollout.max_refills:
         included.add("algorithm")  # it says which problems carry no signal
     whole = config.model_dump(mode="json", exclude=dict(_PLACES))
-    if whole["environment"]["source"] is None:
-        del whole["environment"]["source"]  # built in: the versions of the stages speak for it
+    for section, name in _OF_OWN_CODE:
+        if not whole[section][name]:
+            del whole[section][name]  # all is built in: the versions of the stages speak for it
     if whole["environment"]["turn_order"] is None:
         del whole["environment"]["turn_order"]  # the environment's own, which its versions or its source speak for
     fields = {section: value for section, value in whole.items() if section in included}

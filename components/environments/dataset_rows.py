@@ -69,7 +69,7 @@ class Hygiene:
     examples: tuple[str, ...]
 
 
-def load_rows(source: DatasetSource, *, field: str) -> Sequence[Mapping[str, Any]]:
+def load_rows(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
     """The rows of `source`, loaded once a process. Rows stay on disk until they are read.
 
     Raises ConfigurationError naming `field`, the value and the remedy: no such file, an unknown dataset, split or

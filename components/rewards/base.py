@@ -11,7 +11,7 @@ class Rubric:
     """Named weights. `reward = team_weight * sum(w * team components) + sum(w * local components)`.
 
     `weights` holds `team.<component>` and `local.<component>`; a component without a weight is an error, so that a typo
-    cannot silence a signal.
+    cannot silence a signal. Those of `own.<component>` are added where the whole episode is known (`own_rewards`).
 
     **Example** weights {"team.solved": 1, "team.progress": .2, "local.clean": .1}, team_weight 1, an outcome that solves
     (progress 1) with a clean list: 1 * (1 + .2) + .1 = 1.3.

@@ -1,4 +1,4 @@
-"""The rubric of a run: the environment's default weights under the configuration's overrides."""
+"""The rubric of a run: the default weights of the environment and of own functions under the configuration's overrides."""
 
 import difflib
 
@@ -9,11 +9,11 @@ from components.rewards.base import Rubric
 
 
 def rubric_for(family: EnvironmentFamily, config: RewardConfig) -> Rubric:
-    """`family`'s weights with those of `config` in their place.
+    """`family`'s weights, and 1 for each own function, with those of `config` in their place.
 
-    Raises ConfigurationError for a component that the environment does not have, with the nearest one that it has.
+    Raises ConfigurationError for a component that is none of these, with the nearest one that is.
     """
-    known = family.default_weights
+    known = {**family.default_weights, **dict.fromkeys(config.own_components, 1.0)}
     for component, weight in config.weights.items():
         if component not in known:
             nearest = difflib.get_close_matches(component, known, n=1, cutoff=0.4)

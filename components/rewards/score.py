@@ -2,14 +2,16 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, ToolCall, Tools, applied
 from components.errors import TooManyUnscorable
-from components.identity import seed_for
+from components.identity import GroupKey, seed_for
 from components.rewards.base import Rubric
 from components.rewards.overlong import Overlong
-from components.schema import ActionOutcome, Episode, RolloutShard, ScoredShard, Turn
+from components.rewards.own_rewards import OwnReward
+from components.schema import ActionOutcome, Candidate, Episode, RolloutShard, ScoredShard, Turn
 from components.turn_order import TurnOrder, phases
 
 Rewards = tuple[tuple[tuple[float | None, ...], ...], ...]
@@ -25,6 +27,7 @@ def score_shard(
     rubric: Rubric,
     tools: Tools = NO_TOOLS,
     overlong: Overlong | None = None,
+    own: Sequence[OwnReward] = (),
     shuffle_seed: int | None = None,
     max_unscorable_fraction: float = 0.0,
     turn_order: TurnOrder | None = None,
@@ -33,8 +36,9 @@ def score_shard(
     """The rewards of every candidate, by `rubric`, from outcomes recomputed in fresh environments.
 
     Rollouts are not touched, so another rubric costs a replay and no generation. `tools` answers from the shard's own record,
-    so it costs no execution either. `overlong` takes from what long answers earned. With `shuffle_seed` the rewards are
-    permuted over all candidates of the shard: the control experiment in which nothing can be learned.
+    so it costs no execution either. `overlong` takes from what long answers earned, `own` components are added. With
+    `shuffle_seed` the rewards are permuted over all candidates of the shard: the control experiment in which nothing can be
+    learned.
 
     A candidate at which the sandbox failed has no reward (None), and so has one whose programs, run once more, did something
     else. Raises TooManyUnscorable when that is more than `max_unscorable_fraction` of the shard, and AssertionError naming the
@@ -50,12 +54,19 @@ def score_shard(
             replay.score(position)
         if progress is not None:
             progress(position + 1, num_nodes)
+    own_C_E = {each.component: tuple(replay.add(each) for replay in replays) for each in own}
     rewards_E_N_K: Rewards = tuple(tuple(replay.rewards_N_K) for replay in replays)
     check_unscorable(rewards_E_N_K, max_fraction=max_unscorable_fraction)
     if shuffle_seed is not None:
         rewards_E_N_K = shuffled(rewards_E_N_K, seed=seed_for(shuffle_seed, "shuffle", shard.step, shard.shard))
     num_overlong = None if overlong is None else sum(replay.num_overlong for replay in replays)
-    return ScoredShard(step=shard.step, shard=shard.shard, rewards_E_N_K=rewards_E_N_K, num_overlong=num_overlong)
+    return ScoredShard(
+        step=shard.step,
+        shard=shard.shard,
+        rewards_E_N_K=rewards_E_N_K,
+        num_overlong=num_overlong,
+        own_E_N_K=own_C_E or None,
+    )
 
 
 def check_unscorable(rewards_E_N_K: Rewards, *, max_fraction: float) -> None:
@@ -103,7 +114,8 @@ class _Replay:
         self._rubric = rubric
         self._has_tools = tools is not NO_TOOLS
         self._env = family.build(episode.problem, tools) if episode.turns else None
-        self._has_ended = self._has_diverged = False
+        self._has_ended = self._has_diverged = self._success = False
+        self._turns: list[Turn] = []
         self._phases = None if self._env is None or turn_order is None else phases(self._env, turn_order)
 
     @property
@@ -135,12 +147,32 @@ class _Replay:
                 self._reward(node, index, after[candidate.text][0]) for index, candidate in enumerate(node.candidates)
             )
         )
+        candidates = tuple(self._replayed(candidate, after[candidate.text][0]) for candidate in node.candidates)
+        self._turns.append(replace(node, candidates=candidates))
         chosen = node.candidates[node.chosen]
         self._has_diverged |= after[chosen.text][0] != chosen.outcome
         env.restore(before if self._has_ended else after[chosen.text][1])
+        self._success = self._success if self._has_ended else env.success
         if env.done:
             self._has_ended = True
             env.restore(before)
+
+    def add(self, own: OwnReward) -> tuple[tuple[float, ...], ...]:
+        """Add a component to the rewards of all nodes, which have been scored, and return its values (N, K)."""
+        success = self._success and self.episode.error is None
+        values_N_K = own.values(replace(self.episode, turns=tuple(self._turns), success=success))
+        self.rewards_N_K = [
+            tuple(
+                None if reward is None else _finite(reward + own.weight * value, node.group)
+                for reward, value in zip(rewards_K, values_K, strict=True)
+            )
+            for node, rewards_K, values_K in zip(self.episode.turns, self.rewards_N_K, values_N_K, strict=True)
+        ]
+        return values_N_K
+
+    def _replayed(self, candidate: Candidate, outcome: ActionOutcome) -> Candidate:
+        """A recorded candidate with what the replay has found."""
+        return replace(candidate, outcome=outcome, reward=self._rubric.reward(outcome))
 
     def _check_path(self, position: int) -> None:
         """The agents of the phase that begins at `position` are those that the turn order gives in this state.
@@ -166,9 +198,7 @@ class _Replay:
         if replayed != recorded and recorded.unscorable is None:
             assert self._has_tools, f"{node.group} candidate {index}: replay gives {replayed}, recorded is {recorded}"
             return None
-        reward = self._rubric.reward(replayed) - self._punishment(node, index)
-        assert math.isfinite(reward), f"{node.group}: reward {reward} of {replayed}"
-        return reward
+        return _finite(self._rubric.reward(replayed) - self._punishment(node, index), node.group)
 
     def _punishment(self, node: Turn, index: int) -> float:
         if self._overlong is None:
@@ -176,3 +206,8 @@ class _Replay:
         lost = self._overlong.punishment(node.group.agent, len(node.candidates[index].tokens))
         self.num_overlong += lost > 0.0
         return lost
+
+
+def _finite(reward: float, group: GroupKey) -> float:
+    assert math.isfinite(reward), f"{group}: reward {reward}"
+    return reward

@@ -184,4 +184,15 @@ def reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]
         values[metrics.reward_std(agent)] = metrics.mean(
             metrics.population_std(rewards_K) for rewards_K in rewards_G_K if rewards_K
         )
-    return values
+    return values | own_reward_metrics(shards, scored)
+
+
+def own_reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) -> dict[str, float]:
+    """The mean of each of the run's own reward components over all candidates of each agent; none without such components."""
+    found: dict[str, list[float]] = {}
+    for shard, scores in zip(shards, scored, strict=True):
+        for component, values_E_N_K in (scores.own_E_N_K or {}).items():
+            for episode, values_N_K in zip(shard.episodes, values_E_N_K, strict=True):
+                for node, values_K in zip(episode.turns, values_N_K, strict=True):
+                    found.setdefault(metrics.own_reward(node.group.agent, component), []).extend(values_K)
+    return {name: metrics.mean(values) for name, values in found.items()}

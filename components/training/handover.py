@@ -38,6 +38,8 @@ class Handover(Frozen):
     deepspeed: Mapping[str, Any]
     rendezvous: str | None = None
     """Where ranks of one host meet: a file. None takes the address and port that the launcher tells."""
+    own_code_folder: Path | None = None
+    """Where a loss of the user's own is looked for: the folder in which the trainer stands. None where there is none."""
 
 
 class Failure(Frozen):

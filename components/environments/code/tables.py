@@ -14,9 +14,10 @@ from components.environments.code.layouts.code_contests import CODE_CONTESTS
 from components.environments.code.layouts.humaneval import HUMANEVAL, humaneval_rows
 from components.environments.code.layouts.layout import Layout, Row, Unusable
 from components.environments.code.layouts.livecodebench import LIVECODEBENCH
+from components.environments.code.layouts.own import OWN
 from components.environments.code.options import CodeOptions, Dataset
 from components.environments.code.problem import CodeProblem
-from components.environments.dataset_rows import DatasetSource, Hygiene, load_rows, shuffled_index, train_without_test
+from components.environments.dataset_rows import DatasetSource, Hygiene, shuffled_index, train_without_test
 from components.environments.splits import split_of
 from components.errors import ConfigurationError
 
@@ -25,6 +26,7 @@ LAYOUTS: Mapping[Dataset, Layout] = {
     "apps": APPS,
     "code_contests": CODE_CONTESTS,
     "livecodebench": LIVECODEBENCH,
+    "own": OWN,
 }
 _MAX_SKIPPED = 1000
 _FAULTS = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
@@ -59,6 +61,8 @@ def _table(dataset: Dataset, source: DatasetSource | None, split: Split, field: 
             raise ConfigurationError(f"{field} {source.path!r}: {dataset} is not read from a source; leave it out")
         return Table(dataset=dataset, source=None, field=field)
     places = LAYOUTS[dataset].places
+    if source is None and not places:
+        raise ConfigurationError(f"{field}: problems of one's own lie in a file; name it, as {{path: mine.jsonl}}")
     return Table(dataset=dataset, source=source or places.get(split) or next(iter(places.values())), field=field)
 
 
@@ -175,4 +179,4 @@ def _place(table: Table) -> str:
 def _rows(table: Table) -> Sequence[Row]:
     if table.source is None:
         return humaneval_rows()
-    return load_rows(table.source, field=table.field)
+    return LAYOUTS[table.dataset].load(table.source, table.field)

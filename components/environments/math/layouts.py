@@ -5,14 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from components.environments.dataset_rows import DatasetSource
+from components.environments.dataset_rows import DatasetSource, load_rows
+from components.environments.math.own_questions import MAX_STATEMENT_CHARACTERS, OwnQuestion
 from components.environments.math.spelling import MAX_FINAL_CHARACTERS, plain
+from components.environments.own_rows import own_rows_as
 
-DatasetName = Literal["procedural", "polaris", "dapo_math", "aime_past", "aime24", "aime25", "olympiadbench", "gsm8k"]
+DatasetName = Literal[
+    "procedural", "polaris", "dapo_math", "aime_past", "aime24", "aime25", "olympiadbench", "gsm8k", "own"
+]
 """procedural problems are made here; every other name is a dataset of `LAYOUTS`."""
 
-_MAX_STATEMENT_CHARACTERS = 20_000
-"""A question with a longer statement is left out, like one whose reference answer is longer than any answer."""
 _NO_LETTERS = re.compile(r"[^\w+\-*/^=<>]|_")
 _FINAL_COMMANDS = (
     (r"\leq", r"\le"),
@@ -52,23 +54,25 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """One dataset. `train` and `test` are equal where it has a single split."""
+    """One dataset. `train` and `test` are equal where it has a single split, and None where a source must be given."""
 
-    train: DatasetSource
-    test: DatasetSource
+    train: DatasetSource | None
+    test: DatasetSource | None
     columns: tuple[str, ...]
     read: Callable[[Mapping[str, Any]], tuple[str, str, Any]]
     """A row's statement, answer, and whatever names its year."""
+    load: Callable[[DatasetSource, str], Sequence[Mapping[str, Any]]] = load_rows
+    """The rows of a source, which the option of that name gives. Raises ConfigurationError."""
 
     def question(self, row: Mapping[str, Any]) -> Question | None:
         """The question of a row that has these columns; None for one without a statement or a short answer.
 
-        A statement that no contest would print is none.
+        A statement that no contest would print is none, and no answer is longer than the longest.
         """
         statement, answer, year = self.read(row)
         answer = " ".join(answer.split())
         if (
-            len(statement) > _MAX_STATEMENT_CHARACTERS
+            len(statement) > MAX_STATEMENT_CHARACTERS
             or not statement.strip()
             or not 0 < len(answer) <= MAX_FINAL_CHARACTERS
         ):
@@ -108,6 +112,10 @@ def _olympiadbench(row: Mapping[str, Any]) -> tuple[str, str, Any]:
     return _text(row["question"]), ", ".join(_text(answer).strip() for answer in answers), None
 
 
+def _own(row: Mapping[str, Any]) -> tuple[str, str, Any]:
+    return row["question"], row["answer"], None
+
+
 def _text(value: Any) -> str:
     """A cell as text; an empty cell is no text, and so its row is left out."""
     return "" if value is None else str(value)
@@ -132,4 +140,5 @@ LAYOUTS: Mapping[DatasetName, Layout] = {
         columns=("question", "answer"),
         read=_gsm8k,
     ),
+    "own": Layout(train=None, test=None, columns=(), read=_own, load=own_rows_as(OwnQuestion)),
 }

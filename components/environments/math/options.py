@@ -19,7 +19,8 @@ class MathOptions(Frozen):
     """Which problems are played, how they are put, and how long answers may be."""
 
     dataset: DatasetName = "procedural"
-    """procedural, polaris, dapo_math, aime_past, aime24, aime25, olympiadbench or gsm8k, for both splits."""
+    """procedural, polaris, dapo_math, aime_past, aime24, aime25, olympiadbench, gsm8k, or own, for both splits.
+    own: a JSONL file of `question` and `answer` at train_source, divided by content where test_source names no other."""
     train: DatasetName | None = None
     """Another dataset for the train split."""
     test: DatasetName | None = None
@@ -44,7 +45,11 @@ class MathOptions(Frozen):
         for split in ("train", "test"):
             if self.source(split) is not None and self.dataset_of(split) == "procedural":
                 raise ValueError(
-                    f"{split}_source is given for procedural problems; name its layout in {split}, as gsm8k"
+                    f"{split}_source is given for procedural problems; name its layout in {split}, as own or gsm8k"
+                )
+            if self.source(split) is None and self.dataset_of(split) == "own":
+                raise ValueError(
+                    f"{split}_source: questions of one's own lie in a file; name it, as {{path: mine.jsonl}}"
                 )
         return self
 
@@ -53,8 +58,12 @@ class MathOptions(Frozen):
         return (self.train if split == "train" else self.test) or self.dataset
 
     def source(self, split: Split) -> DatasetSource | None:
-        """The place that was given for `split`."""
-        return self.train_source if split == "train" else self.test_source
+        """The place that was given for `split`; one file of one's own serves both."""
+        given, other = self.train_source, self.test_source
+        if split == "test":
+            given, other = other, given
+        is_own = self.dataset_of("train") == self.dataset_of("test") == "own"
+        return other if given is None and is_own else given
 
     @property
     def is_compact(self) -> bool:

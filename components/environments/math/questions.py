@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from components.environments.base import Split
-from components.environments.dataset_rows import DatasetSource, Hygiene, load_rows, train_without_test
+from components.environments.dataset_rows import DatasetSource, Hygiene, train_without_test
 from components.environments.math.layouts import LAYOUTS, Layout, Question
 from components.environments.math.options import MathOptions
 from components.environments.splits import split_of
@@ -92,7 +92,7 @@ class _Read:
 def _read(options: MathOptions, split: Split) -> _Read:
     name, source = options.dataset_of(split), _source(options, split)
     layout, field = LAYOUTS[name], _field(options, split)
-    rows = load_rows(source, field=field)
+    rows = layout.load(source, field)
     missing = [column for column in layout.columns if len(rows) and column not in rows[0]]
     if missing:
         raise ConfigurationError(
@@ -123,13 +123,13 @@ def _tolerant(layout: Layout, field: str, source: DatasetSource) -> Callable[[Ma
 
 
 def _source(options: MathOptions, split: Split) -> DatasetSource:
-    name = options.dataset_of(split)
-    layout = LAYOUTS.get(name)
     given = options.source(split)
     if given is not None:
         return given
-    assert layout is not None, f"{name} is made by rule"
-    return layout.train if split == "train" else layout.test
+    layout = LAYOUTS[options.dataset_of(split)]
+    place = layout.train if split == "train" else layout.test
+    assert place is not None, f"{options.dataset_of(split)} without its source"
+    return place
 
 
 def _field(options: MathOptions, split: Split) -> str:

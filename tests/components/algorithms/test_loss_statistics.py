@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
+from components.algorithms.loss_inputs import LossInputs
 from components.algorithms.loss_statistics import SUMMED, means, mismatch_statistics, token_statistics
-from components.algorithms.losses import LossInputs
 from components.config import LossConfig
 
 

@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.algorithms.aggregation import MinibatchSize
-from components.algorithms.losses import LossInputs, clipped_surrogate, minibatch_loss, policy_losses, token_losses
+from components.algorithms.clip import clipped_surrogate
+from components.algorithms.loss_inputs import LossInputs
+from components.algorithms.loss_registry import policy_loss
+from components.algorithms.losses import minibatch_loss, token_losses
 from components.config import LossConfig
 
 
@@ -30,7 +33,7 @@ def _inputs(ratios, advantages, lengths=None, **more) -> LossInputs:
 def _slopes(inputs: LossInputs, config: LossConfig) -> list[float]:
     """The slope of the summed policy losses in each log-prob."""
     logprobs = inputs.logprobs_N.clone().requires_grad_()
-    policy_losses(replace(inputs, logprobs_N=logprobs), config).sum().backward()
+    policy_loss(config).losses(replace(inputs, logprobs_N=logprobs), config).sum().backward()
     return logprobs.grad.tolist()
 
 
@@ -70,7 +73,7 @@ def test_the_bounds_are_separate() -> None:
 )
 def test_the_dual_clip_bounds_the_loss_of_bad_answers_alone(ratio, advantage, loss, slope) -> None:
     inputs, config = _inputs([ratio], [advantage]), LossConfig(dual_clip=3.0)
-    assert policy_losses(inputs, config).item() == pytest.approx(loss)
+    assert policy_loss(config).losses(inputs, config).item() == pytest.approx(loss)
     assert _slopes(inputs, config) == [pytest.approx(slope, abs=1e-6)]
 
 
@@ -78,14 +81,14 @@ def test_gspo_clips_the_geometric_mean_of_an_answers_ratios() -> None:
     # Answers with ratios (2, .5), whose mean is 1, and (4, 1), whose mean is 2.
     inputs = _inputs([2.0, 0.5, 4.0, 1.0], [1.0, 1.0, -1.0, -1.0], [2, 2])
     config = LossConfig(policy_loss="gspo")
-    assert policy_losses(inputs, config).tolist() == pytest.approx([-1.0, -1.0, 2.0, 2.0])
+    assert policy_loss(config).losses(inputs, config).tolist() == pytest.approx([-1.0, -1.0, 2.0, 2.0])
     assert minibatch_loss(inputs, config, size=MinibatchSize(num_completions=2, num_tokens=4)).item() == pytest.approx(
         0.5
     )
     # Each token moves the mean by 1/2, and the mean is in both tokens' terms: slope -s A * 2 * 1/2.
     assert _slopes(inputs, config) == pytest.approx([-1.0, -1.0, 2.0, 2.0])
     clipped = _inputs([2.0, 2.0], [1.0, 1.0], [2])
-    assert policy_losses(clipped, config).tolist() == pytest.approx([-1.2, -1.2])
+    assert policy_loss(config).losses(clipped, config).tolist() == pytest.approx([-1.2, -1.2])
     assert _slopes(clipped, config) == [0.0, 0.0]
 
 
@@ -94,7 +97,7 @@ def test_cispo_keeps_every_gradient_at_a_bounded_weight() -> None:
     inputs = _inputs([9.0, 0.1, 2.0], [1.0, 1.0, -1.0])
     logprobs = inputs.logprobs_N.tolist()
     wanted = [-5.0 * logprobs[0], -0.1 * logprobs[1], 2.0 * logprobs[2]]
-    assert policy_losses(inputs, config).tolist() == pytest.approx(wanted, rel=1e-5)
+    assert policy_loss(config).losses(inputs, config).tolist() == pytest.approx(wanted, rel=1e-5)
     assert _slopes(inputs, config) == pytest.approx([-5.0, -0.1, 2.0], rel=1e-5)
     raised = LossConfig(policy_loss="cispo", clip_low=0.2)
     assert _slopes(inputs, raised)[1] == pytest.approx(-0.8, rel=1e-5)

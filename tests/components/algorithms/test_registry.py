@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from components.algorithms.registry import ESTIMATORS, estimator
 from components.config import AlgorithmConfig
+from components.config.choices import ADVANTAGES
 from components.errors import ConfigurationError
 from tests.components.algorithms.episodes import episode
 
@@ -87,7 +88,7 @@ def test_one_answer_alone_or_equal_ones_teach_nothing(name: str, earned: float) 
 
 
 def test_every_name_of_the_configuration_has_an_estimator() -> None:
-    assert set(ESTIMATORS) == set(AlgorithmConfig.model_fields["advantage"].annotation.__args__)
+    assert set(ESTIMATORS) == set(ADVANTAGES)
 
 
 def test_an_unknown_estimator_is_a_configuration_error() -> None:

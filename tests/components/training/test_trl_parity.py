@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from components.algorithms.losses import minibatch_loss, policy_log_ratios
+from components.algorithms.loss_registry import policy_loss
+from components.algorithms.losses import minibatch_loss
 from components.config import LossConfig, TrainingConfig
 from components.training.packing import pack_groups, without_truncated
 from components.training.rank_batches import RecordedValues, minibatch_size, record_logprobs
@@ -252,10 +253,10 @@ def test_the_bounds_act_in_these_batches(make_model, make_groups, score_groups, 
     model, groups = _batch(make_model, make_groups, score_groups)
     (micro_batch,) = pack_groups(groups, tokens_per_micro_batch=4096, share_prompts=True)
     inputs = loss_inputs(model, micro_batch, make_job(temperature=TEMPERATURE), Recorded())
-    by_token = policy_log_ratios(inputs, LossConfig()).exp()
+    by_token = policy_loss(LossConfig()).log_ratios(inputs).exp()
     assert (by_token > 1.28).any()
     assert (by_token < 0.8).any()
     assert ((by_token > 1.3) & (inputs.advantages_N < 0)).any()
-    by_answer = policy_log_ratios(inputs, LossConfig(policy_loss="gspo")).exp()
+    by_answer = policy_loss(LossConfig(policy_loss="gspo")).log_ratios(inputs).exp()
     assert ((by_answer > 1.04) & (inputs.advantages_N > 0)).any()
     assert ((by_answer < 0.97) & (inputs.advantages_N < 0)).any()

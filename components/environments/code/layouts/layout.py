@@ -9,7 +9,7 @@ from components.environments.base import Split
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem, Kind
 from components.environments.code.text import plain_prose, shortened
-from components.environments.dataset_rows import DatasetSource
+from components.environments.dataset_rows import DatasetSource, load_rows
 
 Row = Mapping[str, Any]
 _MAX_SOLUTION_CHARACTERS = 20_000
@@ -36,6 +36,8 @@ class Layout:
     """The statement as the row has it, which alone decides which rows are equal."""
     problem: Callable[[Row, CodeOptions], CodeProblem]
     """A row as a problem. Raises Unusable."""
+    load: Callable[[DatasetSource, str], Sequence[Row]] = load_rows
+    """The rows of a source, which the option of that name gives. Raises ConfigurationError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

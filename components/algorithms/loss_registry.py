@@ -1,0 +1,58 @@
+"""Policy losses by their name in the configuration: the built-in ones, and one's own as `module:function`."""
+
+from collections.abc import Mapping
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from components.algorithms.cispo import CISPO
+from components.algorithms.clip import CLIP
+from components.algorithms.gspo import GSPO
+from components.algorithms.loss_inputs import LossInputs, PolicyLoss
+from components.config import LossConfig
+from components.errors import ConfigurationError
+from components.own_code import own_function, place_of, told_in_one_line
+
+POLICY_LOSSES: Mapping[str, PolicyLoss] = {"clip": CLIP, "gspo": GSPO, "cispo": CISPO}
+TAKES = ("inputs", "config")
+"""What a policy loss of one's own is called with: a LossInputs and the LossConfig. It returns the loss of each token (N,)."""
+
+
+def policy_loss(config: LossConfig) -> PolicyLoss:
+    """The policy loss that `config` names. Raises ConfigurationError where own code cannot be used."""
+    return POLICY_LOSSES.get(config.policy_loss) or _own(config.policy_loss, config.source)
+
+
+@cache
+def _own(name: str, source: str | None) -> PolicyLoss:
+    function = own_function("loss.policy_loss", name, takes=TAKES, source=source)
+    what = f"loss.policy_loss {name!r}"
+
+    def losses(inputs: LossInputs, config: LossConfig) -> Tensor:
+        if not inputs.logprobs_N.numel():
+            return inputs.logprobs_N  # a rank without tokens takes part in the backward pass all the same
+        with told_in_one_line(what):
+            found = function(inputs, config)
+        if fault := _fault(found, inputs.logprobs_N):
+            raise ConfigurationError(f"{what}: {place_of(function)}: {fault}")
+        checked: Tensor = found
+        return checked
+
+    return PolicyLoss(losses=losses)
+
+
+def _fault(found: object, logprobs_N: Tensor) -> str | None:
+    """What is wrong with what own code returned; None where it is the loss of each token."""
+    shape = f"({len(logprobs_N)},), one loss a token"
+    if not isinstance(found, Tensor):
+        return f"returned {type(found).__name__}; return a tensor of shape {shape}"
+    if found.shape != logprobs_N.shape:
+        return f"returned the shape {tuple(found.shape)}; return {shape}"
+    if not found.is_floating_point():
+        return f"returned {found.dtype}; return floats"
+    if num_broken := int((~torch.isfinite(found)).sum()):
+        return f"returned {num_broken} of {len(found)} losses that are not finite"
+    if logprobs_N.requires_grad and not found.requires_grad:
+        return "returned losses that do not depend on inputs.logprobs_N, so that nothing can be learned"
+    return None

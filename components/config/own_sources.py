@@ -1,0 +1,33 @@
+"""The own code that a configuration names: which field holds the digest of its source, and which stage first depends on it."""
+
+from collections.abc import Sequence
+
+from components.config.run import RunConfig
+
+_FIRST_STAGES = {
+    "environment.source": "collect_rollouts",
+    "rewards.sources": "compute_rewards",
+    "algorithm.source": "compute_advantages",
+    "loss.source": "update_policy",
+}
+
+
+def changed_sources(config: RunConfig, changes: Sequence[str]) -> dict[str, str]:
+    """Name of own code -> the first stage that it changes; empty where `changes` (`path: old -> new`) name anything else.
+
+    **Example** a change of "rewards.sources.mine:brevity" alone is {"mine:brevity": "compute_rewards"}.
+    """
+    names = {
+        "environment.source": config.environment.name,
+        "algorithm.source": config.algorithm.advantage,
+        "loss.source": config.loss.policy_loss,
+        **{f"rewards.sources.{name}": name for name in config.rewards.functions},
+    }
+    paths = [change.partition(": ")[0] for change in changes]
+    if not set(paths) <= names.keys():
+        return {}
+    found: dict[str, str] = {}
+    for path in paths:
+        stage = _FIRST_STAGES["rewards.sources" if path.startswith("rewards.sources.") else path]
+        found.setdefault(names[path], stage)
+    return found

@@ -1,0 +1,84 @@
+"""Problems of one's own: a JSONL file of `{"prompt": ..., "tests": [{"input": ..., "output": ...}, ...]}`."""
+
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from components.environments.code.grammar import function_case, stdin_case
+from components.environments.code.layouts.layout import Draft, Layout, Row, assembled, split_shown
+from components.environments.code.options import CodeOptions
+from components.environments.code.problem import Case, CodeProblem
+from components.environments.own_rows import OwnRow, own_rows_as
+
+_ALL = 1000
+
+
+class OwnTest(OwnRow):
+    """What a program reads and must print; of a function, the list of its arguments and what it must return."""
+
+    input: Any
+    output: Any
+
+
+class OwnProblem(OwnRow):
+    """One line: what is to be programmed, and the tests that decide. The first tests are shown to the team.
+
+    With `entry` the tests call a function of that name. `solution` is a right program, for experts and mutants.
+
+    **Example** `{"prompt": "Print the sum of two numbers.", "tests": [{"input": "1 2", "output": "3"}, ...]}`, and
+    `{"prompt": "Add two numbers.", "entry": "add", "tests": [{"input": [1, 2], "output": 3}, ...]}`.
+    """
+
+    prompt: str
+    tests: list[OwnTest] = Field(min_length=1)
+    entry: str = ""
+    solution: str | None = None
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Self:
+        if not self.prompt.strip():
+            raise ValueError("prompt: empty")
+        if self.entry and not self.entry.isidentifier():
+            raise ValueError(f"entry: {self.entry!r} is no name of a function")
+        for number, test in enumerate(self.tests):
+            if fault := _fault(test, is_function=bool(self.entry)):
+                raise ValueError(f"tests.{number}.{fault}")
+        return self
+
+
+def _fault(test: OwnTest, *, is_function: bool) -> str | None:
+    """What is wrong with a test, after the name of its field."""
+    if is_function:
+        return None if isinstance(test.input, list) else "input: the arguments of a function are a list"
+    for name, value in (("input", test.input), ("output", test.output)):
+        if not isinstance(value, str):
+            return f"{name}: {type(value).__name__} instead of text; a function, which takes values, needs `entry`"
+    return None if test.output.strip() else "output: empty, so that nothing would decide"
+
+
+def _statement(row: Row) -> str:
+    return str(row["prompt"])
+
+
+def _problem(row: Row, options: CodeOptions) -> CodeProblem:
+    entry = row["entry"]
+    cases = [_case(test, is_function=bool(entry)) for test in row["tests"]]
+    shown, deciding = split_shown(cases, options)
+    draft = Draft(
+        kind="function" if entry else "stdin",
+        statement=_statement(row),
+        shown=shown,
+        deciding=deciding,
+        solutions=[row["solution"]] if row["solution"] else (),
+        entry=entry,
+        notes=[f"Write the function {entry}."] if entry else (),
+    )
+    return assembled(draft, options, default_num_hidden=_ALL)
+
+
+def _case(test: Row, *, is_function: bool) -> Case:
+    read = function_case if is_function else stdin_case
+    return read(test["input"], test["output"])
+
+
+OWN = Layout(places={}, statement=_statement, problem=_problem, load=own_rows_as(OwnProblem))
