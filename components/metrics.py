@@ -54,6 +54,11 @@ def own_reward(agent: str, component: str) -> str:
     return f"reward/{agent}/{component}"
 
 
+def is_own_reward(name: str) -> bool:
+    """Whether a metric is the mean of one of the run's own reward functions."""
+    return name.startswith("reward/") and name.rpartition("/")[2].startswith("own.")
+
+
 def solve_rate(agent: str) -> str:
     """The share of an agent's candidates that solve."""
     return f"reward/{agent}/solve_rate"

@@ -46,7 +46,8 @@ def run_table(document: Mapping[str, Any]) -> Group:
     parts += [Text(each, style="red") for each in document.get("damaged", ())[1:MOST_ROWS]]
     parts += [Text(), evaluations_table(document["evaluations"])]
     if document["steps"]:
-        parts += [Text(), _steps_table(document["steps"]), Text(), _seconds_table(document["steps"])]
+        parts += [Text(), _steps_table(document["steps"]), *_own_rewards(document["steps"])]
+        parts += [Text(), _seconds_table(document["steps"])]
     return Group(*parts)
 
 
@@ -88,6 +89,21 @@ def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
             "\n".join(digest[:8] for digest in step["checkpoint_digest"].values()),
         )  # fmt: skip
     return table
+
+
+def _own_rewards(steps: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """What the run's own reward functions gave each agent, without their weights; nothing without such functions."""
+    names = sorted({name for step in steps for name in step["metrics"] if m.is_own_reward(name)})
+    if not names:
+        return []
+    table = Table(box=None, header_style="bold", title="own rewards, by agent", title_justify="left")
+    for column in ("component", "agent", "first", "last", "course"):
+        table.add_column(column, justify="right" if column in {"first", "last"} else "left")
+    for name in names:
+        agent, _, component = name.removeprefix("reward/").rpartition("/")
+        values = [step["metrics"][name] for step in steps if name in step["metrics"]]
+        table.add_row(component, agent, f"{values[0]:.3g}", f"{values[-1]:.3g}", spark(values))
+    return [Text(), table]
 
 
 def _short(stage: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from components import own_code
 from components.artifacts.local import LocalArtifactStore
-from components.config import RunConfig, parse_config, stage_config
+from components.config import STAGE_SECTIONS, RunConfig, parse_config, stage_config
 from components.environments import registry
 from components.errors import ConfigDrift, ConfigurationError
 from tasks import wiring
@@ -89,3 +89,82 @@ def test_a_host_with_other_files_does_not_play(edit: Edit, tmp_path: Path) -> No
     edit(ECHO.replace("10**6", "10**5"))
     with pytest.raises(ConfigurationError, match="bring the same files to every host"):
         wiring.environment(config)
+
+
+OWN = """
+def brevity(episode, node): return [0.0 for _ in node.candidates]
+def centred(episodes, rewards, algorithm): return rewards
+def surrogate(inputs, config): return inputs.logprobs_N
+"""
+NAMED = {
+    "compute_rewards": {"rewards": {"functions": ["own_part:brevity"]}},
+    "compute_advantages": {"algorithm": {"advantage": "own_part:centred"}},
+    "update_policy": {"loss": {"policy_loss": "own_part:surrogate"}},
+}
+
+
+def naming(stage: str, root: Path) -> RunConfig:
+    """A built-in environment with one part of one's own, which `stage` is the first to depend on."""
+    return wiring.with_sources(parse_config({**config_in(root).model_dump(mode="json"), **NAMED[stage]}))
+
+
+@pytest.fixture
+def part(edit: Edit, tmp_path: Path) -> Edit:
+    """Writes the module of the part, as another process would find it."""
+
+    def write(text: str) -> None:
+        (tmp_path / "own_part.py").write_text(text)
+        sys.modules.pop("own_part", None)
+        own_code.source_digest.cache_clear()
+
+    write(OWN)
+    return write
+
+
+@pytest.mark.parametrize("stage", NAMED)
+def test_a_part_of_one_s_own_is_in_the_key_of_its_stage_alone(part: Edit, tmp_path: Path, stage: str) -> None:
+    plain, before = config_in(tmp_path), naming(stage, tmp_path)
+    part(f"# another thought\n{OWN}")
+    after = naming(stage, tmp_path)
+    for each in STAGE_SECTIONS:
+        keys = [stage_config(config, each) for config in (plain, before, after)]
+        if each == stage:
+            assert keys[0] != keys[1] != keys[2]
+        else:
+            assert keys[0] == keys[1] == keys[2], f"{each} does not depend on it"
+    assert rollout_key(plain) == rollout_key(before) == rollout_key(after)
+
+
+@pytest.mark.parametrize("stage", NAMED)
+def test_a_changed_part_is_refused_by_name_with_the_stage_that_it_changes(
+    part: Edit, tmp_path: Path, stage: str
+) -> None:
+    root = tmp_path / "store"
+    stored_run(root, "r", config=naming(stage, root))
+    store = LocalArtifactStore(root)
+    part(f"# another thought\n{OWN}")
+    with pytest.raises(ConfigDrift, match=rf"another source of own_part:\w+ \(.*--from-stage {stage} --step N"):
+        startable_run(store, "r", naming(stage, root))
+    with pytest.raises(ConfigDrift, match="exists with another configuration"):
+        startable_run(store, "r", naming(stage, root).model_copy(update={"seed": 5}))
+    part(OWN)
+    assert startable_run(store, "r", naming(stage, root)).run_id == "r"
+
+
+def test_of_several_changed_parts_the_first_stage_is_named(part: Edit, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    everything = {key: value for values in NAMED.values() for key, value in values.items()}
+    config = parse_config({**config_in(root).model_dump(mode="json"), **everything})
+    stored_run(root, "r", config=wiring.with_sources(config))
+    part(f"# another thought\n{OWN}")
+    with pytest.raises(
+        ConfigDrift, match=r"another source of .*own_part:brevity.*--from-stage compute_rewards --step N"
+    ):
+        startable_run(LocalArtifactStore(root), "r", wiring.with_sources(config))
+
+
+def test_evaluation_asks_for_no_own_part(part: Edit, tmp_path: Path) -> None:
+    config = naming("update_policy", tmp_path)
+    (tmp_path / "own_part.py").unlink()
+    own_code.source_digest.cache_clear()
+    assert wiring.with_environment_source(config) == config

@@ -50,6 +50,11 @@ def test_given_fields_are_kept() -> None:
         ({"algorithm": {"advantage": "reinforce_pp", "leave_one_out": True}}, "normalises over the batch"),
         ({"algorithm": {"advantage": "reinforce_pp", "normalize_std": False}}, "normalises over the batch"),
         ({"algorithm": {"advantage": "ppo"}}, r"algorithm\.advantage: .*'at_grpo'"),
+        (
+            {"algorithm": {"advantage": "grop"}},
+            r"algorithm\.advantage: unknown; did you mean 'grpo'\? .*module:function",
+        ),
+        ({"loss": {"policy_loss": "gpso"}}, r"loss\.policy_loss: unknown; did you mean 'gspo'\? .*\(got 'gpso'\)"),
         ({"algorithm": {"advantage": "grpo"}}, r"set rollout\.mode to independent or single"),
         ({"algorithm": {"advantage": "reinforce_pp"}, "rollout": {"max_refills": 1}}, "set max_refills to 0"),
         ({"loss": {"policy_loss": "gspo", "aggregation": "token_mean"}}, "leave out aggregation"),

@@ -11,6 +11,7 @@ from components.config import AlgorithmConfig, RolloutConfig
 from components.environments.base import Tools
 from components.errors import TooManyFailedEpisodes, TooManyUnscorable
 from components.rewards.base import Rubric
+from components.rewards.own_rewards import OwnReward
 from components.rewards.score import score_shard
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.sandbox.ledger import ExecutionLedger, World
@@ -117,6 +118,19 @@ def test_a_candidate_at_which_the_sandbox_failed_has_no_reward_and_is_never_hand
         for rewards_K, advantages_K in zip(rewards_N_K, advantages_N_K, strict=True):
             assert sum(advantages_K) == pytest.approx(0.0, abs=1e-9), "the group's baseline leaves it out"
             assert all(a == 0.0 for a, r in zip(advantages_K, rewards_K, strict=True) if r is None)
+
+
+def test_own_functions_give_no_reward_to_what_cannot_be_scored() -> None:
+    shard, tools = played(ScriptedSandbox(failing)), ledger(ScriptedSandbox(failing))
+    bonus = OwnReward(
+        component="own.one", name="here:one", function=lambda episode, node: [1.0] * len(node.candidates), weight=1.0
+    )
+    scored = score_shard(
+        shard, family=FAMILY, rubric=RUBRIC, tools=tools, own=(bonus,), max_unscorable_fraction=0.5
+    ).rewards_E_N_K
+    for episode, rewards_N_K in zip(shard.episodes, scored, strict=True):
+        for node, rewards_K in zip(episode.turns, rewards_N_K, strict=True):
+            assert list(rewards_K) == [None if c.outcome.unscorable else c.reward + 1.0 for c in node.candidates]
 
 
 def test_a_sandbox_that_works_again_scores_what_could_not_be_scored() -> None:

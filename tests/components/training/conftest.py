@@ -112,10 +112,22 @@ TRAINING = TrainingConfig(learning_rate=1e-2, tokens_per_micro_batch=256)
 
 
 @pytest.fixture(scope="session")
-def trainer() -> Iterator[DeepSpeedTrainer]:
+def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `trainer` looks for losses of the user's own."""
+    return tmp_path_factory.mktemp("own")
+
+
+@pytest.fixture(scope="session")
+def trainer(own_folder: Path) -> Iterator[DeepSpeedTrainer]:
     """One warm worker for all tests that do not break it."""
     path = DEEPSPEED_FOLDER / "zero0.json"
-    trainer = DeepSpeedTrainer(TRAINING, deepspeed_config=path, run_label="tests", environment=inherited(os.environ))
+    trainer = DeepSpeedTrainer(
+        TRAINING,
+        deepspeed_config=path,
+        run_label="tests",
+        environment=inherited(os.environ),
+        own_code_folder=own_folder,
+    )
     trainer.start()
     yield trainer
     trainer.close()
