@@ -71,7 +71,7 @@ def _row(line: str, place: str, row_type: type[OwnRow]) -> Mapping[str, Any]:
         return row_type.model_validate(value).model_dump()
     except ValidationError as error:
         fault = error.errors()[0]
-        where = ".".join(map(str, fault["loc"])) or "the row"
+        where = f"{'.'.join(map(str, fault['loc']))}: " if fault["loc"] else ""
         told = "required and missing" if fault["type"] == "missing" else fault["msg"].removeprefix("Value error, ")
         has = f"; the row has {', '.join(map(repr, value))}"[:200] if fault["type"] == "missing" else ""
-        raise ConfigurationError(f"{place}: {where}: {told}{has}") from error
+        raise ConfigurationError(f"{place}: {where}{told}{has}") from error

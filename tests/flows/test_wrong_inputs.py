@@ -35,6 +35,31 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
         2,
         ("environment.name 'json:loads'", "no subclass of troupe.Environment"),
     ),
+    (
+        "train tiny --set algorithm.advantage=grop",
+        2,
+        ("algorithm.advantage: unknown", "did you mean 'grpo'?", "(got 'grop')"),
+    ),
+    (
+        "train tiny --set loss.policy_loss=gpso",
+        2,
+        ("loss.policy_loss: unknown", "did you mean 'gspo'?", "(got 'gpso')"),
+    ),
+    (
+        "train tiny --set loss.policy_loss=nowhere:loss",
+        2,
+        ("loss.policy_loss 'nowhere:loss'", "no module 'nowhere'", "install"),
+    ),
+    (
+        "train tiny --set rewards.functions=[json:loads]",
+        2,
+        ("rewards.functions 'json:loads'", "json/__init__.py:", "is called as loads(episode, node)"),
+    ),
+    (
+        "play math --agent noop --set environment.options.dataset=own",
+        2,
+        ("train_source: questions of one's own lie in a file", "{path: mine.jsonl}"),
+    ),
     ("train tiny extra", 2, ("train: ", "extra argument(s) (extra)", "see `troupe train --help`")),
     ("train tiny --sett a.b=c", 2, ("no such option: --sett", "--set,", "see `troupe train --help`")),
     ("train tiny --steps", 2, ("'--steps' requires an argument", "--help`")),

@@ -98,3 +98,26 @@ def test_agents_side_by_side_and_who_decides_are_trained_and_shown(
             assert {f"reward/{role}/mean", f"reward/{role}/solve_rate"} <= step["metrics"].keys()
     digests = [step["checkpoint_digest"]["team"] for step in document["steps"]]
     assert len(set(digests)) == 2
+
+
+@pytest.mark.parametrize("project", ["own_rewards"], indirect=True)
+def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
+    project: Path, client_environment: dict[str, str]
+) -> None:
+    store = f"file://{project.parent / 'store'}"
+    train = [*training("own_rewards.yaml", store), "--set", "evaluation.sampling=[greedy]"]
+    trained = told(project, client_environment, *train)
+    assert trained.returncode == 0, trained.stderr
+    document = shown(project, client_environment, store, "own_rewards")
+    metrics = document["steps"][0]["metrics"]
+    for agent in ("tool_agent", "plan_agent"):
+        assert metrics[f"reward/{agent}/own.brevity"] < 0.0 <= metrics[f"reward/{agent}/own.teamwork"]
+    assert "train/team/clip_frac" not in metrics, "an own loss has no clip"
+
+    learning = project / "learning.py"
+    learning.write_text(f"{learning.read_text()}\n# another thought\n")
+    changed = told(project, client_environment, *train)
+    assert changed.returncode == 2
+    (line,) = changed.stderr.splitlines()
+    assert "another source of learning:winners, learning:reinforce" in line
+    assert "--from-stage compute_advantages --step N" in line

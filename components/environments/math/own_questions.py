@@ -1,8 +1,9 @@
 """Questions of one's own: a JSONL file of `{"question": ..., "answer": ...}`."""
 
-from typing import Annotated
+import math
+from typing import Annotated, Any
 
-from pydantic import Field, StrictFloat, StrictInt, StrictStr, field_validator
+from pydantic import Field, field_validator
 
 from components.environments.math.spelling import MAX_FINAL_CHARACTERS
 from components.environments.own_rows import OwnRow
@@ -11,13 +12,13 @@ MAX_STATEMENT_CHARACTERS = 20_000
 
 
 class OwnQuestion(OwnRow):
-    """One line: a question and its final answer alone, without the way to it.
+    """One line: a question and its final answer alone, text or a number, without the way to it.
 
     **Example** `{"question": "What is half of 14?", "answer": 7}`.
     """
 
     question: Annotated[str, Field(max_length=MAX_STATEMENT_CHARACTERS)]
-    answer: StrictStr | StrictInt | StrictFloat
+    answer: str
 
     @field_validator("question")
     @classmethod
@@ -26,9 +27,13 @@ class OwnQuestion(OwnRow):
             raise ValueError("empty")
         return value
 
-    @field_validator("answer")
+    @field_validator("answer", mode="before")
     @classmethod
-    def _is_a_final_answer(cls, value: str | int | float) -> str:
+    def _is_a_final_answer(cls, value: Any) -> str:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError(f"{type(value).__name__} instead of text or a number")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{value} is no answer")
         answer = " ".join(str(value).split())
         if not answer:
             raise ValueError("empty")
