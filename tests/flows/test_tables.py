@@ -49,6 +49,25 @@ def test_the_steps_of_two_policies_fit_eighty_columns_uncut() -> None:
     assert row[8:10] == ["update", "2"], "a stage that ran once is not named"
 
 
+def test_own_rewards_are_shown_by_component_and_agent() -> None:
+    def step(number: int, value: float) -> dict[str, Any]:
+        metrics = {
+            "reward/tool_agent/own.mean": value,
+            "reward/plan_agent/own.mean": -value,
+            "reward/plan_agent/mean": 1.0,
+        }
+        return {"step": number, "metrics": metrics, "attempts": {}, "timings": {}, "checkpoint_digest": {}}
+
+    document = {
+        "run_id": "r", "preset": "p", "specialisation": "L1", "state": "completed", "error": None,
+        "num_steps": 2, "evaluations": [], "steps": [step(0, 0.25), step(1, 0.5)],
+    }  # fmt: skip
+    rows = [line.split() for line in rendered(document, width=80) if line.lstrip().startswith("own.")]
+    assert rows == [["own.mean", "plan_agent", "-0.25", "-0.5", "█▁"], ["own.mean", "tool_agent", "0.25", "0.5", "▁█"]]
+    plain = {**document, "steps": [{**step(0, 0.0), "metrics": {"reward/plan_agent/mean": 1.0}}]}
+    assert "own rewards" not in "\n".join(rendered(plain, width=80))
+
+
 def test_what_a_machine_may_lack_is_not_called_missing() -> None:
     checks = [
         Check(name="gpu", ok=False, detail="none", remedy=f"{OPTIONAL}a CUDA device"),

@@ -56,7 +56,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
         ("rewards.functions 'json:loads'", "json/__init__.py:", "is called as loads(episode, node)"),
     ),
     (
-        "play math --agent noop --set environment.options.dataset=own",
+        "play math --agent noop --set dataset=own",
         2,
         ("train_source: questions of one's own lie in a file", "{path: mine.jsonl}"),
     ),
