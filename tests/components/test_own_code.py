@@ -110,6 +110,12 @@ def test_a_module_that_fails_is_told_with_its_line(module: str) -> None:
         imported("field", "unrelated:x")
 
 
+def test_a_mistake_that_a_library_finds_is_told_where_own_code_made_it(module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}_rules.py").write_text("import json\n\njson.loads('x')\n")
+    with pytest.raises(ConfigurationError, match=r"_rules\.py:3: JSONDecodeError: Expecting value"):
+        imported("field", f"{module}:ANSWER")
+
+
 def test_a_missing_module_inside_is_not_taken_for_the_module(module: str, tmp_path: Path) -> None:
     (tmp_path / f"{module}_rules.py").write_text("import not_installed_anywhere\n")
     with pytest.raises(ConfigurationError, match=r"_rules\.py:1: ModuleNotFoundError: No module named 'not_installed"):

@@ -66,10 +66,13 @@ def test_a_changed_source_is_another_key_of_what_plays_and_of_nothing_else(edit:
     assert stage_config(before, "update_policy") == stage_config(after, "update_policy")
 
 
-def test_keys_of_built_in_environments_name_no_source(tmp_path: Path) -> None:
+def test_keys_of_what_is_built_in_name_no_source(tmp_path: Path) -> None:
     config = wiring.with_sources(config_in(tmp_path))
     assert config.environment.source is None
     assert "source" not in stage_config(config, "collect_rollouts")["environment"]
+    assert not {"functions", "sources"} & stage_config(config, "compute_rewards")["rewards"].keys()
+    assert "source" not in stage_config(config, "compute_advantages")["algorithm"]
+    assert "source" not in stage_config(config, "update_policy")["loss"]
 
 
 def test_a_run_goes_on_with_its_source_and_with_no_other(edit: Edit, tmp_path: Path) -> None:
