@@ -64,7 +64,7 @@ def test_no_placeholder_is_left() -> None:
 
 
 def test_the_environment_that_is_shown_is_the_example() -> None:
-    (shown,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    shown, _ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     example = (ROOT / "examples" / "guess" / "guess.py").read_text()
     assert example.endswith(f"\n\n{shown}")
     assert len([line for line in shown.splitlines() if line]) <= 20
