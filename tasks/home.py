@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from components.errors import ConfigurationError
+from tasks.shipped import SOURCE_ROOT, is_checkout
 
 FOLDER = ".troupe"
-_CHECKOUT = Path(__file__).resolve().parent.parent
 
 
-def found_home(cwd: Path, variables: Mapping[str, str], *, checkout: Path = _CHECKOUT) -> Path:
+def found_home(cwd: Path, variables: Mapping[str, str], *, checkout: Path = SOURCE_ROOT) -> Path:
     """The home folder of a command that is called in `cwd`. Nothing is made.
 
     The first of: what TROUPE_HOME names; the nearest `.troupe` of this user in `cwd` or above it; the `.troupe` of the
@@ -22,7 +22,7 @@ def found_home(cwd: Path, variables: Mapping[str, str], *, checkout: Path = _CHE
     for folder in (cwd, *cwd.parents):
         if _is_own(folder / FOLDER):
             return folder / FOLDER
-    if (checkout / "pyproject.toml").is_file() and (_is_own(checkout / FOLDER) or os.access(checkout, os.W_OK)):
+    if is_checkout(checkout) and (_is_own(checkout / FOLDER) or os.access(checkout, os.W_OK)):
         return checkout / FOLDER
     state = Path(variables.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
     return (cwd / state / "troupe").absolute()

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from components.artifacts.refs import Frozen
 from components.identity import STAGES
+from tasks.shipped import SOURCE_ROOT
 
 LIBRARIES = ("torch", "transformers", "deepspeed", "peft", "numpy")
-_ROOT = Path(__file__).resolve().parent.parent
 _GIT_SECONDS = 10.0
 
 
@@ -68,7 +67,7 @@ def troupe_version() -> str:
 
 def checkout() -> tuple[str | None, bool | None]:
     """The commit that Troupe runs from, and whether tracked files differ from it; None outside a checkout of its own."""
-    commit = _git("rev-parse", "HEAD") if _git("rev-parse", "--show-toplevel") == str(_ROOT) else None
+    commit = _git("rev-parse", "HEAD") if _git("rev-parse", "--show-toplevel") == str(SOURCE_ROOT) else None
     changes = _git("status", "--porcelain", "--untracked-files=no") if commit else None
     return commit or None, None if changes is None else bool(changes)
 
@@ -106,7 +105,7 @@ def _installed(name: str) -> str | None:
 
 def _git(*arguments: str) -> str | None:
     """What git prints, or None where there is no git, no checkout, or one that git does not trust."""
-    command = ["git", "-C", str(_ROOT), *arguments]
+    command = ["git", "-C", str(SOURCE_ROOT), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -38,6 +38,7 @@ from components.turn_order import TurnOrder
 from tasks.inherited import inherited
 from tasks.run import Run
 from tasks.served import served_model, server_key, server_urls
+from tasks.shipped import shipped_file
 
 if TYPE_CHECKING:
     from components.generation.api_engine import ApiGenerator
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from components.training.launcher import DeepSpeedTrainer
 
 SUITE_SEED = 0
-DEEPSPEED_CONFIGS = Path(__file__).resolve().parent.parent / "infra" / "deepspeed"
 _engines: dict[tuple[str, str], Generator] = {}
 _trainers: dict[tuple[str, str, str], "DeepSpeedTrainer"] = {}
 
@@ -304,7 +304,7 @@ def trainer(run: Run, policy: str) -> "DeepSpeedTrainer":
 
         _trainers[key] = DeepSpeedTrainer(
             training,
-            deepspeed_config=DEEPSPEED_CONFIGS / f"zero{training.zero_stage}.json",
+            deepspeed_config=shipped_file("infra", f"deepspeed/zero{training.zero_stage}.json"),
             run_label=f"{run.run_id}.{worker}",
             environment=trainer_environment(training),
             own_code_folder=Path.cwd() if is_own(run.config.loss.policy_loss) else None,

@@ -15,11 +15,12 @@ from flows.services.local_http import answers, request
 from flows.services.ports import LOOPBACK
 from flows.services.secrets import ensure_secret
 from flows.services.service import Launch, NotReady
+from tasks.home import HOME
 from tasks.served import KEY_FILE_VARIABLE
+from tasks.shipped import SOURCE_ROOT, is_checkout, shipped_file
 
-ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = ROOT / ".venv-vllm"
-START = ROOT / "infra" / "vllm" / "serve.py"
+ENVIRONMENT = SOURCE_ROOT / ".venv-vllm" if is_checkout(SOURCE_ROOT) else HOME / "venv-vllm"
+START = shipped_file("infra", "vllm/serve.py")
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 _CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 
@@ -130,8 +131,15 @@ def vllm_python() -> Path:
     """The Python of vLLM's own environment. Raises ServiceMissing."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.is_file() or not any(ENVIRONMENT.glob("lib/python3*/site-packages/vllm")):
-        raise ServiceMissing(f"vLLM is not installed in {ENVIRONMENT}: run `make vllm`")
+        raise ServiceMissing(f"vLLM is not installed in {ENVIRONMENT}: run {_how_to_install()}")
     return python
+
+
+def _how_to_install() -> str:
+    if is_checkout(SOURCE_ROOT):
+        return "`make vllm`"
+    packages = shipped_file("infra", "vllm/requirements-gpu.txt")
+    return f"`python -m venv {ENVIRONMENT} && {ENVIRONMENT}/bin/pip install -r {packages}`"
 
 
 def _scratch_folder(ports: Mapping[str, int]) -> Path:

@@ -1,0 +1,1 @@
+"""What runs around the pipeline: scripts, images and configurations, read as files."""
