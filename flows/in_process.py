@@ -17,6 +17,7 @@ from flows.presets import with_overrides
 from flows.reading import read_run
 from flows.services.client import join_local_services
 from flows.stores import chosen_store, opened_store, store_config
+from flows.summary import TrainingReport, print_summary, training_report
 from tasks import wiring
 from tasks.restarts import Restart, check_restart, record_restart
 from tasks.starts import remarks, startable_run
@@ -36,8 +37,10 @@ def stored_in(config: RunConfig, store_uri: str | None, overrides: Sequence[str]
     return config.model_copy(update={"store": config.store.moved_to(store_config(store_uri))})
 
 
-def run_training(config: RunConfig, run_id: str, *, restart: Restart | None = None) -> None:
-    """Train in this process with a live display, and say where to look afterwards.
+def run_training(
+    config: RunConfig, run_id: str, *, restart: Restart | None = None, console: Console | None = None
+) -> TrainingReport:
+    """Train in this process with a live display on `console` (None: the terminal), and say there where to look afterwards.
 
     A restart is recorded once all that can be found wrong before it has been looked for.
     """
@@ -53,11 +56,10 @@ def run_training(config: RunConfig, run_id: str, *, restart: Restart | None = No
         raise
     # What Prefect says of each task goes to its own pages; the terminal has the display.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
-    console = Console()
+    console = console or Console()
     with console.status("loading"):
         with long_lived():
             from flows.display import TrainingDisplay
-            from flows.summary import print_summary
             from flows.train import train
 
         check_services(config)
@@ -66,6 +68,7 @@ def run_training(config: RunConfig, run_id: str, *, restart: Restart | None = No
     with TrainingDisplay(console).shown():
         summary = train(config, run_id)
     print_summary(console, summary)
+    return training_report(summary)
 
 
 def _admitted(config: RunConfig, run_id: str, restart: Restart | None) -> list[str]:

@@ -9,13 +9,12 @@ from components.environments.base import EnvironmentFamily, MultiAgentEnv
 from components.errors import ConfigurationError, ServiceMissing
 from components.evaluation.runner import Sampling
 from components.identity import GroupKey, seed_for
-from components.rollout.router import RoleRequest
 from components.rollout.rules import Rules
 from components.schema import Problem
 from components.turn_order import TurnOrder
 from flows.evaluation import SCRIPTED, scripted_answer
 from flows.person import Person
-from flows.run_team import Team, named_step, stored_run
+from flows.run_team import Team, named_step, stored_run, team_rules
 from tasks.run import Run
 
 AGENTS = ("human", *SCRIPTED)
@@ -73,22 +72,10 @@ def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
 
 def team_player(team: Team, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Player:
     """The team of a run, one candidate a node, under the draws of an evaluation of `suite` with this seed."""
-    rules = Rules(
-        turn_order=turn_order,
-        max_turns=team.config.environment.max_turns,
-        group_size=1,
-        temperature=1.0 if sampling == "sample" else 0.0,
-        seed=seed,
-        purpose=("evaluate", suite),
-    )
+    rules = team_rules(team, turn_order, sampling=sampling, suite=suite, seed=seed)
 
     def answer(env: MultiAgentEnv, node: GroupKey) -> str:
-        request = RoleRequest(
-            role=node.agent,
-            prompt_tokens=team.router.encode(node.agent, env.observe(node.agent)),
-            seeds_K=rules.seeds(node),
-        )
-        ((completion,),) = team.router.generate([request], temperature=rules.temperature)
-        return team.router.decode(node.agent, completion.tokens)
+        (seed,) = rules.seeds(node)
+        return team.answer(node.agent, env.observe(node.agent), sampling=sampling, seed=seed)
 
     return Player(name=team.name, turn_order=turn_order, answers=lambda index, problem: answer)

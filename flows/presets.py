@@ -17,21 +17,27 @@ PREFECT_YAML = shipped_file("flows", "prefect.yaml")
 
 def all_preset_values() -> dict[str, dict[str, Any]]:
     """The presets of the `prefect.yaml` of the current folder, where there is one, before Troupe's own."""
+    return _configs(training_deployments())
+
+
+def training_deployments() -> dict[str, dict[str, Any]]:
+    """Preset name -> deployment: those of the current folder before Troupe's own, each with the pull steps of its file."""
     here = Path.cwd() / PREFECT_YAML.name
-    own = _own_presets(here) if here.is_file() and not here.samefile(PREFECT_YAML) else {}
-    return {**own, **{name: values for name, values in preset_values().items() if name not in own}}
+    own = _own_deployments(here) if here.is_file() and not here.samefile(PREFECT_YAML) else {}
+    return {**own, **{name: each for name, each in _shipped_deployments(PREFECT_YAML).items() if name not in own}}
 
 
-def _own_presets(path: Path) -> dict[str, dict[str, Any]]:
+def _own_deployments(path: Path) -> dict[str, dict[str, Any]]:
     """Those of a project's own file, in which other deployments may stand, too, or no list of them yet."""
     document = _read(path)
     deployments = document.get("deployments") if isinstance(document, dict) else None
+    pull = {"pull": document["pull"]} if isinstance(document, dict) and "pull" in document else {}
     ours = [
-        (number, each)
+        (number, {**pull, **each})
         for number, each in enumerate(deployments if isinstance(deployments, list) else [])
         if isinstance(each, dict) and each.get("entrypoint") == TRAIN_ENTRYPOINT
     ]
-    return dict(_preset(path, number, deployment) for number, deployment in ours)
+    return dict(_named(path, number, deployment) for number, deployment in ours)
 
 
 def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:
@@ -39,13 +45,19 @@ def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:
 
     Raises ConfigurationError, with the file and the line, for what is no YAML, and with the deployment for one that is none.
     """
+    return _configs(_shipped_deployments(path))
+
+
+def _shipped_deployments(path: Path) -> dict[str, dict[str, Any]]:
     document = _read(path)
     deployments = document.get("deployments") if isinstance(document, dict) else None
     if not isinstance(deployments, list):
         raise ConfigurationError(f"{path}: `deployments` is no list; write `deployments:` and below it `- name: ...`")
-    return dict(
-        _preset(path, number, deployment) for number, deployment in enumerate(deployments) if _trains(deployment)
-    )
+    return dict(_named(path, number, each) for number, each in enumerate(deployments) if _trains(each))
+
+
+def _configs(deployments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: deployment["parameters"]["config"] for name, deployment in deployments.items()}
 
 
 def file_values(path: Path) -> dict[str, Any]:
@@ -70,8 +82,8 @@ def _trains(deployment: Any) -> bool:
     return not isinstance(deployment, dict) or deployment.get("entrypoint") in (TRAIN_ENTRYPOINT, None)
 
 
-def _preset(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any]]:
-    """A training deployment's name and configuration."""
+def _named(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any]]:
+    """A training deployment with its name. Raises ConfigurationError for one that is none."""
     values = deployment if isinstance(deployment, dict) else {}
     name = values.get("name", f"number {number + 1}")
     parameters = values.get("parameters")
@@ -80,7 +92,7 @@ def _preset(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, An
         raise ConfigurationError(
             f"{path}: deployment {name} needs `name`, `entrypoint: {TRAIN_ENTRYPOINT}` and `parameters: {{config: ...}}`"
         )
-    return str(name), config
+    return str(name), values
 
 
 def _place(path: Path, error: yaml.YAMLError) -> str:

@@ -4,15 +4,18 @@ import re
 from dataclasses import dataclass
 
 from components.config import RunConfig
+from components.environments.base import Split
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
-from components.evaluation.runner import Sampling
-from components.rollout.router import Router
-from components.rollout.rules import playing_order
+from components.evaluation.runner import Sampling, temperature_of
+from components.rollout.play import play
+from components.rollout.router import RoleRequest, Router
+from components.rollout.rules import Rules, Start, playing_order
+from components.schema import Episode, Observation
 from components.turn_order import TurnOrder, agents_of
 from flows.reading import read_run
 from flows.stores import chosen_store, opened_store
-from tasks import wiring
+from tasks import wiring, world
 from tasks.run import Run
 
 _STEP = re.compile(r"[0-9]{1,9}")
@@ -25,6 +28,55 @@ class Team:
     name: str
     config: RunConfig
     router: Router
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The agents that act, as they come first in a turn."""
+        environment, _ = wiring.environment(self.config)
+        return agents_of(self._turn_order, environment.roles)
+
+    @property
+    def _turn_order(self) -> TurnOrder:
+        """Who acts in a turn of the run's own environment."""
+        named = f"environment.name {self.config.environment.name}"
+        return team_order(self.config, self.config, named=named, team=self.name)
+
+    def answer(self, agent: str, sees: Observation | str, *, sampling: Sampling = "greedy", seed: int = 0) -> str:
+        """What `agent` answers to what it sees; `seed` decides the draw where `sampling` is "sample"."""
+        observation = Observation(instructions="", state=sees) if isinstance(sees, str) else sees
+        prompt_tokens = self.router.encode(agent, observation)
+        request = RoleRequest(role=agent, prompt_tokens=prompt_tokens, seeds_K=(seed,))
+        ((completion,),) = self.router.generate([request], temperature=temperature_of(sampling))
+        return self.router.decode(agent, completion.tokens)
+
+    def play(self, index: int = 0, *, split: Split = "test", seed: int = 0, sampling: Sampling = "greedy") -> Episode:
+        """The episode of problem `index` of a split of the run's own environment, played as an evaluation plays it.
+
+        Boxes in which programs run stay open for the next episode, until the process ends.
+        """
+        environment, options = wiring.environment(self.config)
+        problem = environment.problem(options, split=split, index=index, seed=seed)
+        (episode,) = play(
+            [Start(problem=problem, episode=0)],
+            team_rules(self, self._turn_order, sampling=sampling, suite=split, seed=seed),
+            family=environment,
+            router=self.router,
+            rubric=wiring.rubric(self.config),
+            tools=world.tools(self.config),
+        )
+        return episode
+
+
+def team_rules(team: Team, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Rules:
+    """One candidate a node, under the draws of an evaluation of `suite` with this seed."""
+    return Rules(
+        turn_order=turn_order,
+        max_turns=team.config.environment.max_turns,
+        group_size=1,
+        temperature=temperature_of(sampling),
+        seed=seed,
+        purpose=("evaluate", suite),
+    )
 
 
 def named_step(text: str, *, argument: str) -> tuple[str, int | None]:

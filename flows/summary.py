@@ -1,12 +1,36 @@
-"""What `troupe train` says at the end: how much was learned, by whom, and where to look."""
+"""What is said at the end of a training: how much was learned, by whom, and where to look."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from components.artifacts.refs import Frozen
+from components.schema import EvalReport
 from flows.services.client import addresses
 from flows.tables import evaluations_table, share
+
+
+class TrainingReport(Frozen):
+    """How a training went. `seconds` are those of this process, `run_url` and `flow_run_url` where a person looks at the run.
+
+    `evaluations` is held-out play, the first from before training and the last from after it, one for each way of sampling;
+    `checkpoint_digest` holds the digest of each policy's last weights.
+    """
+
+    run_id: str
+    num_steps: int
+    evaluations: tuple[EvalReport, ...]
+    checkpoint_digest: Mapping[str, str]
+    seconds: float
+    run_url: str | None
+    flow_run_url: str | None
+
+
+def training_report(summary: Mapping[str, Any]) -> TrainingReport:
+    """What the `train` flow returned, as values."""
+    return TrainingReport.model_validate({name: summary[name] for name in TrainingReport.model_fields})
 
 
 def print_summary(console: Console, summary: dict[str, Any]) -> None:

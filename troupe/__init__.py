@@ -1,11 +1,84 @@
 """Troupe trains teams of language-model agents with reinforcement learning. These are the names that users need.
 
 **Example** An environment of one's own, in `guess.py`: `from troupe import Environment, Step`, a subclass with `roles`, `draw`,
-`observe` and `step` (see `Environment`), and then `troupe train guess:Guess`.
+`observe` and `step` (see `Environment`), and then `troupe train guess.yaml`, or from Python
+
+    import troupe
+
+    config = troupe.load_config("guess.yaml", ["num_steps=40"])
+    report = troupe.train(config)
+    print(report.evaluations[-1].success_rate)
+    print(troupe.load_team("guess").play(0).turns[-1].candidates[0].text)
 """
 
-from components.artifacts.refs import Frozen as Options
-from components.environments.environment import Environment, Step
-from components.errors import MalformedAction as MalformedAnswer
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Environment", "MalformedAnswer", "Options", "Step"]
+if TYPE_CHECKING:
+    from components.artifacts.refs import Frozen as Options
+    from components.config import RunConfig
+    from components.environments.environment import Environment, Step
+    from components.errors import MalformedAction as MalformedAnswer
+    from components.errors import TroupeError
+    from components.schema import Episode, EvalReport
+    from flows.evaluation import EvaluationReport
+    from flows.run_team import Team
+    from flows.summary import TrainingReport
+    from troupe.running import evaluate, load_config, load_team, train
+
+__all__ = [
+    "Environment",
+    "Episode",
+    "EvalReport",
+    "EvaluationReport",
+    "MalformedAnswer",
+    "Options",
+    "RunConfig",
+    "Step",
+    "Team",
+    "TrainingReport",
+    "TroupeError",
+    "evaluate",
+    "load_config",
+    "load_team",
+    "train",
+]
+_PLACES = {
+    "Environment": "components.environments.environment:Environment",
+    "Episode": "components.schema:Episode",
+    "EvalReport": "components.schema:EvalReport",
+    "EvaluationReport": "flows.evaluation:EvaluationReport",
+    "MalformedAnswer": "components.errors:MalformedAction",
+    "Options": "components.artifacts.refs:Frozen",
+    "RunConfig": "components.config:RunConfig",
+    "Step": "components.environments.environment:Step",
+    "Team": "flows.run_team:Team",
+    "TrainingReport": "flows.summary:TrainingReport",
+    "TroupeError": "components.errors:TroupeError",
+    **dict.fromkeys(("evaluate", "load_config", "load_team", "train"), "troupe.running:"),
+}
+"""Name -> where it lies. What a name needs is imported with its first use."""
+_PACKAGES = ("components", "tasks", "flows")
+
+
+def _check_packages() -> None:
+    """Raise ImportError where a file of the user's, found first, hides one of the packages that Troupe is made of."""
+    ours = Path(__file__).resolve().parent.parent
+    for name in _PACKAGES:
+        spec = find_spec(name)
+        if spec is None or spec.origin is None or not Path(spec.origin).resolve().is_relative_to(ours / name):
+            found = spec.origin if spec is not None else None
+            raise ImportError(f"{found or f'a folder {name}'} hides Troupe's package {name!r}: give it another name")
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _PLACES:
+            raise AttributeError(f"module 'troupe' has no attribute {name!r}")
+        _check_packages()
+        module, _, found = _PLACES[name].partition(":")
+        globals()[name] = value = getattr(import_module(module), found or name)
+        return value

@@ -63,13 +63,18 @@ def evaluate(
     return _report(plan, episodes, router.take_usage())
 
 
+def temperature_of(sampling: Sampling) -> float:
+    """1 to sample, 0 for the likeliest token."""
+    return 1.0 if sampling == "sample" else 0.0
+
+
 def eval_rules(plan: EvalPlan) -> Rules:
     """One candidate a node, at temperature 1 or 0."""
     return Rules(
         turn_order=plan.turn_order,
         max_turns=plan.max_turns,
         group_size=1,
-        temperature=1.0 if plan.sampling == "sample" else 0.0,
+        temperature=temperature_of(plan.sampling),
         seed=plan.seed,
         purpose=("evaluate", plan.suite),
     )

@@ -27,8 +27,8 @@ def up(
 
     from rich.console import Console
 
+    from flows.deployments import write_deployments
     from flows.engines import start_engines
-    from flows.presets import PREFECT_YAML, preset_values
     from flows.services.prefect_toml import write_prefect_toml
     from flows.services.stack import deploy
     from flows.services.stack import up as start
@@ -36,14 +36,14 @@ def up(
     from tasks.home import made_home
 
     home = made_home()
-    preset_values(PREFECT_YAML)  # a slip in it is told before anything starts
+    deployments = write_deployments(home)  # a slip in a prefect.yaml is told before anything starts
     console = Console()
     with console.status("starting vLLM (one to three minutes)"):
         servers = start_engines(home, engine, preset, override or [])
     with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
         state = start(home)
-    with console.status("deploying prefect.yaml"):
-        deploy(state, PREFECT_YAML.parent)
+    with console.status("deploying every preset"):
+        deploy(state, deployments)
     warning = write_prefect_toml(Path.cwd(), state)
     tell_of_dead_runs()
     console.print(services_table(state.document()))

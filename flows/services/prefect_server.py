@@ -80,7 +80,7 @@ class WorkerService:
     def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
         """The command. Its TMPDIR is this user's alone: Prefect's runner keeps files there under one name for all users."""
         options = ("--pool", POOL, "--type", "process", "--name", WORKER_NAME)
-        command = (sys.executable, "-m", "prefect", "--no-prompt", "worker", "start", *options)
+        command = (sys.executable, "-P", "-m", "prefect", "--no-prompt", "worker", "start", *options)
         own = {"TMPDIR": str(private_folder("troupe-worker"))}
         return Launch(command=command, env={**passed_on(os.environ), **self._client_env, **own})
 

@@ -77,13 +77,17 @@ def status(home: Path) -> StackStatus:
     )
 
 
-def deploy(state: StackStatus, root: Path) -> None:
-    """Create or renew every deployment of `root`/prefect.yaml. Raises ServiceMissing or ConfigurationError."""
+def deploy(state: StackStatus, prefect_yaml: Path) -> None:
+    """Create or renew every deployment of a `prefect.yaml`, to run from the current folder.
+
+    Raises ServiceMissing or ConfigurationError.
+    """
     if state.prefect is None:
         raise ServiceMissing("the Prefect server is down; start it with `troupe up`")
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
+    options = ("--all", "--prefect-file", str(prefect_yaml))
+    command = [sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", *options]
     env = service_environment(environment(state))
-    done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise ConfigurationError(f"prefect.yaml could not be deployed:\n{(done.stdout + done.stderr)[-3000:]}")
 
