@@ -20,7 +20,7 @@ from flows.services.stack import status
 from flows.services.status import StackStatus
 from flows.services.vllm_server import vllm_python
 from tasks.home import HOME
-from tasks.shipped import how_to_get
+from tasks.shipped import SOURCE_ROOT, how_to_get, is_checkout
 
 LEAST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 LEAST_FREE_GIB = 5
@@ -121,8 +121,8 @@ def _smollm() -> Check:
 def _engine() -> Check:
     try:
         servers = f"vLLM in {vllm_python().parent.parent}"
-    except ServiceMissing as error:
-        servers = str(error)
+    except ServiceMissing:
+        servers = f"vLLM not installed{' (`make vllm`)' if is_checkout(SOURCE_ROOT) else ''}"
     return Check(
         name="generation engine",
         ok=find_spec("transformers") is not None,

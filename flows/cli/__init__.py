@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from flows.cli import evaluating, exporting, playing, reading, removing, sandbox, serving, training, version
+from flows.cli import beginning, evaluating, exporting, playing, reading, removing, sandbox, serving, training, version
 from flows.cli.border import run_command
 
 app = typer.Typer(
@@ -18,7 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (version, training, reading, removing, evaluating, playing, exporting, sandbox, serving):
+for group in (version, beginning, training, reading, removing, evaluating, playing, exporting, sandbox, serving):
     group.add_commands(app)
 
 

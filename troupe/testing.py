@@ -1,0 +1,144 @@
+"""What an environment of one's own must keep, as one check for its tests."""
+
+import json
+from collections.abc import Iterator, Mapping
+from random import Random
+from time import thread_time
+from typing import Any
+
+from components.environments.base import MultiAgentEnv
+from components.environments.environment import Environment, has_expert
+from components.environments.own_family import OwnFamily
+from components.errors import ConfigurationError
+from components.identity import canonical_json
+from components.schema import ActionOutcome, Problem
+
+_SEED = 7
+_ANSWER_CPU_SECONDS = 1.0
+_NUM_SEARCHED = 3
+"""Problems on which each character is tried at the greatest length; the others get a few of them."""
+_FOREIGN = "\x00é１٣🙂"
+"""Characters that a pretrained model may write, two of them digits to Python."""
+
+
+def check_environment(
+    environment: type[Environment],
+    options: Mapping[str, Any] | None = None,
+    *,
+    num_problems: int = 25,
+    max_turns: int = 4,
+) -> None:
+    """Pass when `environment` keeps what training relies on, under `options`; raise AssertionError with what it breaks.
+
+    Problems are plain JSON and follow from their seed; no problem decides a train and a test problem alike; what an agent sees
+    and what an answer does follow from the state alone; every answer up to `max_answer_characters` is taken or refused as
+    malformed, and nothing else is raised; what is refused changes nothing; a state that was left is found again. If there is an
+    expert, its answers are well-formed, written in `alphabet`, and solve every problem within `max_turns`.
+
+    **Example**
+
+    >>> check_environment(Mine, {"size": 5})  # doctest: +SKIP
+    """
+    try:
+        family = OwnFamily(environment.__qualname__, environment())
+        settings = family.options_type.model_validate(dict(options or {}))
+        problems = {
+            split: [family.problem(settings, split=split, index=i, seed=_SEED) for i in range(num_problems)]
+            for split in ("train", "test")
+        }
+        _check_draws(family, settings, problems)
+        for number, problem in enumerate((*problems["train"], *problems["test"])):
+            answers = list(_answers(family, settings, Random(number), every_character=number < _NUM_SEARCHED))
+            _check_play(family, problem, answers, Random(number), max_turns)
+            if has_expert(environment()):
+                _check_expert(family, settings, problem, max_turns)
+    except ConfigurationError as error:
+        raise AssertionError(str(error)) from error
+
+
+def _check_draws(family: OwnFamily, settings: Any, problems: Mapping[str, list[Problem]]) -> None:
+    """The problems are JSON, the same again for the same seed, and not all the same."""
+    for split, drawn in problems.items():
+        for i, problem in enumerate(drawn):
+            payload = json.loads(canonical_json(problem.payload))
+            assert payload == problem.payload, f"draw(): {problem.payload!r} comes back from JSON as {payload!r}"
+            again = family.problem(settings, split="test" if split == "test" else "train", index=i, seed=_SEED)
+            assert again == problem, (
+                f"draw(): equal seeds gave {problem.payload!r} and {again.payload!r}; use only `rng`"
+            )
+        assert len({problem.problem_id for problem in drawn}) > 1, (
+            f"draw(): all {split} problems are {drawn[0].payload!r}"
+        )
+
+
+def _answers(family: OwnFamily, settings: Any, rng: Random, *, every_character: bool) -> Iterator[str]:
+    """What a model may write: nothing, one character, one for as long as it may, anything, and more than it may."""
+    alphabet, longest = family.alphabet(settings), family.max_action_characters(settings)
+    letters = alphabet if every_character else rng.sample(alphabet, min(5, len(alphabet)))
+    yield from ("", alphabet[0] * (longest + 1))
+    for letter in (*letters, *_FOREIGN):
+        yield from (letter, letter * longest)
+    for _ in range(10):
+        yield "".join(rng.choices(alphabet, k=rng.randint(1, longest)))
+
+
+def _check_play(family: OwnFamily, problem: Problem, answers: list[str], rng: Random, max_turns: int) -> None:
+    """Each answer in the states of one episode: the state alone decides what it does, and what is refused does nothing."""
+    env, beside = family.build(problem), family.build(problem)
+    for _ in range(max_turns):
+        for role in family.roles:
+            if env.done:
+                return
+            here, seen = env.snapshot(), _seen(env)
+            assert isinstance(env.render(color=False), str), "render() returned no text"
+            for answer in answers:
+                first = _applied(env, role, answer)
+                after = _seen(env)
+                assert first.error is None or after == seen, (
+                    f"{role} wrote {answer!r}, which is malformed, and the state changed"
+                )
+                env.restore(here)
+                assert _seen(env) == seen, f"after {role} wrote {answer!r} the state before it is not found again"
+                if not beside.done:
+                    _applied(beside, role, rng.choice(answers))  # of another episode: it may change nothing in this one
+                again = _applied(env, role, answer), _seen(env)
+                assert again == (first, after), (
+                    f"step(): {answer!r} of {role} in one state did two things, {(first, after)} and {again}"
+                )
+                env.restore(here)
+            _applied(env, role, family.random_action(env, role, rng) if rng.random() < 0.5 else rng.choice(answers))
+
+
+def _seen(env: MultiAgentEnv) -> tuple[object, ...]:
+    """What is known of a state from outside; nobody looks at one that is done."""
+    return (env.done, env.success, *(env.observe(role) for role in env.roles if not env.done))
+
+
+def _applied(env: MultiAgentEnv, role: str, answer: str) -> ActionOutcome:
+    before = thread_time()
+    try:
+        outcome = env.apply(role, answer)
+    except ConfigurationError as error:
+        raise AssertionError(f"{role} wrote {answer!r}: {error}") from error
+    seconds = thread_time() - before
+    assert seconds <= _ANSWER_CPU_SECONDS, f"step(): {answer!r} of {role} took {seconds:.1f} s of CPU"
+    return outcome
+
+
+def _check_expert(family: OwnFamily, settings: Any, problem: Problem, max_turns: int) -> None:
+    """The expert solves the problem with answers that it may give."""
+    env, alphabet = family.build(problem), set(family.alphabet(settings))
+    for _ in range(max_turns):
+        for role in family.roles:
+            if env.done:
+                break
+            state, answer = env.observe(role).state, family.expert_action(env, role)
+            for who, text in (("observe()", state), ("expert()", answer)):
+                assert set(text) <= alphabet, (
+                    f"{who} gave {text!r}; {sorted(set(text) - alphabet)} are not in `alphabet`"
+                )
+            longest = family.max_action_characters(settings)
+            assert len(answer) <= longest, f"expert(): {answer!r} is longer than max_answer_characters, {longest}"
+            outcome = _applied(env, role, answer)
+            assert outcome.error is None, f"expert(): {answer!r} of {role} is malformed: {outcome.error}"
+    assert env.success, f"expert() does not solve {problem.payload!r} in {max_turns} turns"
