@@ -17,9 +17,9 @@ _NAMES = {"gitignore": ".gitignore"}
 
 
 def write_project(name: str, parent: Path) -> Path:
-    """Write the folder `parent`/`name`, with a preset and a module of this name, and return it.
+    """Write the folder `parent`/`name`, with a preset and a module of this name; its path.
 
-    Raises ConfigurationError, before anything is written, for a name that cannot be both, and for a folder that holds something.
+    Raises ConfigurationError, before anything is written, for a name that cannot be both, and for a folder that is not empty.
     """
     checked_project_name(name)
     folder = parent / name

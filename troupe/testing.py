@@ -9,6 +9,7 @@ from typing import Any
 from components.environments.base import MultiAgentEnv
 from components.environments.environment import Environment, has_expert
 from components.environments.own_family import OwnFamily
+from components.environments.registry import validated
 from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import ActionOutcome, Problem
@@ -41,7 +42,7 @@ def check_environment(
     """
     try:
         family = OwnFamily(environment.__qualname__, environment())
-        settings = family.options_type.model_validate(dict(options or {}))
+        settings = validated(family.options_type, options or {})
         problems = {
             split: [family.problem(settings, split=split, index=i, seed=_SEED) for i in range(num_problems)]
             for split in ("train", "test")
@@ -90,6 +91,7 @@ def _check_play(family: OwnFamily, problem: Problem, answers: list[str], rng: Ra
             if env.done:
                 return
             here, seen = env.snapshot(), _seen(env)
+            assert _seen(env) == seen, f"observe() gave two things for one state, {seen} and {_seen(env)}"
             assert isinstance(env.render(color=False), str), "render() returned no text"
             for answer in answers:
                 first = _applied(env, role, answer)

@@ -96,7 +96,11 @@ def family_options(name: str, options: Mapping[str, Any]) -> Frozen:
 
     Raises ConfigurationError: one line a fault, with the key, the value and the remedy.
     """
-    options_type = family(name).options_type
+    return validated(family(name).options_type, options)
+
+
+def validated(options_type: type[Frozen], options: Mapping[str, Any]) -> Frozen:
+    """`options` as a value of their type. Raises ConfigurationError as `family_options` does."""
     try:
         return options_type.model_validate(dict(options))
     except ValidationError as error:

@@ -29,6 +29,7 @@ def up(
 
     from flows.deployments import write_deployments
     from flows.engines import start_engines
+    from flows.presets import all_preset_values
     from flows.services.prefect_toml import write_prefect_toml
     from flows.services.stack import deploy
     from flows.services.stack import up as start
@@ -51,7 +52,8 @@ def up(
         console.print(f"{name:8} {address}", highlight=False)
     for line in (*access_lines(state.document(), home), *filter(None, [warning])):
         typer.echo(line)
-    typer.echo("\nnext: troupe train plan-path, or prefect deployment run 'train/plan-path'")
+    preset = next(iter(all_preset_values()))  # the folder's own come first
+    typer.echo(f"\nnext: troupe train {preset}, or prefect deployment run 'train/{preset}'")
 
 
 def down() -> None:

@@ -99,6 +99,11 @@ class WorkerService:
         """Nothing is left behind."""
 
 
+def prefect_command(module: str, *arguments: str) -> list[str]:
+    """What runs a module of Prefect's so that Troupe's flows are found, whatever lies in the current folder."""
+    return [sys.executable, "-P", "-m", "flows.services.prefect_module", module, *arguments]
+
+
 def prefect_home(home: Path) -> Path:
     """Where the local Prefect keeps its database and settings."""
     return home / "prefect"

@@ -1,7 +1,6 @@
 """The local services as one: up, down, status, and the deployments on top of them."""
 
 import subprocess
-import sys
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,7 +11,15 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.sandbox.engine import stop_engine
 from flows.services.environment import environment, service_environment
 from flows.services.mlflow_server import MlflowService, url_of
-from flows.services.prefect_server import POOL, WORKER_NAME, PrefectService, WorkerService, api_url, ui_url
+from flows.services.prefect_server import (
+    POOL,
+    WORKER_NAME,
+    PrefectService,
+    WorkerService,
+    api_url,
+    prefect_command,
+    ui_url,
+)
 from flows.services.process import ProcessRecord, is_alive
 from flows.services.records import locked, read_record
 from flows.services.running import ensure_started, mark_of, ports_of, stop_service, wait_until_ready
@@ -84,8 +91,7 @@ def deploy(state: StackStatus, prefect_yaml: Path) -> None:
     """
     if state.prefect is None:
         raise ServiceMissing("the Prefect server is down; start it with `troupe up`")
-    options = ("--all", "--prefect-file", str(prefect_yaml))
-    command = [sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", *options]
+    command = prefect_command("prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(prefect_yaml))
     env = service_environment(environment(state))
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:

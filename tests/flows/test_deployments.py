@@ -38,8 +38,12 @@ def test_troupes_own_presets_run_from_the_current_folder_without_it_on_the_modul
     for deployment in found.values():
         assert deployment["work_pool"]["name"] == "troupe"
         executable, *options = shlex.split(deployment["work_pool"]["job_variables"]["command"])
-        assert (executable, options) == (sys.executable, ["-P", "-m", "prefect.engine"])
+        assert (executable, options) == (
+            sys.executable,
+            ["-P", "-m", "flows.services.prefect_module", "prefect.engine"],
+        )
         assert "pull" not in deployment, "Prefect fills in the folder in which it deploys"
+    assert {name: each["parameters"]["config"] for name, each in found.items()} == preset_values()
 
 
 def test_a_folders_own_training_deployments_come_first_and_others_are_left_to_their_owner(

@@ -1,0 +1,164 @@
+"""The contract of an environment: who keeps it passes, and each way to break it is told."""
+
+import itertools
+import random
+import re
+import time
+from typing import Any
+
+import pytest
+
+from troupe import Environment, MalformedAnswer, Options, Step
+from troupe.testing import check_environment
+
+
+class Echo(Environment):
+    """One agent repeats a number of three digits; keeps the contract."""
+
+    roles = ("pupil",)
+    max_answer_characters = 8
+
+    def draw(self, options: Any, rng: random.Random) -> dict[str, Any]:
+        return {"number": rng.randrange(100, 1000)}
+
+    def observe(self, state: Any, agent: str) -> str:
+        return str(state["number"])
+
+    def step(self, state: Any, agent: str, answer: str) -> Step:
+        if re.fullmatch("[0-9]{3}", answer) is None:
+            raise MalformedAnswer("write three digits")
+        return Step(state=state, solved=int(answer) == state["number"])
+
+    def expert(self, state: Any, agent: str) -> str:
+        return str(state["number"])
+
+
+def test_who_keeps_the_contract_passes() -> None:
+    check_environment(Echo)
+
+
+class Sized(Echo):
+    class Options(Options):
+        size: int
+
+    def draw(self, options: Any, rng: random.Random) -> dict[str, Any]:
+        return {"number": rng.randrange(100, 100 + options.size)}
+
+
+def test_options_are_those_of_a_configuration() -> None:
+    check_environment(Sized, {"size": 500})
+    with pytest.raises(AssertionError, match=r"options\.sise: unknown key .*did you mean 'size'"):
+        check_environment(Sized, {"sise": 500})
+
+
+class NoExpert(Echo):
+    expert = Environment.expert
+
+
+def test_an_expert_is_not_asked_for_where_there_is_none() -> None:
+    check_environment(NoExpert)
+
+
+class Impatient(Echo):
+    def draw(self, options: Any, rng: random.Random) -> dict[str, Any]:
+        return {"number": random.randrange(100, 1000)}
+
+
+class Pairs(Echo):
+    def draw(self, options: Any, rng: random.Random) -> dict[str, Any]:
+        return {"number": rng.randrange(100, 1000), "pair": (1, 2)}
+
+
+class Single(Echo):
+    def draw(self, options: Any, rng: random.Random) -> dict[str, Any]:
+        return {"number": rng.choice((100, 101))}
+
+
+class Counting(Echo):
+    count = itertools.count()
+
+    def observe(self, state: Any, agent: str) -> str:
+        return f"{state['number']} {next(self.count)}"
+
+
+class Remembering(Echo):
+    """What one episode did is seen by another."""
+
+    last = ""
+
+    def step(self, state: Any, agent: str, answer: str) -> Step:
+        solved = answer == self.last
+        type(self).last = answer
+        return Step(state=state, solved=solved)
+
+
+class Trusting(Echo):
+    def step(self, state: Any, agent: str, answer: str) -> Step:
+        return Step(state=state, solved=int(answer) == state["number"])
+
+
+class FullWidth(Echo):
+    """Takes the digits of every alphabet for those of its own."""
+
+    def step(self, state: Any, agent: str, answer: str) -> Step:
+        if not answer.isdigit() or len(answer) > 3:
+            raise MalformedAnswer("write digits")
+        return Step(state=state, solved="0123456789".index(answer[0]) == 0)
+
+
+class Slow(Echo):
+    def step(self, state: Any, agent: str, answer: str) -> Step:
+        started = time.thread_time()
+        while len(answer) == self.max_answer_characters and time.thread_time() < started + 1.1:
+            pass
+        return Step(state=state)
+
+
+class Wordy(Echo):
+    def expert(self, state: Any, agent: str) -> str:
+        return f"the number is {state['number']}"
+
+
+class Foreign(Echo):
+    alphabet = "0123456789"
+
+    def observe(self, state: Any, agent: str) -> str:
+        return f"n{state['number']}"
+
+
+class Wrong(Echo):
+    def expert(self, state: Any, agent: str) -> str:
+        return "999" if state["number"] != 999 else "998"
+
+
+class Unpaid(Echo):
+    def step(self, state: Any, agent: str, answer: str) -> Step:
+        return Step(state=state, local={"polite": 1.0})
+
+
+class Picture(Echo):
+    def render(self, state: Any) -> str:
+        return state["number"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        (Impatient, "equal seeds gave"),
+        (Pairs, "comes back from JSON"),
+        (Single, "none of 1000 draws|all .* problems are"),
+        (Counting, "observe\\(\\) gave two things"),
+        (Remembering, "did two things"),
+        (Trusting, "pupil wrote '': .*ValueError"),
+        (FullWidth, "ValueError: substring not found"),
+        (Slow, "s of CPU"),
+        (Wordy, "longer than max_answer_characters, 8"),
+        (Foreign, r"observe\(\) gave 'n.*not in `alphabet`"),
+        (Wrong, "does not solve"),
+        (Unpaid, "local.polite, which has no weight"),
+        (Picture, r"render\(\) returned no text"),
+    ],
+)
+def test_each_way_to_break_it_is_told(environment: type[Environment], told: str) -> None:
+    with pytest.raises(AssertionError, match=told):
+        check_environment(environment)
