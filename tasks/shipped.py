@@ -1,6 +1,5 @@
 """Files that come with Troupe, found alike in a checkout and in an installed package, and how what is missing is had there."""
 
-from importlib.resources import files
 from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).resolve().parent.parent
@@ -14,11 +13,11 @@ def is_checkout(folder: Path) -> bool:
 
 
 def shipped_file(package: str, name: str) -> Path:
-    """The file or folder `name` beside the modules of `package`.
+    """The file or folder `name` beside the modules of `package`, which need not be importable here.
 
     **Example** `shipped_file("infra", "deepspeed/zero2.json")`.
     """
-    path = Path(str(files(package).joinpath(name)))
+    path = SOURCE_ROOT / package / name
     assert path.exists(), f"{path} is missing from {package}"
     return path
 

@@ -1,21 +1,69 @@
 """The names that users build on."""
 
+import doctest
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import troupe
+import troupe.running
 
 ROOT = Path(__file__).resolve().parent.parent
+HEAVY = ("torch", "prefect", "mlflow", "transformers", "deepspeed")
+
+
+def told(code: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """What a script in `cwd` that holds `code` prints."""
+    (cwd / "script.py").write_text(code) if cwd != ROOT else None
+    script = [str(cwd / "script.py")] if cwd != ROOT else ["-c", code]
+    return subprocess.run([sys.executable, *script], cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def test_the_public_names_are_these_and_each_is_documented() -> None:
-    assert set(troupe.__all__) == {"Environment", "MalformedAnswer", "Options", "Step"}
+    assert set(troupe.__all__) == {
+        *("Environment", "MalformedAnswer", "Options", "Step"),
+        *("RunConfig", "load_config", "train", "evaluate", "load_team"),
+        *("Episode", "EvalReport", "EvaluationReport", "Team", "TrainingReport", "TroupeError"),
+    }
     for name in troupe.__all__:
         assert getattr(troupe, name).__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = troupe.nothing  # type: ignore[attr-defined]
 
 
 def test_importing_them_loads_no_heavy_library() -> None:
-    code = "import sys, troupe\nprint([name for name in ('torch', 'prefect', 'mlflow', 'transformers') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    code = f"import sys, troupe\nfrom troupe import *\nprint([name for name in {HEAVY!r} if name in sys.modules])"
+    assert told(code).stdout.strip() == "[]"
+
+
+def test_the_examples_of_the_functions_hold() -> None:
+    finder = doctest.DocTestFinder(exclude_empty=False)
+    names = ("evaluate", "load_config", "load_team", "train")
+    examples = [
+        test for name in names for test in finder.find(getattr(troupe.running, name), globs=vars(troupe.running))
+    ]
+    assert all(test.examples for test in examples), "each function shows how it is called"
+    runner = doctest.DocTestRunner(verbose=False)
+    assert [runner.run(test).failed for test in examples] == [0] * len(names)
+    assert runner.tries >= 4, "those that need neither services nor a run are run"
+
+
+@pytest.mark.parametrize("name", ["tasks.py", "flows.py", "components/__init__.py"])
+def test_a_script_beside_a_file_that_hides_a_package_is_told_its_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("")
+    failed = told("import troupe\ntroupe.load_config('tiny')", tmp_path)
+    assert failed.stderr.splitlines()[-1] == (
+        f"ImportError: {tmp_path / name} hides Troupe's package {name.partition('/')[0].removesuffix('.py')!r}: "
+        "give it another name"
+    )
+
+
+def test_every_name_that_is_typed_is_found_where_the_types_say() -> None:
+    for name, place in troupe._PLACES.items():
+        module, _, found = place.partition(":")
+        assert getattr(troupe, name) is getattr(importlib.import_module(module), found or name)
+    assert set(troupe._PLACES) == set(troupe.__all__)

@@ -1,5 +1,6 @@
 """Training, evaluating and playing from Python: what the commands do, with values instead of printed lines."""
 
+import os
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -10,6 +11,9 @@ from flows.in_process import run_training, stored_in
 from flows.presets import preset_config
 from flows.run_team import Team, run_team, stored_run
 from flows.summary import TrainingReport
+
+# Read when Prefect is imported, with the first run: what it says of each task goes to its own pages.
+os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
 
 
 def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:

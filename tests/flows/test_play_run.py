@@ -1,15 +1,19 @@
 """A run's team plays in the terminal: which weights, on what, as an evaluation plays, and drawn for people."""
 
 import io
+import itertools
 import json
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+import troupe
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.runs import freeze_config
 from components.errors import ConfigurationError
+from components.evaluation.runner import Sampling
+from components.evaluation.suites import suite_problems
 from components.training.checkpoint import write_initial_checkpoint
 from components.training.models import prepare_model_folder
 from flows.cli import app
@@ -141,3 +145,32 @@ def test_what_an_agent_writes_does_not_command_the_terminal(
     assert "turn 1, tool_agent: \\x1b[2Jgone\\x07" in text
     assert "\x1b" not in text
     assert "\x07" not in text
+
+
+@pytest.mark.parametrize("sampling", ["greedy", "sample"])
+def test_a_team_in_python_plays_as_an_evaluation_does(store: LocalArtifactStore, sampling: Sampling) -> None:
+    team = troupe.load_team("cloned", step=0, store=store.uri)
+    assert (team.name, team.roles) == ("cloned@0", ("tool_agent", "plan_agent"))
+    report = troupe.evaluate("cloned", step=0, num_problems=8, seed=3, sampling=sampling, store=store.uri)
+    config = team.config
+    family, options = wiring.environment(config)
+    wanted = {each.problem_id for each in suite_problems("test", family, options, num_problems=8, seed=3)}
+    episodes = {}
+    for index in itertools.count():
+        if episodes.keys() == wanted:
+            break
+        episode = team.play(index, seed=3, sampling=sampling)
+        episodes.setdefault(episode.problem.problem_id, episode)
+    assert sum(episode.success for episode in episodes.values()) == round(report.success_rate * report.n)
+
+
+def test_a_team_answers_to_what_an_agent_sees(store: LocalArtifactStore) -> None:
+    team = troupe.load_team("cloned", step=0, store=store.uri)
+    episode = team.play(2)
+    family, _ = wiring.environment(team.config)
+    seen = family.build(episode.problem).observe("tool_agent")
+    first = episode.turns[0].candidates[0].text
+    assert (first, first) == (team.answer("tool_agent", seen), team.answer("tool_agent", seen.state))
+    drawn = [team.answer("tool_agent", seen, sampling="sample", seed=seed) for seed in (1, 2, 3, 4, 1)]
+    assert drawn[0] == drawn[4]
+    assert len(set(drawn)) > 1

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
 from components.errors import ConfigurationError
+from flows.project import write_project
 from flows.services import client
 from flows.services.environment import environment, service_environment
 from flows.services.local_http import basic, request
@@ -36,20 +38,22 @@ from prefect import flow
 def touch(path: str) -> None:
     Path(path).write_text(json.dumps(dict(os.environ)))
 """
-PREFECT_YAML = """
-name: touch
-pull:
-  - prefect.deployments.steps.set_working_directory: {directory: ROOT}
-deployments:
-  - {name: here, entrypoint: touching.touch, work_pool: {name: troupe}}
-"""
+DEPLOYMENT = {"name": "here", "entrypoint": "touching.touch", "work_pool": {"name": "troupe"}}
+FEW_STEPS = {
+    "num_steps": 1,
+    "policies": {"team": {"base": "tiny", "tiny": {"hidden_size": 32, "num_layers": 2, "intermediate_size": 64}}},
+    "warm_start": {"gate": 0.0, "gate_ceiling": 1.0, "max_steps": 20, "check_every": 20, "num_check_problems": 8},
+    "rollout": {"num_problems": 4, "group_size": 4, "problems_per_block": 4},
+    "evaluation": {"num_problems": 8, "problems_per_block": 8},
+}
+CALLED_AS_OURS = ("tasks.py", "flows/__init__.py", "components/__init__.py")
 CANARY, PASSED = "CANARY_API_KEY", "PASSED_API_KEY"
 JSON = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """All services of a home folder, and a project with one deployment."""
+    """All services of a home folder, and a project: a flow of its own, a preset, files that are called as our packages."""
 
     home: Path
     project: Path
@@ -80,21 +84,41 @@ def ours(home: Path) -> list[psutil.Process]:
 def troupe(command: str, home: Path, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """The command as a person gives it in `folder`."""
     env = {**service_environment({}), "TROUPE_HOME": str(home), "COLUMNS": "120", **more}
-    call = [sys.executable, "-c", "from flows.cli import main; main()", command]
+    call = [sys.executable, "-P", "-c", "from flows.cli import main; main()", *command.split()]
     return subprocess.run(call, cwd=folder, env=env, capture_output=True, text=True, timeout=400, check=False)
+
+
+def projected(parent: Path) -> Path:
+    """A project as `troupe init` writes it, whose preset takes seconds, and what its owner has added."""
+    folder = write_project("mine", parent)
+    (folder / "touching.py").write_text(DEPLOYED_FLOW)
+    for name in CALLED_AS_OURS:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("raise RuntimeError('this is no part of Troupe')")
+    document = yaml.safe_load((folder / "prefect.yaml").read_text())
+    document["deployments"][0]["parameters"]["config"] |= FEW_STEPS
+    document["deployments"].append(DEPLOYMENT)
+    (folder / "prefect.yaml").write_text(yaml.safe_dump(document))
+    return folder
+
+
+def prefect(folder: Path, own_home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Prefect's command as a person gives it in `folder`, who has nothing but prefect.toml."""
+    env = service_environment({"PREFECT_HOME": str(own_home)})
+    command = [sys.executable, "-m", "prefect", *arguments]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    home, project = tmp_path_factory.mktemp("whole") / "home", tmp_path_factory.mktemp("project")
+    home, project = tmp_path_factory.mktemp("whole") / "home", projected(tmp_path_factory.mktemp("project"))
     home.mkdir(mode=0o755)
-    (project / "touching.py").write_text(DEPLOYED_FLOW)
-    (project / "prefect.yaml").write_text(PREFECT_YAML.replace("ROOT", str(project)))
     try:
         started = troupe("up", home, project, **{CANARY: "canary", PASSED: "passed", "TROUPE_PASS_ENV": PASSED})
         assert started.returncode == 0, started.stderr
         state = status(home)
-        deploy(state, project)
+        deployed = prefect(project, project.parent / "own", "--no-prompt", "deploy", "-n", "here")
+        assert deployed.returncode == 0, deployed.stdout + deployed.stderr
         yield Stack(home, project, state, started.stdout)
     finally:
         down(home)
@@ -117,16 +141,22 @@ def test_every_service_is_told_of(stack: Stack) -> None:
 def test_a_plain_command_in_the_projects_folder_runs_a_deployment(stack: Stack, tmp_path: Path) -> None:
     """It is given nothing but prefect.toml; the flow run gets what it may have."""
     touched = tmp_path / "touched"
-    command = ["-m", "prefect", "deployment", "run", "touch/here", "--param", f"path={touched}", "--watch"]
-    env = service_environment({"PREFECT_HOME": str(tmp_path / "own")})
-    done = subprocess.run(
-        [sys.executable, *command], cwd=stack.project, env=env, capture_output=True, text=True, timeout=120, check=False
-    )
+    command = ("deployment", "run", "touch/here", "--param", f"path={touched}", "--watch")
+    done = prefect(stack.project, tmp_path / "own", *command)
     assert touched.exists(), (stack.home / "logs" / "worker.log").read_text() + done.stdout + done.stderr
     found = json.loads(touched.read_text())
     assert CANARY not in found
     assert found[PASSED] == "passed"
     assert touched.stat().st_mode & 0o077 == 0
+
+
+def test_a_preset_of_the_folder_runs_on_the_worker_whatever_else_lies_there(stack: Stack, tmp_path: Path) -> None:
+    assert "next: troupe train mine" in stack.told
+    done = prefect(stack.project, tmp_path / "own", "deployment", "run", "train/mine", "--watch")
+    assert done.returncode == 0, (stack.home / "logs" / "worker.log").read_text() + done.stdout + done.stderr
+    shown = troupe("show mine --json", stack.home, stack.project)
+    document = json.loads(shown.stdout)
+    assert (document["state"], len(document["steps"])) == ("completed", 1)
 
 
 def test_no_service_inherits_an_account_of_the_user(stack: Stack) -> None:
@@ -325,7 +355,7 @@ def test_a_wrong_prefect_yaml_is_the_users_mistake(stack: Stack, tmp_path: Path)
         "deployments:\n  - {name: x, entrypoint: nowhere.f, work_pool: {name: troupe}}\n"
     )
     with pytest.raises(ConfigurationError, match=r"prefect\.yaml could not be deployed"):
-        deploy(stack.state, tmp_path)
+        deploy(stack.state, tmp_path / "prefect.yaml")
 
 
 def test_down_leaves_nothing_behind(stack: Stack) -> None:
