@@ -32,30 +32,31 @@ def told(
     return subprocess.run(command, cwd=cwd, env={**env, **paths}, capture_output=True, text=True, check=False)
 
 
-def test_a_preset_and_a_new_project_are_trained_by_what_the_wheel_holds(
+def test_a_run_and_a_new_project_need_nothing_but_what_the_wheel_holds(
     installed: Path, client_environment: dict[str, str], tmp_path: Path
 ) -> None:
     store = f"file://{tmp_path / 'store'}"
-    few = [word for each in SMALL for word in ("--set", each)]
-    trained = told(installed, tmp_path, client_environment, "train", "tiny", "--steps", "1", "--store", store, *few)
-    assert trained.returncode == 0, trained.stderr
+    code = (
+        f"import json, troupe, components\nstore = {store!r}\n"
+        f"report = troupe.train(troupe.load_config('tiny', ['num_steps=1', *{SMALL!r}]), run_id='few', store=store)\n"
+        "team = troupe.load_team('few', store=store)\n"
+        "played = [team.play(i).problem.environment for i in range(2)]\n"
+        "print(json.dumps([components.__file__, dict(report.checkpoint_digest), len(report.evaluations), team.name, played]))\n"
+    )
+    ran = told(installed, tmp_path, client_environment, code=code)
+    assert ran.returncode == 0, ran.stderr
+    place, digests, num_evaluations, name, played = json.loads(ran.stdout)
+    assert Path(place) == installed / "components" / "__init__.py"
+    assert (list(digests), num_evaluations, name, played) == (["team"], 4, "few@1", ["plan_path", "plan_path"])
+    shown = json.loads(told(installed, tmp_path, client_environment, "show", "few", "--json", "--store", store).stdout)
+    assert (shown["state"], shown["steps"][0]["checkpoint_digest"]) == ("completed", digests)
 
     assert told(installed, tmp_path, client_environment, "init", "mine").returncode == 0
+    project = tmp_path / "mine"
     make = ["make", "test", f"PYTHON={sys.executable}"]
     env = {**client_environment, "PYTHONPATH": str(installed)}
-    tested = subprocess.run(make, cwd=tmp_path / "mine", env=env, capture_output=True, text=True, check=False)
+    tested = subprocess.run(make, cwd=project, env=env, capture_output=True, text=True, check=False)
     assert tested.returncode == 0, tested.stderr
-    code = (
-        f"import sys, json, troupe, components\nstore = {store!r}\n"
-        f"report = troupe.train(troupe.load_config('mine', ['num_steps=1', *{SMALL!r}]), store=store)\n"
-        "team = troupe.load_team('mine', store=store)\n"
-        "found = troupe.evaluate('mine', num_problems=3, store=store)\n"
-        "print(json.dumps([components.__file__, report.checkpoint_digest, len(report.evaluations), team.name, found.n]))\n"
-    )
-    ran = told(installed, tmp_path / "mine", client_environment, code=code)
-    assert ran.returncode == 0, ran.stderr
-    place, digests, num_evaluations, name, n = json.loads(ran.stdout)
-    assert Path(place) == installed / "components" / "__init__.py"
-    assert (list(digests), num_evaluations, name, n) == (["team"], 4, "mine@1", 3)
-    shown = json.loads(told(installed, tmp_path, client_environment, "show", "mine", "--json", "--store", store).stdout)
-    assert (shown["state"], shown["steps"][0]["checkpoint_digest"]) == ("completed", digests)
+    wanted = ("evaluate", "expert", "--suite", "mine", "--episodes", "5", "--json")
+    report = json.loads(told(installed, project, client_environment, *wanted).stdout)
+    assert (report["suite"], report["success_rate"]) == ("mine:Mine/test", 1.0)
