@@ -9,7 +9,6 @@ from components.environments.base import EnvironmentFamily, MultiAgentEnv
 from components.errors import ConfigurationError, ServiceMissing
 from components.evaluation.runner import Sampling
 from components.identity import GroupKey, seed_for
-from components.rollout.rules import Rules
 from components.schema import Problem
 from components.turn_order import TurnOrder
 from flows.evaluation import SCRIPTED, scripted_answer

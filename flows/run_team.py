@@ -1,12 +1,15 @@
 """The team of a run with its weights in the engines: who plays in `troupe evaluate RUN` and `troupe play --agent RUN`."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from components.config import RunConfig
 from components.environments.base import Split
 from components.environments.turn_orders import turn_order_of
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, StaleEngine
 from components.evaluation.runner import Sampling, temperature_of
 from components.rollout.play import play
 from components.rollout.router import RoleRequest, Router
@@ -18,16 +21,21 @@ from flows.stores import chosen_store, opened_store
 from tasks import wiring, world
 from tasks.run import Run
 
+T = TypeVar("T")
 _STEP = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Team:
-    """Policies that can be asked. `name` is what reports call them: "RUN@STEP", or the name of a model."""
+    """Policies that can be asked. `name` is what reports call them: "RUN@STEP", or the name of a model.
+
+    Engines hold one version at a time: `load` puts the team's own weights into them again, after another team's were there.
+    """
 
     name: str
     config: RunConfig
     router: Router
+    load: Callable[[], object] = field(default=lambda: None, repr=False, compare=False)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -46,7 +54,7 @@ class Team:
         observation = Observation(instructions="", state=sees) if isinstance(sees, str) else sees
         prompt_tokens = self.router.encode(agent, observation)
         request = RoleRequest(role=agent, prompt_tokens=prompt_tokens, seeds_K=(seed,))
-        ((completion,),) = self.router.generate([request], temperature=temperature_of(sampling))
+        ((completion,),) = self._asked(lambda: self.router.generate([request], temperature=temperature_of(sampling)))
         return self.router.decode(agent, completion.tokens)
 
     def play(self, index: int = 0, *, split: Split = "test", seed: int = 0, sampling: Sampling = "greedy") -> Episode:
@@ -56,7 +64,8 @@ class Team:
         """
         environment, options = wiring.environment(self.config)
         problem = environment.problem(options, split=split, index=index, seed=seed)
-        (episode,) = play(
+        playing = partial(
+            play,
             [Start(problem=problem, episode=0)],
             team_rules(self, self._turn_order, sampling=sampling, suite=split, seed=seed),
             family=environment,
@@ -64,7 +73,16 @@ class Team:
             rubric=wiring.rubric(self.config),
             tools=world.tools(self.config),
         )
+        (episode,) = self._asked(playing)
         return episode
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """What the engines answer, with this team's weights in them."""
+        try:
+            return ask()
+        except StaleEngine:
+            self.load()
+            return ask()
 
 
 def team_rules(team: Team, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Rules:
@@ -117,9 +135,10 @@ def run_team(run: Run, step: int | None) -> Team:
         )
     at = num_finished if step is None else step
     checkpoints = checkpoints_before(store, run, at)
-    refresh_weights.fn(run, at, checkpoints)
+    load = partial(refresh_weights.fn, run, at, checkpoints)
+    load()
     router = wiring.router(run.config, named_versions(run.config, checkpoints))
-    return Team(name=f"{run.run_id}@{at}", config=run.config, router=router)
+    return Team(name=f"{run.run_id}@{at}", config=run.config, router=router, load=load)
 
 
 def team_order(config: RunConfig, played: RunConfig, *, named: str, team: str) -> TurnOrder:

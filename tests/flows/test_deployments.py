@@ -21,6 +21,8 @@ deployments:
     entrypoint: flows.train.train
     work_pool: {name: troupe, job_variables: {stream_output: false}}
     parameters: {config: {preset: tiny, num_steps: 7}}
+  - {name: bare, entrypoint: flows.train.train, parameters: {config: {preset: bare}}}
+  - {name: far, entrypoint: flows.train.train, work_pool: {name: cluster}, parameters: {config: {preset: far}}}
 """
 
 
@@ -52,7 +54,8 @@ def test_a_folders_own_training_deployments_come_first_and_others_are_left_to_th
     (tmp_path / "prefect.yaml").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     found = written(tmp_path / "home")
-    assert set(found) == set(preset_values()), "`report` is not ours to deploy"
+    assert set(found) == {"bare", *preset_values()}, "`report` and `far` are not ours to deploy"
+    assert found["bare"]["work_pool"]["name"] == "troupe"
     assert found["tiny"]["parameters"]["config"]["num_steps"] == 7
     assert found["tiny"]["pull"] == yaml.safe_load(OWN)["pull"]
     assert found["tiny"]["work_pool"]["job_variables"].keys() == {"command", "stream_output"}

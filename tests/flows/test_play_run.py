@@ -174,3 +174,10 @@ def test_a_team_answers_to_what_an_agent_sees(store: LocalArtifactStore) -> None
     drawn = [team.answer("tool_agent", seen, sampling="sample", seed=seed) for seed in (1, 2, 3, 4, 1)]
     assert drawn[0] == drawn[4]
     assert len(set(drawn)) > 1
+
+
+def test_two_teams_of_one_process_play_in_turns(store: LocalArtifactStore) -> None:
+    before, after = (troupe.load_team("cloned", step=step, store=store.uri) for step in (0, 1))
+    alone = [troupe.load_team("cloned", step=0, store=store.uri).play(i) for i in range(3)]
+    for i in range(3):
+        assert (before.play(i) == alone[i], after.play(i).success) == (True, False)

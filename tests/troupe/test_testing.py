@@ -3,13 +3,17 @@
 import itertools
 import random
 import re
+import runpy
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from troupe import Environment, MalformedAnswer, Options, Step
 from troupe.testing import check_environment
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Echo(Environment):
@@ -35,6 +39,11 @@ class Echo(Environment):
 
 def test_who_keeps_the_contract_passes() -> None:
     check_environment(Echo)
+
+
+def test_the_example_keeps_the_contract() -> None:
+    names = runpy.run_path(str(ROOT / "examples" / "guess" / "guess.py"))
+    check_environment(names["Guess"])
 
 
 class Sized(Echo):
