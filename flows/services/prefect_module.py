@@ -9,7 +9,10 @@ would hide Troupe's packages of these names.
 import runpy
 import sys
 
-import flows.train  # noqa: F401
+from components.long_lived import long_lived
+
+with long_lived():
+    import flows.train  # noqa: F401
 
 
 def main() -> None:
