@@ -10,9 +10,11 @@ from components.environments.base import MultiAgentEnv
 from components.environments.environment import Environment, has_expert
 from components.environments.own_family import OwnFamily
 from components.environments.registry import validated
+from components.environments.turn_orders import checked_team
 from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import ActionOutcome, Problem
+from components.turn_order import phases
 
 _SEED = 7
 _ANSWER_CPU_SECONDS = 1.0
@@ -41,6 +43,7 @@ def check_environment(
     >>> check_environment(Mine, {"size": 5})  # doctest: +SKIP
     """
     try:
+        checked_team(environment.__qualname__, environment)
         family = OwnFamily(environment.__qualname__, environment())
         settings = validated(family.options_type, options or {})
         problems = {
@@ -86,8 +89,8 @@ def _answers(family: OwnFamily, settings: Any, rng: Random, *, every_character: 
 def _check_play(family: OwnFamily, problem: Problem, answers: list[str], rng: Random, max_turns: int) -> None:
     """Each answer in the states of one episode: the state alone decides what it does, and what is refused does nothing."""
     env, beside = family.build(problem), family.build(problem)
-    for _ in range(max_turns):
-        for role in family.roles:
+    for phase in phases(env, family.turn_order, max_turns):
+        for role in phase.agents:
             if env.done:
                 return
             here, seen = env.snapshot(), _seen(env)
@@ -130,11 +133,11 @@ def _applied(env: MultiAgentEnv, role: str, answer: str) -> ActionOutcome:
 def _check_expert(family: OwnFamily, settings: Any, problem: Problem, max_turns: int) -> None:
     """The expert solves the problem with answers that it may give."""
     env, alphabet = family.build(problem), set(family.alphabet(settings))
-    for _ in range(max_turns):
-        for role in family.roles:
+    for phase in phases(env, family.turn_order, max_turns):
+        asked = [(role, env.observe(role).state, family.expert_action(env, role)) for role in phase.agents]
+        for role, state, answer in asked:
             if env.done:
                 break
-            state, answer = env.observe(role).state, family.expert_action(env, role)
             for who, text in (("observe()", state), ("expert()", answer)):
                 assert set(text) <= alphabet, (
                     f"{who} gave {text!r}; {sorted(set(text) - alphabet)} are not in `alphabet`"

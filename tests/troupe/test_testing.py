@@ -41,9 +41,29 @@ def test_who_keeps_the_contract_passes() -> None:
     check_environment(Echo)
 
 
-def test_the_example_keeps_the_contract() -> None:
-    names = runpy.run_path(str(ROOT / "examples" / "guess" / "guess.py"))
-    check_environment(names["Guess"])
+@pytest.mark.parametrize(("place", "name"), [("guess/guess.py", "Guess"), ("team/team.py", "Vote")])
+def test_the_examples_keep_the_contract(place: str, name: str) -> None:
+    check_environment(runpy.run_path(str(ROOT / "examples" / place))[name])
+
+
+class Branching(Echo):
+    """The pupil writes, a teacher corrects; the state says who is next."""
+
+    roles = ("pupil", "teacher")
+
+    def next_role(self, state: Any) -> str | None:
+        return "teacher" if "written" in state else "pupil"
+
+    def step(self, state: Any, agent: str, answer: str) -> Step:
+        if agent == "pupil":
+            return Step(state={**state, "written": answer})
+        return Step(state=state, solved=answer == str(state["number"]))
+
+
+def test_a_team_that_branches_is_followed() -> None:
+    check_environment(Branching)
+    with pytest.raises(AssertionError, match=r"does not solve .* in 1 turns"):
+        check_environment(Branching, max_turns=1)
 
 
 class Sized(Echo):
@@ -145,6 +165,10 @@ class Unpaid(Echo):
         return Step(state=state, local={"polite": 1.0})
 
 
+class Twice(Echo):
+    roles = ("pupil", "pupil")
+
+
 class Picture(Echo):
     def render(self, state: Any) -> str:
         return state["number"]  # type: ignore[no-any-return]
@@ -165,6 +189,7 @@ class Picture(Echo):
         (Foreign, r"observe\(\) gave 'n.*not in `alphabet`"),
         (Wrong, "does not solve"),
         (Unpaid, "local.polite, which has no weight"),
+        (Twice, "names 'pupil' twice"),
         (Picture, r"render\(\) returned no text"),
     ],
 )
