@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from components.environments.environment import Environment, Step
     from components.errors import MalformedAction as MalformedAnswer
     from components.errors import TroupeError
-    from components.schema import Episode, EvalReport
+    from components.schema import Candidate, Episode, EvalReport, Turn
     from flows.evaluation import EvaluationReport
     from flows.run_team import Team
     from flows.summary import TrainingReport
     from troupe.running import evaluate, load_config, load_team, train
 
 __all__ = [
+    "Candidate",
     "Environment",
     "Episode",
     "EvalReport",
@@ -40,12 +41,14 @@ __all__ = [
     "Team",
     "TrainingReport",
     "TroupeError",
+    "Turn",
     "evaluate",
     "load_config",
     "load_team",
     "train",
 ]
 _PLACES = {
+    "Candidate": "components.schema:Candidate",
     "Environment": "components.environments.environment:Environment",
     "Episode": "components.schema:Episode",
     "EvalReport": "components.schema:EvalReport",
@@ -57,6 +60,7 @@ _PLACES = {
     "Team": "flows.run_team:Team",
     "TrainingReport": "flows.summary:TrainingReport",
     "TroupeError": "components.errors:TroupeError",
+    "Turn": "components.schema:Turn",
     **dict.fromkeys(("evaluate", "load_config", "load_team", "train"), "troupe.running:"),
 }
 """Name -> where it lies. What a name needs is imported with its first use."""
