@@ -28,7 +28,7 @@ demo: setup                    ## train the default preset here, show it learn, 
 	$(BIN)/troupe train plan-path
 
 test: extras sandbox           ## the whole test suite
-	$(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder
 
 lint: extras                   ## format, lint and types, without changing a file
 	$(BIN)/ruff format --check .

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 WHOLE_RUNS = Path(__file__).resolve().parent / "integration"
 TIMED = ("test_ending.py", "test_kill_and_resume.py", "test_sandbox_kills.py", "test_services_away.py")
@@ -19,6 +20,10 @@ WITH_VLLM = ("test_vllm_engine.py", "test_vllm_training.py")
 
 gc.disable()  # until all test modules are imported: what they bring lives as long as the process
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, here and in all that tests start
+
+# What an example may cost is asserted in CPU time where it matters; a busy machine stretches the wall time of any.
+settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
