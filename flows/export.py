@@ -1,6 +1,5 @@
 """`troupe export`: the policies of a run as folders that other programs load."""
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from components.artifacts.refs import CheckpointRef, Frozen
 from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.exporting.placing import checked_place, filled_at_once
+from components.nearest import meant
 from flows.export_folders import ExportedPolicy, FolderWriter
 from flows.run_team import named_step, stored_run
 from tasks import wiring
@@ -76,10 +76,9 @@ def _chosen_policies(run: Run, policy: str | None) -> tuple[str, ...]:
     """The policies that are exported, in the order of their names."""
     known = run.config.policies
     if policy is not None and policy not in known:
-        nearest = difflib.get_close_matches(policy, known, n=1, cutoff=0.4)
-        meant = f"did you mean {nearest[0]!r}? " if nearest else ""
         raise ConfigurationError(
-            f"--policy {policy!r}: run {run.run_id} has none of this name; {meant}policies: {', '.join(sorted(known))}"
+            f"--policy {policy!r}: run {run.run_id} has none of this name; {meant(policy, known)}"
+            f"policies: {', '.join(sorted(known))}"
         )
     left_out = _left_out(run.config)
     if policy in left_out:

@@ -1,6 +1,5 @@
 """Play an environment in the terminal, as a person or by watching a run's team, the expert, a random or an idle agent."""
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.statistics import wilson_interval
 from components.metrics import mean
+from components.nearest import remedy_for
 from components.plain_text import printable
 from components.schema import ActionOutcome, Problem
 from components.turn_order import phases
@@ -212,8 +212,7 @@ def _one_of(field: str, value: str, known: tuple[Name, ...]) -> Name:
     for name in known:
         if value == name:
             return name
-    nearest = difflib.get_close_matches(value, known, n=1, cutoff=0.4)
-    remedy = f"did you mean {nearest[0]!r}?" if nearest else f"use one of {', '.join(known)}"
+    remedy = remedy_for(value, known, otherwise=f"use one of {', '.join(known)}")
     raise ConfigurationError(f"{field} {value!r}: {remedy}")
 
 

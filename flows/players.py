@@ -1,6 +1,5 @@
 """Who answers in `troupe play`: a person, a scripted agent, or the team of a run."""
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TextIO
@@ -9,6 +8,7 @@ from components.environments.base import EnvironmentFamily, MultiAgentEnv
 from components.errors import ConfigurationError, ServiceMissing
 from components.evaluation.runner import Sampling
 from components.identity import GroupKey, seed_for
+from components.nearest import remedy_for
 from components.schema import Problem
 from components.turn_order import TurnOrder
 from flows.evaluation import SCRIPTED, scripted_answer
@@ -61,8 +61,7 @@ def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
     Raises ConfigurationError, with the scripted agent that may have been meant.
     """
     name, step = named_step(agent, argument="agent")
-    nearest = difflib.get_close_matches(agent, AGENTS, n=1, cutoff=0.5)
-    remedy = f"did you mean {nearest[0]!r}?" if nearest else f"use one of {', '.join(AGENTS)}, or a run's name"
+    remedy = remedy_for(agent, AGENTS, otherwise=f"use one of {', '.join(AGENTS)}, or a run's name", cutoff=0.5)
     try:
         return stored_run(name, store_uri), step
     except (ConfigurationError, ServiceMissing) as error:

@@ -1,6 +1,5 @@
 """The presets of `prefect.yaml`, the folder's own and ours, and files of one configuration; the command line's `--set`."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import yaml
 
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
+from components.nearest import meant
 from tasks.shipped import shipped_file
 
 TRAIN_ENTRYPOINT = "flows.train.train"
@@ -112,9 +112,7 @@ def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | 
     is_file = name.endswith((".yaml", ".yml"))
     presets = {name: file_values(Path(name))} if is_file else all_preset_values()
     if name not in presets:
-        nearest = difflib.get_close_matches(name, presets, n=1, cutoff=0.4)
-        hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-        raise ConfigurationError(f"preset {name!r} does not exist; {hint}presets: {', '.join(presets)}")
+        raise ConfigurationError(f"preset {name!r} does not exist; {meant(name, presets)}presets: {', '.join(presets)}")
     values = with_overrides(presets[name], overrides)
     if num_steps is not None:
         values["num_steps"] = num_steps

@@ -1,6 +1,5 @@
 """What `--suite` and `troupe play` name, as a configuration."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ from components.environments.registry import FAMILIES, family, installed_environ
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.suites import suite
+from components.nearest import remedy_for
 from components.own_code import is_own
 from components.turn_order import BRANCHING
 from flows.presets import all_preset_values, with_overrides
@@ -56,8 +56,7 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
         chosen = parse_config(presets[name])
     else:
         known = [*FAMILIES, *presets]
-        nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
-        remedy = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(known)}"
+        remedy = remedy_for(str(name), known, otherwise=f"there are {', '.join(known)}")
         raise ConfigurationError(f"environment.name {name!r}: no environment and no preset; {remedy}")
     environment = chosen.environment.model_copy(update={"options": {**chosen.environment.options, **options}})
     return chosen.model_copy(update={"environment": environment})

@@ -17,6 +17,7 @@ LEAVES = {
     "long_lived",
     "schema",
     "metrics",
+    "nearest",
     "own_code",
     "patience",
     "plain_text",

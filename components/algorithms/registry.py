@@ -1,6 +1,5 @@
 """Advantage estimators by their name in the configuration: the built-in ones, and one's own as `module:function`."""
 
-import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -16,6 +15,7 @@ from components.algorithms.reinforce_pp import compare_with_batch
 from components.algorithms.rloo import leave_one_out
 from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
+from components.nearest import meant
 from components.own_code import is_own, own_function, place_of, told_in_one_line
 from components.schema import Episode
 
@@ -42,9 +42,8 @@ def estimator(name: str, *, source: str | None = None) -> Estimator:
     if is_own(name):
         return _own(name, source)
     if name not in ESTIMATORS:
-        nearest = difflib.get_close_matches(name, ESTIMATORS, n=1, cutoff=0.4)
-        remedy = f"did you mean {nearest[0]!r}? " if nearest else ""
-        raise ConfigurationError(f"algorithm.advantage {name!r}: {remedy}use one of {', '.join(sorted(ESTIMATORS))}")
+        names = ", ".join(sorted(ESTIMATORS))
+        raise ConfigurationError(f"algorithm.advantage {name!r}: {meant(name, ESTIMATORS)}use one of {names}")
     return ESTIMATORS[name]
 
 

@@ -1,10 +1,10 @@
 """What the built-in advantages and losses are called, and which fields of the configuration each brings along."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.nearest import meant
 from components.own_code import is_own
 
 
@@ -54,9 +54,8 @@ def checked_choice(name: str, choices: Mapping[str, Choice]) -> str:
     """`name` itself, when it is built in or `module:function`. Raises ValueError with the nearest name."""
     if name in choices or is_own(name):
         return name
-    nearest = difflib.get_close_matches(name, choices, n=1, cutoff=0.4)
-    remedy = f"did you mean {nearest[0]!r}? " if nearest else ""
-    raise ValueError(f"unknown; {remedy}there are {', '.join(map(repr, choices))}; one of your own is module:function")
+    names = ", ".join(map(repr, choices))
+    raise ValueError(f"unknown; {meant(name, choices)}there are {names}; one of your own is module:function")
 
 
 def filled_in(values: Any, field_name: str, choices: Mapping[str, Choice]) -> Any:

@@ -1,6 +1,5 @@
 """From written values to a configuration, with a remedy for every mistake."""
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -8,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from components.config.run import RunConfig
 from components.errors import ConfigurationError
+from components.nearest import remedy_for
 from components.plain_text import printable, shown_value
 
 
@@ -43,8 +43,7 @@ def _explained(error: ValidationError, values: Mapping[str, Any]) -> Iterator[st
         path = printable(".".join(str(part) for part in fault["loc"] if part != "[key]"), keep="")
         if fault["type"] == "extra_forbidden":
             known = _known_keys(fault["loc"][:-1])
-            nearest = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1, cutoff=0.4)
-            remedy = f"did you mean {nearest[0]!r}?" if nearest else f"valid keys: {', '.join(sorted(known))}"
+            remedy = remedy_for(str(fault["loc"][-1]), known, otherwise=f"valid keys: {', '.join(sorted(known))}")
             yield f"{path}: unknown key; {remedy}"
         elif fault["type"] == "missing":
             yield f"{path}: required and missing"

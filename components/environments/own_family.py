@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Snapshot, Split, ToolCall, Tools, refuse_overlong
 from components.environments.environment import Environment, Step, branches, has_expert, observation
-from components.environments.nearest import remedy_for
 from components.environments.splits import split_of
 from components.errors import ConfigurationError, MalformedAction
 from components.identity import canonical_json, content_id, seed_for
+from components.nearest import remedy_for
 from components.own_code import failed, place_of
 from components.plain_text import shown_value
 from components.rewards.base import Rubric

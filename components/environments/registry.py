@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from components.artifacts.refs import Frozen
 from components.environments.base import EnvironmentFamily
 from components.environments.environment import Environment
-from components.environments.nearest import remedy_for
 from components.environments.own_family import OwnFamily
 from components.environments.turn_orders import checked_team
 from components.errors import ConfigurationError
+from components.nearest import remedy_for
 from components.own_code import failed, imported, is_own, source_digest
 from components.plain_text import shown_value
 

@@ -4,8 +4,8 @@ from typing import Protocol, runtime_checkable
 
 from components.environments.base import EnvironmentFamily
 from components.environments.environment import Environment
-from components.environments.nearest import remedy_for
 from components.errors import ConfigurationError
+from components.nearest import remedy_for
 from components.own_code import place_of
 from components.plain_text import shown_value
 from components.turn_order import BRANCHING, TurnOrder, in_phases

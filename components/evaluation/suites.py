@@ -1,12 +1,12 @@
 """Named sets of problems to evaluate on."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from components.artifacts.refs import Frozen
 from components.environments.base import EnvironmentFamily, Split
 from components.errors import ConfigurationError
+from components.nearest import remedy_for
 from components.schema import Problem
 
 _MAX_REPEATS_PER_PROBLEM = 20
@@ -32,8 +32,7 @@ gated. train: the problems of the first steps, to see how much better a team is 
 def suite(name: str) -> Suite:
     """The suite called `name`. Raises ConfigurationError with the nearest name."""
     if name not in SUITES:
-        nearest = difflib.get_close_matches(name, SUITES, n=1, cutoff=0.4)
-        remedy = f"did you mean {nearest[0]!r}?" if nearest else f"suites are {', '.join(SUITES)}"
+        remedy = remedy_for(name, SUITES, otherwise=f"suites are {', '.join(SUITES)}")
         raise ConfigurationError(f"suite {name!r}: unknown; {remedy}")
     return SUITES[name]
 

@@ -1,10 +1,9 @@
 """The rubric of a run: the default weights of the environment and of own functions under the configuration's overrides."""
 
-import difflib
-
 from components.config import RewardConfig
 from components.environments.base import EnvironmentFamily
 from components.errors import ConfigurationError
+from components.nearest import remedy_for
 from components.rewards.base import Rubric
 
 
@@ -16,7 +15,6 @@ def rubric_for(family: EnvironmentFamily, config: RewardConfig) -> Rubric:
     known = {**family.default_weights, **dict.fromkeys(config.own_components, 1.0)}
     for component, weight in config.weights.items():
         if component not in known:
-            nearest = difflib.get_close_matches(component, known, n=1, cutoff=0.4)
-            remedy = f"did you mean {nearest[0]!r}?" if nearest else f"{family.name} has {', '.join(sorted(known))}"
+            remedy = remedy_for(component, known, otherwise=f"{family.name} has {', '.join(sorted(known))}")
             raise ConfigurationError(f"rewards.weights.{component} = {weight}: unknown component; {remedy}")
     return Rubric(team_weight=config.team_weight, weights={**known, **config.weights})
