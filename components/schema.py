@@ -158,7 +158,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Node:
     """One node: one agent acting once, with the candidates that were compared and the one handed on.
 
     `explored` is true where the one handed on was drawn at random instead of being the best. `lane` counts the agents before
@@ -176,27 +176,27 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """One team on one problem. A failed episode is data: `error` says why, and its turns are what was finished."""
+    """One team on one problem. A failed episode is data: `error` says why, and its nodes are what was finished."""
 
     problem: Problem
     episode: int
-    turns: tuple[Turn, ...]
+    nodes: tuple[Node, ...]
     success: bool
     error: str | None = None
 
     @property
     def final(self) -> int | None:
-        """The place in `turns` of the final answer: the one that ended the episode, or else the last. None without a node.
+        """The place in `nodes` of the final answer: the one that ended the episode, or else the last. None without a node.
 
         The nodes after it acted side by side with it. They were scored in the state that it met, and changed nothing.
         """
-        ends = (n for n, node in enumerate(self.turns) if node.candidates[node.chosen].outcome.done)
-        return next(ends, len(self.turns) - 1) if self.turns else None
+        ends = (n for n, node in enumerate(self.nodes) if node.candidates[node.chosen].outcome.done)
+        return next(ends, len(self.nodes) - 1) if self.nodes else None
 
     @property
     def num_generated_tokens(self) -> int:
         """All tokens that were sampled for this episode, chosen or not."""
-        return sum(len(c.tokens) for turn in self.turns for c in turn.candidates)
+        return sum(len(c.tokens) for node in self.nodes for c in node.candidates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ from prefect import flow, runtime
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.schema import EvalReport
+from flows.active_runs import RunRecord, recorded_run, settle_dead_runs
 from flows.heartbeat import without_own_heartbeat
 from flows.patient_prefect import be_patient_with_prefect
 from flows.preflight import preflight
 from flows.runners import one_cluster, task_runner
-from flows.services.active_runs import RunRecord, recorded_run, settle_dead_runs
 from flows.training_iteration import training_iteration
 from tasks import progress, wiring
 from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions

@@ -14,7 +14,7 @@ from components.config import GenerationConfig
 from components.generation.tokenizer import HuggingFaceTokenizer
 from components.generation.transformers_engine import TransformersGenerator
 from components.identity import GroupKey
-from components.schema import ActionOutcome, Candidate, Episode, PolicyVersion, Problem, RolloutShard, Turn
+from components.schema import ActionOutcome, Candidate, Episode, Node, PolicyVersion, Problem, RolloutShard
 from components.training.base import MODEL_FOLDER, CheckpointManifest
 from components.training.checkpoint import NO_OPTIMIZER, write_manifest
 from flows.presets import preset_config
@@ -102,7 +102,7 @@ def _checkpoints(made: ExportedRun, root: Path, step: int, base: ArtifactRef) ->
 def _commit_rollouts(made: ExportedRun, step: int) -> None:
     tokenizer = HuggingFaceTokenizer.from_folder(made.base)
     turns = tuple(
-        Turn(
+        Node(
             group=GroupKey(problem_id="p", episode=0, turn=0, agent=role),
             policy=made.run.config.agents[role].policy,
             prompt_tokens=tokenizer.encode(prompt),
@@ -112,7 +112,7 @@ def _commit_rollouts(made: ExportedRun, step: int) -> None:
         for role, prompt in PROMPTS.items()
     )
     problem = Problem(problem_id="p", environment="plan_path", payload={})
-    episode = Episode(problem=problem, episode=0, turns=turns, success=True)
+    episode = Episode(problem=problem, episode=0, nodes=turns, success=True)
     shard = RolloutShard(step=step, shard=0, policy_versions={}, episodes=(episode,))
     run_stage(
         made.store, stage_key(made.run, step, "collect_rollouts", "0"), lambda: put(made.store, shard), ArtifactRef

@@ -48,9 +48,9 @@ def imported_modules(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=module_name)
-def test_imports_go_from_infra_to_flows_to_tasks_to_components(path: Path) -> None:
+def test_imports_go_from_troupe_to_infra_to_flows_to_tasks_to_components(path: Path) -> None:
     layer = path.relative_to(ROOT).parts[0]
-    allowed = set(LAYERS[: LAYERS.index(layer) + 1]) - {"infra"} | {layer}
+    allowed = set(LAYERS[: LAYERS.index(layer) + 1])
     tops = {module.split(".")[0] for module in imported_modules(path)}
     assert tops & {*LAYERS, "tests"} <= allowed
 
@@ -141,6 +141,6 @@ def test_importing_the_light_modules_loads_no_heavy_library() -> None:
 
 
 def test_the_command_line_starts_without_heavy_libraries() -> None:
-    code = f"import sys, flows.cli\nprint([name for name in {HEAVY!r} if name in sys.modules])"
+    code = f"import sys, troupe.cli\nprint([name for name in {HEAVY!r} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -26,7 +26,7 @@ def test_the_public_names_are_these_and_each_is_documented() -> None:
     assert set(troupe.__all__) == {
         *("Environment", "MalformedAnswer", "Options", "Step"),
         *("RunConfig", "load_config", "train", "evaluate", "load_team"),
-        *("Episode", "Turn", "Candidate", "EvalReport", "EvaluationReport", "Team", "TrainingReport", "TroupeError"),
+        *("Episode", "Node", "Candidate", "EvalReport", "EvaluationReport", "Team", "TrainingReport", "TroupeError"),
     }
     for name in troupe.__all__:
         assert getattr(troupe, name).__doc__, name

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from flows.cli import app
 from flows.presets import preset_config, preset_values
+from troupe.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()

@@ -8,7 +8,7 @@
     config = troupe.load_config("guess.yaml", ["num_steps=40"])
     report = troupe.train(config)
     print(report.evaluations[-1].success_rate)
-    print(troupe.load_team("guess").play(0).turns[-1].candidates[0].text)
+    print(troupe.load_team("guess").play(0).nodes[-1].candidates[0].text)
 """
 
 from importlib import import_module
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from components.environments.environment import Environment, Step
     from components.errors import MalformedAction as MalformedAnswer
     from components.errors import TroupeError
-    from components.schema import Candidate, Episode, EvalReport, Turn
-    from flows.evaluation import EvaluationReport
-    from flows.run_team import Team
-    from flows.summary import TrainingReport
+    from components.schema import Candidate, Episode, EvalReport, Node
     from troupe.running import evaluate, load_config, load_team, train
+    from troupe.runs.summary import TrainingReport
+    from troupe.teams.evaluation import EvaluationReport
+    from troupe.teams.run_team import Team
 
 __all__ = [
     "Candidate",
@@ -35,13 +35,13 @@ __all__ = [
     "EvalReport",
     "EvaluationReport",
     "MalformedAnswer",
+    "Node",
     "Options",
     "RunConfig",
     "Step",
     "Team",
     "TrainingReport",
     "TroupeError",
-    "Turn",
     "evaluate",
     "load_config",
     "load_team",
@@ -52,19 +52,19 @@ _PLACES = {
     "Environment": "components.environments.environment:Environment",
     "Episode": "components.schema:Episode",
     "EvalReport": "components.schema:EvalReport",
-    "EvaluationReport": "flows.evaluation:EvaluationReport",
+    "EvaluationReport": "troupe.teams.evaluation:EvaluationReport",
     "MalformedAnswer": "components.errors:MalformedAction",
     "Options": "components.artifacts.refs:Frozen",
     "RunConfig": "components.config:RunConfig",
     "Step": "components.environments.environment:Step",
-    "Team": "flows.run_team:Team",
-    "TrainingReport": "flows.summary:TrainingReport",
+    "Team": "troupe.teams.run_team:Team",
+    "TrainingReport": "troupe.runs.summary:TrainingReport",
     "TroupeError": "components.errors:TroupeError",
-    "Turn": "components.schema:Turn",
+    "Node": "components.schema:Node",
     **dict.fromkeys(("evaluate", "load_config", "load_team", "train"), "troupe.running:"),
 }
 """Name -> where it lies. What a name needs is imported with its first use."""
-_PACKAGES = ("components", "tasks", "flows")
+_PACKAGES = ("components", "tasks", "flows", "infra")
 
 
 def _check_packages() -> None:

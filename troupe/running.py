@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from components.config import RunConfig
-from flows.evaluation import EvaluationOrder, EvaluationReport, evaluate_anybody
-from flows.in_process import run_training, stored_in
 from flows.presets import preset_config
-from flows.run_team import Team, run_team, stored_run
-from flows.summary import TrainingReport
+from troupe.runs.summary import TrainingReport
+from troupe.teams.evaluation import EvaluationOrder, EvaluationReport, evaluate_anybody
+from troupe.teams.run_team import Team, run_team, stored_run
+from troupe.training.in_process import run_training, stored_in
 
 # Read when Prefect is imported, with the first run: what it says of each task goes to its own pages.
 os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
@@ -94,7 +94,7 @@ def load_team(run: str, *, step: int | None = None, store: str | None = None) ->
 
     >>> team = load_team("plan-path")  # doctest: +SKIP
     >>> episode = team.play(0)  # doctest: +SKIP
-    >>> [(node.group.agent, node.candidates[0].text) for node in episode.turns], episode.success  # doctest: +SKIP
+    >>> [(node.group.agent, node.candidates[0].text) for node in episode.nodes], episode.success  # doctest: +SKIP
     ([('tool_agent', 'R,R,D'), ('plan_agent', 'R,R,D')], True)
     """
     return run_team(stored_run(run, store), step)

@@ -8,14 +8,14 @@ from itertools import chain
 from components import metrics
 from components.algorithms.registry import estimator
 from components.config import AlgorithmConfig
-from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard, TrainBatch, TrainGroup, Turn
+from components.schema import Episode, Node, PolicyVersion, RolloutShard, ScoredShard, TrainBatch, TrainGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Compared:
     """One node with the advantages of its candidates."""
 
-    node: Turn
+    node: Node
     advantages_K: tuple[float, ...]
 
     @property
@@ -64,7 +64,7 @@ def _joined(
 
 def _nodes(episodes: Sequence[Episode], advantages_E_N_K: Sequence[Sequence[tuple[float, ...]]]) -> Iterator[_Compared]:
     for episode, advantages_N_K in zip(episodes, advantages_E_N_K, strict=True):
-        for node, advantages_K in zip(episode.turns, advantages_N_K, strict=True):
+        for node, advantages_K in zip(episode.nodes, advantages_N_K, strict=True):
             assert len(node.candidates) == len(advantages_K), f"{node.group}: {len(advantages_K)} advantages"
             yield _Compared(node=node, advantages_K=advantages_K)
 

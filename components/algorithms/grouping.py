@@ -16,7 +16,7 @@ Advantages = list[tuple[tuple[float, ...], ...]]
 
 def is_tree(episodes: Sequence[Episode]) -> bool:
     """Whether nodes were sampled with several candidates; else whole episodes are what was repeated."""
-    return any(len(node.candidates) > 1 for episode in episodes for node in episode.turns)
+    return any(len(node.candidates) > 1 for episode in episodes for node in episode.nodes)
 
 
 def nodes(rewards_E_N_K: Rewards) -> list[Group]:
@@ -56,7 +56,7 @@ def episode_return(episode: Episode, rewards_N_K: Sequence[Sequence[float | None
     final = episode.final
     if episode.error is not None or final is None:
         return None
-    return rewards_N_K[final][episode.turns[final].chosen]
+    return rewards_N_K[final][episode.nodes[final].chosen]
 
 
 def episode_returns(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> list[float | None]:
@@ -77,6 +77,6 @@ def action_rewards(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> Rewar
 def places(episodes: Sequence[Episode]) -> Iterator[tuple[int, int, int, str, str]]:
     """Every action as (episode, node, candidate, problem_id, agent)."""
     for e, episode in enumerate(episodes):
-        for n, node in enumerate(episode.turns):
+        for n, node in enumerate(episode.nodes):
             for k in range(len(node.candidates)):
                 yield e, n, k, episode.problem.problem_id, node.group.agent

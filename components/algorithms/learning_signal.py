@@ -18,7 +18,7 @@ def has_signal(episodes: Sequence[Episode], algorithm: AlgorithmConfig) -> bool:
     rewards_E_N_K = [
         tuple(
             tuple(None if c.outcome.unscorable is not None else c.reward for c in node.candidates)
-            for node in episode.turns
+            for node in episode.nodes
         )
         for episode in episodes
     ]

@@ -23,6 +23,9 @@ _DAMAGED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
 SCHEMA_VERSION = 1
 """The layout that `encode` writes; `decode` reads no other."""
 
+FORMER_NAMES = {"Turn": "Node", "turns": "nodes"}
+"""What types and fields of older payloads are called here."""
+
 _COMPRESSION_LEVEL = 3
 MAX_RATIO = 128
 MIN_UNPACKED_BYTES = 16 << 20
@@ -87,7 +90,10 @@ def _decode(content: bytes, as_type: type[T]) -> T:
         raise ValueError(f"it is a {structure['type']}")
     ints = structure["wide_ints"] if "wide_ints" in structure else tensors["ints"].tolist()
     cursor = Cursor(ints=ints, floats=tensors["floats"].tolist())
-    table: FieldTable = tuple((name, tuple(fields)) for name, fields in structure["fields"].items())
+    table: FieldTable = tuple(
+        (FORMER_NAMES.get(name, name), tuple(FORMER_NAMES.get(field, field) for field in fields))
+        for name, fields in structure["fields"].items()
+    )
     record_type: Any = as_type
     value: T = reader(record_type, table)(structure["value"], cursor)
     if not cursor.exhausted:

@@ -100,7 +100,7 @@ def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsag
 
 def _outcome_reward(episode: Episode) -> float:
     """The reward of the final action; 0 where there was none."""
-    return 0.0 if episode.final is None else episode.turns[episode.final].candidates[0].reward
+    return 0.0 if episode.final is None else episode.nodes[episode.final].candidates[0].reward
 
 
 def _metrics(
@@ -109,7 +109,7 @@ def _metrics(
     """The report's numbers under their metric names, with each agent's share of actions that solve."""
     solved: dict[str, list[bool]] = {}
     for episode in episodes:
-        for node in episode.turns:
+        for node in episode.nodes:
             solved.setdefault(node.group.agent, []).append(node.candidates[0].outcome.solves)
     values: dict[str, float | None] = {
         "success_rate": metrics.mean(episode.success for episode in episodes),
@@ -118,7 +118,7 @@ def _metrics(
         "repair_rate": handed.repair_rate,
         "num_failed_episodes": float(sum(episode.error is not None for episode in episodes)),
         "num_generated_tokens": float(sum(episode.num_generated_tokens for episode in episodes)),
-        "mean_nodes": metrics.mean(len(episode.turns) for episode in episodes),
+        "mean_nodes": metrics.mean(len(episode.nodes) for episode in episodes),
         **{f"{agent}/solve_rate": metrics.mean(flags) for agent, flags in solved.items()},
         **usage_metrics(usage),
     }

@@ -29,7 +29,7 @@ _FORMATS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedTurn:
+class RecordedNode:
     """A prompt of training, with special tokens spelled out, and an answer that was given. `is_exact` says that the exported
     tokenizer turns the text into the very tokens that the prompt had."""
 
@@ -65,7 +65,7 @@ class CardFacts:
     """What answers were computed in; servers choose another one unless they are told."""
     max_new_tokens: Mapping[str, int | None]
     evaluations: Sequence[Mapping[str, Any]]
-    turns: Mapping[str, RecordedTurn]
+    nodes: Mapping[str, RecordedNode]
     merge_difference: float | None = None
 
 
@@ -81,7 +81,7 @@ def card(facts: CardFacts) -> str:
         _success(facts),
         "## Prompts and sampling",
         _sampling(facts),
-        *[_shown_turn(role, turn) for role, turn in facts.turns.items()],
+        *[_shown_node(role, turn) for role, turn in facts.nodes.items()],
     ]
     return f"---\n{_head(facts)}---\n\n" + "\n\n".join(sections) + "\n"
 
@@ -185,7 +185,7 @@ def _loading(facts: CardFacts) -> str:
 
 def _asking(facts: CardFacts) -> str:
     """Lines that ask the model what it was asked in training; none where no prompt is known that is short enough."""
-    short = {role: turn for role, turn in facts.turns.items() if turn.is_exact and len(turn.prompt) <= _LONGEST_LITERAL}
+    short = {role: turn for role, turn in facts.nodes.items() if turn.is_exact and len(turn.prompt) <= _LONGEST_LITERAL}
     if not short:
         return ""
     role, turn = next(iter(short.items()))
@@ -224,11 +224,11 @@ def _sampling(facts: CardFacts) -> str:
         f"Prompts are {_FORMATS[facts.prompt_format]}; no token is added before or behind (`add_special_tokens=False`). "
         f"Answers were computed in {facts.dtype} and drawn at temperature {facts.temperature:g} from the whole "
         f"distribution, as in `generation_config.json`, and were at most so many tokens long: {limits}."
-        + ("" if facts.turns else " No prompt of this run is recorded.")
+        + ("" if facts.nodes else " No prompt of this run is recorded.")
     )
 
 
-def _shown_turn(role: str, turn: RecordedTurn) -> str:
+def _shown_node(role: str, turn: RecordedNode) -> str:
     return (
         f"What {_code(role)} was asked in training:\n\n{_fenced(_bounded(turn.prompt))}\n\n"
         f"and what it answered:\n\n{_fenced(_bounded(turn.answer))}"

@@ -14,9 +14,9 @@ from components.config import RewardConfig
 from components.errors import ConfigurationError
 from components.own_code import own_function, place_of, told_in_one_line
 from components.rewards.base import Rubric
-from components.schema import Episode, Turn
+from components.schema import Episode, Node
 
-RewardFunction = Callable[[Episode, Turn], Sequence[float]]
+RewardFunction = Callable[[Episode, Node], Sequence[float]]
 """From an episode and one of its nodes to a value for each of the node's candidates, in their order."""
 TAKES = ("episode", "node")
 
@@ -39,9 +39,9 @@ class OwnReward:
 
     def values(self, episode: Episode) -> tuple[tuple[float, ...], ...]:
         """What each candidate of `episode` is valued (N, K). Raises ConfigurationError with the function's file and line."""
-        return tuple(self._values_K(episode, node) for node in episode.turns)
+        return tuple(self._values_K(episode, node) for node in episode.nodes)
 
-    def _values_K(self, episode: Episode, node: Turn) -> tuple[float, ...]:
+    def _values_K(self, episode: Episode, node: Node) -> tuple[float, ...]:
         what = f"rewards.functions {self.name!r}"
         with told_in_one_line(what):
             found = self.function(episode, node)

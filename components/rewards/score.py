@@ -11,7 +11,7 @@ from components.identity import GroupKey, seed_for
 from components.rewards.base import Rubric
 from components.rewards.overlong import Overlong
 from components.rewards.own_rewards import OwnReward
-from components.schema import ActionOutcome, Candidate, Episode, RolloutShard, ScoredShard, Turn
+from components.schema import ActionOutcome, Candidate, Episode, Node, RolloutShard, ScoredShard
 from components.turn_order import TurnOrder, phases
 
 Rewards = tuple[tuple[tuple[float | None, ...], ...], ...]
@@ -46,9 +46,9 @@ def score_shard(
     is wrong and its rewards mean nothing. The same holds where others acted than `turn_order` says; None believes the record.
     """
     replays = [_Replay(episode, family, rubric, tools, overlong, turn_order) for episode in shard.episodes]
-    num_nodes = max((len(episode.turns) for episode in shard.episodes), default=0)
+    num_nodes = max((len(episode.nodes) for episode in shard.episodes), default=0)
     for position in range(num_nodes):
-        reached = [replay for replay in replays if position < len(replay.episode.turns)]
+        reached = [replay for replay in replays if position < len(replay.episode.nodes)]
         tools.prepare([call for replay in reached for call in replay.calls(position)])
         for replay in reached:
             replay.score(position)
@@ -113,9 +113,9 @@ class _Replay:
         self._overlong = overlong
         self._rubric = rubric
         self._has_tools = tools is not NO_TOOLS
-        self._env = family.build(episode.problem, tools) if episode.turns else None
+        self._env = family.build(episode.problem, tools) if episode.nodes else None
         self._has_ended = self._has_diverged = self._success = False
-        self._turns: list[Turn] = []
+        self._nodes: list[Node] = []
         self._phases = None if self._env is None or turn_order is None else phases(self._env, turn_order)
 
     @property
@@ -125,7 +125,7 @@ class _Replay:
 
     def calls(self, position: int) -> list[ToolCall]:
         """What replaying the next node will ask of the tools."""
-        node = self.episode.turns[position]
+        node = self.episode.nodes[position]
         texts = dict.fromkeys(candidate.text for candidate in node.candidates)
         return [call for text in texts for call in self._environment.calls(node.group.agent, text)]
 
@@ -134,7 +134,7 @@ class _Replay:
 
         One that ends the episode leaves the environment as it met it, for the agents side by side with it.
         """
-        node, env = self.episode.turns[position], self._environment
+        node, env = self.episode.nodes[position], self._environment
         if node.lane == 0:
             self._check_path(position)
         before = env.snapshot()
@@ -148,7 +148,7 @@ class _Replay:
             )
         )
         candidates = tuple(self._replayed(candidate, after[candidate.text][0]) for candidate in node.candidates)
-        self._turns.append(replace(node, candidates=candidates))
+        self._nodes.append(replace(node, candidates=candidates))
         chosen = node.candidates[node.chosen]
         self._has_diverged |= after[chosen.text][0] != chosen.outcome
         env.restore(before if self._has_ended else after[chosen.text][1])
@@ -160,13 +160,13 @@ class _Replay:
     def add(self, own: OwnReward) -> tuple[tuple[float, ...], ...]:
         """Add a component to the rewards of all nodes, which have been scored, and return its values (N, K)."""
         success = self._success and self.episode.error is None
-        values_N_K = own.values(replace(self.episode, turns=tuple(self._turns), success=success))
+        values_N_K = own.values(replace(self.episode, nodes=tuple(self._nodes), success=success))
         self.rewards_N_K = [
             tuple(
                 None if reward is None else _finite(reward + own.weight * value, node.group)
                 for reward, value in zip(rewards_K, values_K, strict=True)
             )
-            for node, rewards_K, values_K in zip(self.episode.turns, self.rewards_N_K, values_N_K, strict=True)
+            for node, rewards_K, values_K in zip(self.episode.nodes, self.rewards_N_K, values_N_K, strict=True)
         ]
         return values_N_K
 
@@ -183,7 +183,7 @@ class _Replay:
             return
         phase = None if self._has_ended else next(self._phases, None)
         asked = phase.groups(self.episode.problem.problem_id, self.episode.episode) if phase is not None else ()
-        rest = self.episode.turns[position:]
+        rest = self.episode.nodes[position:]
         acted = tuple(node.group for node in rest[: len(asked)])
         is_whole = len(acted) == len(asked) > 0 or self.episode.error is not None
         follows = is_whole and acted == asked[: len(acted)]
@@ -191,7 +191,7 @@ class _Replay:
             f"{rest[0].group} was recorded where {list(map(str, asked))} are next, not {list(map(str, acted))}"
         )
 
-    def _reward(self, node: Turn, index: int, replayed: ActionOutcome) -> float | None:
+    def _reward(self, node: Node, index: int, replayed: ActionOutcome) -> float | None:
         recorded = node.candidates[index].outcome
         if replayed.unscorable is not None:
             return None
@@ -200,7 +200,7 @@ class _Replay:
             return None
         return _finite(self._rubric.reward(replayed) - self._punishment(node, index), node.group)
 
-    def _punishment(self, node: Turn, index: int) -> float:
+    def _punishment(self, node: Node, index: int) -> float:
         if self._overlong is None:
             return 0.0
         lost = self._overlong.punishment(node.group.agent, len(node.candidates[index].tokens))

@@ -12,15 +12,15 @@ from components.identity import GroupKey
 from components.rewards.base import Rubric
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
-from components.schema import ActionOutcome, Candidate, Episode, Turn
+from components.schema import ActionOutcome, Candidate, Episode, Node
 from components.turn_order import Phase, phases
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """One agent about to act in one episode: the group's key and the prompt that all its candidates share.
+class OpenNode:
+    """A node before its candidates are sampled: the group's key and the prompt that all its candidates share.
 
     `lane` counts the agents before it that act side by side with it; `is_last` says that nobody acts after them in the turn.
     """
@@ -35,7 +35,7 @@ class Node:
 class Answer:
     """A node with its candidates, as sampled and as text."""
 
-    node: Node
+    node: OpenNode
     completions_K: tuple[Completion, ...]
     texts_K: tuple[str, ...]
 
@@ -49,7 +49,7 @@ class Branch:
         self._live = True
         self._success = False
         self._error: str | None = None
-        self._turns: list[Turn] = []
+        self._nodes: list[Node] = []
         self._met: Snapshot = None
         """The state that the newest answers met."""
         self._env: MultiAgentEnv | None = self._attempt("build", lambda: family.build(start.problem, tools))
@@ -61,11 +61,11 @@ class Branch:
         coming = self._phases
         if not self._live or coming is None:
             return None
-        phase = self._attempt(f"after {len(self._turns)} answers, the next agent", lambda: next(coming, None))
+        phase = self._attempt(f"after {len(self._nodes)} answers, the next agent", lambda: next(coming, None))
         self._live = phase is not None
         return phase
 
-    def nodes(self, phase: Phase, router: Router) -> tuple[Node, ...]:
+    def nodes(self, phase: Phase, router: Router) -> tuple[OpenNode, ...]:
         """What is asked of the agents of a phase, all in the selected state; nothing when the episode failed here."""
         nodes = []
         groups = phase.groups(self._start.problem.problem_id, self._start.episode)
@@ -75,13 +75,13 @@ class Branch:
             )
             if prompt_tokens is None:
                 return ()
-            nodes.append(Node(group=group, prompt_tokens=prompt_tokens, lane=lane, is_last=phase.is_last))
+            nodes.append(OpenNode(group=group, prompt_tokens=prompt_tokens, lane=lane, is_last=phase.is_last))
         return tuple(nodes)
 
     def _prompt(self, agent: str, router: Router) -> tuple[int, ...]:
         return router.encode(agent, self._environment.observe(agent))
 
-    def read(self, node: Node, completions_K: Sequence[Completion], router: Router) -> Answer | None:
+    def read(self, node: OpenNode, completions_K: Sequence[Completion], router: Router) -> Answer | None:
         """The candidates of `node` as text, or None when the episode failed here."""
         agent = node.group.agent
         texts_K = self._attempt(
@@ -118,8 +118,8 @@ class Branch:
         chosen = scorable[picked]
         if self._attempt(doing, lambda: self._continue_from(after[answer.texts_K[chosen]][1])) is None:
             return
-        self._turns.append(
-            Turn(
+        self._nodes.append(
+            Node(
                 group=group,
                 policy=router.policy_of(group.agent),
                 prompt_tokens=answer.node.prompt_tokens,
@@ -138,7 +138,7 @@ class Branch:
         return Episode(
             problem=self._start.problem,
             episode=self._start.episode,
-            turns=tuple(self._turns),
+            nodes=tuple(self._nodes),
             success=self._success and self._error is None,
             error=self._error,
         )
@@ -196,7 +196,7 @@ class Branch:
             return None
 
 
-def _doing(node: Node) -> str:
+def _doing(node: OpenNode) -> str:
     return f"turn {node.group.turn}, {node.group.agent} acts"
 
 

@@ -57,7 +57,7 @@ def fresh_problems(
 
 def replaced(old: Refills, episodes: Sequence[Episode]) -> Refills:
     """`old` and one more problem, whose `episodes` are replaced."""
-    candidates = [candidate for episode in episodes for turn in episode.turns for candidate in turn.candidates]
+    candidates = [candidate for episode in episodes for turn in episode.nodes for candidate in turn.candidates]
     return Refills(
         num_problems=old.num_problems + 1,
         num_silent=old.num_silent,

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from components import metrics
-from components.schema import ApiUsage, Candidate, Episode, Refills, RolloutShard, ScoredShard, Turn
+from components.schema import ApiUsage, Candidate, Episode, Node, Refills, RolloutShard, ScoredShard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +51,10 @@ def handovers(episodes: Sequence[Episode], *, last_agent: str | None) -> Handove
     )
 
 
-def _phases(episode: Episode) -> list[list[Turn]]:
+def _phases(episode: Episode) -> list[list[Node]]:
     """The nodes of an episode, those side by side together."""
-    found: list[list[Turn]] = []
-    for node in episode.turns:
+    found: list[list[Node]] = []
+    for node in episode.nodes:
         if node.lane == 0:
             found.append([])
         found[-1].append(node)
@@ -149,7 +149,7 @@ def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     rates = {metrics.KEEP_RATE: handed.keep_rate, metrics.REPAIR_RATE: handed.repair_rate}
     by_agent: dict[str, list[Candidate]] = {}
     for episode in episodes:
-        for node in episode.turns:
+        for node in episode.nodes:
             by_agent.setdefault(node.group.agent, []).extend(node.candidates)
     values = {
         metrics.NUM_EPISODES: float(len(episodes)),
@@ -173,7 +173,7 @@ def reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]
     unscorable: list[bool] = []
     for shard, scores in zip(shards, scored, strict=True):
         for episode, rewards_N_K in zip(shard.episodes, scores.rewards_E_N_K, strict=True):
-            for node, rewards_K in zip(episode.turns, rewards_N_K, strict=True):
+            for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True):
                 groups.setdefault(node.group.agent, []).append([r for r in rewards_K if r is not None])
                 unscorable += [reward is None for reward in rewards_K]
     values = {metrics.UNSCORABLE_FRACTION: metrics.mean(unscorable)}
@@ -193,6 +193,6 @@ def own_reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredSh
     for shard, scores in zip(shards, scored, strict=True):
         for component, values_E_N_K in (scores.own_E_N_K or {}).items():
             for episode, values_N_K in zip(shard.episodes, values_E_N_K, strict=True):
-                for node, values_K in zip(episode.turns, values_N_K, strict=True):
+                for node, values_K in zip(episode.nodes, values_N_K, strict=True):
                     found.setdefault(metrics.own_reward(node.group.agent, component), []).extend(values_K)
     return {name: metrics.mean(values) for name, values in found.items()}

@@ -71,8 +71,8 @@ def trained(game: str, run: str, seed: int, *, budget_tokens: int, home: Path) -
     from components.artifacts.local import LocalArtifactStore
     from components.metrics import NUM_GENERATED_TOKENS
     from flows.presets import preset_config
-    from flows.reading import run_document
     from flows.train import train
+    from troupe.runs.reading import run_document
 
     store, run_id = LocalArtifactStore(home / "store"), f"{game}-{run}-{seed}"
     overrides = [f"seed={seed}", "store.kind=local", f"store.root={home / 'store'}", "tracking.kind=none", *RUNS[run]]

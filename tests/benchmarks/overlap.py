@@ -31,8 +31,8 @@ def train_once(way: str, root: Path, run_id: str, *, num_steps: int, epochs: int
     from components.artifacts.local import LocalArtifactStore
     from components.metrics import seconds
     from flows.presets import preset_config
-    from flows.reading import run_document
     from flows.train import train
+    from troupe.runs.reading import run_document
 
     overrides = [
         "store.kind=local", f"store.root={root}", "tracking.kind=none", f"training.num_epochs={epochs}",

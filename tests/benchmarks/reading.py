@@ -64,7 +64,7 @@ def commit_run(store: ArtifactStore, *, num_steps: int, every: int) -> None:
 
 def seconds_of(command: tuple[str, ...], uri: str, variables: dict[str, str]) -> tuple[float, float]:
     """(wall, processor) seconds of one command; the better of two. On a busy machine the second is what to compare."""
-    program = [sys.executable, "-c", "from flows.cli import main; main()", *command, "--store", uri]
+    program = [sys.executable, "-c", "from troupe.cli import main; main()", *command, "--store", uri]
     measured = []
     for _ in range(2):
         started, before = time.monotonic(), os.times()

@@ -33,7 +33,7 @@ from components.sandbox.opening import open_sandbox
 from components.sandbox.owner import this_owner
 from components.sandbox.reaper import OWNER_LABEL
 from components.schema import ExecutionResult, Limits
-from flows.sandbox import docker_host, state_folder
+from troupe.machine.sandbox import docker_host, state_folder
 
 CONCURRENCIES = (1, 2, 4, 8)
 FLOOR_JOBS_PER_SECOND = {1: 200.0, 2: 350.0}

@@ -61,9 +61,9 @@ def told_by(size: Size, num_steps: int) -> dict[str, float]:
     from components.artifacts.local import LocalArtifactStore
     from components.config import parse_config
     from components.metrics import NUM_GENERATED_TOKENS
-    from flows.reading import run_document
     from flows.train import train
     from tests.benchmarks import relay
+    from troupe.runs.reading import run_document
 
     relay.register()
     seconds: list[float] = []

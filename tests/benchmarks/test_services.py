@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.process import marked
-from flows.services.stack import ALL, down, mark_of
+from infra.services.process import marked
+from infra.services.stack import ALL, down, mark_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = """

@@ -16,8 +16,8 @@ def services(home: Path | None = None, *, only: Sequence[str] = ("prefect",)) ->
 
     SIGTERM and SIGHUP end the block, and the services with it, like Ctrl-C does.
     """
-    from flows.services.environment import environment
-    from flows.services.stack import down, up
+    from infra.services.environment import environment
+    from infra.services.stack import down, up
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))

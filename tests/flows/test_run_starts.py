@@ -9,9 +9,9 @@ import pytest
 
 from components.config import RunConfig
 from components.errors import ConfigurationError
-from flows.in_process import stored_in
-from tests.flows.test_cli import troupe
 from tests.tasks.stored_runs import config_in, stored_run
+from tests.troupe.cli.test_cli import troupe
+from troupe.training.in_process import stored_in
 
 
 class AnsweringPrefect:

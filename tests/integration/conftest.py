@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from components.artifacts.local import LocalArtifactStore
-from flows.services.environment import environment
-from flows.services.stack import down, up
-from flows.services.status import StackStatus
+from infra.services.environment import environment
+from infra.services.stack import down, up
+from infra.services.status import StackStatus
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 

@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from components.artifacts.local import LocalArtifactStore
-from flows.services.active_runs import end_active_runs, recorded_runs, settle_dead_runs
-from flows.services.password import ensure_password
-from flows.services.status import StackStatus
+from flows.active_runs import end_active_runs, recorded_runs, settle_dead_runs
+from infra.services.password import ensure_password
+from infra.services.status import StackStatus
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.integration.outcomes import order, outcome
 from tests.integration.test_services_away import await_request, mlflow_answer, port_of
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 LINE = "interrupted; nothing that was finished is lost, the same command goes on from here"
 COMMAND = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"  # a shell's background job ignores it
-    "from flows.cli import main; main()"
+    "from troupe.cli import main; main()"
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
-TROUPE = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from flows.cli import main; main()"]
+TROUPE = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from troupe.cli import main; main()"]
 SMALL = (
     "warm_start={noise: 0.3, gate: 0.0, gate_ceiling: 1.0, max_steps: 20, check_every: 20, num_check_problems: 8}",
     "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}",

@@ -9,9 +9,9 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.runs import start_lineage
 from components.config import parse_config
 from flows.presets import with_overrides
-from flows.reading import read_run, run_document
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
+from troupe.runs.reading import read_run, run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

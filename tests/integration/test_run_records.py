@@ -8,9 +8,9 @@ import pytest
 from components.artifacts.gc import collect_garbage
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.runs import list_runs
-from flows.reading import run_document
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
+from troupe.runs.reading import run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -17,7 +17,7 @@ from components.sandbox.census import census
 from components.sandbox.docker_api import EngineApi
 from components.sandbox.engine import running_engine
 from components.sandbox.opening import clean_leftovers
-from flows.services.status import StackStatus
+from infra.services.status import StackStatus
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers, kill
 from tests.processes import named, tree

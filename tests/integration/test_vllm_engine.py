@@ -24,13 +24,13 @@ from components.generation.vllm_held import Held
 from components.generation.vllm_http import VllmGenerator
 from components.generation.vllm_loading import RELOAD
 from components.generation.vllm_transport import HttpTransport, encoded
-from flows.export import ExportOrder, export
-from flows.services.records import read_record
-from flows.services.secrets import ensure_secret
-from flows.services.vllm_server import ServedModel, VllmService, key_file
-from flows.services.vllm_stack import down_vllm, start_servers, vllm_addresses
+from infra.services.records import read_record
+from infra.services.secrets import ensure_secret
+from infra.services.vllm_server import ServedModel, VllmService, key_file
+from infra.services.vllm_stack import down_vllm, start_servers, vllm_addresses
 from tests.exported_runs import ExportedRun, exported_run
 from tests.integration.vllm_servers import config_of, needs_vllm, processes_of, saved_adapter, saved_model
+from troupe.exporting.export import ExportOrder, export
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_vllm]
 TOLERANCE = 1e-4

@@ -6,9 +6,9 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from flows.presets import preset_config
-from flows.services.vllm_models import up_vllm
-from flows.services.vllm_server import key_file
-from flows.services.vllm_stack import down_vllm
+from infra.services.vllm_models import up_vllm
+from infra.services.vllm_server import key_file
+from infra.services.vllm_stack import down_vllm
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 from tests.integration.vllm_servers import needs_vllm, processes_of

@@ -24,7 +24,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(
-    installed: Path, cwd: Path, env: dict[str, str], *arguments: str, code: str = "from flows.cli import main; main()"
+    installed: Path, cwd: Path, env: dict[str, str], *arguments: str, code: str = "from troupe.cli import main; main()"
 ) -> subprocess.CompletedProcess[str]:
     """What a command says whose packages are the installed ones."""
     command = [sys.executable, "-P", "-c", code, *arguments]

@@ -17,8 +17,8 @@ from components.schema import PolicyVersion
 from components.training.character_tokenizer import character_tokenizer
 from components.training.checkpoint import probe_for
 from components.training.model_folder import write_model_folder
-from flows.services.process import MARK
-from flows.services.vllm_server import vllm_python
+from infra.services.process import MARK
+from infra.services.vllm_server import vllm_python
 
 ALPHABET = "ABCDEFG\n "
 SHAPE = AdapterConfig(rank=4, alpha=8.0)

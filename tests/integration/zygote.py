@@ -26,10 +26,10 @@ with long_lived():
     from components.artifacts.base import ArtifactStore
     from components.generation.transformers_engine import TransformersGenerator
     from components.sandbox.base import Sandbox
-    from flows.cli import app
     from flows.presets import preset_config
     from flows.train import train
     from tasks import wiring, world
+    from troupe.cli import app
 
 IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)
 

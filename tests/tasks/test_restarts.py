@@ -9,13 +9,13 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.runs import read_lineages
 from components.errors import ConfigurationError
 from components.identity import config_key
-from flows.reading import run_document
 from tasks.restarts import Restart, record_restart
 from tasks.run import Run
 from tasks.sessions import begin_session, end_session, standing_run
 from tasks.step_records import step_manifests
 from tasks.steps import checkpoints_before, first_unfinished_step
 from tests.tasks.stored_runs import config_in, finish, reread, stored_run
+from troupe.runs.reading import run_document
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flows.services.environment import environment
-from flows.services.records import read_record
-from flows.services.stack import down, up
+from infra.services.environment import environment
+from infra.services.records import read_record
+from infra.services.stack import down, up
 from tests.benchmarks.memory import Footprint, pss_mib, watch
 from tests.benchmarks.versus_trl.game import AS_SHIPPED, COMPONENTS, TROUPE, TUNED, Order
 from tests.processes import tree

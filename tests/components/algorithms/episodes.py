@@ -1,7 +1,7 @@
 """Hand-made shards with given rewards."""
 
 from components.identity import GroupKey
-from components.schema import ActionOutcome, Candidate, Episode, PolicyVersion, Problem, RolloutShard, ScoredShard, Turn
+from components.schema import ActionOutcome, Candidate, Episode, Node, PolicyVersion, Problem, RolloutShard, ScoredShard
 
 POLICY_OF = {"tool": "small", "plan": "large"}
 
@@ -17,8 +17,8 @@ def candidate(token: int) -> Candidate:
     )
 
 
-def node(problem_id: str, episode: int, turn: int, agent: str, num: int, chosen: int = 0) -> Turn:
-    return Turn(
+def node(problem_id: str, episode: int, turn: int, agent: str, num: int, chosen: int = 0) -> Node:
+    return Node(
         group=GroupKey(problem_id=problem_id, episode=episode, turn=turn, agent=agent),
         policy=POLICY_OF[agent],
         prompt_tokens=(ord(problem_id[0]), episode, turn, len(agent)),
@@ -36,7 +36,7 @@ def episode(
         turns.append(node(problem_id, number, turn, {"t": "tool", "p": "plan"}[letter], num, chosen))
         turn += letter == "p"
     problem = Problem(problem_id=problem_id, environment="toy", payload={})
-    return Episode(problem=problem, episode=number, turns=tuple(turns), success=False, error=error)
+    return Episode(problem=problem, episode=number, nodes=tuple(turns), success=False, error=error)
 
 
 def shard(*episodes: Episode, number: int = 0, step: int = 4) -> RolloutShard:

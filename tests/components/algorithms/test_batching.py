@@ -21,7 +21,7 @@ def test_rows_go_to_the_policy_of_their_agent_and_keep_what_was_sampled() -> Non
     batches, _ = train_batches([played], [scores(((1.0, 0.0), (0.0, 3.0)))], algorithm=AT_GRPO, policies=BOTH)
     for policy, agent, advantages in (("small", "tool", (0.5, -0.5)), ("large", "plan", (-1.5, 1.5))):
         (group,) = batches[policy].groups
-        node = next(n for n in played.episodes[0].turns if n.group.agent == agent)
+        node = next(n for n in played.episodes[0].nodes if n.group.agent == agent)
         assert batches[policy].policy == policy
         assert batches[policy].step == 4
         assert group.group == node.group
@@ -129,15 +129,15 @@ def test_every_group_is_trained_on_or_counted_and_advantages_sum_to_zero(
 
 def test_episodes_that_begin_alike_share_one_prompt_and_keep_their_own_tokens_and_advantages() -> None:
     first, second, third = (episode("a", number, "tp") for number in range(3))
-    answer = replace(second.turns[0].candidates[0], tokens=(7,), sampler_logprobs=(-0.7,), finish_reason="length")
-    prompt = first.turns[0].prompt_tokens
+    answer = replace(second.nodes[0].candidates[0], tokens=(7,), sampler_logprobs=(-0.7,), finish_reason="length")
+    prompt = first.nodes[0].prompt_tokens
     second = replace(
-        second, turns=(replace(second.turns[0], prompt_tokens=prompt, candidates=(answer,)), second.turns[1])
+        second, nodes=(replace(second.nodes[0], prompt_tokens=prompt, candidates=(answer,)), second.nodes[1])
     )
     rewards = scores(((0.0,), (2.0,)), ((0.0,), (0.0,)), ((0.0,), (1.0,)))
     batches, metrics = train_batches([shard(first, second, third)], [rewards], algorithm=GRPO, policies=BOTH)
     alike, apart = batches["small"].groups[0], batches["large"].groups
-    assert (alike.group, alike.prompt_tokens) == (first.turns[0].group, prompt)
+    assert (alike.group, alike.prompt_tokens) == (first.nodes[0].group, prompt)
     assert alike.completions_K_T == ((1, 0), (7,))
     assert alike.sampler_logprobs_K_T == ((-0.5, -0.1), (-0.7,))
     assert alike.advantages_K == (1.0, -1.0)
@@ -184,10 +184,10 @@ def test_shards_of_two_versions_of_a_policy_are_no_batch() -> None:
 
 def test_answers_that_ended_for_their_length_are_marked_and_keep_their_advantage() -> None:
     (played,) = [episode("a", 0, "t", num=2)]
-    cut = replace(played.turns[0].candidates[1], finish_reason="length")
-    node = replace(played.turns[0], candidates=(played.turns[0].candidates[0], cut))
+    cut = replace(played.nodes[0].candidates[1], finish_reason="length")
+    node = replace(played.nodes[0], candidates=(played.nodes[0].candidates[0], cut))
     batches, _ = train_batches(
-        [shard(replace(played, turns=(node,)))], [scores(((1.0, 0.0),))], algorithm=AT_GRPO, policies=("small",)
+        [shard(replace(played, nodes=(node,)))], [scores(((1.0, 0.0),))], algorithm=AT_GRPO, policies=("small",)
     )
     (group,) = batches["small"].groups
     assert (group.truncated_K, group.advantages_K) == ((False, True), (0.5, -0.5))

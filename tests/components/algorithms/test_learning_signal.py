@@ -15,7 +15,7 @@ TREE = AlgorithmConfig()
 def earning(played: Episode, *rewards_N_K: tuple[float | None, ...]) -> Episode:
     """`played` with these rewards; None makes a candidate unscorable."""
     turns = []
-    for node, rewards_K in zip(played.turns, rewards_N_K, strict=True):
+    for node, rewards_K in zip(played.nodes, rewards_N_K, strict=True):
         candidates = [
             replace(c, reward=reward)
             if reward is not None
@@ -23,7 +23,7 @@ def earning(played: Episode, *rewards_N_K: tuple[float | None, ...]) -> Episode:
             for c, reward in zip(node.candidates, rewards_K, strict=True)
         ]
         turns.append(replace(node, candidates=tuple(candidates)))
-    return replace(played, turns=tuple(turns))
+    return replace(played, nodes=tuple(turns))
 
 
 def test_one_node_that_differs_is_enough() -> None:

@@ -22,7 +22,7 @@ reward = st.none() | st.sampled_from([0.0, 0.5, 1.0, 1.3])
 def trees(draw: Any) -> tuple[list[Any], list[Any]]:
     shapes = draw(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "t", "tp", "tptp"])), max_size=5))
     episodes = [episode(problem, number, agents, num=3) for number, (problem, agents) in enumerate(shapes)]
-    return episodes, [tuple(tuple(draw(reward) for _ in range(3)) for _ in e.turns) for e in episodes]
+    return episodes, [tuple(tuple(draw(reward) for _ in range(3)) for _ in e.nodes) for e in episodes]
 
 
 @st.composite
@@ -34,7 +34,7 @@ def independent_episodes(draw: Any) -> tuple[list[Any], list[Any]]:
         episode(problem, number, agents, error="broke" if broken else None)
         for number, (problem, agents, broken) in enumerate(shapes)
     ]
-    return episodes, [tuple((draw(reward),) for _ in e.turns) for e in episodes]
+    return episodes, [tuple((draw(reward),) for _ in e.nodes) for e in episodes]
 
 
 def flat(values_E_N_K: Any) -> list[Any]:

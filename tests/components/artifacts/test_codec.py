@@ -1,5 +1,6 @@
 """The codec gives back exactly what it was given, in equal bytes for equal values, and nothing for other bytes."""
 
+import base64
 import dataclasses
 import json
 import math
@@ -26,11 +27,11 @@ from components.schema import (
     Episode,
     EvalReport,
     IterationReport,
+    Node,
     Problem,
     RolloutShard,
     ScoredShard,
     TrainGroup,
-    Turn,
 )
 from tests.components.artifacts import values
 from tests.costs import assert_cheap
@@ -303,18 +304,30 @@ def test_fields_that_nobody_uses_are_left_out_of_the_bytes_and_come_back_as_thei
     beside = node_of(repeat=0, lane=1)
     names = {node: structure_of(encode(node))["fields"] for node in (plain, again, beside)}
     assert names[plain]["GroupKey"] == ["problem_id", "episode", "turn", "agent"]
-    assert names[plain]["Turn"][-1] == names[again]["Turn"][-1] == "explored"
-    assert (names[again]["GroupKey"][-1], names[beside]["Turn"][-1]) == ("repeat", "lane")
+    assert names[plain]["Node"][-1] == names[again]["Node"][-1] == "explored"
+    assert (names[again]["GroupKey"][-1], names[beside]["Node"][-1]) == ("repeat", "lane")
     for node in (plain, again, beside):
-        assert same(decode(encode(node), Turn), node)
+        assert same(decode(encode(node), Node), node)
     problem = Problem(problem_id="p", environment="toy", payload={})
-    mixed = Episode(problem=problem, episode=0, turns=(plain, again, beside, plain), success=False)
+    mixed = Episode(problem=problem, episode=0, nodes=(plain, again, beside, plain), success=False)
     assert same(decode(encode(mixed), Episode), mixed)
 
 
-def node_of(*, repeat: int, lane: int) -> Turn:
+def test_a_payload_of_before_nodes_were_called_so_is_read() -> None:
+    content = base64.b64decode(
+        "KLUv/WQfAdUJAJaROClgRdocMAzDMMgaMPRpy125Hxn5b7K2v014GwKkw5UVqDWFokFgiwJENi4ALgAtAA/bUzazZVySAWXhtWukEEXSRsfhxJKLXRWS"
+        "1iJevxQknPnCR7JDzKNc7JxDR4Abt2lmfD3lXs9YB8ENnxjmtjnXL+PYIMI1Yf64xd7GoeM4AgSiSCUEii4Gi3IQizX2VrMRLBMSMrifpjlWvJ4ObLF7"
+        "FrwyHndrvAb5VrGuZy3xLAOc3ApX9ebukXJuPlVqo1tO0kQP1xVRJCmiKoL0D8unxHynW41rpM622UEAu5EXzcokIFACMQzqAdMYL0p+KMakjdF4hTY1"
+        "zogOUaaexbvduBG6HYVltQml/FpXHjxHf7Eq1gGWxqb1IoCrWwFTWrBkvnf3RgPO8paY3uKxF6SBa+GVMdAG9LgvOw=="
+    )
+    problem = Problem(problem_id="p", environment="toy", payload={})
+    played = Episode(problem=problem, episode=0, nodes=(node_of(repeat=0, lane=0),), success=False)
+    assert same(decode(content, Episode), played)
+
+
+def node_of(*, repeat: int, lane: int) -> Node:
     group = GroupKey(problem_id="p", episode=0, turn=0, agent="a", repeat=repeat)
-    return Turn(group=group, policy="p", prompt_tokens=(1,), candidates=(), chosen=0, lane=lane)
+    return Node(group=group, policy="p", prompt_tokens=(1,), candidates=(), chosen=0, lane=lane)
 
 
 def structure_of(content: bytes) -> Any:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from components.artifacts.s3 import S3ArtifactStore
-from flows.services.local_http import request
-from flows.services.seaweed_security import new_certificate
-from flows.services.seaweedfs import SeaweedService, sockets_of
-from flows.services.seaweedfs import weed as weed_program
+from infra.services.local_http import request
+from infra.services.seaweed_security import new_certificate
+from infra.services.seaweedfs import SeaweedService, sockets_of
+from infra.services.seaweedfs import weed as weed_program
 from tests.components.artifacts.weed_server import BUCKET, WeedServer
 from tests.strangers import as_stranger, needs_another_user
 

@@ -13,13 +13,13 @@ from components.schema import (
     Episode,
     EvalReport,
     IterationReport,
+    Node,
     PolicyVersion,
     Problem,
     RolloutShard,
     ScoredShard,
     TrainBatch,
     TrainGroup,
-    Turn,
 )
 
 names = st.text(max_size=8)
@@ -59,7 +59,7 @@ candidates = st.builds(
     reward=floats,
 )
 turns = st.builds(
-    Turn,
+    Node,
     group=group_keys,
     policy=names,
     prompt_tokens=tokens_T,
@@ -71,7 +71,7 @@ episodes = st.builds(
     Episode,
     problem=problems,
     episode=counts,
-    turns=st.lists(turns, max_size=2).map(tuple),
+    nodes=st.lists(turns, max_size=2).map(tuple),
     success=st.booleans(),
     error=st.none() | names,
 )
@@ -153,7 +153,7 @@ def a_shard(*, num_turns: int = 128, group_size: int = 8, seed: int = 0) -> Roll
     played = []
     for index in range(num_turns // 4):
         turns_N = tuple(
-            Turn(
+            Node(
                 group=GroupKey(problem_id=f"p{index}", episode=0, turn=node // 2, agent="plan_agent"),
                 policy="main",
                 prompt_tokens=tuple(rng.randrange(200) for _ in range(60)),
@@ -164,6 +164,6 @@ def a_shard(*, num_turns: int = 128, group_size: int = 8, seed: int = 0) -> Roll
         )
         payload = {"grid": [[0, 1, 2, 3, 4]] * 5, "start": [0, 1]}
         problem = Problem(problem_id=f"p{index}", environment="plan_path", payload=payload)
-        played.append(Episode(problem=problem, episode=0, turns=turns_N, success=False))
+        played.append(Episode(problem=problem, episode=0, nodes=turns_N, success=False))
     version = PolicyVersion(policy="main", step=0, weights_digest="a" * 64)
     return RolloutShard(step=0, shard=0, policy_versions={"main": version}, episodes=tuple(played))

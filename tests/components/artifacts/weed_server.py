@@ -12,7 +12,7 @@ from pathlib import Path
 
 from components.artifacts.s3 import S3ArtifactStore
 from components.errors import StoreUnavailable
-from flows.services.seaweedfs import SeaweedService, remove_sockets, server_command
+from infra.services.seaweedfs import SeaweedService, remove_sockets, server_command
 
 ACCESS_KEY = "accesskeyfortests"
 SECRET_KEY = "secretkeyfortests"

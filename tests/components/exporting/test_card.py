@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.exporting.card import CardFacts, RecordedTurn, card, vllm_command
+from components.exporting.card import CardFacts, RecordedNode, card, vllm_command
 
 ROW = {"suite": "test", "sampling": "greedy", "interval": [0.458, 0.546], "n": 500}
 FACTS = CardFacts(
@@ -29,7 +29,7 @@ FACTS = CardFacts(
     dtype="float32",
     max_new_tokens={"plan_agent": 12, "judge": None},
     evaluations=[ROW | {"step": 0, "success_rate": 0.502}, ROW | {"step": 20, "success_rate": 0.734}],
-    turns={"plan_agent": RecordedTurn(prompt="A.\n.G ", answer="DR", is_exact=True)},
+    nodes={"plan_agent": RecordedNode(prompt="A.\n.G ", answer="DR", is_exact=True)},
 )
 ADAPTER = replace(FACTS, kind="adapter", base_folder="_base", rank=8)
 
@@ -85,10 +85,10 @@ def test_limits_and_prompts_are_those_of_training() -> None:
     assert "```\nA.\n.G \n```" in text
     assert "prompt = 'A.\\n.G '\n" in text
     assert "max_new_tokens=12)" in text
-    without = card(replace(FACTS, turns={}))
+    without = card(replace(FACTS, nodes={}))
     assert "No prompt of this run is recorded." in without
     assert "prompt =" not in without
-    inexact = card(replace(FACTS, turns={"plan_agent": RecordedTurn(prompt="A", answer="D", is_exact=False)}))
+    inexact = card(replace(FACTS, nodes={"plan_agent": RecordedNode(prompt="A", answer="D", is_exact=False)}))
     assert "prompt =" not in inexact
     assert "```\nA\n```" in inexact
 
@@ -101,8 +101,8 @@ def test_the_commands_serve_what_lies_there() -> None:
 
 
 def test_what_was_recorded_is_no_markup_and_commands_no_terminal() -> None:
-    hostile = RecordedTurn(prompt="x\n```\n# Owned <script>\x1b[2J\n````", answer="---\ntroupe: {}\n---", is_exact=True)
-    text = card(replace(FACTS, turns={"plan_agent": hostile}, environment="a|b<i>`:N", base="x\n---\nlicense: mit"))
+    hostile = RecordedNode(prompt="x\n```\n# Owned <script>\x1b[2J\n````", answer="---\ntroupe: {}\n---", is_exact=True)
+    text = card(replace(FACTS, nodes={"plan_agent": hostile}, environment="a|b<i>`:N", base="x\n---\nlicense: mit"))
     assert "\x1b" not in text
     assert "`````\nx\n```\n# Owned <script>\\x1b[2J\n````\n`````" in text
     outside = [line for line in text.split("`````")[0].splitlines() if not line.startswith("  ")]
@@ -113,6 +113,6 @@ def test_what_was_recorded_is_no_markup_and_commands_no_terminal() -> None:
 
 
 def test_a_long_prompt_is_cut_and_is_not_code() -> None:
-    text = card(replace(FACTS, turns={"plan_agent": RecordedTurn(prompt="y" * 9000, answer="z", is_exact=True)}))
+    text = card(replace(FACTS, nodes={"plan_agent": RecordedNode(prompt="y" * 9000, answer="z", is_exact=True)}))
     assert "y" * 6000 + "… (9000 characters)" in text
     assert "prompt =" not in text

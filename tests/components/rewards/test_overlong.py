@@ -53,7 +53,7 @@ def test_the_stage_takes_it_from_each_answer_by_its_own_agents_limit() -> None:
     scored = score_shard(played, family=FAMILY, rubric=RUBRIC, overlong=overlong)
     num_punished = 0
     for episode, plain_N_K, scored_N_K in zip(played.episodes, plain.rewards_E_N_K, scored.rewards_E_N_K, strict=True):
-        for node, plain_K, scored_K in zip(episode.turns, plain_N_K, scored_N_K, strict=True):
+        for node, plain_K, scored_K in zip(episode.nodes, plain_N_K, scored_N_K, strict=True):
             for candidate, before, after in zip(node.candidates, plain_K, scored_K, strict=True):
                 limit = {"agent0": 4, "agent1": 8}[node.group.agent]
                 lost = 0.5 * min(max(len(candidate.tokens) - (limit - 2), 0) / 2, 1.0)

@@ -13,13 +13,13 @@ from components.rewards.own_rewards import OwnReward, own_rewards
 from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
 from components.rollout.statistics import own_reward_metrics, step_metrics
-from components.schema import Episode, RolloutShard, ScoredShard, Turn
+from components.schema import Episode, Node, RolloutShard, ScoredShard
 from tests.components.rewards.test_score import FAMILY, RUBRIC, recorded, shard
 
 Own = Callable[[str], str]
 
 
-def own(function: Callable[[Episode, Turn], Any], weight: float = 1.0, component: str = "own.mine") -> OwnReward:
+def own(function: Callable[[Episode, Node], Any], weight: float = 1.0, component: str = "own.mine") -> OwnReward:
     return OwnReward(component=component, name="here:mine", function=function, weight=weight)
 
 
@@ -31,7 +31,7 @@ def flat(values_E_N_K: Any) -> list[Any]:
     return [value for values_N_K in values_E_N_K for values_K in values_N_K for value in values_K]
 
 
-def lengths(episode: Episode, node: Turn) -> list[int]:
+def lengths(episode: Episode, node: Node) -> list[int]:
     return [len(candidate.text) for candidate in node.candidates]
 
 
@@ -43,7 +43,7 @@ def test_components_are_added_with_their_weights() -> None:
     wanted = [
         candidate.reward - 0.5 * len(candidate.text) + 2.0 * episode.success
         for episode in played.episodes
-        for node in episode.turns
+        for node in episode.nodes
         for candidate in node.candidates
     ]
     assert {episode.success for episode in played.episodes} == {True, False}
@@ -51,7 +51,7 @@ def test_components_are_added_with_their_weights() -> None:
     assert found.own_E_N_K is not None
     assert set(found.own_E_N_K) == {"own.lengths", "own.end"}
     assert flat(found.own_E_N_K["own.lengths"]) == [
-        len(c.text) for e in played.episodes for n in e.turns for c in n.candidates
+        len(c.text) for e in played.episodes for n in e.nodes for c in n.candidates
     ]
     assert codec.decode(codec.encode(found), ScoredShard) == found
 
@@ -70,15 +70,15 @@ def test_what_a_function_sees_is_what_the_replay_found_and_not_what_was_recorded
         replace(
             episode,
             success=not episode.success,
-            turns=tuple(
+            nodes=tuple(
                 replace(node, candidates=tuple(replace(c, reward=99.0) for c in node.candidates))
-                for node in episode.turns
+                for node in episode.nodes
             ),
         )
         for episode in played.episodes
     )
 
-    def look(episode: Episode, node: Turn) -> list[float]:
+    def look(episode: Episode, node: Node) -> list[float]:
         seen.append(episode)
         return [candidate.reward for candidate in node.candidates]
 
@@ -91,10 +91,10 @@ def test_what_a_function_sees_is_what_the_replay_found_and_not_what_was_recorded
 
 def test_a_failed_episode_is_valued_as_far_as_it_came() -> None:
     played = shard(failure_rate=0.04)
-    assert any(episode.error and episode.turns for episode in played.episodes)
+    assert any(episode.error and episode.nodes for episode in played.episodes)
     found = scored(played, own(lambda e, n: [float(e.error is None)] * len(n.candidates)))
     assert flat(found.rewards_E_N_K) == pytest.approx(
-        [c.reward + (e.error is None) for e in played.episodes for n in e.turns for c in n.candidates]
+        [c.reward + (e.error is None) for e in played.episodes for n in e.nodes for c in n.candidates]
     )
 
 
@@ -160,11 +160,11 @@ def test_a_component_weighs_one_unless_the_configuration_says_otherwise() -> Non
 def test_each_component_is_shown_by_agent_without_its_weight() -> None:
     played = shard()
     found = scored(played, own(lengths, 3.0, "own.lengths"))
-    agents = {node.group.agent for episode in played.episodes for node in episode.turns}
+    agents = {node.group.agent for episode in played.episodes for node in episode.nodes}
     values = own_reward_metrics([played], [found])
     assert set(values) == {f"reward/{agent}/own.lengths" for agent in agents}
     for agent in agents:
-        mine = [len(c.text) for e in played.episodes for n in e.turns if n.group.agent == agent for c in n.candidates]
+        mine = [len(c.text) for e in played.episodes for n in e.nodes if n.group.agent == agent for c in n.candidates]
         assert values[f"reward/{agent}/own.lengths"] == pytest.approx(sum(mine) / len(mine))
     assert values.items() <= step_metrics([played], [found]).items()
     assert own_reward_metrics([played], [scored(played)]) == {}

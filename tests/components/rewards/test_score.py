@@ -30,7 +30,7 @@ def shard(mode: Any = "tree", failure_rate: float = 0.0) -> RolloutShard:
 
 def recorded(played: RolloutShard) -> tuple[Any, ...]:
     return tuple(
-        tuple(tuple(candidate.reward for candidate in node.candidates) for node in episode.turns)
+        tuple(tuple(candidate.reward for candidate in node.candidates) for node in episode.nodes)
         for episode in played.episodes
     )
 
@@ -45,7 +45,7 @@ def test_the_same_rubric_gives_the_rewards_the_sampler_chose_by(mode: str) -> No
 def test_failed_episodes_are_scored_as_far_as_they_came() -> None:
     played = shard(failure_rate=0.04)
     assert {episode.error is None for episode in played.episodes} == {True, False}
-    assert any(episode.error and episode.turns for episode in played.episodes)
+    assert any(episode.error and episode.nodes for episode in played.episodes)
     assert score_shard(played, family=FAMILY, rubric=RUBRIC).rewards_E_N_K == recorded(played)
 
 
@@ -70,7 +70,7 @@ def test_another_rubric_costs_no_rollout() -> None:
     scored = score_shard(played, family=FAMILY, rubric=other)
     assert len(engine.calls) == num_calls
     for episode, rewards_N_K in zip(played.episodes, scored.rewards_E_N_K, strict=True):
-        for node, rewards_K in zip(episode.turns, rewards_N_K, strict=True):
+        for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True):
             assert rewards_K == tuple(10.0 * c.outcome.local["style"] for c in node.candidates)
 
 
@@ -81,8 +81,8 @@ def test_recorded_rewards_are_not_believed() -> None:
         episodes=tuple(
             replace(
                 e,
-                turns=tuple(
-                    replace(n, candidates=tuple(replace(c, reward=99.0) for c in n.candidates)) for n in e.turns
+                nodes=tuple(
+                    replace(n, candidates=tuple(replace(c, reward=99.0) for c in n.candidates)) for n in e.nodes
                 ),
             )
             for e in played.episodes
@@ -94,8 +94,8 @@ def test_recorded_rewards_are_not_believed() -> None:
 @pytest.mark.parametrize("change", ["outcome", "text", "chosen"])
 def test_a_record_that_the_replay_contradicts_names_its_group(change: str) -> None:
     played = shard()
-    episode = next(e for e in played.episodes if len(e.turns) > 2)
-    node = episode.turns[1]
+    episode = next(e for e in played.episodes if len(e.nodes) > 2)
+    node = episode.nodes[1]
     other = next(i for i, c in enumerate(node.candidates) if c.text != node.candidates[node.chosen].text)
     changed = {
         "outcome": replace(
@@ -104,8 +104,8 @@ def test_a_record_that_the_replay_contradicts_names_its_group(change: str) -> No
         "text": replace(node, candidates=_with(node, 0, text="kkk")),
         "chosen": replace(node, chosen=other),
     }[change]
-    broken = replace(episode, turns=(episode.turns[0], changed, *episode.turns[2:]))
-    named = episode.turns[2 if change == "chosen" else 1].group
+    broken = replace(episode, nodes=(episode.nodes[0], changed, *episode.nodes[2:]))
+    named = episode.nodes[2 if change == "chosen" else 1].group
     with pytest.raises(AssertionError, match=f"{named} candidate 0: replay gives"):
         score_shard(replace(played, episodes=(broken,)), family=FAMILY, rubric=RUBRIC)
 

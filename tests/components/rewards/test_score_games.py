@@ -63,6 +63,6 @@ def test_a_game_is_deterministic_and_its_rewards_are_reproduced(name: str, mode:
     shard = collected(name, mode)
     assert codec.decode(codec.encode(shard), RolloutShard) == shard
     scored = score_shard(shard, family=family(name), rubric=rubric_for(family(name), RewardConfig()))
-    recorded = tuple(tuple(tuple(c.reward for c in node.candidates) for node in e.turns) for e in shard.episodes)
+    recorded = tuple(tuple(tuple(c.reward for c in node.candidates) for node in e.nodes) for e in shard.episodes)
     assert scored.rewards_E_N_K == recorded
     assert len({reward for rewards_N_K in recorded for rewards_K in rewards_N_K for reward in rewards_K}) > 1

@@ -67,7 +67,7 @@ def played(sandbox: ScriptedSandbox, max_failed_fraction: float = 1.0, **changes
 
 def recorded(shard: RolloutShard) -> tuple[Any, ...]:
     return tuple(
-        tuple(tuple(candidate.reward for candidate in node.candidates) for node in episode.turns)
+        tuple(tuple(candidate.reward for candidate in node.candidates) for node in episode.nodes)
         for episode in shard.episodes
     )
 
@@ -108,7 +108,7 @@ def test_a_candidate_at_which_the_sandbox_failed_has_no_reward_and_is_never_hand
     unscorable = 0
     for episode, rewards_N_K in zip(shard.episodes, scored.rewards_E_N_K, strict=True):
         assert episode.error is None
-        for node, rewards_K in zip(episode.turns, rewards_N_K, strict=True):
+        for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True):
             assert [reward is None for reward in rewards_K] == [c.text.startswith("3") for c in node.candidates]
             assert node.candidates[node.chosen].outcome.unscorable is None
             unscorable += sum(reward is None for reward in rewards_K)
@@ -129,7 +129,7 @@ def test_own_functions_give_no_reward_to_what_cannot_be_scored() -> None:
         shard, family=FAMILY, rubric=RUBRIC, tools=tools, own=(bonus,), max_unscorable_fraction=0.5
     ).rewards_E_N_K
     for episode, rewards_N_K in zip(shard.episodes, scored, strict=True):
-        for node, rewards_K in zip(episode.turns, rewards_N_K, strict=True):
+        for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True):
             assert list(rewards_K) == [None if c.outcome.unscorable else c.reward + 1.0 for c in node.candidates]
 
 
@@ -155,7 +155,7 @@ def test_too_many_without_a_reward_raise_and_name_the_limit() -> None:
 
 def test_a_random_handoff_never_picks_a_candidate_that_cannot_be_scored() -> None:
     shard = played(ScriptedSandbox(failing), 0.0, continue_from="mixed", random_handoff_probability=1.0)
-    nodes = [node for episode in shard.episodes for node in episode.turns]
+    nodes = [node for episode in shard.episodes for node in episode.nodes]
     assert any(candidate.outcome.unscorable for node in nodes for candidate in node.candidates)
     assert any(node.explored for node in nodes)
     assert all(node.candidates[node.chosen].outcome.unscorable is None for node in nodes)

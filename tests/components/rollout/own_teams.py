@@ -12,7 +12,7 @@ from components.rewards.base import Rubric
 from components.rollout.play import play
 from components.rollout.router import Router, Seat
 from components.rollout.rules import Rules, Start
-from components.schema import Episode, Turn
+from components.schema import Episode, Node
 from components.turn_order import TurnOrder
 from tests.components.rollout.toy_team import VERSION, RecordingGenerator, chance
 
@@ -172,11 +172,11 @@ def sung(
     return episode, choir
 
 
-def shown_to(node: Turn, family: OwnFamily) -> str:
+def shown_to(node: Node, family: OwnFamily) -> str:
     """A node's prompt as text."""
     return CharacterTokenizer(family.alphabet(family.options_type())).decode(node.prompt_tokens)
 
 
 def rewards_of(episode: Episode) -> list[tuple[str, tuple[float, ...]]]:
     """Agent and rewards of each node."""
-    return [(node.group.agent, tuple(candidate.reward for candidate in node.candidates)) for node in episode.turns]
+    return [(node.group.agent, tuple(candidate.reward for candidate in node.candidates)) for node in episode.nodes]

@@ -14,7 +14,7 @@ def block_of(name: str) -> FinishedBlock:
     problem = Problem(problem_id=name, environment="toy", payload={"rows": ["..#"], "start": [0, 1]})
     ended = ExecutionResult(status="ok", stdout=name, stderr="", exit_code=0, wall_seconds=0.1, cpu_seconds=0.05)
     return FinishedBlock(
-        episodes=(Episode(problem=problem, episode=0, turns=(), success=False, error="broke"),),
+        episodes=(Episode(problem=problem, episode=0, nodes=(), success=False, error="broke"),),
         tools=ToolRecord(executions={"9f": ended}, passages={"3c": (Passage(title=name, text="x", score=1.5),)}),
     )
 

@@ -62,13 +62,13 @@ def test_a_failure_ends_one_episode_keeps_its_turns_and_says_where() -> None:
     rules = replace(team_rules(0.0, group_size=2), turn_order=family.roles, max_turns=5)
     good, bad, never = play(starts, rules, family=family, router=toy_router(family), rubric=RUBRIC)
     assert good.error is None
-    assert len(good.turns) == 10
+    assert len(good.nodes) == 10
     assert bad.error is not None
-    assert [str(node.group)[-9:] for node in bad.turns] == ["t0/agent0", "t0/agent1", "t1/agent0"]
+    assert [str(node.group)[-9:] for node in bad.nodes] == ["t0/agent0", "t0/agent1", "t1/agent0"]
     assert bad.error.startswith("turn 1, agent1 acts: RuntimeError: broke on ")
     assert not bad.success
     assert never.error == "build: OSError: no such toy"
-    assert never.turns == ()
+    assert never.nodes == ()
 
 
 def test_what_concerns_the_whole_stage_passes_the_border_of_the_episode() -> None:
@@ -113,7 +113,7 @@ def test_an_answer_cut_at_its_limit_is_judged_as_the_text_it_is() -> None:
     engine = ScriptedGenerator(lambda prompt, seed: "abcdef", CharacterTokenizer(ALPHABET), VERSION)
     router = toy_router(family, engine, max_new_tokens=3)
     (episode,) = play([start], rules, family=family, router=router, rubric=RUBRIC)
-    assert {(c.text, c.finish_reason, len(c.tokens)) for c in episode.turns[0].candidates} == {("abc", "length", 3)}
+    assert {(c.text, c.finish_reason, len(c.tokens)) for c in episode.nodes[0].candidates} == {("abc", "length", 3)}
 
 
 def test_a_failed_episode_is_no_success_even_where_the_state_says_so() -> None:

@@ -113,7 +113,7 @@ def test_a_shard_is_what_replacing_each_place_alone_gives(mode: str, silent: flo
                 num_problems=counted.num_problems + 1,
                 num_episodes=counted.num_episodes + len(played),
                 num_successes=counted.num_successes + sum(e.success for e in played),
-                num_candidates=counted.num_candidates + sum(len(t.candidates) for e in played for t in e.turns),
+                num_candidates=counted.num_candidates + sum(len(t.candidates) for e in played for t in e.nodes),
                 num_generated_tokens=counted.num_generated_tokens + sum(e.num_generated_tokens for e in played),
             )
             number += 1

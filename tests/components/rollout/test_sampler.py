@@ -51,24 +51,24 @@ def collect(shard_plan: ShardPlan, engine: Any = None, **options: Any) -> Rollou
 def test_tree_has_one_episode_a_problem_and_all_candidates_at_every_node() -> None:
     shard = collect(plan(done_rate=0.0))
     assert [episode.episode for episode in shard.episodes] == [0] * 6
-    assert {len(node.candidates) for episode in shard.episodes for node in episode.turns} == {3}
-    assert {len(episode.turns) for episode in shard.episodes} == {4}
+    assert {len(node.candidates) for episode in shard.episodes for node in episode.nodes} == {3}
+    assert {len(episode.nodes) for episode in shard.episodes} == {4}
 
 
 def test_independent_has_group_size_whole_episodes_a_problem() -> None:
     shard = collect(plan(mode="independent", done_rate=0.0))
     assert [episode.episode for episode in shard.episodes] == [0, 1, 2] * 6
-    assert {len(node.candidates) for episode in shard.episodes for node in episode.turns} == {1}
-    keys = [node.group for episode in shard.episodes for node in episode.turns]
+    assert {len(node.candidates) for episode in shard.episodes for node in episode.nodes} == {1}
+    keys = [node.group for episode in shard.episodes for node in episode.nodes]
     assert len(set(keys)) == len(keys) == 6 * 3 * 4
-    first = [episode.turns[0].candidates[0].text for episode in shard.episodes[:3]]
+    first = [episode.nodes[0].candidates[0].text for episode in shard.episodes[:3]]
     assert len(set(first)) > 1, "the episodes of a problem are copies of each other"
 
 
 def test_single_lets_the_last_agent_play_alone() -> None:
     shard = collect(plan(mode="single", done_rate=0.0))
-    assert {node.group.agent for episode in shard.episodes for node in episode.turns} == {"agent1"}
-    assert {len(episode.turns) for episode in shard.episodes} == {2}
+    assert {node.group.agent for episode in shard.episodes for node in episode.nodes} == {"agent1"}
+    assert {len(episode.nodes) for episode in shard.episodes} == {2}
 
 
 def test_only_policies_that_played_are_named() -> None:
@@ -81,7 +81,7 @@ def test_only_policies_that_played_are_named() -> None:
     router = Router(engines, seats=seats, versions={"p": VERSION, "large": large})
     team = collect_shard(plan(), family=FAMILY, router=router, rubric=RUBRIC)
     assert team.policy_versions == {"p": VERSION, "large": large}
-    assert {(n.group.agent, n.policy) for e in team.episodes for n in e.turns} == {("agent0", "p"), ("agent1", "large")}
+    assert {(n.group.agent, n.policy) for e in team.episodes for n in e.nodes} == {("agent0", "p"), ("agent1", "large")}
     alone = collect_shard(plan(mode="single"), family=FAMILY, router=router, rubric=RUBRIC)
     assert alone.policy_versions == {"large": large}
 
@@ -153,7 +153,7 @@ def failing_plan(allowed: float, num_failing: int) -> ShardPlan:
 def test_failures_within_the_budget_are_data() -> None:
     shard = collect(failing_plan(0.25, 2))
     assert [episode.error is None for episode in shard.episodes] == [False, False, *[True] * 6]
-    assert [len(episode.turns) for episode in shard.episodes[:2]] == [1, 1]
+    assert [len(episode.nodes) for episode in shard.episodes[:2]] == [1, 1]
 
 
 def test_failures_above_the_budget_raise_with_their_reasons_and_leave_the_block_to_be_played_again(

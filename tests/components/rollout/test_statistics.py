@@ -9,12 +9,12 @@ from components.schema import (
     ApiUsage,
     Candidate,
     Episode,
+    Node,
     PolicyVersion,
     Problem,
     Refills,
     RolloutShard,
     ScoredShard,
-    Turn,
 )
 
 
@@ -30,9 +30,9 @@ def candidate(solves: bool, num_tokens: int = 2, error: str | None = None, unsco
     )
 
 
-def node(turn: int, agent: str, solves_K: str, chosen: int = 0) -> Turn:
+def node(turn: int, agent: str, solves_K: str, chosen: int = 0) -> Node:
     """`solves_K` has one letter a candidate: y solves, n does not, ! is malformed, at x the sandbox failed."""
-    return Turn(
+    return Node(
         group=GroupKey(problem_id="p", episode=0, turn=turn, agent=agent),
         policy="p",
         prompt_tokens=(1,),
@@ -44,9 +44,9 @@ def node(turn: int, agent: str, solves_K: str, chosen: int = 0) -> Turn:
     )
 
 
-def episode(*turns: Turn, success: bool = False, error: str | None = None) -> Episode:
+def episode(*turns: Node, success: bool = False, error: str | None = None) -> Episode:
     problem = Problem(problem_id="p", environment="toy", payload={})
-    return Episode(problem=problem, episode=0, turns=turns, success=success, error=error)
+    return Episode(problem=problem, episode=0, nodes=turns, success=success, error=error)
 
 
 def test_keep_and_repair_count_all_candidates_that_answer_the_chosen_proposal_of_their_turn() -> None:

@@ -79,7 +79,7 @@ def test_a_third_role_sees_both_before_it_and_each_is_scored_on_its_own_candidat
     episode, _ = sung(Sum, lambda prompt: lines[prompt.split()[0]], rules_of(Sum.roles))
     family = family_of(Sum)
     shown = ["low sees []", "middle sees [2]", "high sees [2, 3]"]
-    assert [shown_to(node, family) for node in episode.turns] == shown
+    assert [shown_to(node, family) for node in episode.nodes] == shown
     expected = [("low", (0.1, 0.2)), ("middle", (0.3, 0.1)), ("high", (1.4, 0.9))]
     assert rewards_of(episode) == [(agent, pytest.approx(rewards)) for agent, rewards in expected]
     assert episode.success
@@ -91,7 +91,7 @@ def test_a_role_that_acts_twice_in_a_turn_has_two_groups_with_seeds_of_their_own
     order = ("low", "middle", "low")
     rules = rules_of(order, max_turns=2)
     episode, choir = sung(Sum, lambda prompt: lines[prompt.split()[0]], rules)
-    groups = [node.group for node in episode.turns]
+    groups = [node.group for node in episode.nodes]
     ends = ["t0/low", "t0/middle", "t0/low/1", "t1/low", "t1/middle", "t1/low/1"]
     assert [str(group).partition("/e0/")[2] for group in groups] == ends
     assert len({seed for group in groups for seed in rules.seeds(group)}) == 6 * 2
@@ -99,7 +99,7 @@ def test_a_role_that_acts_twice_in_a_turn_has_two_groups_with_seeds_of_their_own
     problem_id = episode.problem.problem_id
     assert first == tuple(seed_for(0, "rollout", 0, problem_id, 0, 0, "low", k) for k in range(2))
     assert again == tuple(seed_for(0, "rollout", 0, problem_id, 0, 0, "low", 1, k) for k in range(2))
-    assert shown_to(episode.turns[2], family_of(Sum)) == "low sees [2, 3]"
+    assert shown_to(episode.nodes[2], family_of(Sum)) == "low sees [2, 3]"
     assert replayed(Sum, order, episode) == (tuple(rewards for _, rewards in rewards_of(episode)),)
     assert len(choir.calls) == 6
 
@@ -128,11 +128,11 @@ def test_agents_side_by_side_are_asked_at_once_and_see_none_of_each_other_s_answ
     family = family_of(Votes)
     assert [len(call) for call in choir.calls] == [2, 1]
     shown = ["ann sees []", "bob sees []", "judge sees ['6', '6']"]
-    assert [shown_to(node, family) for node in episode.turns] == shown
-    assert [node.lane for node in episode.turns] == [0, 1, 0]
+    assert [shown_to(node, family) for node in episode.nodes] == shown
+    assert [node.lane for node in episode.nodes] == [0, 1, 0]
     # Ann's share is the same in both of Bob's rewards, as the example of Environment.turn_order says.
     assert rewards_of(episode) == [("ann", (1.0, 0.0)), ("bob", (2.0, 1.0)), ("judge", (0.0, 1.0))]
-    assert [node.chosen for node in episode.turns] == [0, 0, 1]
+    assert [node.chosen for node in episode.nodes] == [0, 0, 1]
     assert episode.success
     assert replayed(Votes, Votes.turn_order, episode) == (((1.0, 0.0), (2.0, 1.0), (0.0, 1.0)),)
 
@@ -142,9 +142,9 @@ def test_one_role_may_answer_several_times_side_by_side() -> None:
     rules = rules_of(order)
     episode, choir = sung(Votes, lambda prompt: voted(prompt) if "judge" in prompt else ("5", "6"), rules)
     assert [len(call) for call in choir.calls] == [3, 1]
-    assert [node.group.repeat for node in episode.turns] == [0, 1, 2, 0]
+    assert [node.group.repeat for node in episode.nodes] == [0, 1, 2, 0]
     assert len({seed for request in choir.calls[0] for seed in request.seeds_K}) == 6
-    assert shown_to(episode.turns[3], family_of(Votes)) == "judge sees ['6', '6', '6']"
+    assert shown_to(episode.nodes[3], family_of(Votes)) == "judge sees ['6', '6', '6']"
     assert [rewards for _, rewards in rewards_of(episode)[:3]] == [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]
 
 
@@ -159,7 +159,7 @@ def test_whoever_ends_the_episode_ends_it_for_those_beside_him_whose_answers_are
     assert replayed(Race, order, episode) == (tuple(rewards for _, rewards in scored),)
     rewards_N_K = [rewards for _, rewards in scored]
     assert episode_return(episode, rewards_N_K) == 3.0, "what Bob earned, who ended it"
-    longer = replace(episode, turns=(*episode.turns, replace(episode.turns[0], lane=0)))
+    longer = replace(episode, nodes=(*episode.nodes, replace(episode.nodes[0], lane=0)))
     with pytest.raises(AssertionError, match="was recorded where"):
         replayed(Race, order, longer)
 
@@ -209,7 +209,7 @@ def test_the_baselines_play_teams_of_every_shape(mode: Any) -> None:
         )  # fmt: skip
         choir = Choir(lambda prompt: ("left",) * 2, family.alphabet(family.options_type()))
         shard = collect_shard(plan, family=family, router=router_of(family, choir), rubric=rubric_of(family))
-        agents = [[node.group.agent for node in episode.turns] for episode in shard.episodes]
+        agents = [[node.group.agent for node in episode.nodes] for episode in shard.episodes]
         assert agents == [acting if mode == "independent" else acting[-1:] * (1 if order else 3)] * 2
         played = order if mode == "independent" else acting[-1:]
         scored = score_shard(shard, family=family, rubric=rubric_of(family), turn_order=tuple(played))
@@ -250,7 +250,7 @@ def desk_start(side: str) -> Start:
 def test_the_state_decides_who_is_next_and_every_answer_is_a_turn(side: str) -> None:
     rules = rules_of(BRANCHING, max_turns=6)
     episode, _ = sung(Desk, desk_lines(side), rules, [desk_start(side)])
-    assert [(n.group.turn, n.group.agent) for n in episode.turns] == [(0, "router"), (1, side), (2, "checker")]
+    assert [(n.group.turn, n.group.agent) for n in episode.nodes] == [(0, "router"), (1, side), (2, "checker")]
     fits = (1.0, 0.0) if side == "left" else (0.0, 1.0)
     solved = tuple(2.0 * fit for fit in fits)
     assert [rewards for _, rewards in rewards_of(episode)] == [fits, fits, solved]
@@ -262,10 +262,10 @@ def test_a_loop_goes_on_until_the_turns_are_spent_and_none_ends_the_episode() ->
     wrong = desk_lines("left", checker=("never", "wrong"))
     episode, _ = sung(Desk, wrong, rules_of(BRANCHING, max_turns=6), [desk_start("left")])
     agents = ["router", "left", "checker", "left", "checker", "left"]
-    assert [node.group.agent for node in episode.turns] == agents
+    assert [node.group.agent for node in episode.nodes] == agents
     assert (episode.success, episode.error) == (False, None)
     episode, _ = sung(Desk, lambda prompt: ("nobody",) * 2, rules_of(BRANCHING, max_turns=6), [desk_start("left")])
-    assert [node.group.agent for node in episode.turns] == ["router"]
+    assert [node.group.agent for node in episode.nodes] == ["router"]
     assert (episode.success, episode.error) == (False, None)
 
 
@@ -274,7 +274,7 @@ def test_random_handing_on_spares_the_last_of_the_roles_in_a_team_that_branches(
     nodes = [
         node
         for start in starts
-        for node in sung(Desk, desk_lines("left"), rules_of(BRANCHING, max_turns=4, handoff=1.0), [start])[0].turns
+        for node in sung(Desk, desk_lines("left"), rules_of(BRANCHING, max_turns=4, handoff=1.0), [start])[0].nodes
     ]
     explored = {agent: {n.explored for n in nodes if n.group.agent == agent} for agent in ("router", "left", "checker")}
     assert explored == {"router": {True}, "left": {True}, "checker": {False}}
@@ -308,18 +308,18 @@ def test_an_unknown_role_is_one_line_with_its_place() -> None:
 
 def test_a_replay_on_another_path_is_an_error_that_names_both() -> None:
     episode, _ = sung(Desk, desk_lines("left"), rules_of(BRANCHING, max_turns=4), [desk_start("left")])
-    router, clerk, checker = episode.turns
-    skipped = replace(episode, turns=(router, replace(checker, group=replace(checker.group, turn=1))))
+    router, clerk, checker = episode.nodes
+    skipped = replace(episode, nodes=(router, replace(checker, group=replace(checker.group, turn=1))))
     told = r"t1/checker was recorded where \['own-\w+/e0/t1/left'\] are next"
     with pytest.raises(AssertionError, match=told):
         replayed(Desk, BRANCHING, skipped)
-    after_the_end = replace(episode, turns=(*episode.turns, replace(clerk, group=replace(clerk.group, turn=3))))
+    after_the_end = replace(episode, nodes=(*episode.nodes, replace(clerk, group=replace(clerk.group, turn=3))))
     with pytest.raises(AssertionError, match=r"t3/left was recorded where \[\] are next"):
         replayed(Desk, BRANCHING, after_the_end)
     voted_alone, _ = sung(Votes, voted, rules_of(("ann", "bob", "judge")))
     with pytest.raises(AssertionError, match=r"t0/ann was recorded where"):
-        replayed(Votes, Votes.turn_order, replace(voted_alone, turns=voted_alone.turns[:1]))
-    failed = replace(voted_alone, turns=voted_alone.turns[:1], error="bob observes: broke")
+        replayed(Votes, Votes.turn_order, replace(voted_alone, nodes=voted_alone.nodes[:1]))
+    failed = replace(voted_alone, nodes=voted_alone.nodes[:1], error="bob observes: broke")
     assert replayed(Votes, Votes.turn_order, failed) == (((1.0, 0.0),),)
 
 
@@ -372,7 +372,7 @@ def test_a_replay_gives_the_rewards_of_the_rollout_along_the_same_path(team: dic
     scored = score_shard(stored, family=family, rubric=rubric_of(family), turn_order=team["order"])
     assert scored.rewards_E_N_K == tuple(tuple(r for _, r in rewards_of(episode)) for episode in episodes)
     for episode in episodes:
-        assert len({node.group for node in episode.turns}) == len(episode.turns)
+        assert len({node.group for node in episode.nodes}) == len(episode.nodes)
 
 
 @settings(max_examples=60, deadline=None)
@@ -390,11 +390,11 @@ def test_every_prompt_shows_the_answers_before_its_phase_and_none_beside_it(team
     for episode in wandered(team):
         state: Any = {**episode.problem.payload, "history": []}
         before = dict(state)
-        for place, node in enumerate(episode.turns):
+        for place, node in enumerate(episode.nodes):
             if node.lane == 0:
                 before = {**state, "history": list(state["history"])}
                 asked = environment.next_role(before) if not team["order"] else None
-                beside = [n.group.agent for n in episode.turns[place:] if n.group.turn == node.group.turn]
+                beside = [n.group.agent for n in episode.nodes[place:] if n.group.turn == node.group.turn]
                 assert asked is None or list((asked,) if isinstance(asked, str) else asked) == beside
             assert shown_to(node, family_of(Wanderers)) == environment.observe(before, node.group.agent)
             if episode.final is not None and place <= episode.final:
@@ -424,7 +424,7 @@ def test_a_shard_that_is_stopped_between_agents_side_by_side_resumes_to_the_same
     collected = partial(collect_shard, plan, family=family, rubric=rubric_of(family))
     whole = Stopping(last=10**9)
     expected = collected(router=router_of(family, whole))
-    assert any(node.lane for episode in expected.episodes for node in episode.turns)
+    assert any(node.lane for episode in expected.episodes for node in episode.nodes)
     num_calls = []
     for last in range(len(whole.calls)):
         store = LocalArtifactStore(tmp_path / str(last))

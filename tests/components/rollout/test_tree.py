@@ -73,7 +73,7 @@ def as_oracle_says(episode: Episode) -> list[dict[str, Any]]:
             "chosen": node.chosen,
             "explored": node.explored,
         }
-        for node in episode.turns
+        for node in episode.nodes
     ]
 
 
@@ -104,7 +104,7 @@ def test_the_sampler_grows_the_trees_of_the_oracle(tree: dict[str, Any]) -> None
 def test_a_group_is_one_problem_turn_agent_and_prompt(tree: dict[str, Any]) -> None:
     keys = []
     for episode in sampled(tree):
-        for node in episode.turns:
+        for node in episode.nodes:
             keys.append(node.group)
             assert node.group.problem_id == episode.problem.problem_id
             assert len(node.candidates) == tree["group_size"]
@@ -119,7 +119,7 @@ def test_every_prompt_shows_exactly_the_chosen_chain(tree: dict[str, Any]) -> No
     for episode in sampled(tree):
         chain: tuple[tuple[str, str], ...] = ()
         laws = ToyLaws(episode.problem.payload)
-        for node in episode.turns:
+        for node in episode.nodes:
             shown = "".join(ALPHABET[token - 1] for token in node.prompt_tokens)
             assert shown == laws.text(chain, node.group.agent)
             chain = (*chain, (node.group.agent, node.candidates[node.chosen].text))
@@ -129,10 +129,10 @@ def test_every_prompt_shows_exactly_the_chosen_chain(tree: dict[str, Any]) -> No
 @given(trees)
 def test_done_on_the_selected_branch_ends_the_tree_and_on_no_other(tree: dict[str, Any]) -> None:
     for episode in sampled(tree):
-        selected = [node.candidates[node.chosen].outcome.done for node in episode.turns]
+        selected = [node.candidates[node.chosen].outcome.done for node in episode.nodes]
         assert not any(selected[:-1])
         if episode.error is None and not (selected and selected[-1]):
-            assert len(episode.turns) == tree["max_turns"] * tree["num_agents"]
+            assert len(episode.nodes) == tree["max_turns"] * tree["num_agents"]
             assert not episode.success
 
 
@@ -140,7 +140,7 @@ def test_done_on_the_selected_branch_ends_the_tree_and_on_no_other(tree: dict[st
 @given(trees)
 def test_advantages_of_sampled_groups_sum_to_zero(tree: dict[str, Any]) -> None:
     for episode in sampled(tree):
-        for node in episode.turns:
+        for node in episode.nodes:
             rewards = [c.reward for c in node.candidates]
             advantages = group_advantages(rewards, normalize_std=True, epsilon=1e-4)
             assert abs(sum(advantages)) < 1e-9
@@ -161,8 +161,8 @@ def test_later_agents_and_turns_are_scored_on_their_own_candidates() -> None:
         "handoff": 0.0,
     }
     for episode in sampled(tree):
-        assert len(episode.turns) == 9
-        for node in episode.turns:
+        assert len(episode.nodes) == 9
+        for node in episode.nodes:
             by_text = {c.text: c.reward for c in node.candidates}
             assert len(by_text) > 1
             assert len(set(by_text.values())) == len(by_text), f"{node.group} has equal rewards for different actions"

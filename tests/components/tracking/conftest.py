@@ -10,8 +10,8 @@ import pytest
 from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
 from components.tracking.mlflow import MlflowTracker
-from flows.services.password import USER, password_file
-from flows.services.stack import down, up
+from infra.services.password import USER, password_file
+from infra.services.stack import down, up
 
 EXPERIMENT = "tests"
 

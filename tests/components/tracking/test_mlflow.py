@@ -17,11 +17,11 @@ from components.schema import IterationReport
 from components.tracking.drain import OutboxDrain
 from components.tracking.mlflow import MlflowTracker
 from components.tracking.outbox import Outbox
-from flows.services.local_http import basic
-from flows.services.password import USER, password_file
-from flows.services.process import marked
-from flows.services.records import read_record
-from flows.services.stack import down, mark_of, up
+from infra.services.local_http import basic
+from infra.services.password import USER, password_file
+from infra.services.process import marked
+from infra.services.records import read_record
+from infra.services.stack import down, mark_of, up
 from tests.components.tracking.conftest import EXPERIMENT, MlflowReader
 from tests.components.tracking.reports import iteration
 

@@ -1,0 +1,80 @@
+"""One service of a home folder: started unless it runs, waited for, stopped with all that it started."""
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from components.errors import ServiceMissing
+from infra.services.environment import service_environment
+from infra.services.ports import choose_ports
+from infra.services.process import ProcessRecord, is_alive, start, stop
+from infra.services.records import read_record, write_record
+from infra.services.service import Launch, NotReady, Service
+
+
+def mark_of(home: Path, name: str) -> str:
+    """What all processes of a service carry in their environment."""
+    return f"{name}@{home}"
+
+
+def ports_of(home: Path, server: Service, reserved: ExitStack) -> dict[str, int]:
+    """The ports of a running service, or free ones: those of its last start, else its own, else any. Nobody else is given
+    them until `reserved` closes."""
+    record = read_record(home, server.name)
+    if record and is_alive(record):
+        return dict(record.ports)
+    return choose_ports(record.ports if record else {}, server.ports, reserved=reserved)
+
+
+def ensure_started(home: Path, server: Service, launch: Launch, *, ports: Mapping[str, int], cwd: Path) -> None:
+    """Start `server` unless it runs from an equal launch; what is left of an earlier start ends first."""
+    record = read_record(home, server.name)
+    if record is not None:
+        if is_alive(record) and record.launch_digest == launch.digest:
+            return
+        stop_service(home, record, server)
+    log = home / "logs" / f"{server.name}.log"
+    env = service_environment(launch.env)
+    pid, started_at = start(launch.command, env=env, log=log, cwd=cwd, mark=mark_of(home, server.name))
+    write_record(
+        home,
+        ProcessRecord(
+            name=server.name,
+            pid=pid,
+            started_at=started_at,
+            command=launch.command,
+            log=log,
+            ports=ports,
+            launch_digest=launch.digest,
+        ),
+    )
+
+
+def wait_until_ready(home: Path, server: Service) -> None:
+    """Return when it serves. Raises ServiceMissing, with the end of its log, when it ends or takes too long."""
+    record = read_record(home, server.name)
+    assert record is not None, f"{server.name} was started without a record"
+    deadline = time.monotonic() + server.start_timeout_seconds
+    while True:
+        try:
+            return server.check(home, record.ports)
+        except (NotReady, OSError) as error:
+            if not is_alive(record):
+                raise _did_not_come_up(record, "it ended") from error
+            if time.monotonic() > deadline:
+                stop_service(home, record, server)
+                raise _did_not_come_up(record, f"{error} after {server.start_timeout_seconds:.0f} s") from error
+        time.sleep(0.1)
+
+
+def stop_service(home: Path, record: ProcessRecord, server: Service) -> None:
+    """End the service and everything that carries its mark."""
+    stop(record, mark=mark_of(home, record.name), grace_seconds=server.grace_seconds)
+    server.clean(home, record.ports)
+
+
+def _did_not_come_up(record: ProcessRecord, why: str) -> ServiceMissing:
+    lines = record.log.read_text(errors="replace").splitlines()[-15:]
+    tail = "\n".join(f"  {line}" for line in lines)
+    return ServiceMissing(f"{record.name} did not come up: {why}. The end of {record.log}:\n{tail}")

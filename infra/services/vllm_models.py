@@ -1,0 +1,48 @@
+"""From a configuration to its vLLM servers: which models, in which folders, with room for how many adapters."""
+
+import shutil
+from pathlib import Path
+
+from components.config import RunConfig
+from components.identity import fingerprint
+from infra.services.vllm_server import ServedModel, VllmService, check_head_size, vllm_python
+from infra.services.vllm_stack import start_servers
+from tasks import wiring
+from tasks.served import served_models
+
+
+def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
+    """Start `generation.vllm.num_replicas` servers of each model of `config`; name -> address, once all of them serve.
+
+    Servers that run already from equal settings stay; others of this home folder end. Raises ServiceMissing when vLLM is not
+    installed or a server does not come up, ConfigurationError when it cannot serve the model.
+    """
+    if config.generation.vllm.urls:
+        return {f"vllm-{index}": url for index, url in enumerate(config.generation.vllm.urls)}
+    vllm_python()
+    home = home.absolute()
+    models = [_model(home, config, name, policies) for name, policies in served_models(config).items()]
+    for model in models:
+        check_head_size(model.folder, config.generation.device)
+    placed = [model for model in models for _ in range(config.generation.vllm.num_replicas)]
+    return start_servers(home, [VllmService(index, model, config.generation) for index, model in enumerate(placed)])
+
+
+def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) -> ServedModel:
+    """A folder of the model's shape; its weights are replaced at the first refresh."""
+    settings = config.policies[policies[0]]
+    family, options = wiring.environment(config)
+    alphabet = family.alphabet(options)
+    shape = settings.model_dump(mode="json", include={"base", "tiny"})
+    folder = home / "vllm" / "models" / fingerprint([shape, alphabet])
+    if not folder.exists():
+        from components.training.models import prepare_model_folder
+
+        unfinished = folder.with_name(f"{folder.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        prepare_model_folder(settings, alphabet=alphabet, seed=0, into=unfinished)
+        unfinished.rename(folder)
+    ranks = [adapter.rank for policy in policies if (adapter := config.policies[policy].adapter)]
+    if not ranks or config.generation.vllm.merge_adapters:
+        return ServedModel(name=name, folder=folder)
+    return ServedModel(name=name, folder=folder, num_adapters=len(ranks), max_rank=max(ranks))

@@ -1,0 +1,151 @@
+"""Real servers, started and stopped."""
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from components.errors import ConfigurationError, ServiceMissing
+from infra.services import client
+from infra.services.environment import environment, service_environment
+from infra.services.local_http import request
+from infra.services.process import marked
+from infra.services.records import read_record
+from infra.services.seaweedfs import credentials_file, signed_request
+from infra.services.stack import ALL, deploy, down, mark_of, status, up
+from infra.services.status import S3Address, StackStatus
+
+
+def ours(home: Path) -> list[psutil.Process]:
+    """Every process that carries a mark of `home`."""
+    return [process for name in ALL for process in marked(mark_of(home, name))]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "home"
+    yield folder
+    down(folder)
+    assert ours(folder) == []
+
+
+@pytest.fixture(scope="module")
+def s3_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("s3-home")
+    up(folder, only=["s3"])
+    yield folder
+    down(folder)
+
+
+def s3_of(state: StackStatus) -> S3Address:
+    assert state.s3 is not None
+    return state.s3
+
+
+def test_a_home_without_services_has_none_and_nothing_to_stop(tmp_path: Path) -> None:
+    assert status(tmp_path).document() == {"prefect": None, "mlflow": None, "s3": None, "worker": None}
+    assert down(tmp_path) == []
+    assert down(tmp_path / "never") == []
+
+
+def test_a_service_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="'minio'"):
+        up(tmp_path, only=["minio"])
+    with pytest.raises(ConfigurationError, match="start both"):
+        up(tmp_path, only=["worker"])
+
+
+def test_up_again_changes_nothing(s3_home: Path) -> None:
+    before = read_record(s3_home, "s3")
+    state = up(s3_home, only=["s3"])
+    assert read_record(s3_home, "s3") == before
+    assert status(s3_home) == state
+    assert state.document()["mlflow"] is None
+
+
+def test_the_credentials_are_private_and_appear_nowhere_else(s3_home: Path) -> None:
+    secret = credentials_file(s3_home).read_text().split("aws_secret_access_key = ")[1].strip()
+    assert len(secret) == 40
+    for name in ("credentials", "identities.json"):
+        assert stat.S_IMODE((s3_home / "s3" / name).stat().st_mode) == 0o600
+    readable = [*s3_home.glob("logs/*"), *s3_home.glob("services/*"), *s3_home.glob("s3/logs/*")]
+    assert readable
+    assert [path for path in readable if secret in path.read_text(errors="replace")] == []
+    record = read_record(s3_home, "s3")
+    assert record is not None
+    assert secret not in " ".join(psutil.Process(record.pid).cmdline())
+
+
+def test_strangers_are_turned_away(s3_home: Path) -> None:
+    assert request("GET", f"{s3_of(status(s3_home)).endpoint}/troupe/.ready")[0] == 403
+
+
+def test_only_this_machine_is_listened_to(s3_home: Path) -> None:
+    record = read_record(s3_home, "s3")
+    assert record is not None
+    listening = [c for c in psutil.Process(record.pid).net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    assert {connection.laddr.ip for connection in listening} == {"127.0.0.1"}
+    assert {connection.laddr.port for connection in listening} == set(record.ports.values())
+
+
+def test_a_client_needs_the_environment_alone(s3_home: Path) -> None:
+    code = (
+        "import boto3; s3 = boto3.client('s3'); s3.put_object(Bucket='troupe', Key='k', Body=b'v');"
+        "print(s3.get_object(Bucket='troupe', Key='k')['Body'].read().decode())"
+    )
+    env = service_environment(environment(status(s3_home)))
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == "v\n"
+
+
+def test_a_process_joins_what_is_up_and_keeps_what_the_user_set(s3_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "HOME", s3_home)
+    for name in environment(status(s3_home)):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mine")
+    monkeypatch.setenv("NO_PROXY", "")
+    monkeypatch.setenv("no_proxy", "")
+    client.join_local_services()
+    assert os.environ["AWS_ENDPOINT_URL_S3"] == s3_of(status(s3_home)).endpoint
+    assert "AWS_ACCESS_KEY_ID" not in os.environ
+    assert client.addresses() == {"Prefect": None, "S3": s3_of(status(s3_home)).endpoint}
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://elsewhere")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mine")
+    assert client.join_local_services().s3 is None
+    assert (os.environ["AWS_ENDPOINT_URL_S3"], os.environ["AWS_ACCESS_KEY_ID"]) == ("https://elsewhere", "mine")
+
+
+def test_data_survives_a_killed_server_and_a_taken_port(s3_home: Path) -> None:
+    endpoint = s3_of(status(s3_home)).endpoint
+    assert signed_request(s3_home, "PUT", f"{endpoint}/troupe/kept", body=b"x" * 100_000)[0] == 200
+    record = read_record(s3_home, "s3")
+    assert record is not None
+    os.kill(record.pid, signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(record.pid)], timeout=5)
+    assert status(s3_home).s3 is None
+    with socket.create_server(("127.0.0.1", record.ports["s3"])):
+        moved = s3_of(up(s3_home, only=["s3"])).endpoint
+        assert moved != endpoint
+        assert signed_request(s3_home, "GET", f"{moved}/troupe/kept") == (200, b"x" * 100_000)
+
+
+def test_one_that_does_not_come_up_names_its_log(home: Path) -> None:
+    (home / "s3" / "data").mkdir(parents=True)
+    (home / "s3" / "data" / "filerldb2").write_text("this is no database folder")
+    with pytest.raises(ServiceMissing, match="s3 did not come up: it ended") as raised:
+        up(home, only=["s3"])
+    log = home / "logs" / "s3.log"
+    assert str(log) in str(raised.value)
+    assert log.read_text().splitlines()[-1] in str(raised.value)
+
+
+def test_deploying_without_a_server_says_what_to_start(tmp_path: Path) -> None:
+    with pytest.raises(ServiceMissing, match="troupe up"):
+        deploy(status(tmp_path), tmp_path)

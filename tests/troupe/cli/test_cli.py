@@ -1,0 +1,209 @@
+"""What a person meets at the command line: help, one clear line for wrong input, exit codes, JSON."""
+
+import json
+import os
+import platform
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from components.artifacts.local import LocalArtifactStore
+from tests.committed_runs import commit_step, ended_run, started_run
+
+ROOT = Path(__file__).resolve().parents[3]
+COMMANDS = ("init", "train", "resume", "runs", "show", "play", "rm", "doctor", "up", "down", "status", "env", "gc")
+
+
+def troupe(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a person without local services would."""
+    foreign = ("PREFECT_", "MLFLOW_", "AWS_", "TROUPE_")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    env |= {"TROUPE_HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true", "COLUMNS": "120", **variables}
+    command = [sys.executable, "-c", "from troupe.cli import main; main()", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_version_is_told_at_once_and_loads_no_library(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from troupe.cli import main\n"
+        "sys.argv = ['troupe', '--version']\n"
+        "try: main()\n"
+        "finally: print(*{'torch', 'prefect', 'transformers'} & set(sys.modules), file=sys.stderr)\n"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert ended.stderr.strip() == "", "imported"
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
+    python = re.escape(platform.python_version())
+    commit = "(, commit [0-9a-f]{40}(-dirty)?)?"
+    assert re.fullmatch(rf"troupe {re.escape(version('troupe'))}{commit}, Python {python}\n", ended.stdout)
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    shown = troupe("--help", home=tmp_path).stdout
+    assert all(f" {command} " in shown for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("variables", "overrides", "line"),
+    [
+        ({}, [], "Prefect: no server is configured; start the local services with `troupe up`"),
+        ({"PREFECT_API_URL": "http://127.0.0.1:9/api"}, [], "Prefect: http://127.0.0.1:9/api does not answer"),
+    ],
+)
+def test_what_is_missing_is_told_with_the_remedy(
+    variables: dict[str, str], overrides: list[str], line: str, tmp_path: Path
+) -> None:
+    ended = troupe("train", "tiny", *overrides, home=tmp_path, **variables)
+    assert ended.returncode == 1
+    assert line in ended.stderr
+    assert "troupe up" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_missing_s3_credentials_are_told_with_the_remedy(tmp_path: Path) -> None:
+    ended = troupe("runs", "--store", "s3://troupe", home=tmp_path)
+    assert ended.returncode == 1
+    assert "no AWS credentials found" in ended.stderr
+    assert "for a local S3 server run `troupe up`" in ended.stderr
+
+
+def test_without_services_and_without_a_store_both_ways_out_are_named(tmp_path: Path) -> None:
+    ended = troupe("runs", home=tmp_path)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
+    assert "start them with `troupe up`, or name a store with --store" in ended.stderr
+    assert "AWS" not in ended.stderr
+
+
+def test_a_home_that_cannot_be_written_is_one_line() -> None:
+    ended = troupe("up", home=Path("/proc/x"))
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
+    assert "TROUPE_HOME /proc/x: " in ended.stderr
+
+
+def test_an_expert_and_an_idle_agent_as_json(tmp_path: Path) -> None:
+    for agent, rate in (("expert", 1.0), ("noop", 0.0)):
+        ended = troupe("play", "plan_path", "--agent", agent, "--episodes", "20", "--json", home=tmp_path)
+        document = json.loads(ended.stdout)
+        assert set(document) == {"env", "agent", "success_rate", "n", "interval", "mean_reward"}
+        assert (document["success_rate"], document["n"]) == (rate, 20)
+
+
+def test_an_empty_store_has_no_runs_and_nothing_to_collect(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    store.probe()
+    assert json.loads(troupe("runs", "--store", f"file://{tmp_path}/store", "--json", home=tmp_path).stdout) == []
+    collected = json.loads(troupe("gc", "--store", f"file://{tmp_path}/store", "--json", home=tmp_path).stdout)
+    assert collected["num_objects"] == 0
+
+
+def test_env_without_services_says_what_to_start(tmp_path: Path) -> None:
+    ended = troupe("env", home=tmp_path)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "troupe: no local service is up; start them with `troupe up`\n"
+
+
+def test_status_is_null_where_nothing_runs(tmp_path: Path) -> None:
+    document = json.loads(troupe("status", "--json", home=tmp_path).stdout)
+    assert document == {"prefect": None, "mlflow": None, "s3": None, "worker": None}
+
+
+def snapshot(root: Path) -> dict[str, tuple[int, int]]:
+    """Every file and folder below `root`, with when it was written."""
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in [root, *root.rglob("*")]}
+
+
+def test_what_reads_only_reads(tmp_path: Path) -> None:
+    store, home = LocalArtifactStore(tmp_path / "store"), tmp_path / "home"
+    ended_run(store, "r")
+    store.put_bytes(b"nobody refers to this", kind="bytes")
+    before = snapshot(tmp_path)
+    for command in (["runs"], ["show", "r"], ["gc", "--dry-run", "--grace-hours", "0"], ["status"]):
+        where = [] if command == ["status"] else ["--store", store.uri]
+        ended = troupe(*command, *where, home=home)
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stderr == ""
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody who may not write")
+def test_a_store_that_may_not_be_written_is_read(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    ended_run(store, "r")
+    for path in [tmp_path, *tmp_path.parents]:
+        if path.is_relative_to(tempfile.gettempdir()) and path != Path(tempfile.gettempdir()):
+            path.chmod(0o755)
+    program = (
+        "import os, sys\n"
+        "from troupe.runs.reading import run_document, run_rows\n"
+        "from components.artifacts.gc import collect_garbage\n"
+        "from components.artifacts.local import LocalArtifactStore\n"
+        "from components.errors import StoreRefused\n"
+        "from pathlib import Path\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "store = LocalArtifactStore(Path(sys.argv[1]))\n"
+        "store.check()\n"
+        "print(run_rows(store)[0]['state'], run_document(store, 'r')['state'])\n"
+        "print(collect_garbage(store, keep_checkpoints=1, grace_seconds=0, dry_run=True).num_kept_objects > 0)\n"
+        "try: store.probe()\n"
+        "except StoreRefused as error: print(error)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "store")]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    states, collected, refused = ended.stdout.splitlines()
+    assert (states, collected) == ("completed completed", "True")
+    assert "cannot be written (Permission denied)" in refused
+    (tmp_path / "store" / "runs").chmod(0o700)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert "cannot be read (Permission denied)" in ended.stderr, "a folder that cannot be listed is no empty one"
+
+
+def test_collecting_says_what_goes_and_what_is_next(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    run = started_run(store, "r", num_steps=6)
+    (tmp_path / "c").mkdir()
+    for step in range(6):
+        (tmp_path / "c" / "weights.bin").write_bytes(bytes([step]) * 2**19)
+        commit_step(store, run, step, checkpoint=tmp_path / "c")
+    arguments = ["gc", "--store", store.uri, "--grace-hours", "0", "--keep", "2"]
+    told = troupe(*arguments, "--dry-run", home=tmp_path / "home").stdout
+    assert "r 4 1-4" in " ".join(told.split())
+    assert "would go: 8 objects, 2.0 MiB" in told
+    assert "next: the same without --dry-run removes it" in told
+    young = troupe("gc", "--store", store.uri, "--keep", "2", home=tmp_path / "home").stdout
+    assert "removed: 0 objects" in young
+    assert "only for their youth: 8 objects, 2.0 MiB; --grace-hours" in young
+    document = json.loads(troupe(*arguments, "--dry-run", "--json", home=tmp_path / "home").stdout)
+    assert (document["num_objects"], document["checkpoints"]) == (8, {"r": [1, 2, 3, 4]})
+    assert "removed: 8 objects, 2.0 MiB" in troupe(*arguments, home=tmp_path / "home").stdout
+    assert "removed: 0 objects, 0.0 MiB" in troupe(*arguments, home=tmp_path / "home").stdout
+
+
+def test_a_damaged_run_is_named_by_every_command(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    for run_id in ("sound", "torn"):
+        ended_run(store, run_id)
+    config = tmp_path / "store" / "runs" / "torn" / "config.json"
+    config.write_bytes(config.read_bytes()[:100])
+    listed = troupe("runs", "--store", store.uri, home=tmp_path / "home")
+    assert listed.returncode == 0
+    assert "torn is damaged: runs/torn/config.json: its 100 bytes are no record" in listed.stdout
+    assert "sound" in listed.stdout
+    shown = troupe("show", "torn", "--store", store.uri, home=tmp_path / "home")
+    assert "restore it from a copy" in " ".join(shown.stdout.split())
+    assert "damaged  3 of 3 steps" in " ".join(shown.stdout.split("\n")), shown.stdout
+    collected = troupe("gc", "--store", store.uri, home=tmp_path / "home")
+    assert collected.returncode == 1
+    (line,) = collected.stderr.splitlines()
+    assert line.startswith("troupe: torn is left alone: runs/torn/config.json: ")
+    resumed = troupe("resume", "torn", "--store", store.uri, home=tmp_path / "home")
+    assert resumed.returncode == 1
+    assert resumed.stderr.startswith("troupe: runs/torn/config.json: its 100 bytes are no record")

@@ -1,0 +1,203 @@
+"""Wrong command lines, each told in one line that names the field, its value and what helps, before anything is started."""
+
+import os
+import resource
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+MOST_CPU_SECONDS = 5.0
+"""Of one command with all its processes."""
+RUN_NAME = "use 1 to 63 of a-z, 0-9"
+NO_BASE = 'use "tiny", "smollm2-135m", the path of a model folder, or a hub name'
+OUR_WAYS = "name a store with --store"
+
+WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
+    # The command line ({store} is an empty store's address), the exit code, what the line names.
+    ("trian tiny", 2, ("'trian'", "Did you mean 'train'?", "see `troupe --help`")),
+    ("nosuchcommand", 2, ("no such command 'nosuchcommand'", "see `troupe --help`")),
+    ("sandbox nothing", 2, ("no such command 'nothing'", "see `troupe sandbox --help`")),
+    ("doctor extra", 2, ("doctor: ", "extra argument(s) (extra)", "see `troupe doctor --help`")),
+    ("show", 2, ("missing argument 'run'", "see `troupe show --help`")),
+    ("train", 2, ("missing argument 'PRESET|FILE.yaml'", "see `troupe train --help`")),
+    ("init", 2, ("missing argument 'name'", "see `troupe init --help`")),
+    ("init a-b", 2, ("NAME 'a-b'", "use up to 63 of a-z, 0-9 and _")),
+    ("init ../../etc", 2, ("NAME '../../etc'", "use up to 63 of a-z, 0-9 and _")),
+    ("init class", 2, ("NAME 'class'", "use up to 63 of a-z, 0-9 and _")),
+    ("init torch", 2, ("NAME 'torch'", "Python has a module of this name", "take another one")),
+    ("init tasks", 2, ("NAME 'tasks'", "Python has a module of this name", "take another one")),
+    ("init tiny", 2, ("NAME 'tiny'", "Troupe has a preset or an environment", "take another one")),
+    ("train nothing.yaml", 2, ("nothing.yaml: No such file or directory",)),
+    (
+        "train tiny --set environment.name=nowhere:Guess",
+        2,
+        ("environment.name 'nowhere:Guess'", "no module 'nowhere'", "install"),
+    ),
+    (
+        "train tiny --set environment.name=json:loads",
+        2,
+        ("environment.name 'json:loads'", "no subclass of troupe.Environment"),
+    ),
+    (
+        "train tiny --set algorithm.advantage=grop",
+        2,
+        ("algorithm.advantage: unknown", "did you mean 'grpo'?", "(got 'grop')"),
+    ),
+    (
+        "train tiny --set loss.policy_loss=gpso",
+        2,
+        ("loss.policy_loss: unknown", "did you mean 'gspo'?", "(got 'gpso')"),
+    ),
+    (
+        "train tiny --set loss.policy_loss=nowhere:loss",
+        2,
+        ("loss.policy_loss 'nowhere:loss'", "no module 'nowhere'", "install"),
+    ),
+    (
+        "train tiny --set rewards.functions=[json:loads]",
+        2,
+        ("rewards.functions 'json:loads'", "json/__init__.py:", "is called as loads(episode, node)"),
+    ),
+    (
+        "play math --agent noop --set dataset=own",
+        2,
+        ("train_source: questions of one's own lie in a file", "{path: mine.jsonl}"),
+    ),
+    ("train tiny extra", 2, ("train: ", "extra argument(s) (extra)", "see `troupe train --help`")),
+    ("train tiny --sett a.b=c", 2, ("no such option: --sett", "--set,", "see `troupe train --help`")),
+    ("train tiny --steps", 2, ("'--steps' requires an argument", "--help`")),
+    ("train tiny --steps -1", 2, ("'--steps'", "greater than or equal to 0 (got '-1')", "see `troupe train --help`")),
+    ("train tiny --steps few", 2, ("'--steps'", "valid integer", "(got 'few')", "see `troupe train --help`")),
+    ("train plan-pth", 2, ("preset 'plan-pth'", "did you mean 'plan-path'?", "presets: plan-path, ")),
+    ("train tiny --set rollout.group_sise=4", 2, ("rollout.group_sise: unknown key", "did you mean 'group_size'?")),
+    ("train tiny --set rollout.group_size=1", 2, ("rollout.group_size: ", "greater than or equal to 2 (got 1)")),
+    ("train tiny --set rollout.group_size=many", 2, ("rollout.group_size: ", "valid integer", "(got 'many')")),
+    ("train tiny --set rollout", 2, ("--set 'rollout'", "write it as key=value")),
+    ("train tiny --set =1", 2, ("--set '=1'", "write it as key=value")),
+    ("train tiny --set seed.x=1", 2, ("--set 'seed.x=1'", "'seed' holds a value", "set it as seed=")),
+    ("train tiny --set seed=[1", 2, ("--set 'seed=[1'", "'[1' is not a YAML value", "close brackets")),
+    ("train tiny --run-id 'No Spaces'", 2, ("run_id 'No Spaces'", RUN_NAME)),
+    ("train tiny --run-id ../../etc", 2, ("run_id '../../etc'", RUN_NAME)),
+    ("train tiny --run-id ''", 2, ("run_id ''", RUN_NAME)),
+    ("train tiny --set environment.name=chess", 2, ("environment.name 'chess'", "did you mean 'code'?")),
+    ("train tiny --set environment.options.sise=5", 2, ("environment.options.sise", "(got 5)", "did you mean 'size'?")),
+    ("train tiny --set environment.options.size=1", 2, ("environment.options.size", "or equal to 3 (got 1)")),
+    (
+        "train tiny --set agents.judge.policy=team",
+        2,
+        ("agents: ['judge', ", "['plan_agent', 'tool_agent']; name these"),
+    ),
+    ("train tiny --set agents.tool_agent.policy=nobody", 2, ("agents.tool_agent.policy 'nobody'", "are ['team']")),
+    ("train tiny --set policies.spare.base=tiny", 2, ("policies ['spare']", "remove them or name them in agents")),
+    ("train tiny --set algorithm.advantage=grpo", 2, ("algorithm.advantage grpo", "set rollout.mode to independent")),
+    ("train tiny --set rollout.overlap=one_step", 2, ("rollout.overlap one_step", "set loss.importance_cap")),
+    ("train tiny --set policies.team.base=/no/such/model", 2, ("policies.team.base '/no/such/model'", NO_BASE)),
+    ("train tiny --set policies.team.base=no-such-owner/model", 2, ("base 'no-such-owner/model'", NO_BASE)),
+    ("train tiny --set generation.device=cuda", 1, ("generation.device is cuda", "set generation.device=cpu")),
+    ("train tiny --set training.device=cuda", 1, ("training.device is cuda", "set training.device=cpu")),
+    ("train tiny --set tracking.kind=wandb", 2, ("tracking.kind: ", "'mlflow' or 'none' (got 'wandb')")),
+    (
+        "train tiny --set tracking.url=ftp://127.0.0.1",
+        2,
+        ("tracking.url: ", "http:// or https://", "'ftp://127.0.0.1'"),
+    ),
+    ("train tiny --set tracking.url=http://me:secret@127.0.0.1", 2, ("tracking.url: ", "no user", "://…@127.0.0.1'")),
+    ("train tiny --set store.kind=local", 2, ("store: kind local needs root", "the directory that holds")),
+    ("train tiny --set store.kind=local --set store.root=/proc/x", 1, ("store.root /proc/x", "name a folder that")),
+    ("train tiny --store ftp://x", 2, ("--store 'ftp://x'", "write file:///absolute/path or s3://")),
+    ("train tiny --store {store} --set store.prefix=x", 2, ("--set store.prefix=x and --store", "leave one of them")),
+    ("train tiny --set resources.runner=ray --set resources.ray_address=head", 2, ("'head'", "write ray://host:port")),
+    (
+        "train tiny --set resources.runner=ray --set resources.ray_address=ray://127.0.0.1:9",
+        1,
+        ("resources.ray_address 'ray://127.0.0.1:9'", "nothing answers there", "`ray start --head`"),
+    ),
+    (
+        "train tiny --set generation.engine=vllm --set generation.vllm.urls=[http://127.0.0.1:9]",
+        2,
+        ("generation.engine vllm", "generation.vllm.key_file must name the file"),
+    ),
+    (
+        "train tiny --set policies.team.api.provider=openai --set policies.team.api.model=m",
+        2,
+        ("policies.team: ", "set trained to False"),
+    ),
+    ("train tiny --set sandbox.backend=virtualbox", 2, ("sandbox.backend: ", "'docker'", "(got 'virtualbox')")),
+    ("train tiny --set evaluation.num_problems=0", 2, ("evaluation.num_problems: ", "or equal to 1 (got 0)")),
+    (
+        "train stateful-eight-queens --set evaluation.num_problems=5000",
+        2,
+        ("evaluation.num_problems 5000", "ask for at most 984"),
+    ),
+    ("resume nothing", 1, ("no store is named", "`troupe up`", OUR_WAYS)),
+    ("resume nothing --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
+    ("resume ../x --store {store}", 2, ("run_id '../x'", RUN_NAME)),
+    ("resume nothing --step 3", 2, ("--from-stage and --step go together", "--from-stage compute_rewards --step 7")),
+    ("resume nothing --set seed=3", 2, ("--set changes a run's configuration", "add --from-stage and --step")),
+    ("show nothing --store file:///nowhere/at/all", 2, ("--store 'file:///nowhere/at/all'", "name one that runs")),
+    ("show nothing --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
+    ("show ../../x --store {store}", 2, ("run_id '../../x'", RUN_NAME)),
+    ("runs --store ftp://x", 2, ("--store 'ftp://x'", "write file:///absolute/path or s3://bucket/prefix")),
+    ("rm ../x --yes --store {store}", 2, ("run_id '../x'", RUN_NAME)),
+    ("evaluate expert", 2, ("--suite: ", "'expert'", "as --suite plan_path")),
+    ("evaluate expert --suite chess", 2, ("--suite 'chess'", "no environment and no preset; there are plan_path, ")),
+    ("evaluate expert --suite plan_path/tests", 2, ("suite 'tests'", "did you mean 'test'?")),
+    ("evaluate expert --suite plan_path --sampling best", 2, ("--sampling 'best'", "use sample or greedy")),
+    ("evaluate expert --suite plan_path --step 3", 2, ("--step 3", "'expert'", "leave it out")),
+    ("evaluate expert --suite plan_path --episodes 0", 2, ("'--episodes'", "(got '0')", "`troupe evaluate --help`")),
+    ("evaluate /no/such/model --suite plan_path", 2, ("base '/no/such/model'", NO_BASE)),
+    ("evaluate nothing --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
+    ("play", 2, ("ENV: name an environment or a preset", "as `troupe play plan_path`")),
+    ("play chess --agent noop", 2, ("environment.name 'chess'", "did you mean 'code'?")),
+    ("play plan_path --agent nop", 2, ("agent 'nop'", "did you mean 'noop'?")),
+    ("play plan_path --agent nothing@x", 2, ("agent 'nothing@x'", "'x' is no step", "write RUN@STEP")),
+    ("play plan_path --agent expert --sampling sample", 2, ("--sampling sample", "'expert'", "leave it out")),
+    ("play plan_path --agent noop --set sise=3", 2, ("environment.options.sise", "(got 3)", "did you mean 'size'?")),
+    ("play plan_path --agent noop --split tests", 2, ("split 'tests'", "did you mean 'test'?")),
+    ("play plan_path --agent noop --episodes 0", 2, ("'--episodes'", "(got '0')", "see `troupe play --help`")),
+    ("export nothing", 2, ("export: missing argument 'DIR'", "see `troupe export --help`")),
+    ("export nothing@x {store}/out", 2, ("RUN@STEP 'nothing@x'", "'x' is no step", "write RUN@STEP")),
+    ("export nothing /tmp --store {store}", 2, ("DIR '/tmp'", "is not empty; name a folder that is not there yet")),
+    ("export nothing nowhere/out --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
+    ("sandbox run /no/such/file.py", 2, ("FILE /no/such/file.py", "name a text file")),
+    ("sandbox run x.py --backend podman", 2, ("--backend 'podman'", "choose one of auto, docker, bubblewrap")),
+    ("sandbox attack --only nothing", 2, ("--only 'nothing'", "choose one of ")),
+    ("sandbox run - --timeout 0", 2, ("'--timeout'", "equal to 0.01 (got '0')", "see `troupe sandbox run --help`")),
+    ("gc --keep 0 --store {store}", 2, ("'--keep'", "equal to 1 (got '0')", "see `troupe gc --help`")),
+    ("gc --grace-hours -1", 2, ("'--grace-hours'", "(got '-1')", "see `troupe gc --help`")),
+    ("gc --store file:///nowhere/at/all", 2, ("--store 'file:///nowhere/at/all'", "name one that runs")),
+    ("up --engine tgi", 2, ("--engine 'tgi'", "choose one of transformers, vllm")),
+    ("up --engine vllm --preset nothing", 2, ("preset 'nothing'", "presets: plan-path, ")),
+)
+
+
+def cpu_seconds() -> float:
+    """What the processes that this one has waited for have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.parametrize(("line", "code", "named"), WRONG, ids=[line for line, _, _ in WRONG])
+def test_wrong_input_is_told_in_one_line(line: str, code: int, named: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    foreign = ("PREFECT_", "MLFLOW_", "AWS_", "TROUPE_", "OPENAI_", "ANTHROPIC_")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    env |= {"TROUPE_HOME": str(tmp_path / "home"), "AWS_EC2_METADATA_DISABLED": "true", "HF_HUB_OFFLINE": "1"}
+    # A Prefect that answers nothing and a machine without services or GPU: what is wrong is told before anybody asks them.
+    env |= {"PREFECT_API_URL": "http://127.0.0.1:9/api", "CUDA_VISIBLE_DEVICES": ""}
+    arguments = shlex.split(line.format(store=(tmp_path / "store").as_uri()) if "{store}" in line else line)
+    command = [sys.executable, "-c", "from troupe.cli import main; main()", *arguments]
+    before = cpu_seconds()
+    ended = subprocess.run(
+        command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (code, ""), ended.stderr
+    assert ended.stderr.startswith("troupe: "), ended.stderr
+    assert ended.stderr.endswith("\n")
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert [fragment for fragment in named if fragment not in ended.stderr] == [], ended.stderr
+    assert cpu_seconds() - before < MOST_CPU_SECONDS

@@ -1,0 +1,81 @@
+"""`troupe init`: what is written, what is refused, and that it keeps its own contract."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from components.errors import ConfigurationError
+from flows.preflight import check_configuration
+from flows.presets import all_preset_values, preset_config
+from troupe.projects.project import checked_project_name, write_project
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def made(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`make` in a project, with this Python."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = ["make", f"PYTHON={sys.executable}", *arguments]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def test_a_new_project_has_a_preset_that_can_be_trained_and_passes_its_own_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_project("my_game_2", tmp_path)
+    assert {path.name for path in folder.iterdir()} == {
+        *("my_game_2.py", "prefect.yaml", "test_my_game_2.py", "Makefile", "README.md", ".gitignore")
+    }
+    assert "class MyGame2(Environment)" in (folder / "my_game_2.py").read_text()
+    assert not [path for path in folder.iterdir() if "NAME" in path.read_text() or "CLASS" in path.read_text()]
+    monkeypatch.chdir(folder)
+    assert next(iter(all_preset_values())) == "my_game_2", "the folder's own comes first"
+    config = preset_config("my_game_2")
+    assert config.preset == "my_game_2"
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    check_configuration(config.model_copy(update={"store": config.store.model_copy(update={"kind": "s3"})}))
+    tested = made(folder, "test")
+    assert tested.returncode == 0, tested.stderr
+    assert "Ran 1 test" in tested.stderr
+
+
+def test_its_test_fails_where_the_environment_breaks_the_contract(tmp_path: Path) -> None:
+    folder = write_project("broken", tmp_path)
+    rules = folder / "broken.py"
+    rules.write_text(rules.read_text().replace("answer == str(state", "int(answer) == int(state"))
+    tested = made(folder, "test")
+    assert tested.returncode != 0
+    assert "ValueError" in tested.stderr
+    assert "caller wrote" in tested.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a-b", "../x", "x/y", "Été", "été", "1st", "_x", "Mine", "class", "a" * 64, "a\nb"]
+)
+def test_a_name_that_cannot_be_a_module_and_a_run_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="use up to 63 of a-z, 0-9 and _"):
+        checked_project_name(name)
+
+
+@pytest.mark.parametrize("name", ["torch", "json", "sys", "tasks", "troupe", "tiny", "plan_path"])
+def test_a_name_that_is_taken_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="of this name"):
+        checked_project_name(name)
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert (write_project("empty", tmp_path) / "empty.py").is_file()
+    before = (tmp_path / "empty" / "empty.py").read_text()
+    (tmp_path / "afile").write_text("mine")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "alink").symlink_to(tmp_path / "elsewhere")
+    for name in ("empty", "afile", "alink"):
+        with pytest.raises(ConfigurationError, match="is there already"):
+            write_project(name, tmp_path)
+    assert (tmp_path / "empty" / "empty.py").read_text() == before
+    assert (tmp_path / "afile").read_text() == "mine"
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -1,0 +1,68 @@
+"""`troupe evaluate`: scripted teams by what they do, wrong orders by a clear line."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from components.errors import ConfigurationError
+from troupe.cli import app
+from troupe.teams.evaluation import EvaluationOrder, EvaluationReport, evaluate_anybody
+from troupe.teams.suite_choice import suite_config
+
+
+def evaluated(who: str, suite: str | None, **wanted: object) -> EvaluationReport:
+    values = {"num_problems": 30, "seed": 0, "step": None, "sampling": "greedy", "overrides": (), "store_uri": None}
+    order = EvaluationOrder(who=who, suite=suite, **{**values, **wanted})  # type: ignore[arg-type]
+    told: list[tuple[int, int]] = []
+    report = evaluate_anybody(order, lambda done, total: told.append((done, total)))
+    assert told[-1] == (report.n, report.n)
+    return report
+
+
+@pytest.mark.parametrize("suite", ["plan_path", "sokoban/test", "sudoku/train"])
+def test_the_expert_solves_every_game_and_nobody_else_does(suite: str) -> None:
+    assert evaluated("expert", suite).success_rate == 1.0
+    assert evaluated("noop", suite).success_rate == 0.0
+    assert evaluated("random", suite).success_rate < 0.2
+
+
+def test_the_report_has_the_keys_and_the_interval_that_other_programs_read() -> None:
+    report = json.loads(
+        CliRunner()
+        .invoke(
+            app, ["evaluate", "expert", "--suite", "plan_path", "--episodes", "60", "--json"], catch_exceptions=False
+        )
+        .stdout
+    )
+    assert {name: report[name] for name in ("suite", "agent", "success_rate", "n")} == {
+        "suite": "plan_path/test",
+        "agent": "expert",
+        "success_rate": 1.0,
+        "n": 60,
+    }
+    assert report["interval"] == [pytest.approx(0.9398, abs=1e-4), 1.0]
+    assert report["mean_reward"] == pytest.approx(1.3)
+
+
+def test_a_seed_chooses_the_problems_and_a_preset_brings_its_options() -> None:
+    assert evaluated("random", "sudoku", seed=1) == evaluated("random", "sudoku", seed=1)
+    config, suite = suite_config("plan-path-6x6/train_check", ["environment.max_turns=3"])
+    assert (config.environment.options, config.environment.max_turns, suite) == ({"size": 6}, 3, "train_check")
+    assert suite_config("plan_path")[0].environment.options == {}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({"who": "expert", "suite": "plan_pth"}, "'plan_pth' is no environment and no preset"),
+        ({"who": "expert", "suite": "plan_path/tests"}, "did you mean 'test'"),
+        ({"who": "expert", "suite": None}, "--suite: name an environment or a preset for 'expert'"),
+        ({"who": "noop", "suite": "plan_path", "step": 3}, "--step 3: only a run has steps"),
+        ({"who": "noop", "suite": "plan_path", "sampling": "beam"}, "--sampling 'beam': use sample or greedy"),
+        ({"who": "noop", "suite": "plan_path", "overrides": ("environment.options.sice=4",)}, "did you mean 'size'"),
+    ],
+)
+def test_a_wrong_order_is_a_line_that_names_what_is_wrong(wanted: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        evaluated(**wanted)  # type: ignore[arg-type]

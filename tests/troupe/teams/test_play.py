@@ -1,0 +1,165 @@
+"""Playing in the terminal: what the agents score and how a person is served."""
+
+import io
+import json
+import re
+
+import pytest
+
+from components.environments.registry import family, family_options
+from components.errors import ConfigurationError
+from troupe.teams.play import PlayOrder, PlayReport, play
+
+GAMES = ("plan_path", "sokoban", "sudoku")
+
+
+def played(environment: str, *, typed: str = "", **wanted: object) -> tuple[PlayReport, str]:
+    arguments = {
+        "agent": "expert",
+        "episodes": 1,
+        "seed": 0,
+        "options": {},
+        "split": "test",
+        "max_turns": None,
+        "sampling": None,
+        "store_uri": "file:///nowhere/at/all",
+        **wanted,
+    }
+    stdout = io.StringIO()
+    order = PlayOrder(environment=environment, **arguments)  # type: ignore[arg-type]
+    report = play(order, stdin=io.StringIO(typed), stdout=stdout)
+    return report, stdout.getvalue()
+
+
+def expert_list(environment: str, index: int = 0) -> str:
+    chosen = family(environment)
+    env = chosen.build(chosen.problem(family_options(environment, {}), split="test", index=index, seed=0))
+    return chosen.expert_action(env, "plan_agent")
+
+
+@pytest.mark.parametrize("environment", GAMES)
+def test_the_expert_solves_all_and_random_and_idle_agents_nothing(environment: str) -> None:
+    expert, _ = played(environment, agent="expert", episodes=60)
+    assert expert.success_rate == 1.0
+    assert expert.mean_reward == pytest.approx(1.3)
+    assert expert.interval[0] > 0.9
+    for agent in ("random", "noop"):
+        report, _ = played(environment, agent=agent, episodes=60)
+        assert report.success_rate == 0.0
+        assert report.n == 60
+        assert report.interval[0] == 0.0
+        assert report.mean_reward <= 0.2
+
+
+def test_the_report_has_the_keys_that_other_programs_read() -> None:
+    report, _ = played("sudoku", episodes=3)
+    assert json.loads(report.model_dump_json()) == {
+        "env": "sudoku",
+        "agent": "expert",
+        "success_rate": 1.0,
+        "n": 3,
+        "interval": [pytest.approx(0.43850, abs=1e-5), 1.0],
+        "mean_reward": pytest.approx(1.3),
+    }
+
+
+def test_equal_seeds_play_equally_and_the_options_matter() -> None:
+    assert played("sokoban", agent="random", episodes=20) == played("sokoban", agent="random", episodes=20)
+    _, small = played("plan_path")
+    _, large = played("plan_path", options={"size": 8})
+    assert [line for line in small.splitlines() if len(line) == 9]
+    assert [line for line in large.splitlines() if len(line) == 15]
+
+
+def test_one_episode_is_drawn_and_many_are_only_summed_up() -> None:
+    _, one = played("plan_path")
+    assert "turn 1, plan_agent: " in one
+    assert "after turn 1, solved" in one
+    _, many = played("plan_path", episodes=5)
+    assert many.count("\n") == 1
+    assert "100.0% of 5 solved" in many
+
+
+def test_turns_are_limited_without_that_being_success() -> None:
+    report, text = played("plan_path", agent="noop", max_turns=3)
+    assert report.success_rate == 0.0
+    assert "after turn 3" in text
+    assert "after turn 4" not in text
+
+
+def test_a_person_proposes_sees_the_outcome_and_keeps_it_with_enter() -> None:
+    report, text = played("plan_path", agent="human", typed=expert_list("plan_path").lower() + "\n\n")
+    assert report == PlayReport(
+        env="plan_path", agent="human", success_rate=1.0, n=1, interval=report.interval, mean_reward=1.3
+    )
+    assert "would lead to the solution:" in text
+    assert "Solved." in text
+    assert "U up" in text
+
+
+def test_a_person_may_decide_otherwise() -> None:
+    report, _ = played("plan_path", agent="human", typed=f"\n{expert_list('plan_path')}\n")
+    assert report.success_rate == 1.0
+    report, _ = played("plan_path", agent="human", max_turns=1, typed=f"{expert_list('plan_path')}\n[]\n")
+    assert report.success_rate == 0.0
+    assert report.n == 1
+
+
+def test_what_a_person_mistypes_is_explained_and_costs_no_turn() -> None:
+    typed = f"north\n{'U' * 11}\n{expert_list('plan_path')}\nx\n\n"
+    report, text = played("plan_path", agent="human", max_turns=1, typed=typed)
+    assert report.success_rate == 1.0
+    assert "Not understood: 'NORTH' is not a list of moves from UDLR." in text
+    assert "Not understood: 11 moves; at most 10 are allowed." in text
+    assert text.count("Not understood") == 3
+
+
+def test_a_person_cannot_overwrite_a_clue() -> None:
+    chosen = family("sudoku")
+    problem = chosen.problem(family_options("sudoku", {}), split="test", index=0, seed=0)
+    place = re.search(r"\d", "".join(problem.payload["rows"]))
+    assert place is not None
+    row, column = divmod(place.start(), 4)
+    _, text = played("sudoku", agent="human", typed=f"{row + 1}{column + 1}1\nq\n")
+    assert "is a clue and cannot be overwritten" in text
+
+
+@pytest.mark.parametrize("leaving", ["q\n", "Q\n", ""])
+def test_leaving_drops_the_open_episode_and_keeps_the_finished_ones(leaving: str) -> None:
+    typed = f"{expert_list('plan_path')}\n\n[]\n{leaving}"
+    report, _ = played("plan_path", agent="human", episodes=3, typed=typed)
+    assert (report.n, report.success_rate) == (1, 1.0)
+    report, _ = played("plan_path", agent="human", episodes=3, typed=leaving)
+    assert (report.n, report.success_rate, report.interval) == (0, 0.0, (0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"agent": "exprt"}, "agent 'exprt': did you mean 'expert'"),
+        ({"agent": "zzz"}, "use one of human, expert, random, noop"),
+        ({"split": "tests"}, "split 'tests': did you mean 'test'"),
+        ({"episodes": 0}, "episodes 0: ask for at least 1"),
+        ({"max_turns": 0}, "max_turns 0: ask for at least 1"),
+        ({"options": {"sizes": 5}}, "did you mean 'size'"),
+    ],
+)
+def test_a_wrong_argument_is_explained(wanted: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        played("plan_path", **wanted)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="did you mean 'sokoban'"):
+        played("sokoben")
+
+
+def test_instructions_break_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    _, text = played("shop", agent="human", typed="q\n")
+    words = {word for line in text.splitlines() for word in line.split()}
+    monkeypatch.setenv("COLUMNS", "1000")
+    _, wide = played("shop", agent="human", typed="q\n")
+    assert words == {word for line in wide.splitlines() for word in line.split()}
+    explained = text[text.index("You play") :].splitlines()[2:]
+    assert (
+        max(map(len, explained[: explained.index(next(line for line in explained if line.startswith("planner>")))]))
+        <= 60
+    )

@@ -1,0 +1,91 @@
+"""What a training run shows while it works."""
+
+import io
+
+from rich.console import Console
+
+from components.schema import EvalReport
+from tasks.progress import tell
+from troupe.runs.summary import print_summary
+from troupe.runs.tables import scaled_spark
+from troupe.training.display import TrainingDisplay, held_out_line
+
+
+def report(step: int, success_rate: float, sampling: str = "greedy") -> EvalReport:
+    return EvalReport(
+        suite="test", step=step, sampling=sampling, n=500, num_successes=round(500 * success_rate),  # type: ignore[arg-type]
+        success_rate=success_rate, interval=(success_rate - 0.04, success_rate + 0.04), mean_reward=1.0,
+        keep_rate=0.9, repair_rate=None,
+    )  # fmt: skip
+
+
+def shown(*, terminal: bool) -> str:
+    """A short run as a terminal or a log shows it."""
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=terminal, width=80, color_system=None)
+    with TrainingDisplay(console).shown():
+        tell("links", 0, 1, 1, Prefect="http://127.0.0.1:4200/flow-runs/flow-run/" + "f" * 36, MLflow=None)
+        tell("evaluated", 0, 1, 1, report=report(0, 0.502))
+        tell(
+            "links",
+            0,
+            1,
+            1,
+            Prefect="http://127.0.0.1:4200/flow-runs/flow-run/" + "f" * 36,
+            MLflow="http://x/" + "m" * 90,
+        )
+        metrics = {"rollout/success_rate": 0.91, "reward/plan_agent/mean": 1.25}
+        tell("iteration", 0, 1, 1, metrics=metrics, timings={"time/rollout_seconds": 1.5})
+        tell("evaluated", 1, 1, 1, report=report(1, 0.734))
+    return output.getvalue()
+
+
+def test_held_out_success_stands_above_what_training_play_solves() -> None:
+    text = shown(terminal=True)
+    last = text[text.rindex("held-out success") :]
+    assert last.startswith("held-out success, greedy  0.502 -> 0.734  at step 1  (0.694 to 0.774, n 500)")
+    assert last.index("0.502 -> 0.734") < last.index("solved somewhere in the tree")
+
+
+def test_a_log_gets_each_evaluation_with_its_score() -> None:
+    lines = shown(terminal=False).splitlines()
+    assert [line for line in lines if line.startswith("held-out")] == [
+        "held-out success, greedy  0.502  at step 0  (0.462 to 0.542, n 500)",
+        "held-out success, greedy  0.502 -> 0.734  at step 1  (0.694 to 0.774, n 500)",
+    ]
+
+
+def test_addresses_come_first_once_and_whole() -> None:
+    lines = shown(terminal=False).splitlines()
+    assert lines[0] == "Prefect  http://127.0.0.1:4200/flow-runs/flow-run/" + "f" * 36
+    assert [line for line in lines if line.startswith("MLflow")] == ["MLflow   http://x/" + "m" * 90]
+    assert sum(line.startswith("Prefect") for line in lines) == 1
+
+
+def test_a_course_names_its_least_and_greatest_value() -> None:
+    assert scaled_spark([0.31, 0.5, 0.71]) == "0.71  0.31 ▁▄█ 0.71"
+    assert scaled_spark([]) == ""
+
+
+def test_one_evaluation_is_no_course() -> None:
+    assert "->" not in held_out_line([report(0, 0.5)])
+
+
+def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
+    output = io.StringIO()
+    reports = [
+        {
+            "step": step, "sampling": "greedy", "success_rate": rate, "interval": [0.0, 1.0], "n": 500,
+            "keep_rate": 0.9, "repair_rate": None,
+        }
+        for step, rate in ((0, 0.5), (100, 0.75))
+    ]  # fmt: skip
+    summary = {
+        "run_id": "r", "store_option": "",
+        "evaluations": reports, "num_steps": 100, "seconds": 1.0, "checkpoint_digest": {"team": "0" * 64},
+        "api_usage": {}, "num_unpublished": 0, "run_url": None, "flow_run_url": None,
+    }  # fmt: skip
+    print_summary(Console(file=output, width=80, color_system=None), summary)
+    first, *rest = output.getvalue().strip().splitlines()
+    assert first == "held-out success, greedy  0.500 -> 0.750 (+0.250)"
+    assert rest[0] == "    last agent: keeps good proposals 0.90 -> 0.90, repairs bad ones – -> –"

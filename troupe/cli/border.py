@@ -1,0 +1,221 @@
+"""Where a command ends: its exit code, and for every error one line on standard error.
+
+What is known, from our error tree or by what caused it, is told with its remedy. Everything else is a fault of ours and told
+as such. Where it helps, the line names a file under the state folder that holds the traceback with all causes.
+"""
+
+import errno
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import typer
+from pydantic import ValidationError
+
+from components.errors import ConfigurationError, PrefectUnavailable, ServiceMissing, TroupeError
+from components.plain_text import shown_value
+from tasks.home import HOME
+from troupe.cli.interruption import LINE, interruptible, say
+from troupe.cli.notices import notices
+
+_MOST_REPORTS = 20
+_MOST_LINES = 4
+_QUIET_PREFECT = {
+    # What Prefect says of each task goes to its own pages; the terminal has the display and our own notices.
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
+    "PREFECT_CLIENT_MAX_RETRIES": "2",
+}
+_NO_ACCESS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_NEARLY_FULL_BYTES = 50 * 2**20
+
+
+@runtime_checkable
+class _Misuse(Protocol):
+    """What typer raises for a command line that cannot be read; it keeps the class to itself."""
+
+    exit_code: int
+
+    def format_message(self) -> str: ...
+
+
+def run_command(command: Callable[[], Any]) -> int:
+    """Run `command` and return its exit code: 2 for wrong input, 1 for what failed, 128 + the signal's number when interrupted.
+
+    Ends the process itself where threads still work at what an interrupted command has begun.
+    """
+    for name, value in _QUIET_PREFECT.items():
+        os.environ.setdefault(name, value)
+    logging.raiseExceptions = False  # a log line that cannot be sent, because its server is away, is nobody's error
+    with notices(), interruptible() as interruption:
+        try:
+            code = command()
+        except BaseException as error:  # the border of the command
+            if interruption.signal_number is None and not isinstance(error, KeyboardInterrupt):
+                return _ended(error)
+        else:
+            if interruption.signal_number is None:
+                return code if isinstance(code, int) else 0
+        say(LINE)
+        if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+            os._exit(interruption.exit_code)
+        return interruption.exit_code
+
+
+def _ended(error: BaseException) -> int:
+    """Say in one line what `error` means; the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    if isinstance(error, typer.Abort):
+        say("troupe: no answer was given")
+        return 1
+    if isinstance(error, _Misuse):
+        return _misused(error)
+    known = known_error(error)
+    if isinstance(known, ConfigurationError):
+        say(f"troupe: {_in_one_line(known)}")
+        return 2
+    if known is not None:
+        has_more = known is not error or known.__cause__ is not None or _is_long(known)
+        say(f"troupe: {_in_one_line(known)}{f'; details in {_report(error)}' if has_more else ''}")
+        return 1
+    message = f"{type(error).__name__}: {error}".splitlines()[0]
+    say(f"troupe: internal error: {message}; traceback in {_report(error)}; this is a fault of Troupe's")
+    return 1
+
+
+def _misused(error: "_Misuse") -> int:
+    """A command line that cannot be read. **Example** "troupe: train: missing argument 'preset'; see `troupe train --help`"."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "troupe"
+    if type(error).__name__ == "NoArgsIsHelpError":
+        say(error.format_message())
+    else:
+        message = " ".join(error.format_message().split()).rstrip(".")
+        command = path.removeprefix("troupe").strip()
+        where = f"{command}: " if command else ""
+        say(f"troupe: {where}{message[:1].lower()}{message[1:]}{_given(error)}; see `{path} --help`")
+    return error.exit_code
+
+
+def _given(error: object) -> str:
+    """The value that an option or argument was given and refused; typer names only the option."""
+    fault = getattr(error, "__cause__", None)
+    return f" (got {shown_value(fault.errors()[0]['input'])})" if isinstance(fault, ValidationError) else ""
+
+
+def known_error(error: BaseException) -> TroupeError | None:
+    """`error`, or what caused it, as an error of our tree; None for one that nobody has foreseen."""
+    for cause in causes(error):
+        if isinstance(cause, TroupeError):
+            return cause
+        if isinstance(cause, OSError) and (named := _of_the_system(cause)):
+            return named
+        if named := _of_prefect(cause):
+            return named
+    return None
+
+
+def _of_prefect(error: BaseException) -> TroupeError | None:
+    """A Prefect server that does not answer, or refuses; told apart by names, since its client takes seconds to import."""
+    where = f"Prefect at {os.environ.get('PREFECT_API_URL')}"
+    bases = {base.__name__ for base in type(error).__mro__ if base.__module__.partition(".")[0] in {"httpx", "prefect"}}
+    if "HTTPStatusError" in bases:
+        code = error.response.status_code  # type: ignore[attr-defined]
+        access = code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        remedy = "set PREFECT_API_AUTH_STRING or PREFECT_API_KEY" if access else "the server's log says why"
+        return ServiceMissing(f"{where} answers {code}; {remedy}")
+    if "HTTPError" in bases:
+        return PrefectUnavailable(
+            f"{where} does not answer ({type(error).__name__}: {error}); start it with `troupe up`, then the same command "
+            "goes on from here"
+        )
+    return None
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """`error` and what it was raised from, the way Python, Ray (`cause`) and groups of exceptions keep it."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        cause = waiting.pop(0)
+        if id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        inner = (cause.__cause__, getattr(cause, "cause", None), *getattr(cause, "exceptions", ()))
+        waiting += [found for found in inner if isinstance(found, BaseException)]
+
+
+def _of_the_system(error: OSError) -> TroupeError | None:
+    """A full disk or a folder that is not ours; other errors of the system have no remedy that we know."""
+    if isinstance(error, PermissionError) and error.errno is None:
+        return ServiceMissing(str(error))  # one of ours, which names the folder and what helps
+    place = error.filename2 or error.filename
+    if error.errno in _NO_SPACE:
+        return ServiceMissing(f"{place or 'a file'}: {error.strerror}; {disks_line()}")
+    is_home = place is not None and Path(os.fsdecode(place)).is_relative_to(HOME)
+    if is_home and error.errno in {*_NO_ACCESS, errno.ENOENT}:
+        return ConfigurationError(
+            f"TROUPE_HOME {HOME}: {place}: {error.strerror}; let TROUPE_HOME name a folder that this user may write"
+        )
+    if place is not None and error.errno in _NO_ACCESS:
+        return ServiceMissing(f"{place}: {error.strerror}; use a folder that this user may write")
+    return None
+
+
+def disks_line() -> str:
+    """Which of the folders that a command writes to lies on a full disk. **Example** "TMPDIR /tmp has 0 MiB left"."""
+    folders = {"TMPDIR": Path(tempfile.gettempdir()), "TROUPE_HOME": HOME, "the working directory": Path.cwd()}
+    free = {name: (folder, shutil.disk_usage(folder).free) for name, folder in folders.items() if folder.exists()}
+    full = [
+        f"{name} {folder} has {left >> 20} MiB left"
+        for name, (folder, left) in free.items()
+        if left < _NEARLY_FULL_BYTES
+    ]
+    return f"{', '.join(full)}; free some space, or name another folder" if full else "free some space there"
+
+
+def _is_long(error: TroupeError) -> bool:
+    return len(str(error).splitlines()) > _MOST_LINES
+
+
+def _in_one_line(error: TroupeError) -> str:
+    """The message; of a long one the beginning and the end, since the whole of it is in the report."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if "No space left on device" in str(error):
+        lines.append(disks_line())
+    return "; ".join([lines[0], lines[-1]] if _is_long(error) else lines) or type(error).__name__
+
+
+def _report(error: BaseException) -> Path | str:
+    """Write the traceback down, with all causes, for this user alone; the file."""
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.txt"
+    text = f"troupe {' '.join(sys.argv[1:])}\n\n{''.join(traceback.format_exception(error))}"
+    for folder in (HOME / "errors", Path(tempfile.gettempdir())):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = folder / (name if folder.parent == HOME else f"troupe-error-{name}")
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
+                file.write(text)
+        except OSError:
+            continue
+        if folder.parent == HOME:
+            for old in sorted(folder.glob("*.txt"))[:-_MOST_REPORTS]:
+                old.unlink(missing_ok=True)
+        return path
+    logging.getLogger(__name__).debug("no folder takes the traceback", exc_info=error)
+    return "no file, since no folder can be written"

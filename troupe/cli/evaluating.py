@@ -1,0 +1,70 @@
+"""`troupe evaluate`."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from components.long_lived import long_lived
+from troupe.cli.reading import JsonOption, StoreOption, reading_bar
+
+if TYPE_CHECKING:
+    from troupe.teams.evaluation import EvaluationReport
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register this file's commands."""
+    app.command()(evaluate)
+
+
+SuiteOption = Annotated[
+    str | None,
+    typer.Option(help="ENVIRONMENT or PRESET, then /test, /train or /train_check; default: a run's own /test."),
+]
+
+
+def evaluate(
+    who: Annotated[str, typer.Argument(help="A run, a model folder or hub name, or expert, random or noop.")],
+    suite: SuiteOption = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 100,
+    seed: Annotated[int, typer.Option(help="Which problems, and which draws.")] = 0,
+    step: Annotated[int | None, typer.Option(min=0, help="A run's updates; default: all that are finished.")] = None,
+    sampling: Annotated[str, typer.Option(help="sample or greedy.")] = "greedy",
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change the suite.")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Play a suite without the tree and say how often the team succeeds, with the 95% interval."""
+    with long_lived():
+        from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody
+
+    order = EvaluationOrder(
+        who=who,
+        suite=suite,
+        num_problems=episodes,
+        seed=seed,
+        step=step,
+        sampling=sampling,
+        overrides=tuple(overrides or ()),
+        store_uri=store,
+    )
+    with reading_bar(who, doing="evaluating") as progress:
+        report = evaluate_anybody(order, progress)
+    if as_json:
+        typer.echo(json.dumps(report.model_dump(mode="json"), indent=2))
+        return
+    low, high = report.interval
+    typer.echo(
+        f"{report.agent} on {report.suite} ({report.sampling}): {report.success_rate:.1%} of {report.n} solved, "
+        f"95% interval {low:.1%} to {high:.1%}, mean reward {report.mean_reward:.3f}"
+    )
+    typer.echo(f"\nnext: {next_command(report, suite, store)}")
+
+
+def next_command(report: "EvaluationReport", suite: str | None, store: str | None) -> str:
+    """How to see what was counted: a run's team at play, for whoever is no run the expert."""
+    played = (suite or report.suite).partition("/")[0]
+    if "@" not in report.agent:
+        return f"troupe play {played} --agent expert"
+    sampling = "" if report.sampling == "greedy" else f" --sampling {report.sampling}"
+    return f"troupe play {played} --agent {report.agent}{sampling}{f' --store {store}' if store else ''}"

@@ -1,0 +1,46 @@
+"""What the pipeline says while a command runs: one line for each warning, and not the same again and again."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from components.plain_text import printable, without_passwords
+
+_SAME_AGAIN_SECONDS = 60.0
+
+
+class Notices(logging.Handler):
+    """Prints warnings as `warning: ...`, without tracebacks: those of errors that end a command are in its report."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._printed_at: dict[str, float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print, unless the same line has only just been printed."""
+        line = printable(without_passwords(" ".join(record.getMessage().split())), keep="")
+        now = time.monotonic()
+        if now - self._printed_at.get(line, -_SAME_AGAIN_SECONDS) < _SAME_AGAIN_SECONDS:
+            return
+        self._printed_at[line] = now
+        try:
+            # The stream of this moment: a live display puts its own in place, and prints above itself.
+            print(f"{record.levelname.lower()}: {line}", file=sys.stderr, flush=True)
+        except (OSError, ValueError):
+            return
+
+
+@contextmanager
+def notices() -> Iterator[None]:
+    """Inside, what our own modules warn of is printed."""
+    handler = Notices()
+    loggers = [logging.getLogger(name) for name in ("components", "tasks", "flows", "infra", "troupe")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)

@@ -1,0 +1,84 @@
+"""`troupe runs` and `troupe show`: what the store says."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from components.plain_text import printable_document
+
+if TYPE_CHECKING:
+    from tasks.history import Progress
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store", envvar="TROUPE_STORE", help="file:///… or s3://bucket/prefix; default: the local services'."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register this file's commands."""
+    app.command()(runs)
+    app.command()(show)
+
+
+def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """All runs, newest first."""
+    from troupe.runs.reading import run_rows
+    from troupe.runs.stores import opened_store
+    from troupe.runs.tables import runs_table
+
+    with reading_bar("runs") as progress:
+        rows = run_rows(opened_store(store), progress)
+    emit(rows, as_json=as_json, table=runs_table)
+    if rows and not as_json:
+        typer.echo(f"\nnext: troupe show {rows[0]['run_id']}")
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="A run's name.")], store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """One run: its steps, seconds by stage, attempts, checkpoints and evaluations."""
+    from troupe.runs.reading import run_document
+    from troupe.runs.stores import opened_store
+    from troupe.runs.tables import run_table
+
+    with reading_bar(run) as progress:
+        document = run_document(opened_store(store), run, progress)
+    emit(document, as_json=as_json, table=run_table)
+    if not as_json:
+        typer.echo(f"\nnext: troupe show {run} --json | python -m json.tool, or `troupe status` for MLflow and Prefect")
+
+
+@contextmanager
+def reading_bar(name: str, *, doing: str = "reading") -> Iterator["Progress"]:
+    """A bar on standard error for what takes longer than a blink; gone at the end, and no trace of it in a pipe."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"{doing} {name}", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def emit(document: Any, *, as_json: bool, table: Callable[[Any], RenderableType]) -> None:
+    """Print a document as JSON, or as the picture that `table` makes of it, letter by letter: what a store holds may have
+    been written by somebody else."""
+    if as_json:
+        emit_json(document)
+        return
+    from rich.console import Console
+
+    Console(markup=False, emoji=False, highlight=False).print(table(printable_document(document)))
+
+
+def emit_json(document: Any) -> None:
+    """Print a document as JSON."""
+    typer.echo(json.dumps(document, indent=2))

@@ -1,0 +1,86 @@
+"""`troupe sandbox build | run | attack | status`: the boxes in which programs run that agents wrote."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from troupe.cli.reading import JsonOption, emit, emit_json
+
+BackendOption = Annotated[str, typer.Option(help="auto (docker, else bubblewrap), docker or bubblewrap.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register this file's commands under `sandbox`."""
+    group = typer.Typer(help="Build, try, attack and inspect the sandbox.", no_args_is_help=True, rich_markup_mode=None)
+    for command in (build, run, attack, status):
+        group.command()(command)
+    app.add_typer(group, name="sandbox")
+
+
+def build(as_json: JsonOption = False) -> None:
+    """Build the boxes' file system and image, and start a private container engine if there is none."""
+    from rich.console import Console
+
+    from troupe.machine.sandbox import build as build_all
+    from troupe.runs.tables import sandbox_build_table
+
+    progress = Console(stderr=True)
+    with progress.status("looking") as line:
+        document = build_all(lambda step: line.update(f"building {step}"))
+    emit(document, as_json=as_json, table=sandbox_build_table)
+    if not as_json:
+        typer.echo("\nnext: troupe sandbox attack, or troupe sandbox run FILE")
+
+
+def run(
+    file: Annotated[str, typer.Argument(help="A Python program; - reads it from standard input.")],
+    backend: BackendOption = "auto",
+    timeout: Annotated[float | None, typer.Option(min=0.01, max=3600, help="Seconds of wall and of CPU time.")] = None,
+    stdin: Annotated[Path | None, typer.Option(help="A file that the program reads as its standard input.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run one program in a box. Exit code 0 when it ended well, else 1."""
+    from troupe.machine.sandbox import run_file
+    from troupe.machine.sandbox_display import print_result, result_document
+
+    result, description = run_file(file, backend=backend, timeout_seconds=timeout, stdin_file=stdin)
+    if as_json:
+        emit_json(result_document(result))
+    else:
+        print_result(result, description)
+    if result.status != "ok":
+        raise typer.Exit(1)
+
+
+def attack(
+    backend: BackendOption = "auto",
+    only: Annotated[str | None, typer.Option(help="One attack, or all of one theme.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack the sandbox in every way we know, and see that it holds. Exit code 1 when anything got through."""
+    from troupe.machine.sandbox import attack as attack_all
+    from troupe.machine.sandbox import attack_document
+    from troupe.machine.sandbox_display import AttackDisplay
+
+    with AttackDisplay(on_stderr=as_json).shown() as display:
+        description, reports = attack_all(backend=backend, only=only, on_start=display.start, on_report=display.report)
+    document = attack_document(description, reports)
+    if as_json:
+        emit_json(document)
+    else:
+        counts = f"{document['num_attacks']} attacks, {document['num_stopped']} stopped, {document['num_succeeded']} succeeded"
+        typer.echo(f"\n{counts}")
+    if document["num_succeeded"]:
+        raise typer.Exit(1)
+
+
+def status(as_json: JsonOption = False) -> None:
+    """Backends, engine, image, limits in force, boxes and leftovers. Starts nothing that stays."""
+    from troupe.machine.sandbox import status_document
+    from troupe.runs.tables import sandbox_status_table
+
+    document: dict[str, Any] = status_document()
+    emit(document, as_json=as_json, table=sandbox_status_table)
+    if not as_json:
+        typer.echo(f"\nnext: troupe sandbox {'attack' if document['auto'] else 'build'}")

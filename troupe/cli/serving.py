@@ -1,0 +1,150 @@
+"""`troupe up | down | status | env | doctor | gc`: services, machine and store."""
+
+from typing import Annotated
+
+import typer
+
+from troupe.cli.reading import JsonOption, StoreOption
+from troupe.cli.training import SetOption
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register this file's commands."""
+    for command in (up, down, status, env, doctor, gc):
+        app.command()(command)
+
+
+def up(
+    engine: Annotated[str, typer.Option(help="vllm starts servers for the preset's models, too.")] = "transformers",
+    preset: Annotated[str | None, typer.Option(help="The preset whose models vLLM serves.")] = None,
+    override: SetOption = None,
+) -> None:
+    """Start local Prefect (server and worker), MLflow and S3; deploy every preset.
+
+    None of them sees your API keys; flow runs on the worker get the variables that TROUPE_PASS_ENV names, separated by commas.
+    """
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from flows.presets import all_preset_values
+    from infra.deployments import write_deployments
+    from infra.engines import start_engines
+    from infra.services.prefect_toml import write_prefect_toml
+    from infra.services.stack import deploy
+    from infra.services.stack import up as start
+    from tasks.home import made_home
+    from troupe.runs.tables import access_lines, services_table
+
+    home = made_home()
+    deployments = write_deployments(home)  # a slip in a prefect.yaml is told before anything starts
+    console = Console()
+    with console.status("starting vLLM (one to three minutes)"):
+        servers = start_engines(home, engine, preset, override or [])
+    with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
+        state = start(home)
+    with console.status("deploying every preset"):
+        deploy(state, deployments)
+    warning = write_prefect_toml(Path.cwd(), state)
+    tell_of_dead_runs()
+    console.print(services_table(state.document()))
+    for name, address in servers.items():
+        console.print(f"{name:8} {address}", highlight=False)
+    for line in (*access_lines(state.document(), home), *filter(None, [warning])):
+        typer.echo(line)
+    preset = next(iter(all_preset_values()))  # the folder's own come first
+    typer.echo(f"\nnext: troupe train {preset}, or prefect deployment run 'train/{preset}'")
+
+
+def down() -> None:
+    """Stop the local services, and before them the training runs that need them. Their data stays."""
+    from flows.active_runs import end_active_runs
+    from infra.services.client import join_local_services
+    from infra.services.prefect_toml import remove_prefect_toml
+    from infra.services.stack import down as stop
+    from infra.services.vllm_stack import down_vllm
+    from tasks.home import HOME
+
+    join_local_services()
+    if ended := end_active_runs(HOME):
+        typer.echo(
+            f"ended runs {', '.join(ended)}; nothing that was finished is lost, the same commands go on from here"
+        )
+    remove_prefect_toml(HOME)
+    stopped = [*down_vllm(HOME), *stop(HOME)]
+    typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def tell_of_dead_runs() -> None:
+    """Tell Prefect and MLflow of the runs whose processes were killed."""
+    from flows.active_runs import settle_dead_runs
+    from infra.services.client import join_local_services
+    from tasks.home import HOME
+
+    join_local_services()
+    if settled := settle_dead_runs(HOME):
+        typer.echo(f"ended without a word, and Prefect knows it now: {', '.join(settled)}")
+
+
+def status(as_json: JsonOption = False) -> None:
+    """The addresses of the local services; null for what is down."""
+    from infra.services.stack import status as read
+    from tasks.home import HOME
+    from troupe.cli.reading import emit
+    from troupe.runs.tables import access_lines, services_table
+
+    document = read(HOME).document()
+    emit(document, as_json=as_json, table=services_table)
+    for line in [] if as_json else access_lines(document, HOME):
+        typer.echo(line)
+
+
+def env() -> None:
+    """Shell lines that let your own clients in: eval "$(troupe env)". They hold secrets."""
+    from components.errors import ServiceMissing
+    from infra.services.environment import exports
+    from infra.services.stack import status as read
+    from tasks.home import HOME
+
+    found = read(HOME)
+    if not any(found.document().values()):
+        raise ServiceMissing("no local service is up; start them with `troupe up`")
+    typer.echo(exports(found))
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """What works on this machine, and how to get what does not."""
+    from troupe.cli.reading import emit
+    from troupe.machine.doctor import checks
+    from troupe.runs.tables import doctor_table
+
+    found = checks()
+    emit([check.document() for check in found], as_json=as_json, table=doctor_table)
+
+
+def gc(
+    store: StoreOption = None,
+    keep: Annotated[int, typer.Option(min=1, help="Newest checkpoints to keep of each run.")] = 5,
+    grace_hours: Annotated[float, typer.Option(min=0, help="Leave what is younger.")] = 24.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; remove nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove old checkpoints and what nothing refers to. Exit code 1 where a run was left alone for a damaged record."""
+    from troupe.cli.reading import emit
+    from troupe.runs.collecting import collect
+    from troupe.runs.stores import opened_store
+    from troupe.runs.tables import garbage_table
+
+    report, marked = collect(opened_store(store), keep=keep, grace_seconds=grace_hours * 3600, dry_run=dry_run)
+    document = {**report.document(), "num_marked": marked.num_marked, "num_unmarked": marked.num_unmarked}
+    emit(document, as_json=as_json, table=lambda shown: garbage_table(shown, dry_run=dry_run))
+    if marked.num_unmarked:
+        typer.echo(
+            f"MLflow still offers {marked.num_unmarked} of the removed: {marked.error}; the next gc tells it", err=True
+        )
+    for run_id, record in report.damaged.items():
+        typer.echo(f"troupe: {run_id} is left alone: {record}", err=True)
+    if report.damaged:
+        raise typer.Exit(1)
+    if dry_run and not as_json and report.num_objects + report.num_multiparts:
+        typer.echo("\nnext: the same without --dry-run removes it")

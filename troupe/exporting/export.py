@@ -1,0 +1,117 @@
+"""`troupe export`: the policies of a run as folders that other programs load."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.refs import CheckpointRef, Frozen
+from components.config import RunConfig
+from components.errors import ConfigurationError
+from components.exporting.placing import checked_place, filled_at_once
+from components.nearest import meant
+from tasks import wiring
+from tasks.kept_checkpoints import checkpoints_after, is_kept, kept_steps, spelled_steps
+from tasks.remedies import naming_remedies
+from tasks.run import Run
+from tasks.steps import first_unfinished_step
+from troupe.exporting.folders import ExportedPolicy, FolderWriter
+from troupe.teams.run_team import named_step, stored_run
+
+Progress = Callable[[int, int], None]
+_PLACE = "DIR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOrder:
+    """What the command was asked for, unchecked. `checkpoint` is RUN or RUN@STEP, `policy` None all with weights here."""
+
+    checkpoint: str
+    place: str
+    policy: str | None
+    is_merged: bool
+    store_uri: str | None
+
+
+class ExportReport(Frozen):
+    """What was written. `left_out` says of a policy why it has no folder, `warnings` what the cards lack."""
+
+    run_id: str
+    step: int
+    store: str
+    folder: str
+    policies: tuple[ExportedPolicy, ...]
+    left_out: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+
+def export(order: ExportOrder, progress: Progress) -> ExportReport:
+    """Write a folder for each policy into `order.place`, all of them or none.
+
+    Raises ConfigurationError naming the argument and the remedy, before anything is written.
+    """
+    run_id, wanted = named_step(order.checkpoint, argument="RUN@STEP")
+    place = checked_place(order.place, argument=_PLACE)
+    run = stored_run(run_id, order.store_uri)
+    store = wiring.store(run.config)
+    chosen = _chosen_policies(run, order.policy)
+    step, checkpoints = _kept_checkpoints(store, run, wanted, chosen)
+    with naming_remedies(run, step), filled_at_once(place, argument=_PLACE) as work:
+        writer = FolderWriter(store, run, step, place=place, work=work, is_merged=order.is_merged)
+        exported: list[ExportedPolicy] = []
+        for policy, checkpoint in checkpoints.items():
+            progress(len(exported), len(checkpoints))
+            exported.append(writer.write(policy, checkpoint))
+    return ExportReport(
+        run_id=run_id,
+        step=step,
+        store=store.uri,
+        folder=str(place),
+        policies=tuple(exported),
+        left_out=_left_out(run.config) if order.policy is None else {},
+        warnings=tuple(writer.warnings),
+    )
+
+
+def _chosen_policies(run: Run, policy: str | None) -> tuple[str, ...]:
+    """The policies that are exported, in the order of their names."""
+    known = run.config.policies
+    if policy is not None and policy not in known:
+        raise ConfigurationError(
+            f"--policy {policy!r}: run {run.run_id} has none of this name; {meant(policy, known)}"
+            f"policies: {', '.join(sorted(known))}"
+        )
+    left_out = _left_out(run.config)
+    if policy in left_out:
+        raise ConfigurationError(f"--policy {policy!r}: {left_out[policy]}")
+    if policy is None and len(left_out) == len(known):
+        raise ConfigurationError(f"run {run.run_id}: there is nothing to export; {next(iter(left_out.values()))}")
+    return tuple(sorted(set(known) - set(left_out))) if policy is None else (policy,)
+
+
+def _left_out(config: RunConfig) -> dict[str, str]:
+    """Why policies have no folder: those that an API plays have no weights."""
+    return {
+        name: f"it is played by {settings.api.provider}'s {settings.api.model}, which has no weights here"
+        for name, settings in sorted(config.policies.items())
+        if settings.api is not None
+    }
+
+
+def _kept_checkpoints(
+    store: ArtifactStore, run: Run, wanted: int | None, policies: tuple[str, ...]
+) -> tuple[int, dict[str, CheckpointRef]]:
+    """The step that is meant, and the checkpoints of `policies` after so many updates, all of whose files are there."""
+    num_finished = first_unfinished_step(store, run)
+    step = num_finished if wanted is None else wanted
+    found = checkpoints_after(store, run, step) if step <= num_finished else None
+    if found is not None and all(is_kept(store, found[policy]) for policy in policies):
+        return step, {policy: found[policy] for policy in policies}
+    if step > num_finished:
+        reason = f"it has finished {num_finished} updates"
+    elif found is None:
+        reason = "it has not begun, or another version of Troupe began it"
+    else:
+        reason = "`troupe gc` removed that checkpoint"
+    kept = spelled_steps(kept_steps(store, run))
+    there = f"use a step that has one: {kept}" if kept else "none of its steps has one"
+    raise ConfigurationError(f"step {step} of run {run.run_id}: {reason}; {there}")

@@ -1,0 +1,172 @@
+"""Checkpoints out of a store into the folders of an export, each with its model card."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from components.artifacts.adapters import ADAPTER_FOLDER, read_adapter_config
+from components.artifacts.base import ArtifactStore
+from components.artifacts.refs import ArtifactRef, CheckpointRef, Frozen
+from components.errors import ArtifactCorrupt, ArtifactMissing
+from components.exporting.card import CardFacts, Kind, card, vllm_command
+from components.exporting.folders import complete_adapter_folder, complete_model_folder
+from components.exporting.placing import WHOLE
+from components.generation.tokenizer import HuggingFaceTokenizer
+from components.schema import Node
+from components.training.base import MODEL_FOLDER
+from tasks.run import Run
+from troupe.exporting.facts import answer_limits, recorded_nodes, shown_evaluations, told_nodes
+
+_BASE = "_base"
+"""The name of the folder of a base; no policy's name begins so."""
+
+
+class ExportedPolicy(Frozen):
+    """One folder. `base` is the folder beside it that an adapter needs; `num_bytes` counts the policy's own folder alone."""
+
+    policy: str
+    weights: Kind
+    roles: tuple[str, ...]
+    folder: str
+    base: str | None
+    weights_digest: str
+    num_bytes: int
+    serve: str
+    """The command that has vLLM serve it."""
+
+
+class FolderWriter:
+    """Writes the policies of one step into a folder that will be `place`. A base that several adapters share is written once.
+
+    `work` is a folder to work in; what is in its `WHOLE` is the result. `warnings` says what the cards lack.
+    """
+
+    def __init__(self, store: ArtifactStore, run: Run, step: int, *, place: Path, work: Path, is_merged: bool) -> None:
+        self._store = store
+        self._run = run
+        self._step = step
+        self._place = place
+        self._work = work
+        self._is_merged = is_merged
+        self._bases: dict[str, tuple[Path, HuggingFaceTokenizer]] = {}
+        self.warnings: list[str] = []
+
+    def write(self, policy: str, checkpoint: CheckpointRef) -> ExportedPolicy:
+        """Write the policy's folder, and that of its base where it needs one."""
+        folder = self._work / WHOLE / policy
+        if checkpoint.base is None:
+            weights = self._own_weights(checkpoint, folder)
+        elif self._is_merged:
+            weights = self._merged(policy, checkpoint, checkpoint.base, folder)
+        else:
+            weights = self._adapter(checkpoint, checkpoint.base, folder)
+        facts = self._facts(policy, checkpoint, weights)
+        (folder / "README.md").write_text(card(facts))
+        return ExportedPolicy(
+            policy=policy,
+            weights=facts.kind,
+            roles=tuple(facts.max_new_tokens),
+            folder=str(self._place / policy),
+            base=None if facts.base_folder is None else str(self._place / facts.base_folder),
+            weights_digest=facts.weights_digest,
+            num_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+            serve=vllm_command(facts, folder=self._place),
+        )
+
+    def _own_weights(self, checkpoint: CheckpointRef, folder: Path) -> "_Weights":
+        self._fetched(checkpoint.folder, MODEL_FOLDER, folder)
+        return _Weights("model", complete_model_folder(folder, temperature=self._run.config.rollout.temperature))
+
+    def _adapter(self, checkpoint: CheckpointRef, base_ref: ArtifactRef, folder: Path) -> "_Weights":
+        base, tokenizer = self._base(base_ref)
+        self._fetched(checkpoint.folder, ADAPTER_FOLDER, folder)
+        complete_adapter_folder(folder, base=base, base_place=self._place / base.name)
+        return _Weights("adapter", tokenizer, base_folder=base.name, rank=read_adapter_config(folder).rank)
+
+    def _merged(self, policy: str, checkpoint: CheckpointRef, base_ref: ArtifactRef, folder: Path) -> "_Weights":
+        from components.exporting.merging import merge
+        from components.training.checkpoint import MANIFEST_FILE, read_manifest
+
+        base, tokenizer = self._base(base_ref)
+        adapter = self._fetched(checkpoint.folder, ADAPTER_FOLDER, self._work / f"{policy}.adapter")
+        whole = self._store.get_folder(checkpoint.folder, self._work / f"{policy}.manifest", under=MANIFEST_FILE)
+        config = self._run.config
+        difference = merge(
+            base,
+            adapter,
+            folder,
+            probe=read_manifest(whole).probe,
+            tolerance=config.generation.probe_tolerance,
+            trained_in=config.training.dtype,
+        )
+        return _Weights("merged", tokenizer, merge_difference=difference)
+
+    def _base(self, ref: ArtifactRef) -> tuple[Path, HuggingFaceTokenizer]:
+        """The folder of a base, part of the result unless it is merged into others, and its tokenizer."""
+        if ref.sha256 not in self._bases:
+            name = f"{_BASE}-{len(self._bases) + 1}" if self._bases else _BASE
+            folder = self._fetched(ref, MODEL_FOLDER, self._work / ("" if self._is_merged else WHOLE) / name)
+            tokenizer = complete_model_folder(folder, temperature=self._run.config.rollout.temperature)
+            self._bases[ref.sha256] = folder, tokenizer
+        return self._bases[ref.sha256]
+
+    def _fetched(self, ref: ArtifactRef, part: str, into: Path) -> Path:
+        """`into`, holding what the stored folder has under `part`, each file proved by its digest."""
+        whole = into.with_name(f"{into.name}.fetched")
+        self._store.get_folder(ref, whole, under=f"{part}/")
+        (whole / part).rename(into)
+        whole.rmdir()
+        return into
+
+    def _facts(self, policy: str, checkpoint: CheckpointRef, weights: "_Weights") -> CardFacts:
+        config = self._run.config
+        settings = config.policies[policy]
+        roles = sorted(role for role, agent in config.agents.items() if agent.policy == policy)
+        nodes = {role: self._nodes[role] for role in roles if role in self._nodes}
+        return CardFacts(
+            policy=policy,
+            kind=weights.kind,
+            run_id=self._run.run_id,
+            step=self._step,
+            preset=config.preset,
+            environment=config.environment.name,
+            advantage=config.algorithm.advantage,
+            policy_loss=config.loss.policy_loss,
+            is_trained=settings.trained and self._step > 0,
+            base=settings.base,
+            base_folder=weights.base_folder,
+            rank=weights.rank,
+            merge_difference=weights.merge_difference,
+            weights_digest=checkpoint.weights_digest,
+            prompt_format=settings.prompt_format,
+            temperature=config.rollout.temperature,
+            dtype=config.generation.dtype,
+            max_new_tokens=answer_limits(config, roles),
+            evaluations=self._evaluations,
+            nodes=told_nodes(nodes, weights.tokenizer),
+        )
+
+    @cached_property
+    def _evaluations(self) -> tuple[dict[str, Any], ...]:
+        return shown_evaluations(self._store, self._run, self._step)
+
+    @cached_property
+    def _nodes(self) -> dict[str, Node]:
+        """Without them the weights are what they are: a rollout that cannot be read is a warning."""
+        try:
+            return recorded_nodes(self._store, self._run, self._step)
+        except (ArtifactCorrupt, ArtifactMissing) as error:
+            self.warnings.append(f"the model cards show no prompt: {error}")
+            return {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """What was written of a policy."""
+
+    kind: Kind
+    tokenizer: HuggingFaceTokenizer
+    base_folder: str | None = None
+    rank: int | None = None
+    merge_difference: float | None = None

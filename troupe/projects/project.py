@@ -1,0 +1,50 @@
+"""A project of one's own, written by `troupe init NAME`: the environment, its preset, the test of its contract."""
+
+import keyword
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from components.environments.registry import FAMILIES
+from components.errors import ConfigurationError
+from components.plain_text import shown_value
+from flows.presets import preset_values
+from tasks.shipped import shipped_file
+
+_TEMPLATES = shipped_file("troupe", "projects/files")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_NAMES = {"gitignore": ".gitignore"}
+
+
+def write_project(name: str, parent: Path) -> Path:
+    """Write the folder `parent`/`name`, with a preset and a module of this name; its path.
+
+    Raises ConfigurationError, before anything is written, for a name that cannot be both, and for a folder that is not empty.
+    """
+    checked_project_name(name)
+    folder = parent / name
+    if folder.is_symlink() or (folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))):
+        raise ConfigurationError(f"NAME {name!r}: {folder} is there already; take another name, or remove it")
+    folder.mkdir(exist_ok=True)
+    class_name = "".join(part.capitalize() for part in name.split("_"))
+    for template in sorted(_TEMPLATES.glob("*.txt")):
+        text = template.read_text().replace("NAME", name).replace("CLASS", class_name)
+        path = folder / _NAMES.get(template.stem, template.stem).replace("NAME", name)
+        path.write_text(text)
+    return folder
+
+
+def checked_project_name(name: str) -> str:
+    """`name` itself, if a module, a preset and a run can be called so. Raises ConfigurationError."""
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise ConfigurationError(
+            f"NAME {shown_value(name)}: a Python module and a run are called so; use up to 63 of a-z, 0-9 and _, as my_game"
+        )
+    if name in preset_values() or name in FAMILIES:
+        raise ConfigurationError(f"NAME {name!r}: Troupe has a preset or an environment of this name; take another one")
+    spec = find_spec(name)
+    if spec is not None and spec.origin is not None:
+        raise ConfigurationError(
+            f"NAME {name!r}: Python has a module of this name ({spec.origin}), which would be found first; take another one"
+        )
+    return name

@@ -1,0 +1,104 @@
+"""`troupe rm`: what goes, who is still at work on it, and what stays in MLflow."""
+
+from typing import Any
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.records import read_as
+from components.artifacts.removal import Removal, RemovalReport, removal_of_lineage, removal_of_run, remove
+from components.artifacts.runs import drop_lineage, read_config
+from components.config import TrackingConfig
+from components.errors import ArtifactCorrupt, ConfigurationError
+from tasks import wiring
+from tasks.sessions import SessionStart
+from troupe.runs.reading import unknown_run
+
+
+def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlflow: bool, force: bool) -> Removal:
+    """What `troupe rm` would remove. Nothing is changed.
+
+    Raises ConfigurationError when there is no such run, unless MLflow may show it still, and when a live session works on
+    it, unless `force`.
+    """
+    removal = removal_of_run(store, run_id) if lineage is None else removal_of_lineage(store, run_id, lineage)
+    if lineage is None and not removal.records and not from_mlflow:
+        raise unknown_run(store, run_id)
+    if not force:
+        _check_idle(store, run_id, removal)
+    return removal
+
+
+def removed(store: ArtifactStore, removal: Removal, *, lineage: int | None, from_mlflow: bool) -> dict[str, Any]:
+    """Remove what was planned; what went and what stays, as plain JSON."""
+    run_id = removal.run_id
+    tracking = _tracking(store, run_id)
+    gone_from_mlflow = wiring.tracker_of(tracking).remove_run(run_id) if from_mlflow else []
+    if lineage is not None:
+        drop_lineage(store, run_id, lineage)
+    others = any(not key.startswith(f"runs/{run_id}/") for key in _live(store, removal))
+    report = remove(store, removal, spare_young=others)
+    return {
+        "run_id": run_id,
+        "lineage": lineage,
+        **report.model_dump(mode="json"),
+        "removed_from_mlflow": gone_from_mlflow,
+        "is_shown_by_mlflow": lineage is None and not from_mlflow and tracking.kind == "mlflow",
+    }
+
+
+def told(document: dict[str, Any], *, what: str) -> str:
+    """The document in words."""
+    report = RemovalReport.model_validate({name: document[name] for name in RemovalReport.model_fields})
+    lines = [
+        f"removed {what}: {report.num_records} records and {report.num_objects} payloads and files, "
+        f"{report.num_bytes / 2**20:.1f} MiB"
+    ]
+    if report.num_shared_objects:
+        lines.append(f"{report.num_shared_objects} payloads and files stay: other records refer to them, too")
+    if report.num_young_objects:
+        lines.append(
+            f"{report.num_young_objects} payloads and files of the last hour stay while other runs are at work; "
+            "`troupe gc` removes them later"
+        )
+    if report.num_unsure_objects:
+        lines.append(
+            f"{report.num_unsure_objects} payloads and files stay: records of other runs cannot be read and may refer to them; "
+            "`troupe runs` names these, and `troupe gc` removes the rest once they are mended or gone"
+        )
+    if document["removed_from_mlflow"]:
+        lines.append(f"removed from MLflow: {', '.join(document['removed_from_mlflow'])}")
+    if document["is_shown_by_mlflow"]:
+        lines.append(f"MLflow still shows it: `troupe rm {document['run_id']} --mlflow` removes it there")
+    return "\n".join(lines)
+
+
+def _tracking(store: ArtifactStore, run_id: str) -> TrackingConfig:
+    """Where the run was shown; the default where its configuration is gone or cannot be read."""
+    try:
+        config = read_config(store, run_id)
+    except ArtifactCorrupt:
+        config = None
+    return TrackingConfig() if config is None else config.tracking
+
+
+def _check_idle(store: ArtifactStore, run_id: str, removal: Removal) -> None:
+    for key, session in _live(store, removal).items():
+        if key.startswith(f"runs/{run_id}/"):
+            raise ConfigurationError(
+                f"run {run_id!r} is being worked on by process {session.pid} of {session.host} since "
+                f"{session.started_at}; end that first, or add --force if it is gone"
+            )
+
+
+def _live(store: ArtifactStore, removal: Removal) -> dict[str, SessionStart]:
+    """The sessions of the store that go on, by the keys of their records."""
+    found: dict[str, SessionStart] = {}
+    for key in removal.open_sessions:
+        if (content := store.read(key)) is None:
+            continue
+        try:
+            session = read_as(key, content, SessionStart)
+        except ArtifactCorrupt:
+            continue  # a record that cannot be read holds nobody up
+        if session.is_alive:
+            found[key] = session
+    return found

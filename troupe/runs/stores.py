@@ -1,0 +1,55 @@
+"""The store that a reading command means."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.format import check_format
+from components.config import StoreConfig
+from components.errors import ConfigurationError, ServiceMissing
+from flows.preflight import naming_local_server
+from infra.services.client import join_local_services
+from tasks import wiring
+
+
+def opened_store(uri: str | None) -> ArtifactStore:
+    """The store at `uri`, or the local services' bucket, once it is known to be there. Looking changes nothing in it.
+
+    Raises ConfigurationError for a scheme that is not known and for a directory that is not there, ServiceMissing when no
+    services run and no store is named, StoreRefused for a bucket that is not there and for a store of a newer format. Who
+    goes on to train proves with `probe_store` that it may be written, too.
+    """
+    join_local_services()
+    config = chosen_store(uri)
+    if config.kind == "local" and not Path(str(config.root)).is_dir():
+        raise ConfigurationError(f"--store {uri!r}: there is no such directory; name one that runs were stored in")
+    store = wiring.open_store(config)
+    with naming_local_server(config):
+        store.check()
+        check_format(store)
+    return store
+
+
+def chosen_store(uri: str | None) -> StoreConfig:
+    """The configuration of the store that `--store uri` names; of the local services' bucket where it names none."""
+    if uri:
+        return store_config(uri)
+    if wiring.s3_endpoint() is None:
+        raise ServiceMissing(
+            "no local services run here and no store is named: start them with `troupe up`, or name a store with "
+            "--store (or TROUPE_STORE), as --store file:///absolute/path or --store s3://bucket/prefix"
+        )
+    return StoreConfig()
+
+
+def store_config(uri: str) -> StoreConfig:
+    """A store's configuration from its address.
+
+    **Example** `s3://models/team` is bucket "models", prefix "team"; `file:///data/runs` is the directory /data/runs.
+    """
+    parsed = urlparse(uri)
+    if parsed.scheme == "file" and parsed.path:
+        return StoreConfig(kind="local", root=unquote(parsed.path))
+    if parsed.scheme == "s3" and parsed.netloc:
+        return StoreConfig(kind="s3", bucket=parsed.netloc, prefix=parsed.path.strip("/"))
+    raise ConfigurationError(f"--store {uri!r}: write file:///absolute/path or s3://bucket/prefix")

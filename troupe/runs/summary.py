@@ -1,0 +1,76 @@
+"""What is said at the end of a training: how much was learned, by whom, and where to look."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from components.artifacts.refs import Frozen
+from components.schema import EvalReport
+from infra.services.client import addresses
+from troupe.runs.tables import evaluations_table, share
+
+
+class TrainingReport(Frozen):
+    """How a training went. `seconds` are those of this process, `run_url` and `flow_run_url` where a person looks at the run.
+
+    `evaluations` is held-out play, the first from before training and the last from after it, one for each way of sampling;
+    `checkpoint_digest` holds the digest of each policy's last weights.
+    """
+
+    run_id: str
+    num_steps: int
+    evaluations: tuple[EvalReport, ...]
+    checkpoint_digest: Mapping[str, str]
+    seconds: float
+    run_url: str | None
+    flow_run_url: str | None
+
+
+def training_report(summary: Mapping[str, Any]) -> TrainingReport:
+    """What the `train` flow returned, as values."""
+    return TrainingReport.model_validate({name: summary[name] for name in TrainingReport.model_fields})
+
+
+def print_summary(console: Console, summary: dict[str, Any]) -> None:
+    """Print the evaluations, the gain, the agents' shares, the addresses and the next commands."""
+    run_id, option, evaluations = summary["run_id"], summary["store_option"], summary["evaluations"]
+    console.print()
+    for sampling in dict.fromkeys(report["sampling"] for report in evaluations):
+        reports = [report for report in evaluations if report["sampling"] == sampling]
+        console.print(gain_line(reports[0], reports[-1]))
+    console.print()
+    console.print(evaluations_table(evaluations))
+    console.print(
+        f"\n{summary['num_steps']} steps, {summary['seconds']:.0f} s in this process; "
+        f"checkpoint {' '.join(digest[:12] for digest in summary['checkpoint_digest'].values())}"
+    )
+    for policy, used in summary["api_usage"].items():
+        console.print(
+            f"{policy}: {used['num_requests']:.0f} requests, {used['num_prompt_tokens']:.0f} prompt tokens, "
+            f"{used['num_answer_tokens']:.0f} answer tokens, cost {used['cost']:g}"
+        )
+    if summary["num_unpublished"]:
+        console.print(
+            f"{summary['num_unpublished']} reports wait for MLflow, which does not answer; "
+            f"`troupe resume {run_id}{option}` publishes them",
+            style="yellow",
+        )
+    console.print()
+    for name, address in {"MLflow": summary["run_url"], **addresses(), "Prefect": summary["flow_run_url"]}.items():
+        if address:
+            console.print(f"{name:8} {address}", soft_wrap=True)
+    console.print(f"\nnext: troupe show {run_id}{option}   |   troupe runs{option}   |   troupe down")
+
+
+def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
+    """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222)", and below it what the last agent adds."""
+    gain = after["success_rate"] - before["success_rate"]
+    return Text.assemble(
+        (f"held-out success, {after['sampling']:6} ", "bold"),
+        f" {before['success_rate']:.3f} -> {after['success_rate']:.3f} ",
+        (f"({gain:+.3f})", "green" if gain > 0 else "red"),
+        f"\n    last agent: keeps good proposals {share(before['keep_rate'])} -> {share(after['keep_rate'])}, "
+        f"repairs bad ones {share(before['repair_rate'])} -> {share(after['repair_rate'])}",
+    )

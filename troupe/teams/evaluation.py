@@ -1,0 +1,211 @@
+"""`troupe evaluate`: how good a run, a model or a scripted team is on a suite."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from components.artifacts.refs import Frozen
+from components.config import RunConfig, parse_config
+from components.environments.base import EnvironmentFamily, MultiAgentEnv
+from components.environments.turn_orders import turn_order_of
+from components.errors import ConfigurationError
+from components.evaluation.runner import EvalPlan, Sampling, evaluate
+from components.evaluation.scripted_team import Answer, play_scripted
+from components.evaluation.statistics import wilson_interval
+from components.evaluation.suites import suite_problems
+from components.identity import seed_for
+from components.metrics import mean
+from components.schema import PolicyVersion, Problem
+from components.scratch import scratch_folder
+from flows.presets import with_overrides
+from tasks import wiring, world
+from troupe.teams.run_team import Team, checked_sampling, run_team, stored_run, team_order
+from troupe.teams.suite_choice import suite_config
+
+SCRIPTED = ("expert", "random", "noop")
+Progress = Callable[[int, int], None]
+_PROBLEMS_AT_ONCE = 50
+
+
+class EvaluationReport(Frozen):
+    """Success on a suite, with its 95% Wilson interval. `mean_reward` is over the final actions."""
+
+    suite: str
+    agent: str
+    sampling: str
+    success_rate: float
+    n: int
+    interval: tuple[float, float]
+    mean_reward: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationOrder:
+    """What the command was asked for, unchecked. `suite` None is a run's own held-out suite."""
+
+    who: str
+    suite: str | None
+    num_problems: int
+    seed: int
+    step: int | None
+    sampling: str
+    overrides: tuple[str, ...]
+    store_uri: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteOrder:
+    """What is played: `config` names the environment and its tools, `name` the stretch of problems."""
+
+    config: RunConfig
+    name: str
+    num_problems: int
+    seed: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.config.environment.name}/{self.name}"
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Different problems, the same for whoever is evaluated under this seed."""
+        environment, options = wiring.environment(self.config)
+        return suite_problems(self.name, environment, options, num_problems=self.num_problems, seed=self.seed)
+
+
+def evaluate_anybody(order: EvaluationOrder, progress: Progress) -> EvaluationReport:
+    """The report of whoever `order.who` names. Raises ConfigurationError naming the argument and the remedy."""
+    sampling = checked_sampling(order.sampling)
+    is_run = order.who not in SCRIPTED and not _is_model(order.who)
+    if order.step is not None and not is_run:
+        raise ConfigurationError(f"--step {order.step}: only a run has steps, and {order.who!r} is none; leave it out")
+    if order.suite is None and not is_run:
+        raise ConfigurationError(f"--suite: name an environment or a preset for {order.who!r}, as --suite plan_path")
+    try:
+        if is_run:
+            return _run_report(order, sampling, progress)
+        config, name = suite_config(str(order.suite), order.overrides)
+        config = wiring.with_environment_source(config)
+        ordered = SuiteOrder(config=config, name=name, num_problems=order.num_problems, seed=order.seed)
+        if order.who in SCRIPTED:
+            return evaluate_scripted(ordered, order.who, progress)
+        return evaluate_model(ordered, order.who, sampling, progress)
+    finally:
+        world.close_sandboxes()
+
+
+def _run_report(order: EvaluationOrder, sampling: Sampling, progress: Progress) -> EvaluationReport:
+    run = stored_run(order.who, order.store_uri)
+    config, name = run.config, "test"
+    if order.suite is not None:
+        config, name = suite_config(order.suite, order.overrides)
+    elif order.overrides:
+        config = parse_config(with_overrides(config.model_dump(mode="json"), order.overrides))
+    config = wiring.with_environment_source(config)
+    ordered = SuiteOrder(config=config, name=name, num_problems=order.num_problems, seed=order.seed)
+    return _played(ordered, run_team(run, order.step), sampling, progress)
+
+
+def _is_model(who: str) -> bool:
+    """Whether `who` names weights: run names hold no slash."""
+    return who == "smollm2-135m" or "/" in who or Path(who).is_dir()
+
+
+def evaluate_scripted(order: SuiteOrder, agent: str, progress: Progress) -> EvaluationReport:
+    """An expert, random or idle team on a suite."""
+    environment, _ = wiring.environment(order.config)
+    problems, tools = order.problems(), world.tools(order.config)
+    episodes = []
+    for first in range(0, len(problems), _PROBLEMS_AT_ONCE):
+        block = problems[first : first + _PROBLEMS_AT_ONCE]
+        episodes += play_scripted(
+            block,
+            [scripted_answer(agent, environment, seed_for(order.seed, "play", first + i)) for i in range(len(block))],
+            family=environment,
+            tools=tools,
+            rubric=wiring.rubric(order.config),
+            turn_order=turn_order_of(environment, order.config.environment.turn_order),
+            max_turns=order.config.environment.max_turns,
+        )
+        progress(len(episodes), len(problems))
+    num_successes = sum(episode.success for episode in episodes)
+    return EvaluationReport(
+        suite=order.title,
+        agent=agent,
+        sampling="scripted",
+        success_rate=num_successes / len(episodes),
+        n=len(episodes),
+        interval=wilson_interval(num_successes, len(episodes)),
+        mean_reward=mean(episode.reward for episode in episodes),
+    )
+
+
+def scripted_answer(agent: str, environment: EnvironmentFamily, seed: int) -> Answer:
+    """How the expert, the random or the idle team answers."""
+    rng = Random(seed)
+
+    def random_action(env: MultiAgentEnv, role: str) -> str:
+        return environment.random_action(env, role, rng)
+
+    known: dict[str, Answer] = {
+        "expert": environment.expert_action,
+        "random": random_action,
+        "noop": lambda env, role: "",
+    }
+    return known[agent]
+
+
+def evaluate_model(order: SuiteOrder, base: str, sampling: Sampling, progress: Progress) -> EvaluationReport:
+    """One model in every role, as it is: a model folder, a hub name, or "smollm2-135m"."""
+    from components.training.bases import check_base
+
+    policies = {"team": {"base": base, "prompt_format": "chat"}}
+    agents = {role: {"policy": "team"} for role in wiring.environment(order.config)[0].roles}
+    values = order.config.model_dump(mode="json") | {"policies": policies, "agents": agents}
+    config = parse_config(values)
+    check_base("team", config.policies["team"])
+    from components.training.checkpoint import read_manifest, write_initial_checkpoint
+    from components.training.models import prepare_model_folder
+
+    with tempfile.TemporaryDirectory(prefix="evaluate-", dir=scratch_folder()) as name:
+        folder, output = Path(name) / "model", Path(name) / "checkpoint"
+        if prepare_model_folder(config.policies["team"], alphabet="", seed=0, into=folder):
+            raise ConfigurationError(f"{base!r}: a tiny model knows nothing before a run has trained it; name a run")
+        write_initial_checkpoint(folder, output, "team")
+        version = PolicyVersion(policy="team", step=0, weights_digest=read_manifest(output).weights_digest)
+        wiring.generator(config, "team").load(folder, version)
+        team = Team(name=base, config=config, router=wiring.router(config, {"team": version}))
+        return _played(order, team, sampling, progress)
+
+
+def _played(order: SuiteOrder, team: Team, sampling: Sampling, progress: Progress) -> EvaluationReport:
+    """`team` on the order's problems."""
+    environment, _ = wiring.environment(order.config)
+    plan = EvalPlan(
+        suite=order.name,
+        step=0,
+        sampling=sampling,
+        problems=order.problems(),
+        problems_per_block=_PROBLEMS_AT_ONCE,
+        turn_order=team_order(team.config, order.config, named=f"--suite {order.title}", team=team.name),
+        max_turns=order.config.environment.max_turns,
+        seed=order.seed,
+    )
+    report = evaluate(
+        plan,
+        family=environment,
+        router=team.router,
+        rubric=wiring.rubric(order.config),
+        tools=world.tools(order.config),
+        progress=progress,
+    )
+    return EvaluationReport(
+        suite=order.title,
+        agent=team.name,
+        sampling=sampling,
+        success_rate=report.success_rate,
+        n=report.n,
+        interval=report.interval,
+        mean_reward=report.mean_reward,
+    )

@@ -1,0 +1,224 @@
+"""Play an environment in the terminal, as a person or by watching a run's team, the expert, a random or an idle agent."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TextIO, TypeVar
+
+from components.artifacts.refs import Frozen
+from components.config import RunConfig
+from components.environments.base import MultiAgentEnv, Split
+from components.environments.turn_orders import turn_order_of
+from components.errors import ConfigurationError
+from components.evaluation.statistics import wilson_interval
+from components.metrics import mean
+from components.nearest import remedy_for
+from components.plain_text import printable
+from components.schema import ActionOutcome, Problem
+from components.turn_order import phases
+from tasks import wiring, world
+from tasks.run import Run
+from troupe.teams.players import AGENTS, Player, named_run, person, scripted, team_player
+from troupe.teams.run_team import checked_sampling, run_team, team_order
+from troupe.teams.suite_choice import played_config
+
+SPLITS: tuple[Split, ...] = ("train", "test")
+Name = TypeVar("Name", bound=str)
+Progress = Callable[[int, int], None]
+_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayOrder:
+    """What the command was asked for, unchecked.
+
+    `environment` is an environment's or a preset's name; None means that of the run which `agent` names as RUN or RUN@STEP.
+    A run's own environment is played with the run's options; `options` are set on top. `split` None is train, for a run
+    test; `sampling` None is greedy; `max_turns` None is what the preset or the run gives, and no limit for a person.
+    """
+
+    environment: str | None
+    agent: str
+    episodes: int
+    seed: int
+    options: Mapping[str, Any]
+    split: str | None
+    max_turns: int | None
+    sampling: str | None
+    store_uri: str | None
+
+
+class PlayReport(Frozen):
+    """How it went. `n` counts finished episodes, `interval` is the 95% Wilson interval of the success rate.
+
+    `mean_reward` is the mean over episodes of the last acting agent's last reward under the environment's default weights.
+    """
+
+    env: str
+    agent: str
+    success_rate: float
+    n: int
+    interval: tuple[float, float]
+    mean_reward: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ended:
+    """How an episode ended; `reward` is that of the last answer, 0 where there was none."""
+
+    success: bool
+    reward: float
+
+
+def play(
+    order: PlayOrder, *, stdin: TextIO, stdout: TextIO, progress: Progress = lambda done, total: None
+) -> PlayReport:
+    """Play the first `episodes` problems of a split and report. A single episode is shown turn by turn.
+
+    A person and a scripted agent answer for every role, a run's team as it was trained, as in an evaluation. Raises
+    ConfigurationError naming the argument, its value and the remedy.
+    """
+    for name, value in (("episodes", order.episodes), ("max_turns", order.max_turns)):
+        if value is not None and value < 1:
+            raise ConfigurationError(f"{name} {value}: ask for at least 1")
+    is_run = order.agent not in AGENTS
+    split = _one_of("split", order.split or ("test" if is_run else "train"), SPLITS)
+    if order.sampling is not None:
+        checked_sampling(order.sampling)
+        if not is_run:
+            raise ConfigurationError(
+                f"--sampling {order.sampling}: only a run's team samples, not {order.agent!r}; leave it out"
+            )
+    try:
+        if is_run:
+            run, step = named_run(order.agent, order.store_uri)
+            config = played_config(order.environment, order.options, own=run.config)
+            player = _team(order, run, step, config, split)
+            print(f"{_introduced(player, order)}, plays {config.environment.name} ({split} problems)", file=stdout)
+        else:
+            config = played_config(order.environment, order.options, own=None)
+            player = _without_run(order, config, stdin, stdout)
+        finished = list(_finished(order, config, player, split, stdout, progress))
+    finally:
+        world.close_sandboxes()
+    report = _report(config.environment.name, player.name, finished)
+    print(_summary(report), file=stdout)
+    return report
+
+
+def _team(order: PlayOrder, run: Run, step: int | None, config: RunConfig, split: Split) -> Player:
+    # Told before anything is loaded.
+    turn_order = team_order(run.config, config, named=f"ENV {config.environment.name}", team=run.run_id)
+    sampling = checked_sampling(order.sampling or "greedy")
+    return team_player(run_team(run, step), turn_order, sampling=sampling, suite=split, seed=order.seed)
+
+
+def _without_run(order: PlayOrder, config: RunConfig, stdin: TextIO, stdout: TextIO) -> Player:
+    environment, _ = wiring.environment(config)
+    turn_order = turn_order_of(environment, config.environment.turn_order)
+    if order.agent == "human":
+        return person(environment, turn_order, stdin, stdout)
+    return scripted(order.agent, environment, turn_order, seed=order.seed)
+
+
+def _introduced(player: Player, order: PlayOrder) -> str:
+    """**Example** "run plan-path after 100 updates, greedy"."""
+    run_id, _, step = player.name.partition("@")
+    return f"run {run_id} after {step} update{'' if step == '1' else 's'}, {order.sampling or 'greedy'}"
+
+
+def _finished(
+    order: PlayOrder, config: RunConfig, player: Player, split: Split, stdout: TextIO, progress: Progress
+) -> Iterator[_Ended]:
+    """The episodes that were played to their end."""
+    environment, options = wiring.environment(config)
+    tools = world.tools(config)
+    max_turns = order.max_turns or (None if player.is_person else config.environment.max_turns)
+    shown_on = stdout if order.episodes == 1 and not player.is_person else None
+    for index in range(order.episodes):
+        problem = environment.problem(options, split=split, index=index, seed=order.seed)
+        env = environment.build(problem, tools)
+        if player.is_person:
+            print(f"\n{environment.name}, episode {index + 1} of {order.episodes}", file=stdout)
+        ended = _played(env, player, index, problem, max_turns, shown_on)
+        if ended is None:
+            return
+        if order.episodes > 1 and not player.is_person:
+            progress(index + 1, order.episodes)
+        yield ended
+
+
+def _played(
+    env: MultiAgentEnv, player: Player, index: int, problem: Problem, max_turns: int | None, shown_on: TextIO | None
+) -> _Ended | None:
+    """Play one episode to its end; None when somebody left."""
+    answer = player.answers(index, problem)
+    last_role = None
+    _show(env, "start", shown_on)
+    for turn, coming in groupby(phases(env, player.turn_order, max_turns), key=lambda phase: phase.turn + 1):
+        for phase in coming:
+            answers = [(node.agent, answer(env, node)) for node in phase.groups(problem.problem_id, 0)]
+            for role, action in answers:
+                if action is None:
+                    return None
+                if env.done:
+                    break
+                outcome, last_role = env.apply(role, action), role
+                if shown_on:
+                    print(f"turn {turn}, {role}: {_inset(action)}{_refusal(outcome)}", file=shown_on)
+        _show(env, f"after turn {turn}", shown_on)
+    return _Ended(success=env.success, reward=env.team_reward + env.local_reward(last_role) if last_role else 0.0)
+
+
+def _report(environment: str, agent: str, finished: Sequence[_Ended]) -> PlayReport:
+    num_successes = sum(ended.success for ended in finished)
+    return PlayReport(
+        env=environment,
+        agent=agent,
+        success_rate=mean(float(ended.success) for ended in finished),
+        n=len(finished),
+        interval=wilson_interval(num_successes, len(finished)),
+        mean_reward=mean(ended.reward for ended in finished),
+    )
+
+
+def _show(env: MultiAgentEnv, caption: str, stdout: TextIO | None) -> None:
+    if stdout:
+        picture = _drawn(env.render(color=stdout.isatty()))
+        print(f"\n{caption}{', solved' if env.success else ''}\n{picture}", file=stdout)
+
+
+def _drawn(picture: str) -> str:
+    """A picture with its colours; whatever else a terminal would obey, which an agent may have written, is spelled out."""
+    parts = _COLOR.split(picture)
+    return "".join(part if number % 2 else printable(part) for number, part in enumerate(parts))
+
+
+def _inset(action: str) -> str:
+    """An action after its label: on the same line, or below it when it has several."""
+    text = printable(action.strip())
+    if "\n" not in text:
+        return text or "(nothing)"
+    return "\n" + "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def _refusal(outcome: ActionOutcome) -> str:
+    """Why an answer changed nothing, on a line of its own."""
+    return f"\n    not understood: {printable(outcome.error)}" if outcome.error else ""
+
+
+def _one_of(field: str, value: str, known: tuple[Name, ...]) -> Name:
+    for name in known:
+        if value == name:
+            return name
+    remedy = remedy_for(value, known, otherwise=f"use one of {', '.join(known)}")
+    raise ConfigurationError(f"{field} {value!r}: {remedy}")
+
+
+def _summary(report: PlayReport) -> str:
+    low, high = report.interval
+    return (
+        f"{report.env}, {report.agent}: {report.success_rate:.1%} of {report.n} solved "
+        f"(95% interval {low:.1%} to {high:.1%}), mean reward {report.mean_reward:.3f}"
+    )

@@ -1,0 +1,165 @@
+"""The team of a run with its weights in the engines: who plays in `troupe evaluate RUN` and `troupe play --agent RUN`."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from components.config import RunConfig
+from components.environments.base import Split
+from components.environments.turn_orders import turn_order_of
+from components.errors import ConfigurationError, StaleEngine
+from components.evaluation.runner import Sampling, temperature_of
+from components.rollout.play import play
+from components.rollout.router import RoleRequest, Router
+from components.rollout.rules import Rules, Start, playing_order
+from components.schema import Episode, Observation
+from components.turn_order import TurnOrder, agents_of
+from tasks import wiring, world
+from tasks.run import Run
+from troupe.runs.reading import read_run
+from troupe.runs.stores import chosen_store, opened_store
+
+T = TypeVar("T")
+_STEP = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Team:
+    """Policies that can be asked. `name` is what reports call them: "RUN@STEP", or the name of a model.
+
+    Engines hold one version at a time: `load` puts the team's own weights into them again, after another team's were there.
+    """
+
+    name: str
+    config: RunConfig
+    router: Router
+    load: Callable[[], object] = field(default=lambda: None, repr=False, compare=False)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The agents that act, as they come first in a turn."""
+        environment, _ = wiring.environment(self.config)
+        return agents_of(self._turn_order, environment.roles)
+
+    @property
+    def _turn_order(self) -> TurnOrder:
+        """Who acts in a turn of the run's own environment."""
+        named = f"environment.name {self.config.environment.name}"
+        return team_order(self.config, self.config, named=named, team=self.name)
+
+    def answer(self, agent: str, sees: Observation | str, *, sampling: Sampling = "greedy", seed: int = 0) -> str:
+        """What `agent` answers to what it sees; `seed` decides the draw where `sampling` is "sample"."""
+        observation = Observation(instructions="", state=sees) if isinstance(sees, str) else sees
+        prompt_tokens = self.router.encode(agent, observation)
+        request = RoleRequest(role=agent, prompt_tokens=prompt_tokens, seeds_K=(seed,))
+        ((completion,),) = self._asked(lambda: self.router.generate([request], temperature=temperature_of(sampling)))
+        return self.router.decode(agent, completion.tokens)
+
+    def play(self, index: int = 0, *, split: Split = "test", seed: int = 0, sampling: Sampling = "greedy") -> Episode:
+        """The episode of problem `index` of a split of the run's own environment, played as an evaluation plays it.
+
+        Boxes in which programs run stay open for the next episode, until the process ends.
+        """
+        environment, options = wiring.environment(self.config)
+        problem = environment.problem(options, split=split, index=index, seed=seed)
+        playing = partial(
+            play,
+            [Start(problem=problem, episode=0)],
+            team_rules(self, self._turn_order, sampling=sampling, suite=split, seed=seed),
+            family=environment,
+            router=self.router,
+            rubric=wiring.rubric(self.config),
+            tools=world.tools(self.config),
+        )
+        (episode,) = self._asked(playing)
+        return episode
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """What the engines answer, with this team's weights in them."""
+        try:
+            return ask()
+        except StaleEngine:
+            self.load()
+            return ask()
+
+
+def team_rules(team: Team, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Rules:
+    """One candidate a node, under the draws of an evaluation of `suite` with this seed."""
+    return Rules(
+        turn_order=turn_order,
+        max_turns=team.config.environment.max_turns,
+        group_size=1,
+        temperature=temperature_of(sampling),
+        seed=seed,
+        purpose=("evaluate", suite),
+    )
+
+
+def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
+    """The run and the step that `RUN` or `RUN@STEP` names; the step is None where the newest is meant.
+
+    Raises ConfigurationError, which calls the text by the name of its argument.
+    """
+    name, at, step = text.partition("@")
+    if at and not _STEP.fullmatch(step):
+        raise ConfigurationError(
+            f"{argument} {text!r}: {step!r} is no step; write RUN@STEP, as {name or 'plan-path'}@100"
+        )
+    return name, int(step) if at else None
+
+
+def stored_run(run_id: str, store_uri: str | None) -> Run:
+    """A run as its results show it, in the store where it lies. Raises ConfigurationError when there is none of this name."""
+    from tasks.sessions import standing_run
+
+    store = opened_store(store_uri)
+    return standing_run(store, read_run(store, run_id)).kept_in(chosen_store(store_uri))
+
+
+def run_team(run: Run, step: int | None) -> Team:
+    """The team of a run after `step` updates (None: the newest), each policy's weights loaded and proved by their digest.
+
+    Everything is read from the store of `run.config`. Raises ConfigurationError for a step that the run has not finished.
+    """
+    from tasks.evaluate_policy import named_versions
+    from tasks.refresh_weights import refresh_weights
+    from tasks.steps import checkpoints_before, first_unfinished_step
+
+    store = wiring.store(run.config)
+    num_finished = first_unfinished_step(store, run)
+    if step is not None and not 0 <= step <= num_finished:
+        raise ConfigurationError(
+            f"step {step} of run {run.run_id}: it has finished {num_finished} updates; use 0 to {num_finished}"
+        )
+    at = num_finished if step is None else step
+    checkpoints = checkpoints_before(store, run, at)
+    load = partial(refresh_weights.fn, run, at, checkpoints)
+    load()
+    router = wiring.router(run.config, named_versions(run.config, checkpoints))
+    return Team(name=f"{run.run_id}@{at}", config=run.config, router=router, load=load)
+
+
+def team_order(config: RunConfig, played: RunConfig, *, named: str, team: str) -> TurnOrder:
+    """Who acts in a turn when the policies of `config` play the environment of `played`.
+
+    Raises ConfigurationError when one of its agents is played by nobody; `named` is how the environment was asked for.
+    """
+    environment, _ = wiring.environment(played)
+    order = turn_order_of(environment, played.environment.turn_order)
+    playing = playing_order(config.rollout.mode, order, roles=environment.roles)
+    if missing := set(agents_of(playing, environment.roles)) - set(config.agents):
+        raise ConfigurationError(
+            f"{named}: its roles {sorted(missing)} are played by nobody in {team}, whose roles are "
+            f"{sorted(config.agents)}; name an environment with these roles"
+        )
+    return playing
+
+
+def checked_sampling(text: str) -> Sampling:
+    """`--sampling`, read."""
+    match text:
+        case "sample" | "greedy":
+            return text
+    raise ConfigurationError(f"--sampling {text!r}: use sample or greedy")

@@ -1,0 +1,137 @@
+"""The live terminal of a training run: held-out success, one bar for the steps, one for the stage, and the newest figures."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from components import metrics as m
+from components.schema import EvalReport
+from tasks.progress import Progress as StageProgress
+from tasks.progress import listening
+from troupe.runs.tables import scaled_spark, share
+
+NAMES = {
+    "warm_start": "warm start",
+    "refresh_weights": "refresh weights",
+    "collect_rollouts": "rollout",
+    "compute_rewards": "rewards",
+    "compute_advantages": "advantages",
+    "update_policy": "update",
+    "publish_checkpoint": "publish",
+    "evaluate_policy": "evaluate",
+}
+LINE_EVERY_SECONDS = 5.0
+"""How often a log without a terminal gets a line."""
+
+
+class TrainingDisplay:
+    """Draws what it hears. On a terminal the picture is redrawn in place; elsewhere a line is printed now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        columns = (TextColumn("{task.description:16}"), BarColumn(36), MofNCompleteColumn(), TimeElapsedColumn())
+        self._steps = Progress(*columns, TimeRemainingColumn(), console=console)
+        self._stage = Progress(*columns, TextColumn("{task.fields[facts]}"), console=console)
+        self._steps_bar = self._steps.add_task("steps", total=None, visible=False)
+        self._stage_bar = self._stage.add_task("starting", total=None, facts="")
+        self._held_out: dict[str, list[EvalReport]] = {}
+        self._rewards: dict[str, list[float]] = {}
+        self._links: set[str] = set()
+        self._held_out_text = Text()
+        self._figures = Text()
+        self._last_line_at = 0.0
+        self._stage_name = ""
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Listen to this process's progress and draw it inside the block."""
+        with listening(self.hear):
+            if not self._console.is_terminal:
+                yield
+                return
+            picture = Group(self._held_out_text, self._figures, self._steps, self._stage)
+            with Live(picture, console=self._console, refresh_per_second=8):
+                yield
+
+    def hear(self, progress: StageProgress) -> None:
+        """Take one report into the picture."""
+        taken: dict[str, Callable[[StageProgress], None]] = {
+            "iteration": self._finish_step,
+            "evaluated": self._take_evaluation,
+            "links": self._show_links,
+        }
+        if progress.stage in taken:
+            taken[progress.stage](progress)
+            return
+        name = NAMES.get(progress.stage, progress.stage)
+        if name != self._stage_name:
+            self._stage.reset(self._stage_bar)
+            self._stage_name = name
+        facts = "  ".join(f"{key} {_figure(value)}" for key, value in progress.facts.items() if key != "reused")
+        self._stage.update(
+            self._stage_bar, description=name, completed=progress.done, total=progress.total, facts=facts
+        )
+        if progress.stage == "warm_start" and progress.facts:
+            self._line(f"{name} {progress.done}/{progress.total}  {facts}")
+
+    def _show_links(self, progress: StageProgress) -> None:
+        """Print each address once, as soon as it is known, whole on a line of its own."""
+        for name, address in progress.facts.items():
+            if address and name not in self._links:
+                self._links.add(name)
+                self._console.print(f"{name:8} {address}", soft_wrap=True, highlight=False)
+
+    def _take_evaluation(self, progress: StageProgress) -> None:
+        report: EvalReport = progress.facts["report"]
+        self._held_out.setdefault(report.sampling, []).append(report)
+        self._held_out_text.plain = "\n".join(held_out_line(reports) for reports in self._held_out.values())
+        self._line(held_out_line(self._held_out[report.sampling]), at_once=True)
+
+    def _finish_step(self, progress: StageProgress) -> None:
+        self._steps.update(self._steps_bar, completed=progress.done, total=progress.total, visible=True)
+        metrics = progress.facts.get("metrics", {})
+        for name, value in metrics.items():
+            if name == m.SUCCESS_RATE or (name.startswith("reward/") and name.endswith("/mean")):
+                self._rewards.setdefault(name, []).append(value)
+        seconds = sum(progress.facts.get("timings", {}).values())
+        self._figures.plain = "\n".join(
+            [
+                *(f"{_in_training(name):32} {scaled_spark(values)}" for name, values in self._rewards.items()),
+                f"keeps good {share(metrics.get(m.KEEP_RATE))}  repairs bad {share(metrics.get(m.REPAIR_RATE))}  "
+                f"groups without signal {share(metrics.get(m.ZERO_GROUP_FRACTION))}  {seconds:.1f} s a step",
+            ]
+        )
+        figures = "  ".join(f"{_in_training(name)} {share(values[-1])}" for name, values in self._rewards.items())
+        self._line(
+            f"step {progress.done}/{progress.total}  {figures}  {seconds:.1f} s",
+            at_once=progress.done == progress.total,
+        )
+
+    def _line(self, text: str, *, at_once: bool = False) -> None:
+        """For logs: a line, unless the last one is only just printed."""
+        now = monotonic()
+        if not self._console.is_terminal and (at_once or now - self._last_line_at >= LINE_EVERY_SECONDS):
+            self._last_line_at = now
+            self._console.print(text, highlight=False)
+
+
+def held_out_line(reports: Sequence[EvalReport]) -> str:
+    """**Example** "held-out success, greedy  0.502 -> 0.734  at step 100  (0.694 to 0.771, n 500)"."""
+    first, last = reports[0], reports[-1]
+    low, high = last.interval
+    course = f"{first.success_rate:.3f}" + (f" -> {last.success_rate:.3f}" if len(reports) > 1 else "")
+    return f"held-out success, {last.sampling:6}  {course}  at step {last.step}  ({low:.3f} to {high:.3f}, n {last.n})"
+
+
+def _in_training(name: str) -> str:
+    """What a metric of training play is called. Success there is success anywhere in the tree, no measure of the team."""
+    return "solved somewhere in the tree" if name == m.SUCCESS_RATE else name.removesuffix("/mean").replace("/", " ")
+
+
+def _figure(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

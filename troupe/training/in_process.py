@@ -1,0 +1,122 @@
+"""`troupe train` and `troupe resume` behind their arguments: services, preflight, the flow, the summary."""
+
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from components.artifacts.format import check_format
+from components.config import RunConfig, parse_config
+from components.errors import ConfigurationError, ServiceMissing
+from components.identity import checked_run_id
+from components.long_lived import long_lived
+from flows.preflight import check_base_names, check_configuration, check_services
+from flows.presets import with_overrides
+from infra.services.client import join_local_services
+from tasks import wiring
+from tasks.restarts import Restart, check_restart, record_restart
+from tasks.starts import remarks, startable_run
+from troupe.runs.reading import read_run
+from troupe.runs.stores import chosen_store, opened_store, store_config
+from troupe.runs.summary import TrainingReport, print_summary, training_report
+
+
+def stored_in(config: RunConfig, store_uri: str | None, overrides: Sequence[str]) -> RunConfig:
+    """`config` with its results in the store at `store_uri`; itself where none is named.
+
+    Raises ConfigurationError when `overrides` name a store, too: it is named once.
+    """
+    if store_uri is None:
+        return config
+    if named := [override for override in overrides if override.startswith(("store.", "store="))]:
+        raise ConfigurationError(
+            f"--set {named[0]} and --store {store_uri} (or TROUPE_STORE) both name a store; leave one of them out"
+        )
+    return config.model_copy(update={"store": config.store.moved_to(store_config(store_uri))})
+
+
+def run_training(
+    config: RunConfig, run_id: str, *, restart: Restart | None = None, console: Console | None = None
+) -> TrainingReport:
+    """Train in this process with a live display on `console` (None: the terminal), and say there where to look afterwards.
+
+    A restart is recorded once all that can be found wrong before it has been looked for.
+    """
+    join_local_services()
+    checked_run_id(run_id)
+    config = wiring.with_sources(config)
+    check_configuration(config)
+    try:
+        require_prefect()
+    except ServiceMissing:
+        if config.store.kind != "local":
+            check_base_names(config)  # told first: no service mends it
+        raise
+    # What Prefect says of each task goes to its own pages; the terminal has the display.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
+    console = console or Console()
+    with console.status("loading"):
+        with long_lived():
+            from flows.train import train
+            from troupe.training.display import TrainingDisplay
+
+        check_services(config)
+        for line in _admitted(config, run_id, restart):
+            console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    with TrainingDisplay(console).shown():
+        summary = train(config, run_id)
+    print_summary(console, summary)
+    return training_report(summary)
+
+
+def _admitted(config: RunConfig, run_id: str, restart: Restart | None) -> list[str]:
+    """What the starter should know, once the run may go on under `config`; a restart of it is then recorded."""
+    store = wiring.store(config)
+    if restart is not None:
+        check_format(store)
+        run = read_run(store, run_id)
+        told = remarks(store, run)
+        record_restart(run.model_copy(update={"config": config}), restart)
+        return told
+    return remarks(store, startable_run(store, run_id, config))
+
+
+def run_resume(
+    run_id: str,
+    *,
+    store_uri: str | None,
+    from_stage: str | None,
+    step: int | None,
+    overrides: Sequence[str],
+    num_steps: int | None,
+) -> None:
+    """Go on with a run in the store where it lies; with `from_stage` and `step`, restart it there."""
+    if named := [override for override in overrides if override.startswith(("store.", "store="))]:
+        raise ConfigurationError(f"--set {named[0]}: a run goes on where it lies; name its store with --store")
+    run = read_run(opened_store(store_uri), run_id).kept_in(chosen_store(store_uri))
+    values = with_overrides(run.config.model_dump(mode="json"), overrides)
+    if num_steps is not None:
+        values["num_steps"] = num_steps
+    config = wiring.with_sources(parse_config(values))
+    restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)
+    if restart is not None:
+        check_restart(run.model_copy(update={"config": config}), restart)
+    run_training(config, run_id, restart=restart)
+
+
+def require_prefect() -> None:
+    """Raise ServiceMissing unless the Prefect server that this process is told to use answers."""
+    url = os.environ.get("PREFECT_API_URL")
+    if not url:
+        raise ServiceMissing(
+            "Prefect: no server is configured; start the local services with `troupe up`, or set PREFECT_API_URL"
+        )
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=5):
+            return
+    except (urllib.error.URLError, OSError) as error:
+        raise ServiceMissing(
+            f"Prefect: {url} does not answer ({error}); start it with `troupe up`, or set PREFECT_API_URL to one that runs"
+        ) from error
