@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("components", "tasks", "flows", "infra", "troupe")
+from tests.imports import LAYERS, ROOT, circles, imported_modules, module_name, sources
+
 LEAVES = {
     "bounded_json",
     "config",
@@ -29,22 +29,7 @@ HEAVY = (
     *("openai", "anthropic"),
 )
 HARD_LIMIT_LINES = 500
-SOURCES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
-
-
-def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def imported_modules(path: Path) -> set[str]:
-    """Every module that a file names in an import, at the top or inside a function."""
-    modules = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return modules
+SOURCES = sources()
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=module_name)
@@ -84,6 +69,11 @@ MEETING_PLACES = {
     "artifacts": set(),
     "sandbox": set(),
 }
+
+
+def test_circles_of_imports_are_found_however_long() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"e"}, "e": {"f"}, "f": {"d"}, "g": {"a"}}
+    assert circles({module: frozenset(others) for module, others in graph.items()}) == [("b", "c"), ("d", "e", "f")]
 
 
 @pytest.mark.parametrize("package", sorted(MEETING_PLACES))
