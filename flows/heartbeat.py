@@ -1,4 +1,4 @@
-"""One heartbeat a process: that of the flow that runs the others."""
+"""One heartbeat per process: that of the flow that runs the others."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

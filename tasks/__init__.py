@@ -1,1 +1,1 @@
-"""Prefect's coat around the components: one file a stage. Bodies are thin; what they do lies in `components`."""
+"""Thin Prefect wrappers around the components: one file per stage. What they do lies in `components`."""

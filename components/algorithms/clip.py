@@ -1,4 +1,4 @@
-"""PPO's clipped surrogate, one ratio a token: the default policy loss."""
+"""PPO's clipped surrogate, one ratio per token: the default policy loss."""
 
 import torch
 from torch import Tensor

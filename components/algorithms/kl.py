@@ -1,4 +1,4 @@
-"""Estimates of the divergence between the policy and the reference, one a token (J. Schulman, "Approximating KL divergence",
+"""Estimates of the divergence between the policy and the reference, one per token (J. Schulman, "Approximating KL divergence",
 2020), with `d = log pi - log ref` at the sampled token.
 
 | name | value          | gradient               | which is, on average over the policy's own samples, that of |

@@ -1,6 +1,6 @@
 """REINFORCE++: every return less the mean of the whole batch, over its deviation (arXiv:2501.03262).
 
-`A = (R - mean_batch) / (std_batch + epsilon)`. There is no group, so that one answer a problem is enough; a problem whose
+`A = (R - mean_batch) / (std_batch + epsilon)`. There is no group, so that one answer per problem is enough; a problem whose
 answers all earned the same still teaches. What is counted once is what was drawn: the candidate of a tree, else the episode.
 OpenRLHF weighs each by its number of tokens and adds 1e-8. The paper's variant with a group baseline is at_grpo or grpo with
 `normalize_over: batch`.

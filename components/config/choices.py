@@ -41,7 +41,7 @@ POLICY_LOSSES: Mapping[str, Choice] = {
     "clip": Choice(),
     "gspo": Choice(
         fixes={"aggregation": "sequence_mean"},
-        refusal="policy_loss gspo has one ratio an answer, which another aggregation would weigh by length: leave out "
+        refusal="policy_loss gspo has one ratio per answer, which another aggregation would weigh by length: leave out "
         "aggregation",
     ),
     "cispo": Choice(

@@ -71,7 +71,7 @@ class LossConfig(Section):
     importance_cap: float | None = Field(None, gt=0.0)
     """Truncated importance sampling between sampler and trainer: weights are capped here; None turns it off."""
     importance_level: Literal["token", "sequence"] = "token"
-    """A weight a token, or the product over the answer for all its tokens."""
+    """A weight per token, or the product over the answer for all its tokens."""
     importance_veto: float | None = Field(None, gt=0.0, lt=1.0)
     """An answer with a token whose ratio is below this is left out; None leaves none out. Needs importance_cap."""
     mask_truncated: bool = False
@@ -116,7 +116,7 @@ class TrainingConfig(Section):
     num_epochs: int = Field(1, ge=1)
     """Passes over a batch."""
     num_minibatches: int = Field(2, ge=1)
-    """Optimizer steps a pass."""
+    """Optimizer steps per pass."""
     tokens_per_micro_batch: int = Field(4096, ge=64)
     """Padded tokens that one forward and backward may hold; on device cuda 16384 unless given. A CPU is fastest with no more
     than its caches hold."""

@@ -49,7 +49,7 @@ class VllmConfig(Section):
     key_file: str | None = None
     """File that holds the key of the servers at `urls`, the one that their TROUPE_VLLM_KEY_FILE names; ~ is the home folder."""
     merge_adapters: bool = False
-    """Load each adapter merged into its base as full weights: faster to sample from, and one policy a server."""
+    """Load each adapter merged into its base as full weights: faster to sample from, and one policy per server."""
     max_model_tokens: int | None = Field(None, ge=16)
     """Longest prompt and answer; None takes the model's own."""
     max_requests_at_once: int = Field(64, ge=1)
@@ -84,7 +84,7 @@ class RolloutConfig(Section):
     overlap: Literal["none", "one_step"] = "none"
     """one_step: play step k + 1 while step k updates, with the weights before that update. Needs loss.importance_cap."""
     mode: Literal["tree", "independent", "single"] = "tree"
-    """tree: AT-GRPO. independent: group_size whole episodes a problem. single: the last agent plays alone."""
+    """tree: AT-GRPO. independent: group_size whole episodes per problem. single: the last agent plays alone."""
     num_problems: int = Field(32, ge=1)
     """Problems a step."""
     group_size: int = Field(8, ge=2)

@@ -33,7 +33,7 @@ class RunConfig(Section):
     agents: Mapping[str, AgentConfig]
     """Role -> who plays it; roles are the environment's."""
     policies: Mapping[Name, PolicyConfig]
-    """Name -> weights. One policy for all roles, or one a role."""
+    """Name -> weights. One policy for all roles, or one per role."""
     warm_start: WarmStartConfig = WarmStartConfig()
     generation: GenerationConfig = GenerationConfig()
     rollout: RolloutConfig = RolloutConfig()
@@ -111,8 +111,8 @@ class RunConfig(Section):
 
     @property
     def specialisation(self) -> str:
-        """How far the roles are apart: L0 one agent; L1 one policy, roles by prompt; L2 one base, an adapter a role; L3 a model
-        a role; "mixed" for everything between."""
+        """How far the roles are apart: L0 one agent; L1 one policy, roles by prompt; L2 one base, an adapter per role; L3 a model
+        per role; "mixed" for everything between."""
         playing = [self.policies[agent.policy] for agent in self.agents.values()]
         if self.rollout.mode == "single" or len(playing) == 1:
             return "L0"

@@ -4,8 +4,8 @@
 
 Six arms a game and seed. "prompted" is a policy after its warm start alone, which is cloned from noisy play up to the same
 success for every arm; "trained" goes on from there until its rollouts have sampled as many tokens as the budget says, every
-candidate counted, chosen or not. All arms learn from the preset's rewards with its learning rate and its problems a step.
-Success is that of 500 held-out problems, one answer a turn, without a tree; a single agent has as many turns as the team.
+candidate counted, chosen or not. All arms learn from the preset's rewards with its learning rate and its problems per step.
+Success is that of 500 held-out problems, one answer per turn, without a tree; a single agent has as many turns as the team.
 
 Finished runs are kept in --home, so that an interrupted benchmark goes on; it ends with the table in Markdown.
 """
@@ -40,12 +40,12 @@ ARMS = {
     "team, prompted": ("at-grpo-shared", "before"),
     "team, GRPO": ("team-grpo", "after"),
     "team, AT-GRPO, one policy": ("at-grpo-shared", "after"),
-    "team, AT-GRPO, a policy a role": ("at-grpo-per-role", "after"),
+    "team, AT-GRPO, a policy per role": ("at-grpo-per-role", "after"),
 }
 PAIRS = (
     ("team, AT-GRPO, one policy", "team, GRPO"),
     ("team, AT-GRPO, one policy", "single agent, GRPO"),
-    ("team, AT-GRPO, a policy a role", "team, AT-GRPO, one policy"),
+    ("team, AT-GRPO, a policy per role", "team, AT-GRPO, one policy"),
 )
 """Arms whose difference is told, seed by seed: an arm, and what it is compared with."""
 FIRST_STEPS = 10

@@ -1,4 +1,4 @@
-"""What Prefect and the store cost an iteration: the `train` flow against the same components in a plain loop.
+"""What Prefect and the store cost per iteration: the `train` flow against the same components in a plain loop.
 
     python -m tests.benchmarks.orchestration [--steps 20] [--preset plan-path]
 
@@ -173,7 +173,7 @@ def report(flow: Clock, plain: Clock, num_steps: int) -> None:
     )
     records, payloads = flow.median("records"), flow.median("payloads")
     base = plain.median("iteration")
-    print(f"median of {num_steps - NUM_WARM_UP_STEPS} steps, seconds an iteration")
+    print(f"median of {num_steps - NUM_WARM_UP_STEPS} steps, seconds per iteration")
     rows = {
         "the train flow": flow.median("iteration"),
         "the same components in a plain loop": base,

@@ -156,7 +156,7 @@ def quarter_of(levels: Sequence[Level]) -> int:
 
 
 def engine_side(folder: Path, generation: GenerationConfig, version: PolicyVersion) -> Side:
-    """The engine; a request a candidate, because each has its own length."""
+    """The engine; a request per candidate, because each has its own length."""
     engine = TransformersGenerator(generation)
     engine.load(folder, version)
 

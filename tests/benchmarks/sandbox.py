@@ -1,4 +1,4 @@
-"""How many programs a second the sandbox runs, beside one `docker run` each, and whether hostile ones disturb the others.
+"""How many programs per second the sandbox runs, beside one `docker run` each, and whether hostile ones disturb the others.
 
     python -m tests.benchmarks.sandbox [--backend docker] [--repeats 3] [--seconds 2] [--json]
 

@@ -28,7 +28,7 @@ WAYS = {
     "ZeRO 3 with all that saves memory": (
         "training={zero_stage: 3, num_ranks: 2, offload: all, gradient_checkpointing: true}",
     ),
-    "a policy a role": (
+    "a policy per role": (
         "policies={tool: {tiny: {hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}},"
         " plan: {tiny: {hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}, trained: false}}",
         "agents={tool_agent: {policy: tool}, plan_agent: {policy: plan}}",
@@ -63,4 +63,4 @@ def test_each_preset_runs_a_step(preset: str, trainings: Trainings, tmp_path: Pa
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_each_way_of_training_runs_a_step(way: str, trainings: Trainings, tmp_path: Path) -> None:
     digests = trained(trainings, tmp_path, "tiny", *WAYS[way])["checkpoint_digest"]
-    assert len(set(digests.values())) == (2 if way == "a policy a role" else 1)  # type: ignore[attr-defined]
+    assert len(set(digests.values())) == (2 if way == "a policy per role" else 1)  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ MOST_ROWS = 24
 
 
 def runs_table(rows: Sequence[Mapping[str, Any]]) -> Group | Text:
-    """One line a run, and below them one for each that is damaged."""
+    """One line per run, and below them one for each that is damaged."""
     if not rows:
         return Text("no runs yet")
     table = Table(box=None, header_style="bold")

@@ -6,7 +6,7 @@
 All arms start from one warm-started model and see the same problems under the same rewards, group size, lengths, temperature,
 precision (float32) and thread count. Troupe's step and TRL's tuned one have the same batch, loss, clip, optimizer and learning
 rate, and TRL's has the same prompts in the same order. As shipped, TRL has its own defaults but for device, precision, lengths
-and number of steps: 8 samples a step, which need less memory, and a learning rate of 1e-6. Troupe runs as a user runs it: the
+and number of steps: 8 samples per step, which need less memory, and a learning rate of 1e-6. Troupe runs as a user runs it: the
 `train` flow against a Prefect server, which commits every stage and checkpoint to a local store; TRL saves nothing. Neither
 tracks. The arms run one at a time, each in a process of its own, in turns whose order alternates; a round is one turn of each,
 and has one seed.
@@ -42,7 +42,7 @@ def main() -> None:
         cloning = cloned(first)
         print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.2f}; "
               f"trl {version('trl')}, torch {version('torch')}, transformers {version('transformers')}")  # fmt: skip
-        print(f"plan_path, one agent, {asked.problems} problems x {GROUP_SIZE} candidates a step, {asked.steps} steps, "
+        print(f"plan_path, one agent, {asked.problems} problems x {GROUP_SIZE} candidates per step, {asked.steps} steps, "
               f"{asked.threads} thread(s); warm start: success {cloning['success']:.3f}", flush=True)  # fmt: skip
         outcomes, ran = play_rounds(asked, folder)
         print_report(outcomes, ran, asked.arms)
@@ -63,9 +63,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument(
-        "--as-shipped-steps", type=int, default=120, help="of TRL as shipped, which has 8 samples a step"
+        "--as-shipped-steps", type=int, default=120, help="of TRL as shipped, which has 8 samples per step"
     )
-    parser.add_argument("--problems", type=int, default=64, help="problems a step")
+    parser.add_argument("--problems", type=int, default=64, help="problems per step")
     parser.add_argument("--threads", type=int, default=1, help="of torch, in every process of every arm")
     parser.add_argument("--learning-rate", type=float, default=1.0e-3, help="of all arms but TRL as shipped")
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))

@@ -84,7 +84,7 @@ def held(holds: bool) -> str:
 
 
 def write_raw(outcomes: Sequence[Outcome], results: Mapping[tuple[str, int], Mapping[str, Any]], folder: Path) -> None:
-    """`runs.csv`, a line a run, and `steps.csv`, a line a step; seconds count from the end of the first step."""
+    """`runs.csv`, a line per run, and `steps.csv`, a line per step; seconds count from the end of the first step."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "runs.csv").open("w", newline="") as file:
         runs = csv.DictWriter(file, fieldnames=list(asdict(outcomes[0])))
