@@ -111,8 +111,8 @@ class RunConfig(Section):
 
     @property
     def specialisation(self) -> str:
-        """How far the roles are apart: L0 one agent; L1 one policy, roles by prompt; L2 one base, an adapter per role; L3 a model
-        per role; "mixed" for everything between."""
+        """How far the roles are apart: L0 one agent; L1 one policy, roles by prompt; L2 one base, an adapter per role; L3 a
+        model per role; "mixed" for everything between."""
         playing = [self.policies[agent.policy] for agent in self.agents.values()]
         if self.rollout.mode == "single" or len(playing) == 1:
             return "L0"
