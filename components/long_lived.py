@@ -1,4 +1,4 @@
-"""What lives as long as the process, and so is no business of the garbage collector."""
+"""Objects that live as long as the process, which the garbage collector need not visit."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def long_lived() -> Iterator[None]:
-    """The cyclic garbage collector rests inside, and never looks at what was there at the end: meant for imports.
+    """Pause the cyclic garbage collector inside, and freeze what exists at the end: for imports.
 
     Modules, classes and functions are hundreds of thousands of objects. Looking for garbage among them, again and again while
     they are imported, takes a sixth of the start, and every later look at all of them a good part of a second.

@@ -1,4 +1,4 @@
-"""What to write instead of a name that nobody knows."""
+"""Suggestions for an unknown name."""
 
 import difflib
 from collections.abc import Iterable

@@ -297,7 +297,7 @@ class TrainGroup:
 class TrainBatch:
     """All that one policy learns from in one step. Groups without a learning signal are left out and counted.
 
-    `version` is the one that sampled: under overlap the weights of a step before. None where nobody said.
+    `version` is the one that sampled: under overlap the weights of the step before. None if unknown.
     """
 
     policy: str

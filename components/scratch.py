@@ -1,4 +1,4 @@
-"""This machine's disk for what is nobody's truth: copies of checkpoints, weights on their way.
+"""Scratch space on this machine for disposable copies: checkpoints, weights in transit.
 
 The folder for temporary files is everybody's: a name that others can guess may be theirs already, as a link to anywhere.
 """

@@ -42,7 +42,7 @@ def as_stranger(act: Callable[[], object]) -> str:
 
 @contextmanager
 def strangers_process(name: str, words: list[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of another user that sleeps, with a name, a command line and an environment of his choice."""
+    """A process of another user that sleeps, with a name, a command line and an environment of its choice."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's own folders keep others out
         os.chmod(folder, 0o755)
         program = shutil.copy("/bin/sleep", f"{folder}/{name}")

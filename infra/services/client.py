@@ -16,7 +16,7 @@ def join_local_services() -> StackStatus:
 
     What the user has set stays: a service is joined only where PREFECT_API_URL, MLFLOW_TRACKING_URI or
     AWS_ENDPOINT_URL_S3 names no other. Joining one hides the user's own account of its kind from this process. Call it
-    before anything imports prefect; calling it again is harmless.
+    before anything imports prefect; a second call is harmless.
     """
     found = status(HOME)
     joined = StackStatus(

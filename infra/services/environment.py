@@ -1,4 +1,4 @@
-"""What programs must have in their environment: the services themselves, and the clients that look for them."""
+"""The environment variables of the services, and of the clients that look for them."""
 
 import os
 import shlex
@@ -18,9 +18,9 @@ QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
 }
-"""No service and no client of ours reports to its maker."""
+"""No service and no client sends telemetry."""
 
-# The user's own accounts: they must not reach a local server, and would win over its own.
+# The user's own accounts: they must not reach a local server, and would take precedence over its own.
 PREFECT_ACCOUNT = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE")
 MLFLOW_ACCOUNT = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 AWS_ACCOUNT = (
@@ -34,7 +34,7 @@ AWS_ACCOUNT = (
 
 
 def environment(status: StackStatus) -> dict[str, str]:
-    """The variables by which a client finds the services that are up, and the password that they ask for.
+    """The variables with which a client finds the running services, and their password.
 
     They must be set before prefect is imported, which reads its settings then.
     """
@@ -66,9 +66,9 @@ def environment(status: StackStatus) -> dict[str, str]:
 
 
 def exports(status: StackStatus) -> str:
-    """Lines for a shell of the owner's, by which his own clients find the services that are up and get in.
+    """Shell lines with which the owner's clients find the running services and log in.
 
-    His own accounts are unset where they would win over them.
+    The user's own accounts are unset where they would take precedence.
     """
     groups = ((PREFECT_ACCOUNT, status.prefect), (MLFLOW_ACCOUNT, status.mlflow), (AWS_ACCOUNT, status.s3))
     found = {**environment(status), **without_proxy(os.environ)}
@@ -78,7 +78,7 @@ def exports(status: StackStatus) -> str:
 
 
 def service_environment(own: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a service: what it may inherit of this process's, plus `own`.
+    """The environment of a service: what it may inherit from this process, plus `own`.
 
     PYTHONDONTWRITEBYTECODE goes too: without compiled files every start imports twice as long.
     """

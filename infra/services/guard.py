@@ -1,4 +1,4 @@
-"""What stands before a local server's application: no foreign host, no foreign page, and nobody without the password."""
+"""The guard in front of a local server: it refuses foreign hosts, foreign pages, and requests without the password."""
 
 import base64
 import binascii
@@ -64,7 +64,7 @@ def _is_foreign_page(conn: HTTPConnection) -> bool:
 
 
 def _basic_credentials(conn: HTTPConnection) -> bytes:
-    """`name:password` as the request gives it; empty where it gives none."""
+    """The request's `name:password`; empty if it has none."""
     scheme, _, encoded = conn.headers.get("authorization", "").partition(" ")
     try:
         return base64.b64decode(encoded, validate=True) if scheme.lower() == "basic" else b""

@@ -1,4 +1,4 @@
-"""Runs a module of Prefect's after Troupe's own have been imported.
+"""Runs a module of Prefect after Troupe's own have been imported.
 
     python -P -m infra.services.prefect_module prefect.engine
 

@@ -1,4 +1,4 @@
-"""The `prefect.toml` by which plain `prefect` commands, given in the project's folder, find the local server."""
+"""The `prefect.toml` with which plain `prefect` commands, run in the project's folder, find the local server."""
 
 import json
 import os
@@ -13,7 +13,7 @@ _MARK = "# Written by `troupe up`; `troupe down` removes it. It holds a password
 
 
 def write_prefect_toml(folder: Path, state: StackStatus) -> str | None:
-    """Write `folder`/prefect.toml, mode 0600, unless the user has one of his own; then nothing is changed, and what to do
+    """Write `folder`/prefect.toml, mode 0600, unless the user has one already; then nothing is changed, and what to do
     instead is returned."""
     path = folder.absolute() / NAME
     if state.prefect is None:

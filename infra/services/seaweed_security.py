@@ -1,4 +1,4 @@
-"""What closes SeaweedFS's ports to all but itself: a certificate that both ends of a connection show, and signed tokens.
+"""Certificates and signed tokens that close SeaweedFS's inner ports to everybody else.
 
 Of its ports only S3 asks for credentials by itself. The others take whoever shows the certificate, whose key nobody else
 reads; what goes through its local sockets without one carries a token.

@@ -22,7 +22,7 @@ REGION = "us-east-1"
 class SeaweedService:
     """Master, volume server, filer and S3 gateway in one process; only the S3 port answers others.
 
-    It keeps no fsync on every write: what it acknowledged survives its own death, not a power cut.
+    It does not fsync each write: what it acknowledged survives its own death, not a power cut.
     """
 
     name = "s3"

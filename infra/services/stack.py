@@ -33,7 +33,7 @@ Ports = Mapping[str, Mapping[str, int]]
 
 
 def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
-    """Start what of `only` does not run, all at once, and return when everything serves. Again is harmless.
+    """Start what of `only` does not run, all at once, and return when everything serves. A second call is harmless.
 
     A service whose address or settings have changed since it was started is started anew. Data stays in `home`. Raises
     ServiceMissing, naming the log file, when one does not come up; the others stay up.

@@ -1,4 +1,4 @@
-"""What `troupe status` tells: the address of each service, or nothing where it is down."""
+"""What `troupe status` reports: the address of each service, or None if it is down."""
 
 from pathlib import Path
 from typing import Any

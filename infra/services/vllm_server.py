@@ -121,7 +121,7 @@ class VllmService:
         return env
 
     def _cpus(self) -> list[int]:
-        """As many as the configuration says; servers take turns. Left alone, vLLM spares a core it could use."""
+        """As many threads as the configuration says, taken in turn. vLLM's own default leaves a core idle."""
         allowed = sorted(os.sched_getaffinity(0))
         first = self._index * self._config.num_threads
         return sorted({allowed[(first + i) % len(allowed)] for i in range(self._config.num_threads)})
