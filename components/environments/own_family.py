@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Snapshot, Split, ToolCall, Tools, refuse_overlong
 from components.environments.environment import Environment, Step, branches, has_expert, observation
-from components.environments.splits import split_of
+from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError, MalformedAction
 from components.identity import canonical_json, content_id, seed_for
 from components.nearest import remedy_for

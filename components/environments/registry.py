@@ -28,8 +28,8 @@ FAMILIES: Mapping[str, str] = {
     "shop": "components.environments.stateful.shop:ShopFamily",
     "calendar": "components.environments.stateful.calendar:CalendarFamily",
     "file_tree": "components.environments.stateful.file_tree:FileTreeFamily",
-    "blocksworld": "components.environments.stateful.blocksworld:BlocksworldFamily",
-    "eight_queens": "components.environments.stateful.eight_queens:EightQueensFamily",
+    "blocksworld": "components.environments.games.blocksworld:BlocksworldFamily",
+    "eight_queens": "components.environments.games.eight_queens:EightQueensFamily",
 }
 """Name -> where its family lives. A family is imported when it is first asked for: some bring large libraries."""
 ENTRY_POINTS = "troupe.environments"

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from components import bounded_json
-from components.environments.games import parsing
-from components.environments.stateful import pairs
+from components.environments.games import pairs, parsing
 from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap, cost_of
 from tests.pumps import patterns_of, pumped
 

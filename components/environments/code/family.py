@@ -6,7 +6,7 @@ from random import Random
 
 from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
-from components.environments.code.env import DEFAULT_WEIGHTS, CodeEnv
+from components.environments.code.environment import DEFAULT_WEIGHTS, CodeEnv
 from components.environments.code.grammar import spelled
 from components.environments.code.mutants import mutants
 from components.environments.code.observations import CODER, ROLES, TESTER
@@ -15,7 +15,7 @@ from components.environments.code.problem import Case, CodeProblem, problem_of
 from components.environments.code.procedural.generate import procedural_problem
 from components.environments.code.tables import hygiene, table_problem, tables
 from components.environments.code.text import ALPHABET
-from components.environments.dataset_rows import Hygiene
+from components.environments.shared.dataset_rows import Hygiene
 from components.errors import ConfigurationError
 from components.identity import content_id
 from components.schema import Problem

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from components.artifacts.refs import Frozen
 from components.environments.code.problem import KINDS, Bounds, Kind
 from components.environments.code.programs import MAX_GOT_CHARACTERS
-from components.environments.dataset_rows import DatasetSource
+from components.environments.shared.dataset_rows import DatasetSource
 
 Dataset = Literal["procedural", "humaneval", "apps", "code_contests", "livecodebench", "own"]
 LEVELS = (0, 1, 2, 3)

@@ -17,8 +17,8 @@ from components.environments.code.layouts.livecodebench import LIVECODEBENCH
 from components.environments.code.layouts.own import OWN
 from components.environments.code.options import CodeOptions, Dataset
 from components.environments.code.problem import CodeProblem
-from components.environments.dataset_rows import DatasetSource, Hygiene, shuffled_index, train_without_test
-from components.environments.splits import split_of
+from components.environments.shared.dataset_rows import DatasetSource, Hygiene, shuffled_index, train_without_test
+from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
 
 LAYOUTS: Mapping[Dataset, Layout] = {

@@ -9,7 +9,7 @@ from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
 from components.environments.games.proposal import DEFAULT_WEIGHTS, ROLES, TOOL_AGENT, Game, ProposalEnv
 from components.environments.games.python_tool import PROGRAM_ALPHABET, PythonTool, ToolOptions, printing_program
-from components.environments.splits import split_of
+from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
 from components.identity import content_id, seed_for
 from components.schema import Problem

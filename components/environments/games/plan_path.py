@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 from components.environments.games.family import PuzzleFamily
 from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text
 from components.environments.games.parsing import MOVES, parse_moves
-from components.environments.games.pictures import painted
 from components.environments.games.proposal import MARKS, Game, Trial
 from components.environments.games.python_tool import ToolOptions
 from components.environments.games.shortest_path import walk_table
+from components.environments.shared.pictures import painted
 
 _STYLES = {WALL: "90", FLOOR: "2", "A": "1;36", "G": "1;33"}
 _MOVE_NUMBERS = {move: number for number, move in enumerate(MOVES)}

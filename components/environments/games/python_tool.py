@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from components.artifacts.refs import Frozen
-from components.environments.games.json_text import parse_json, shown, unfenced
+from components.environments.shared.json_text import parse_json, shown, unfenced
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult, ExecutionStatus
 

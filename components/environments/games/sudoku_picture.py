@@ -1,8 +1,8 @@
 """Sudoku grids for people, with lines between the boxes."""
 
 from components.environments.games.parsing import SYMBOLS
-from components.environments.games.pictures import styled
 from components.environments.games.sudoku_grids import BOX_SHAPES, Grid
+from components.environments.shared.pictures import styled
 
 _CLUE, _OWN = "1", "36"
 

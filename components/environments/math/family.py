@@ -6,7 +6,6 @@ from typing import Any
 
 from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
-from components.environments.dataset_rows import shuffled_index
 from components.environments.math.environment import DEFAULT_WEIGHTS, ROLES, MathEnv, Progress
 from components.environments.math.history import Round, Run
 from components.environments.math.numbers import number
@@ -14,7 +13,8 @@ from components.environments.math.options import MathOptions
 from components.environments.math.procedural import draw_question
 from components.environments.math.questions import QuestionSplit, questions_of
 from components.environments.math.views import COMPACT_ALPHABET, EXAMPLE_ANSWER, PROSE_ALPHABET, TOOL_AGENT
-from components.environments.splits import split_of
+from components.environments.shared.dataset_rows import shuffled_index
+from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
 from components.identity import content_id, seed_for
 from components.schema import Problem

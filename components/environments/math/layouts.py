@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from components.environments.dataset_rows import DatasetSource, load_rows
 from components.environments.math.own_questions import MAX_STATEMENT_CHARACTERS, OwnQuestion
 from components.environments.math.spelling import MAX_FINAL_CHARACTERS, plain
-from components.environments.own_rows import own_rows_as
+from components.environments.shared.dataset_rows import DatasetSource, load_rows
+from components.environments.shared.own_rows import own_rows_as
 
 DatasetName = Literal[
     "procedural", "polaris", "dapo_math", "aime_past", "aime24", "aime25", "olympiadbench", "gsm8k", "own"

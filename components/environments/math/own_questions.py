@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from components.environments.math.spelling import MAX_FINAL_CHARACTERS
-from components.environments.own_rows import OwnRow
+from components.environments.shared.own_rows import OwnRow
 
 MAX_STATEMENT_CHARACTERS = 20_000
 

@@ -7,10 +7,10 @@ from hashlib import sha256
 from typing import Any
 
 from components.environments.base import Split
-from components.environments.dataset_rows import DatasetSource, Hygiene, train_without_test
 from components.environments.math.layouts import LAYOUTS, Layout, Question
 from components.environments.math.options import MathOptions
-from components.environments.splits import split_of
+from components.environments.shared.dataset_rows import DatasetSource, Hygiene, train_without_test
+from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
 
 TEST_YEARS = frozenset({2024, 2025})

@@ -7,8 +7,8 @@ program printed and `>`: `T12+7*3:` and `R12+7*3:40>`, and a turn later `R12+7*3
 from collections.abc import Sequence
 from string import printable
 
-from components.environments.games.pictures import styled
 from components.environments.math.history import Round, Run
+from components.environments.shared.pictures import styled
 
 TOOL_AGENT = "tool_agent"
 REASONER = "reasoner"

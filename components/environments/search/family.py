@@ -5,7 +5,6 @@ from random import Random
 
 from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
-from components.environments.dataset_rows import shuffled_index
 from components.environments.search.environment import DEFAULT_WEIGHTS, SearchEnv
 from components.environments.search.expert import random_name, random_word, reasoner_line_text, searcher_line_texts
 from components.environments.search.judges import normalized
@@ -14,6 +13,7 @@ from components.environments.search.options import SearchOptions
 from components.environments.search.questions import Question
 from components.environments.search.sizes import Sizes
 from components.environments.search.sources import question_set, retriever_for
+from components.environments.shared.dataset_rows import shuffled_index
 from components.errors import ConfigurationError
 from components.identity import content_id
 from components.schema import Problem

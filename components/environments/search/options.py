@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from components.artifacts.refs import Frozen
 from components.config.names import Address
-from components.environments.dataset_rows import DatasetSource
 from components.environments.search.sizes import SIZES_BY_LEVEL, Sizes
+from components.environments.shared.dataset_rows import DatasetSource
 
 DatasetName = Literal["procedural", "hotpotqa", "2wiki", "musique", "bamboogle", "nq"]
 Origin = tuple[str, str]

@@ -4,14 +4,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from components.environments.base import Retriever, Split
-from components.environments.dataset_rows import load_rows, train_without_test
 from components.environments.search.bm25 import Bm25Retriever
 from components.environments.search.corpus import corpus_of, read_corpus
 from components.environments.search.http import HttpRetriever
 from components.environments.search.hub_rows import ReadRows, read_rows
+from components.environments.search.invented_world import procedural_questions
 from components.environments.search.options import USUAL_COPIES, SearchOptions
 from components.environments.search.questions import QuestionSet
-from components.environments.search.world import procedural_questions
+from components.environments.shared.dataset_rows import load_rows, train_without_test
 from components.errors import ConfigurationError
 
 _NO_ROWS = ReadRows(questions=(), passages=(), num_left_out=0)

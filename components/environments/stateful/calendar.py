@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from components.environments.games.pictures import styled
+from components.environments.shared.pictures import styled
 from components.environments.stateful.calendar_problems import PEOPLE, TITLES, draw_calendar
 from components.environments.stateful.calendar_rules import Calendar, Meeting, Meetings, found
 from components.environments.stateful.family import WorldFamily, WorldOptions
+from components.environments.stateful.tool_world import ToolWorld, carried_out
 from components.environments.stateful.tools import Call
-from components.environments.stateful.world import World, carried_out
 
 _SPARE_MEETINGS = 3
 """Meetings that may be made beside those that are needed."""
@@ -36,7 +36,7 @@ class CalendarOptions(WorldOptions):
     """
 
 
-class CalendarWorld(World[Meetings]):
+class CalendarWorld(ToolWorld[Meetings]):
     """One calendar and what is asked of it."""
 
     step_pattern = re.compile(

@@ -1,4 +1,4 @@
-"""What the tool worlds share: splits, seeds, and expert, noisy and random play over a `World`."""
+"""What the tool worlds share: splits, seeds, and expert, noisy and random play over a `ToolWorld`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from pydantic import Field
 
 from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
-from components.environments.splits import split_of
-from components.environments.stateful.team import DEFAULT_WEIGHTS, PLANNER, ROLES, PlannedWorldEnv, news_of
-from components.environments.stateful.tools import Call, calls_text, run_calls
-from components.environments.stateful.world import (
+from components.environments.shared.splits import split_of
+from components.environments.stateful.environment import DEFAULT_WEIGHTS, PLANNER, ROLES, PlannedWorldEnv, news_of
+from components.environments.stateful.tool_world import (
     STEP_SEPARATOR,
-    World,
+    ToolWorld,
     calls_of_plan,
     carried_out,
     list_characters,
 )
+from components.environments.stateful.tools import Call, calls_text, run_calls
 from components.errors import ConfigurationError
 from components.identity import content_id, seed_for
 from components.schema import Problem
@@ -69,7 +69,7 @@ class WorldFamily(ABC, Generic[Options, State]):
         follows from. Play never changes it, and problems that differ elsewhere alone are of one split."""
 
     @abstractmethod
-    def world(self, payload: Mapping[str, Any]) -> World[State]:
+    def world(self, payload: Mapping[str, Any]) -> ToolWorld[State]:
         """The rules of one problem."""
 
     @property
@@ -169,7 +169,7 @@ class WorldFamily(ABC, Generic[Options, State]):
         return calls_text(calls)
 
 
-def is_solvable(world: World[Any], state: Any) -> bool:
+def is_solvable(world: ToolWorld[Any], state: Any) -> bool:
     """Whether the expert comes from `state` to the goal, in turns of as many calls as are allowed."""
     for _ in range(_MAX_SCRAMBLES):
         if world.distance(state) == 0:
@@ -181,7 +181,7 @@ def is_solvable(world: World[Any], state: Any) -> bool:
     return False
 
 
-def _planned(world: World[Any], state: Any, noise: float, rng: Random | None) -> list[str]:
+def _planned(world: ToolWorld[Any], state: Any, noise: float, rng: Random | None) -> list[str]:
     if rng is None or noise == 0.0:
         return world.expert_steps(state)[: world.max_steps]
     steps: list[str] = []

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from components.environments.games.pictures import styled
+from components.environments.shared.pictures import styled
 from components.environments.stateful.family import WorldFamily, WorldOptions
 from components.environments.stateful.file_tree_problems import WORDS, draw_file_tree, goal_text, target_of
 from components.environments.stateful.file_tree_rules import Disk
+from components.environments.stateful.tool_world import ToolWorld, carried_out
 from components.environments.stateful.tools import Call
 from components.environments.stateful.tree import (
     NAME,
@@ -23,7 +24,6 @@ from components.environments.stateful.tree import (
     parent,
     tree_of,
 )
-from components.environments.stateful.world import World, carried_out
 
 _SPARE_NODES = 6
 """Files and folders that may be made beside those that are needed."""
@@ -54,7 +54,7 @@ class FileTreeOptions(WorldOptions):
     """
 
 
-class FileTreeWorld(World[Tree]):
+class FileTreeWorld(ToolWorld[Tree]):
     """One tree and what is asked of it."""
 
     step_pattern = re.compile(

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from components.environments.games.pictures import styled
+from components.environments.shared.pictures import styled
 from components.environments.stateful.family import WorldFamily, WorldOptions
 from components.environments.stateful.shop_problems import GOODS, draw_shop
 from components.environments.stateful.shop_rules import MAX_COUNT, Coupon, Offer, Order, Shop, ShopState
+from components.environments.stateful.tool_world import ToolWorld, carried_out
 from components.environments.stateful.tools import Call
-from components.environments.stateful.world import World, carried_out
 
 _PLANNER_GUIDE = (
     "You see: the units wanted, | the money left, | the cheapest price of each wanted good, | the cart, | the live orders "
@@ -33,7 +33,7 @@ class ShopOptions(WorldOptions):
     """
 
 
-class ShopWorld(World[ShopState]):
+class ShopWorld(ToolWorld[ShopState]):
     """One shop and what is wanted of it."""
 
     step_pattern = re.compile(rf"(?:buy|drop) [1-{MAX_COUNT}] [a-z]{{1,12}}|pay|pay coupon|cancel [1-9][0-9]?")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from components.environments.games.json_text import parse_json, shown, unfenced
+from components.environments.shared.json_text import parse_json, shown, unfenced
 from components.errors import MalformedAction
 
 State = TypeVar("State")

@@ -16,7 +16,7 @@ from components.environments.code.layouts.layout import (
 )
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
-from components.environments.dataset_rows import DatasetSource
+from components.environments.shared.dataset_rows import DatasetSource
 
 _HUB = {"path": "codeparrot/apps", "revision": "refs/convert/parquet"}
 """The main branch is a script, which `datasets` no longer runs. This branch has no configurations: it holds the problems of

@@ -6,7 +6,7 @@ from components.environments.code.grammar import stdin_case
 from components.environments.code.layouts.layout import Draft, Layout, Row, Unusable, assembled
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
-from components.environments.dataset_rows import DatasetSource
+from components.environments.shared.dataset_rows import DatasetSource
 
 _PYTHON3 = 3
 """In the column `solutions.language`; 1 is Python 2."""

@@ -9,7 +9,7 @@ from components.environments.base import Split
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem, Kind
 from components.environments.code.text import plain_prose, shortened
-from components.environments.dataset_rows import DatasetSource, load_rows
+from components.environments.shared.dataset_rows import DatasetSource, load_rows
 
 Row = Mapping[str, Any]
 _MAX_SOLUTION_CHARACTERS = 20_000

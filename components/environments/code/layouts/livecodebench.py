@@ -10,7 +10,7 @@ from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Draft
 from components.environments.code.layouts.pickled_text import pickled_text
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
-from components.environments.dataset_rows import DatasetSource
+from components.environments.shared.dataset_rows import DatasetSource
 
 _MAX_UNPACKED_BYTES = 64 << 20
 _NUM_HIDDEN = 12

@@ -8,7 +8,7 @@ from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.layouts.layout import Draft, Layout, Row, assembled, split_shown
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
-from components.environments.own_rows import OwnRow, own_rows_as
+from components.environments.shared.own_rows import OwnRow, own_rows_as
 
 _ALL = 1000
 

@@ -13,7 +13,7 @@ from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.options import LEVELS, CodeOptions
 from components.environments.code.problem import Case, CodeProblem, Kind
 from components.environments.code.procedural.puzzle import PUZZLES, InputKind, Puzzle, source_of
-from components.environments.splits import split_of
+from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
 from components.identity import seed_for
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from components.environments.base import Tools
-from components.environments.code.env import CodeEnv
+from components.environments.code.environment import CodeEnv
 from components.environments.code.problem import Bounds, Case, CodeProblem
 from components.schema import ExecutionResult
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from components.environments.base import Split, Tools
-from components.environments.code.env import CodeEnv
+from components.environments.code.environment import CodeEnv
 from components.environments.code.family import CodeFamily
 from components.environments.code.grammar import cases_in
 from components.environments.code.problem import problem_of

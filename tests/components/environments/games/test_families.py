@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from components.environments.base import EnvironmentFamily, MultiAgentEnv, Split
 from components.environments.registry import family, family_options
-from components.environments.splits import split_of
+from components.environments.shared.splits import split_of
 from components.identity import content_id
 
 TOOL, PLAN = "tool_agent", "plan_agent"

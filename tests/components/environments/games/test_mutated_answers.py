@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from components.environments.games.json_text import parse_json
+from components.environments.games.pairs import parse_pairs
 from components.environments.games.parsing import parse_moves, parse_placements
 from components.environments.games.python_tool import PythonTool
 from components.environments.registry import family, family_options
-from components.environments.stateful.pairs import parse_pairs
+from components.environments.shared.json_text import parse_json
 from components.errors import MalformedAction
 from components.sandbox.scripted import printed
-from tests.components.environments.stateful.mutations import HOSTILE, damaged
+from tests.components.environments.mutations import HOSTILE, damaged
 
 
 @pytest.mark.parametrize("name", ["plan_path", "sokoban", "sudoku"])

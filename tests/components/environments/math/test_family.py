@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.environments.dataset_rows import DatasetSource
 from components.environments.math.family import MathFamily
 from components.environments.math.options import MathOptions
 from components.environments.math.procedural import Generator
 from components.environments.registry import family, family_options
+from components.environments.shared.dataset_rows import DatasetSource
 from tests.components.environments.math.conftest import SubprocessTools
 
 FAMILY = MathFamily()

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from components.environments.dataset_rows import DatasetSource
 from components.environments.math.layouts import LAYOUTS, Question
 from components.environments.math.options import MathOptions
 from components.environments.math.questions import questions_of
+from components.environments.shared.dataset_rows import DatasetSource
 from components.errors import ConfigurationError
 
 AIME_2024 = "Every morning Aya goes for a $9$-kilometer-long walk. Find $\\dfrac{1}{2}$ of $x^{2} \\leq 3$."

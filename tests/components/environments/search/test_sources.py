@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from components.environments.dataset_rows import DatasetSource
 from components.environments.search.http import HttpRetriever
 from components.environments.search.options import USUAL_COPIES
 from components.environments.search.sources import question_set, retriever_for
+from components.environments.shared.dataset_rows import DatasetSource
 from components.errors import ConfigurationError, RetrieverUnavailable
 from components.schema import Query
 from tests.components.environments.search.layouts import Row, bamboogle, hotpotqa, musique, nq, two_wiki

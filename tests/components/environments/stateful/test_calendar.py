@@ -7,10 +7,10 @@ import pytest
 
 from components.environments.stateful.calendar import CalendarFamily, CalendarOptions
 from components.environments.stateful.calendar_rules import Meetings
-from components.environments.stateful.team import PlannedWorldEnv
+from components.environments.stateful.environment import PlannedWorldEnv
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.schema import Problem
-from tests.components.environments.stateful.mutations import mutated
+from tests.components.environments.mutations import mutated
 
 FAMILY = CalendarFamily()
 MONDAY: dict[str, Any] = {

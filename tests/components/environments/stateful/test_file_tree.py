@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from components.environments.stateful.environment import PlannedWorldEnv
 from components.environments.stateful.file_tree import FileTreeFamily, FileTreeOptions, FileTreeWorld
-from components.environments.stateful.team import PlannedWorldEnv
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.environments.stateful.tree import File, Tree, parent
 from components.schema import Problem
-from tests.components.environments.stateful.mutations import mutated
+from tests.components.environments.mutations import mutated
 
 FAMILY = FileTreeFamily()
 DISK: dict[str, Any] = {

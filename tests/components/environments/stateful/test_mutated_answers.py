@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from components.environments.base import EnvironmentFamily, MultiAgentEnv
 from components.environments.registry import family, family_options
-from tests.components.environments.stateful.mutations import HOSTILE, damaged
-from tests.components.environments.stateful.test_worlds import WORLDS
+from tests.components.environments.mutations import HOSTILE, damaged
+from tests.components.environments.stateful.test_tool_worlds import WORLDS
 
 EVERYTHING = (*WORLDS, "blocksworld", "eight_queens")
 NUM_PROBLEMS = 20

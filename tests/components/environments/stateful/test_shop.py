@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from components.environments.stateful.environment import PlannedWorldEnv
 from components.environments.stateful.shop import ShopFamily, ShopOptions, ShopWorld
 from components.environments.stateful.shop_rules import ShopState
-from components.environments.stateful.team import PlannedWorldEnv
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.schema import Problem
-from tests.components.environments.stateful.mutations import mutated
+from tests.components.environments.mutations import mutated
 
 FAMILY = ShopFamily()
 CORNER_SHOP: dict[str, Any] = {

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.environments.registry import family, family_options
+from components.environments.stateful.environment import DEFAULT_WEIGHTS, PLANNER, TOOL_AGENT, PlannedWorldEnv
 from components.environments.stateful.family import WorldFamily
-from components.environments.stateful.team import DEFAULT_WEIGHTS, PLANNER, TOOL_AGENT, PlannedWorldEnv
-from components.environments.stateful.world import calls_of_plan
+from components.environments.stateful.tool_world import calls_of_plan
 from components.identity import content_id
 from components.rewards.base import Rubric
 from components.schema import Problem
-from tests.components.environments.stateful.mutations import HOSTILE, mutated
+from tests.components.environments.mutations import HOSTILE, mutated
 
 WORLDS = ("shop", "calendar", "file_tree")
 LEVELS = (0, 1, 2, 3)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.environments.games.eight_queens import columns_of
 from components.environments.games.proposal import ProposalEnv
+from components.environments.games.queens import num_attacked
 from components.environments.registry import family, family_options
-from components.environments.stateful.eight_queens import columns_of
-from components.environments.stateful.queens import num_attacked
 from components.errors import ConfigurationError
 from components.identity import content_id
 from components.schema import Problem

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from components.environments.games.json_text import shown
+from components.environments.shared.json_text import shown
 from components.errors import MalformedAction
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from components.environments.games.family import PuzzleFamily
+from components.environments.games.pairs import parse_pairs
 from components.environments.games.parsing import SYMBOLS
-from components.environments.games.pictures import painted
 from components.environments.games.proposal import MARKS, Game, Trial
 from components.environments.games.python_tool import ToolOptions
-from components.environments.stateful.pairs import parse_pairs
-from components.environments.stateful.queens import attacks, num_attacked, solutions
+from components.environments.games.queens import attacks, num_attacked, solutions
+from components.environments.shared.pictures import painted
 from components.errors import MalformedAction
 
 BLANK = "."

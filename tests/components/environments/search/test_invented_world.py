@@ -5,10 +5,10 @@ from functools import cache
 
 import pytest
 
+from components.environments.search.invented_world import procedural_questions
 from components.environments.search.judges import mentions
 from components.environments.search.questions import Question, QuestionSet
 from components.environments.search.sizes import SIZES_BY_LEVEL
-from components.environments.search.world import procedural_questions
 from components.environments.search.world_schema import WORLD_BY_LEVEL
 
 LEVELS = tuple(WORLD_BY_LEVEL)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Generic, TypeVar
 
-from components.environments.games.json_text import shown, unfenced
+from components.environments.shared.json_text import shown, unfenced
 from components.environments.stateful.tools import Call, Run, Tool, run_calls
 from components.errors import MalformedAction
 
@@ -19,7 +19,7 @@ State = TypeVar("State")
 STEP_SEPARATOR = ";"
 
 
-class World(ABC, Generic[State]):
+class ToolWorld(ABC, Generic[State]):
     """Rules and goal of one problem, over immutable states."""
 
     start: State
@@ -97,7 +97,7 @@ def list_characters(num_calls: int, call_characters: int) -> int:
     return num_calls * (call_characters + 1) + 1
 
 
-def calls_of_plan(world: World[State], state: State, steps: Sequence[str]) -> tuple[list[Call], int]:
+def calls_of_plan(world: ToolWorld[State], state: State, steps: Sequence[str]) -> tuple[list[Call], int]:
     """How a plan is done from `state` with at most `max_calls` calls, and how many of its steps cannot be done.
 
     A step that cannot be done is left out; at the first that needs more calls than are left the list ends.
@@ -117,7 +117,7 @@ def calls_of_plan(world: World[State], state: State, steps: Sequence[str]) -> tu
     return calls, num_impossible
 
 
-def carried_out(world: World[State], state: State, steps: Sequence[str]) -> Run[State]:
+def carried_out(world: ToolWorld[State], state: State, steps: Sequence[str]) -> Run[State]:
     """What a plan does from `state` when every call that it needs is made."""
     run: Run[State] = Run(state=state, answers=(), refusal=None)
     for step in steps:

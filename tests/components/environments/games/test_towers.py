@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.stateful.blocksworld import solver_length
-from components.environments.stateful.towers import (
+from components.environments.games.blocksworld import solver_length
+from components.environments.games.towers import (
     BLOCKS,
     TABLE,
     arrangement_of,

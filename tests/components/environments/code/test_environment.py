@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from components.environments.code.env import CodeEnv
+from components.environments.code.environment import CodeEnv
 from components.environments.code.problem import Case, CodeProblem
 from components.errors import ExecutionFailed
 from components.schema import Execution, ExecutionResult

@@ -8,11 +8,10 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from components.environments.games.family import PuzzleFamily
-from components.environments.games.pictures import styled
+from components.environments.games.pairs import parse_pairs
 from components.environments.games.proposal import MARKS, PAD, Game, Trial
 from components.environments.games.python_tool import ToolOptions
-from components.environments.stateful.pairs import parse_pairs
-from components.environments.stateful.towers import (
+from components.environments.games.towers import (
     BETWEEN,
     BLOCKS,
     TABLE,
@@ -26,6 +25,7 @@ from components.environments.stateful.towers import (
     towers_of,
     towers_text,
 )
+from components.environments.shared.pictures import styled
 
 _LEGEND = (
     "Towers of blocks, written from bottom to top with . between towers and padded with -: first as they stand, then as they "

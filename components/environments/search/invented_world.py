@@ -16,7 +16,7 @@ from components.identity import seed_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class InventedWorld:
     """Entities by name. `facts[subject]` lists its relations and their objects, `passages[subject]` tells them."""
 
     schema: WorldSchema
@@ -55,7 +55,7 @@ def _names(schema: WorldSchema, level: int, rng: Random) -> Mapping[str, Iterato
     }
 
 
-def _world(schema: WorldSchema, names: Mapping[str, Iterator[str]], rng: Random) -> World:
+def _world(schema: WorldSchema, names: Mapping[str, Iterator[str]], rng: Random) -> InventedWorld:
     members = {kind: list(islice(names[kind], count)) for kind, count in schema.num_by_kind.items()}
     kinds = {name: kind for kind, entities in members.items() for name in entities}
     assert len(kinds) == sum(schema.num_by_kind.values()), "the streams of names ran out or crossed"
@@ -66,7 +66,7 @@ def _world(schema: WorldSchema, names: Mapping[str, Iterator[str]], rng: Random)
         for subject, kind in kinds.items()
     }
     passages = {subject: _passage(schema, kinds[subject], subject, told) for subject, told in facts.items()}
-    return World(schema=schema, kinds=kinds, facts=facts, passages=passages)
+    return InventedWorld(schema=schema, kinds=kinds, facts=facts, passages=passages)
 
 
 def _other(entities: list[str], subject: str, rng: Random) -> str:
@@ -82,7 +82,7 @@ def _passage(schema: WorldSchema, kind: str, subject: str, facts: tuple[tuple[Re
     return schema.joint.join([introduction, *sentences] if introduction else sentences)
 
 
-def _questions(world: World) -> Iterator[Question]:
+def _questions(world: InventedWorld) -> Iterator[Question]:
     """Every fair chain as a question, the shortest first."""
     for num_hops in world.schema.hops:
         for subject in world.kinds:
@@ -93,7 +93,7 @@ Walk = tuple[tuple[str, Relation, str], ...]
 """Steps of subject, relation and object; each object is the next subject."""
 
 
-def _walks(world: World, subject: str, num_hops: int) -> Iterator[Walk]:
+def _walks(world: InventedWorld, subject: str, num_hops: int) -> Iterator[Walk]:
     if num_hops == 0:
         yield ()
         return
@@ -102,7 +102,7 @@ def _walks(world: World, subject: str, num_hops: int) -> Iterator[Walk]:
             yield ((subject, relation, told), *rest)
 
 
-def _is_fair(world: World, walk: Walk) -> bool:
+def _is_fair(world: InventedWorld, walk: Walk) -> bool:
     """Whether no passage but the last names the answer, and no entity is met twice."""
     met = [walk[0][0], *(told for _, _, told in walk)]
     answer = met[-1]
@@ -110,7 +110,7 @@ def _is_fair(world: World, walk: Walk) -> bool:
     return len(set(met)) == len(met) and all(told != answer for _, told in earlier)
 
 
-def _question(world: World, walk: Walk) -> Question:
+def _question(world: InventedWorld, walk: Walk) -> Question:
     phrase = walk[0][0]
     for _, relation, _ in walk:
         phrase = relation.phrase.format(phrase)

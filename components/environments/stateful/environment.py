@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 from components.environments.base import Snapshot, ToolCall, refuse_overlong
 from components.environments.games.proposal import progress
+from components.environments.stateful.tool_world import STEP_SEPARATOR, ToolWorld, calls_of_plan, list_characters
 from components.environments.stateful.tools import Call, Refusal, compact_json, parse_calls, run_calls
-from components.environments.stateful.world import STEP_SEPARATOR, World, calls_of_plan, list_characters
 from components.errors import MalformedAction
 from components.rewards.base import Rubric
 from components.schema import ActionOutcome, Observation
@@ -66,7 +66,7 @@ class _Table(Generic[State]):
 class PlannedWorldEnv(Generic[State]):
     """The `MultiAgentEnv` of a tool world. A malformed answer changes no state of the world."""
 
-    def __init__(self, world: World[State]) -> None:
+    def __init__(self, world: ToolWorld[State]) -> None:
         self.world = world
         self._table = _Table(state=world.start)
         self._newest: ActionOutcome | None = None

@@ -4,8 +4,8 @@ from itertools import permutations
 
 import pytest
 
-from components.environments.stateful.eight_queens import EightQueensFamily, EightQueensOptions
-from components.environments.stateful.queens import attacks, num_attacked, solutions
+from components.environments.games.eight_queens import EightQueensFamily, EightQueensOptions
+from components.environments.games.queens import attacks, num_attacked, solutions
 
 FAMILY = EightQueensFamily()
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from components.bounded_json import bounded_json
-from components.environments.dataset_rows import DatasetSource
+from components.environments.shared.dataset_rows import DatasetSource
 from components.errors import ConfigurationError
 
 OWN_SUFFIX = ".jsonl"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.dataset_rows import (
+from components.environments.shared.dataset_rows import (
     DatasetSource,
     Hygiene,
     load_rows,
@@ -57,7 +57,7 @@ def unanswering_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
         monkeypatch.setattr(huggingface_hub.hf_api.constants, "ENDPOINT", address)
         monkeypatch.setattr(datasets.config, "HF_ENDPOINT", address)
         monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-        monkeypatch.setattr("components.environments.dataset_rows._PROBE_TIMEOUT_SECONDS", 0.3)
+        monkeypatch.setattr("components.environments.shared.dataset_rows._PROBE_TIMEOUT_SECONDS", 0.3)
         yield
 
 

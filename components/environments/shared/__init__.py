@@ -1,0 +1,1 @@
+"""What several environments share: where rows come from, how problems are divided, texts and pictures."""
