@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from components import bounded_json
-from components.environments.games import pairs, parsing
+from components.environments.games import parsing
 from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap, cost_of
 from tests.pumps import patterns_of, pumped
 
@@ -23,9 +23,9 @@ AT_THE_START_ALONE = {
     "components.environments.search.grammar._ANSWER",
 }
 MADE_ON_DEMAND = {
-    "moves": parsing._patterns(parsing.MOVES, False)[0],
-    "placements": parsing._patterns(parsing.SYMBOLS, True)[0],
-    "pairs": pairs._patterns("abc", "abc0")[0],
+    "moves": parsing.patterns(f"[{parsing.MOVES}]", False)[0],
+    "placements": parsing.patterns(f"[{parsing.SYMBOLS}]{{3}}", True)[0],
+    "pairs": parsing.patterns("[abc][abc0]", False)[0],
     "strings": bounded_json._STRING,
 }
 FOUND = {name: pattern for package in PACKAGES for name, pattern in patterns_of(package)} | MADE_ON_DEMAND

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from components.environments.base import Snapshot, ToolCall, Tools, refuse_overlong
+from components.environments.base import ToolCall, Tools
 from components.environments.code.grammar import cases_in
 from components.environments.code.mutants import mutants
 from components.environments.code.novelty import repeats
@@ -12,9 +12,9 @@ from components.environments.code.observations import CODER, ROLES, TESTER, Stat
 from components.environments.code.picture import picture
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import Verdict, agrees, execution, program_in, verdict
+from components.environments.team_env import Step, TeamEnv
 from components.errors import MalformedAction
-from components.rewards.base import Rubric
-from components.schema import ActionOutcome, Limits, Observation
+from components.schema import Limits, Observation
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "team.solved": 1.0,
@@ -30,27 +30,24 @@ _REFERENCE_LIMITS = Limits(wall_seconds=5.0, cpu_seconds=1.0)
 """Of the reference and its mutants, some of which never end."""
 _NUM_EQUIVALENCE_CASES = 3
 """A mutant that passes this many of the problem's tests is taken for a right program."""
-_DEFAULT_RUBRIC = Rubric(team_weight=1.0, weights=DEFAULT_WEIGHTS)
 
 
-class CodeEnv:
+class CodeEnv(TeamEnv[State]):
     """The `MultiAgentEnv` of a programming problem.
 
     The newest program decides: `success` when it passes every hidden test, `done` when it passes all tests that the team can
     see, given and its own, which is what the team itself can know.
     """
 
+    roles = ROLES
+    weights = DEFAULT_WEIGHTS
+    over = "the episode is over: all tests that the team can see pass"
+
     def __init__(self, problem: CodeProblem, tools: Tools) -> None:
         assert problem.hidden, f"no hidden test, so nothing decides: {problem.statement!r}"
+        super().__init__(State())
         self.problem = problem
         self._tools = tools
-        self._state = State()
-        self._newest: ActionOutcome | None = None
-        self._newest_by_role: tuple[ActionOutcome | None, ...] = (None,) * len(ROLES)
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return ROLES
 
     @property
     def state(self) -> State:
@@ -61,31 +58,29 @@ class CodeEnv:
         assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
         return observation(self.problem, self._state, agent)
 
-    def calls(self, agent: str, action: str) -> tuple[ToolCall, ...]:
-        if self.done:
-            return ()
-        try:
-            refuse_overlong(action)
-            return tuple(self._tester_calls(action) if agent == TESTER else self._coder_calls(action))
-        except MalformedAction:
-            return ()
+    def asked(self, agent: str, answer: str) -> Iterator[ToolCall]:
+        return self._tester_calls(answer) if agent == TESTER else self._coder_calls(answer)
 
-    def apply(self, agent: str, action: str) -> ActionOutcome:
-        assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
-        role = ROLES.index(agent)
-        try:
-            if self.done:
-                raise MalformedAction("the episode is over: all tests that the team can see pass")
-            refuse_overlong(action)
-            state, local = self._tested(action) if agent == TESTER else self._coded(action)
-            outcome = self._outcome(state, local)
-        except MalformedAction as error:
-            state, outcome = self._state, self._refused(agent, str(error))
-        refusals = (*state.refusals[:role], outcome.error or "", *state.refusals[role + 1 :])
-        self._state = replace(state, refusals=refusals)
-        self._newest = outcome
-        self._newest_by_role = (*self._newest_by_role[:role], outcome, *self._newest_by_role[role + 1 :])
-        return outcome
+    def step(self, agent: str, answer: str) -> Step:
+        state, local = self._tested(answer) if agent == TESTER else self._coded(answer)
+        return Step(
+            state=self._noted(state, agent, ""),
+            solved=self._solved(state),
+            done=_done(state),
+            team={"passed": state.num_hidden_passed / len(self.problem.hidden)},
+            local={**local, "malformed": 0.0},
+        )
+
+    def after_malformed(self, agent: str, error: MalformedAction) -> Step:
+        local = dict.fromkeys(_LOCAL_COMPONENTS[agent], 0.0)
+        return Step(state=self._noted(self._state, agent, str(error)), team={"passed": 0.0}, local=local)
+
+    def _noted(self, state: State, agent: str, refusal: str) -> State:
+        """The state with why an agent's newest answer was malformed; nothing where it was not."""
+        return replace(
+            state,
+            refusals=tuple(refusal if role == agent else r for role, r in zip(ROLES, state.refusals, strict=True)),
+        )
 
     def place_program(self, program: str) -> None:
         """Go to the state after somebody wrote `program`, which no test has been generated for, without a hidden run."""
@@ -188,39 +183,8 @@ class CodeEnv:
         """The mutants that some of the problem's own tests tell from the reference."""
         return tuple(mutant for mutant in self._mutants if any(self._failed(mutant, self._equivalence_cases)))
 
-    def _outcome(self, state: State, local: Mapping[str, float]) -> ActionOutcome:
-        return ActionOutcome(
-            team={"solved": float(self._solved(state)), "passed": state.num_hidden_passed / len(self.problem.hidden)},
-            local={**local, "malformed": 0.0},
-            solves=self._solved(state),
-            done=_done(state),
-        )
-
-    def _refused(self, agent: str, reason: str) -> ActionOutcome:
-        return ActionOutcome(
-            team={"solved": 0.0, "passed": 0.0},
-            local={**dict.fromkeys(_LOCAL_COMPONENTS[agent], 0.0), "malformed": 1.0},
-            solves=self.success,
-            done=self.done,
-            error=reason,
-        )
-
     def _solved(self, state: State) -> bool:
         return state.num_hidden_passed == len(self.problem.hidden)
-
-    def snapshot(self) -> Snapshot:
-        return (self._state, self._newest, self._newest_by_role)
-
-    def restore(self, snapshot: Snapshot) -> None:
-        self._state, self._newest, self._newest_by_role = snapshot
-
-    @property
-    def team_reward(self) -> float:
-        return _DEFAULT_RUBRIC.team(self._newest) if self._newest else 0.0
-
-    def local_reward(self, agent: str) -> float:
-        newest = self._newest_by_role[ROLES.index(agent)]
-        return _DEFAULT_RUBRIC.local(newest) if newest else 0.0
 
     @property
     def done(self) -> bool:

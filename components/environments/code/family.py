@@ -3,93 +3,89 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from components.artifacts.refs import Frozen
-from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
-from components.environments.code.environment import DEFAULT_WEIGHTS, CodeEnv
+from components.environments.base import MultiAgentEnv, Split, Tools
+from components.environments.code.environment import CodeEnv
 from components.environments.code.grammar import spelled
 from components.environments.code.mutants import mutants
-from components.environments.code.observations import CODER, ROLES, TESTER
+from components.environments.code.observations import CODER, TESTER
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem, problem_of
-from components.environments.code.procedural.generate import procedural_problem
-from components.environments.code.tables import hygiene, table_problem, tables
-from components.environments.code.text import ALPHABET
-from components.environments.shared.dataset_rows import Hygiene
+from components.environments.code.procedural.generate import draw_puzzle, make_problem
+from components.environments.code.procedural.puzzle import PUZZLES
+from components.environments.code.tables import table_problem, tables
+from components.environments.family import Demonstrations, DrawnFamily
 from components.errors import ConfigurationError
-from components.identity import content_id
-from components.schema import Problem
 
 _MADE_UP = (Case(given="[0]", expected="0"),)
 _NUM_MUTANTS = 12
 """Among which a noisy expert chooses its mistake."""
 
 
-class CodeFamily:
+class CodeFamily(Demonstrations, DrawnFamily[CodeOptions, CodeEnv]):
     """The `EnvironmentFamily` of programming problems.
 
     The coder acts last: what it answers is the team's answer, with the newest tests in view, and it can play alone.
     """
 
     name = "code"
-    roles = ROLES
-    options_type: type[Frozen] = CodeOptions
-    default_weights: Mapping[str, float] = DEFAULT_WEIGHTS
-    copies_proposals = False
+    options_type = CodeOptions
+    env_type = CodeEnv
+    remedy = (
+        "ask for fewer or longer tests (num_visible_tests, num_hidden_tests, max_generated_tests) or raise "
+        "max_answer_characters"
+    )
 
-    def problem(self, options: Frozen, *, split: Split, index: int, seed: int) -> Problem:
-        """Problem `index` of `split`. Raises ConfigurationError when the dataset cannot be read or has none."""
-        wanted = _checked(options)
-        dataset = tables(wanted)[split].dataset
-        draw = procedural_problem if dataset == "procedural" else table_problem
-        payload = draw(wanted, split=split, index=index, seed=seed).payload()
-        return Problem(problem_id=content_id(self.name, payload), environment=self.name, payload=payload)
+    def payload(self, options: CodeOptions, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
+        if tables(options)[split].dataset == "procedural":
+            return super().payload(options, split=split, index=index, seed=seed)
+        return table_problem(options, split=split, index=index, seed=seed).payload()
 
-    def hygiene(self, options: Frozen) -> Hygiene:
-        """How many problems the splits have, and how many train problems were dropped because they are test problems too.
+    def draw(self, options: CodeOptions, rng: Random) -> Mapping[str, Any]:
+        return draw_puzzle(options, rng)
 
-        A procedural split counts none: its problems are made, and divided by their parameters.
-        """
-        return hygiene(_checked(options))
+    def deciding(self, drawn: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The function that is asked for, in whatever kind of program."""
+        return {"puzzle": drawn["puzzle"], **drawn["parameters"]}
+
+    def completed(self, options: CodeOptions, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
+        made = make_problem(PUZZLES[drawn["puzzle"]], drawn["parameters"], drawn["kind"], options)
+        return made.payload() if made else None
+
+    def play(self, payload: Mapping[str, Any], tools: Tools) -> CodeEnv:
+        return CodeEnv(problem_of(payload), tools)
 
     def uses_sandbox(self, options: Frozen) -> bool:
         return True
 
-    def retriever(self, options: Frozen) -> Retriever | None:
-        return None
+    def max_action_characters(self, options: Frozen) -> int:
+        return self.checked(options).max_answer_characters
 
-    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> CodeEnv:
-        assert problem.environment == self.name, f"{problem.problem_id} belongs to {problem.environment!r}"
-        return CodeEnv(problem_of(problem.payload), tools)
-
-    def expert_action(self, env: MultiAgentEnv, agent: str) -> str:
-        """The reference program, or the spare tests (the given ones where there are none).
+    def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
+        """The spare tests (the given ones where there are none), each with probability `noise` with another test's output; or
+        the reference program with, at the same probability, one operator, comparison or constant changed.
 
         Raises ConfigurationError for the coder of a problem whose dataset has no reference.
         """
-        problem = _played(env, agent).problem
-        return _tests(problem) if agent == TESTER else _reference(problem)
-
-    def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
-        """The expert's tests, each with probability `noise` with another test's output; or the reference with, at the same
-        probability, one operator, comparison or constant changed."""
-        problem = _played(env, agent).problem
+        problem = self.played(env, agent).problem
         if agent == TESTER:
-            return _tests(problem, noise=noise, rng=rng)
+            return _tests(problem, noise, rng)
         program = _reference(problem)
         wrong = mutants(program, max_mutants=_NUM_MUTANTS)
         return rng.choice(wrong) if wrong and rng.random() < noise else program
 
     def random_action(self, env: MultiAgentEnv, agent: str, rng: Random) -> str:
         """A random number as the answer to a random number, or a program that gives one whatever it is given."""
-        problem, number = _played(env, agent).problem, rng.randrange(100)
+        problem, number = self.played(env, agent).problem, rng.randrange(100)
         if agent == TESTER:
             return f"{rng.randrange(100)} => {number}"
         return f"print({number})" if problem.kind == "stdin" else f"def {problem.entry}(*a): return {number}"
 
     def scramble(self, env: MultiAgentEnv, rng: Random) -> None:
         """Put a wrong program, one change away from the reference, into `env`; the start where none can be told to be wrong."""
-        played = _played(env, CODER)
+        played = self.played(env, CODER)
         wrong = mutants(_reference(played.problem), max_mutants=_NUM_MUTANTS)
         before = played.snapshot()
         if wrong:
@@ -97,22 +93,13 @@ class CodeFamily:
             if played.done:
                 played.restore(before)
 
-    def alphabet(self, options: Frozen) -> str:
-        return ALPHABET
 
-    def max_action_characters(self, options: Frozen) -> int:
-        return _checked(options).max_answer_characters
-
-
-def _tests(problem: CodeProblem, *, noise: float = 0.0, rng: Random | None = None) -> str:
-    """Tests of the expert, in the tester's grammar; noise needs `rng`. Hidden tests are not his to show: where nothing else is
-    known he makes one up."""
+def _tests(problem: CodeProblem, noise: float, rng: Random) -> str:
+    """Tests of the expert, in the tester's grammar. Hidden tests are never revealed: where nothing else is known, one is made
+    up."""
     cases = (problem.spare or problem.visible or _MADE_UP)[: problem.bounds.max_cases]
     outputs = [case.expected for case in (*problem.visible, *problem.spare)] or ["0"]
-    written = [
-        replace(case, expected=rng.choice(outputs)) if rng is not None and rng.random() < noise else case
-        for case in cases
-    ]
+    written = [replace(case, expected=rng.choice(outputs)) if rng.random() < noise else case for case in cases]
     return "\n".join(spelled(case, problem.kind) for case in written)
 
 
@@ -123,14 +110,3 @@ def _reference(problem: CodeProblem) -> str:
             "there is no expert for it; use procedural, humaneval, apps or code_contests for expert play and warm starts"
         )
     return problem.reference
-
-
-def _checked(options: Frozen) -> CodeOptions:
-    assert isinstance(options, CodeOptions), f"code got options {options!r}"
-    return options
-
-
-def _played(env: MultiAgentEnv, agent: str) -> CodeEnv:
-    assert isinstance(env, CodeEnv), f"{env!r} was not built by this family"
-    assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
-    return env

@@ -1,7 +1,6 @@
 """The tables that problems are read from: which dataset serves which split, and no test problem among the train problems."""
 
 import hashlib
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,8 +16,8 @@ from components.environments.code.layouts.livecodebench import LIVECODEBENCH
 from components.environments.code.layouts.own import OWN
 from components.environments.code.options import CodeOptions, Dataset
 from components.environments.code.problem import CodeProblem
-from components.environments.shared.dataset_rows import DatasetSource, Hygiene, shuffled_index, train_without_test
-from components.environments.shared.splits import split_of
+from components.environments.shared.dataset_rows import DatasetSource
+from components.environments.shared.splits import divided, shuffled_index, train_without_test
 from components.errors import ConfigurationError
 
 LAYOUTS: Mapping[Dataset, Layout] = {
@@ -31,7 +30,6 @@ LAYOUTS: Mapping[Dataset, Layout] = {
 _MAX_SKIPPED = 1000
 _FAULTS = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 """What reading a row in another layout raises: one bad row of ten thousand is passed over, and no good one is an error."""
-_log = logging.getLogger("troupe.environments.code")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +71,7 @@ def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) 
     """
     both = tables(options)
     table = both[split]
-    positions = _division(both["train"], both["test"]).positions[split]
+    positions = _positions(both["train"], both["test"], split)
     if not positions:
         raise ConfigurationError(
             f"{table.field} {_place(table)}: {table.dataset} has no problem of the {split} split; "
@@ -94,60 +92,18 @@ def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) 
     )
 
 
-def hygiene(options: CodeOptions) -> Hygiene:
-    """How many problems each split has, and how many train problems were dropped because they are test problems too.
-
-    Raises ConfigurationError when a dataset cannot be read.
-    """
-    both = tables(options)
-    return _division(both["train"], both["test"]).hygiene
-
-
 def statement_id(statement: str) -> str:
     """Which problem a statement states, whatever its case, punctuation and white space."""
     words = " ".join(re.findall(r"[^\W_]+", statement.casefold()))
     return hashlib.sha256(words.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Division:
-    positions: Mapping[Split, Sequence[int]]
-    hygiene: Hygiene
-
-
 @lru_cache(maxsize=8)
-def _division(train: Table, test: Table) -> _Division:
-    """The rows of each split, found once a process."""
+def _positions(train: Table, test: Table, split: Split) -> Sequence[int]:
+    """The rows of a split, found once a process."""
     if train == test:
-        return _divided(_ids(train))
-    test_ids = _ids(test)
-    kept, counts = train_without_test(_ids(train), test_ids)
-    _log.info(
-        "%s: %d train problems, %d dropped because %s has them too",
-        train.dataset,
-        counts.num_train,
-        counts.num_dropped,
-        test.dataset,
-    )
-    return _Division(positions={"train": kept, "test": range(len(test_ids))}, hygiene=counts)
-
-
-def _divided(ids: Sequence[str]) -> _Division:
-    """One table for both splits: each different problem once, on the side that its content decides."""
-    first: dict[str, int] = {}
-    for number, row_id in enumerate(ids):
-        first.setdefault(row_id, number)
-    positions: dict[Split, list[int]] = {"train": [], "test": []}
-    for row_id, number in first.items():
-        positions[split_of({"statement": row_id})].append(number)
-    counts = Hygiene(
-        num_train=len(positions["train"]),
-        num_test=len(positions["test"]),
-        num_dropped=0,
-        num_repeated=len(ids) - len(first),
-        examples=(),
-    )
-    return _Division(positions=positions, hygiene=counts)
+        return divided(_ids(train))[split]
+    return train_without_test(_ids(train), _ids(test)) if split == "train" else range(len(_ids(test)))
 
 
 @lru_cache(maxsize=4)

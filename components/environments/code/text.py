@@ -3,8 +3,7 @@
 import re
 import unicodedata
 
-ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
-"""Every character that an observation may contain."""
+from components.environments.shared.text import PRINTABLE
 
 _PLAIN = str.maketrans(
     {
@@ -38,7 +37,7 @@ def plain_prose(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` with every other character than `ALPHABET`'s as a Python escape: nothing is lost."""
+    """`text` with every other character than `PRINTABLE`'s as a Python escape: nothing is lost."""
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
     return "".join(c if c in _KNOWN else c.encode("unicode_escape").decode("ascii") for c in text)
@@ -67,5 +66,5 @@ _QUOTES_AND_BRACKETS = re.compile(
     r""""(?:[^"\\]|\\.|\\\Z)*(?:"|\Z)|'(?:[^'\\]|\\.|\\\Z)*(?:'|\Z)|[\[{(\]})]""", re.DOTALL
 )
 """An unfinished quotation matches to the end, so one pass reads any text."""
-_KNOWN = frozenset(ALPHABET)
+_KNOWN = frozenset(PRINTABLE)
 _WITHOUT_ACCENTS = dict.fromkeys(range(768, 880))

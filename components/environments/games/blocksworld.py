@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from components.environments.games.family import PuzzleFamily
-from components.environments.games.pairs import parse_pairs
+from components.environments.games.parsing import parse_pairs
 from components.environments.games.proposal import MARKS, PAD, Game, Trial
 from components.environments.games.python_tool import ToolOptions
 from components.environments.games.towers import (
@@ -133,7 +133,7 @@ class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
     name = "blocksworld"
     options_type = BlocksworldOptions
 
-    def draw_board(self, options: BlocksworldOptions, rng: Random) -> dict[str, Any] | None:
+    def draw(self, options: BlocksworldOptions, rng: Random) -> dict[str, Any] | None:
         return {"goal": towers_of(random_arrangement(options.num_blocks, rng))}
 
     def draw_puzzle(self, options: BlocksworldOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:

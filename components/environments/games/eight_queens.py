@@ -8,8 +8,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from components.environments.games.family import PuzzleFamily
-from components.environments.games.pairs import parse_pairs
-from components.environments.games.parsing import SYMBOLS
+from components.environments.games.parsing import SYMBOLS, parse_pairs
 from components.environments.games.proposal import MARKS, Game, Trial
 from components.environments.games.python_tool import ToolOptions
 from components.environments.games.queens import attacks, num_attacked, solutions
@@ -136,7 +135,7 @@ class EightQueensFamily(PuzzleFamily[EightQueensOptions, str]):
     name = "eight_queens"
     options_type = EightQueensOptions
 
-    def draw_board(self, options: EightQueensOptions, rng: Random) -> dict[str, Any] | None:
+    def draw(self, options: EightQueensOptions, rng: Random) -> dict[str, Any] | None:
         free = {*rng.sample(range(options.size), options.num_free)}
         columns = rng.choice(solutions(options.size))
         return {"rows": "".join(BLANK if row in free else SYMBOLS[column] for row, column in enumerate(columns))}

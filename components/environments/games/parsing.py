@@ -3,14 +3,13 @@
 import re
 from functools import cache
 
+from components.environments.shared.text import shown
 from components.errors import MalformedAction
 
 MOVES = "UDLR"
 """Up, down, left, right."""
 SYMBOLS = "123456789ABCDEFG"
 """What stands for 1 to 16: rows, columns and values of a Sudoku up to 16x16."""
-
-_SHOWN_CHARACTERS = 60
 
 
 def parse_moves(text: str, *, max_moves: int) -> str:
@@ -21,10 +20,9 @@ def parse_moves(text: str, *, max_moves: int) -> str:
 
     **Example** `"[U, U R]"` is `"UUR"`.
     """
-    moves = text if not text.strip(MOVES) else "".join(_matched(text, MOVES, separated=False))
-    if len(moves) > max_moves:
-        raise MalformedAction(f"{len(moves)} moves; at most {max_moves} are allowed")
-    return moves
+    if not text.strip(MOVES) and len(text) <= max_moves:
+        return text
+    return "".join(_listed(text, f"[{MOVES}]", at_most=max_moves, expected=f"moves from {MOVES}"))
 
 
 def parse_placements(text: str, *, size: int, max_placements: int) -> tuple[str, ...]:
@@ -35,25 +33,36 @@ def parse_placements(text: str, *, size: int, max_placements: int) -> tuple[str,
 
     **Example** `"[123, 214]"` is `("123", "214")`: row 1, column 2 holds 3; row 2, column 1 holds 4.
     """
-    placements = _matched(text, SYMBOLS[:size], separated=True)
-    if len(placements) > max_placements:
-        raise MalformedAction(f"{len(placements)} placements; at most {max_placements} are allowed")
-    return tuple(placements)
+    expected = f"row, column and value from {SYMBOLS[:size]}"
+    one = f"[{SYMBOLS[:size]}]{{3}}"
+    return tuple(_listed(text, one, at_most=max_placements, expected=expected, called="placements", apart=True))
 
 
-def _matched(text: str, characters: str, *, separated: bool) -> list[str]:
-    whole, one = _patterns(characters, separated)
+def parse_pairs(text: str, *, first: str, second: str, max_pairs: int, expected: str) -> tuple[str, ...]:
+    """The moves of an answer: each a character of `first`, then one of `second`, listed as in `parse_moves`.
+
+    Raises MalformedAction, saying what was `expected`, on anything else and on more than `max_pairs`.
+
+    **Example** `"[ab, b0]"` is `("ab", "b0")`.
+    """
+    return tuple(_listed(text, f"[{first}][{second}]", at_most=max_pairs, expected=expected))
+
+
+def _listed(
+    text: str, one: str, *, at_most: int, expected: str, called: str = "moves", apart: bool = False
+) -> list[str]:
+    """The parts of a list of what the pattern `one` matches; `apart` asks for something between two of them."""
+    whole, part = patterns(one, apart)
     if not whole.fullmatch(text.strip(" \n\r\t")):
-        shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
-        expected = f"row, column and value from {characters}" if separated else f"moves from {characters}"
-        raise MalformedAction(f"{shown!r} is not a list of {expected}")
-    return one.findall(text)
+        raise MalformedAction(f"{shown(text)} is not a list of {expected}")
+    found: list[str] = part.findall(text)
+    if len(found) > at_most:
+        raise MalformedAction(f"{len(found)} {called}; at most {at_most} are allowed")
+    return found
 
 
 @cache
-def _patterns(characters: str, separated: bool) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def patterns(one: str, apart: bool) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """The pattern of a whole answer and that of one of its parts."""
-    one = f"[{characters}]" + ("{3}" if separated else "")
-    separator = "(?: *, *| +)" + ("" if separated else "?")
-    listed = f"{one}(?:{separator}{one})*"
+    listed = f"{one}(?:(?: *, *| +){'' if apart else '?'}{one})*"
     return re.compile(rf"\[ *(?:{listed} *)?\]|(?:{listed})?"), re.compile(one)

@@ -131,7 +131,7 @@ class PlanPathFamily(PuzzleFamily[PlanPathOptions, int]):
     name = "plan_path"
     options_type = PlanPathOptions
 
-    def draw_board(self, options: PlanPathOptions, rng: Random) -> dict[str, Any] | None:
+    def draw(self, options: PlanPathOptions, rng: Random) -> dict[str, Any] | None:
         num_cells = options.size * options.size
         walls = "".join(WALL if rng.random() < options.wall_density else FLOOR for _ in range(num_cells))
         free = [cell for cell, mark in enumerate(walls) if mark == FLOOR]

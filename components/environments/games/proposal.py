@@ -8,13 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from components.environments.base import NO_TOOLS, Snapshot, ToolCall, Tools, refuse_overlong
+from components.environments.base import NO_TOOLS, Tools
 from components.environments.games.python_tool import MALFORMED_MARK, MARKS_MEANING, ProgramFailed, PythonTool
+from components.environments.team_env import Step, TeamEnv, progress
 from components.errors import MalformedAction
-from components.rewards.base import Rubric
-from components.schema import ActionOutcome, Observation
+from components.schema import Execution, Observation
 
 TOOL_AGENT = "tool_agent"
 PLAN_AGENT = "plan_agent"
@@ -40,7 +40,6 @@ _PLAN_DUTY = (
     "{report}, and a mark: y it would solve, n it would not, ! the proposal was malformed, - there was none. You decide: "
     "only your list changes anything."
 )
-_DEFAULT_RUBRIC = Rubric(team_weight=1.0, weights=DEFAULT_WEIGHTS)
 
 State = TypeVar("State")
 
@@ -124,37 +123,41 @@ class _Proposal(Generic[State]):
     mark: str = MALFORMED_MARK
 
 
-class ProposalEnv(Generic[State]):
-    """The `MultiAgentEnv` of a game. A malformed answer changes nothing but the newest outcome.
+class _Table(NamedTuple):
+    """The real state of a game, and the proposal that the plan agent sees."""
+
+    state: Any
+    proposal: _Proposal[Any] | None = None
+
+
+class ProposalEnv(TeamEnv[_Table], Generic[State]):
+    """The `MultiAgentEnv` of a game. A malformed answer leaves a mark, and the game as it is.
 
     With `python` the tool agent writes a program, which `tools` runs on the board; what it prints last is the proposal.
     """
 
+    roles = ROLES
+    weights = DEFAULT_WEIGHTS
+    over = "the episode is over: the puzzle is solved"
+
     def __init__(self, game: Game[State], *, python: PythonTool | None = None, tools: Tools = NO_TOOLS) -> None:
+        super().__init__(_Table(game.start))
         self.game = game
         self.python = python
         self._tools = tools
-        self._state = game.start
-        self._proposal: _Proposal[State] | None = None
-        self._newest: ActionOutcome | None = None
-        self._newest_by_role: tuple[ActionOutcome | None, ...] = (None,) * len(ROLES)
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return ROLES
 
     @property
     def state(self) -> State:
         """The real state."""
-        return self._state
+        state: State = self._state.state
+        return state
 
     def set_state(self, state: State) -> None:
         """Go to another state of the same puzzle, as before a turn."""
-        self._state = state
-        self._proposal = None
+        self._state = _Table(state)
 
     def observe(self, agent: str) -> Observation:
-        board = self.game.board_text(self._state)
+        board = self.game.board_text(self.state)
         if agent == TOOL_AGENT:
             text = f"T{board}:"
         else:
@@ -172,107 +175,48 @@ class ProposalEnv(Generic[State]):
         return f"{duty}\n{self.game.legend}\n{self.game.program_rules}"
 
     def _proposal_text(self) -> str:
-        proposal, width = self._proposal, self.game.max_moves * self.game.move_width
+        proposal, width = self._state.proposal, self.game.max_moves * self.game.move_width
         if proposal is None or proposal.moves is None:
             mark = PAD if proposal is None else proposal.mark
-            return f"{PAD * width}|{self.game.report_text(self._state)}{mark}"
+            return f"{PAD * width}|{self.game.report_text(self.state)}{mark}"
         mark = "y" if proposal.solves else "n"
         return f"{''.join(proposal.moves).ljust(width, PAD)}|{self.game.report_text(proposal.state)}{mark}"
 
-    def calls(self, agent: str, action: str) -> tuple[ToolCall, ...]:
-        if agent != TOOL_AGENT or self.python is None or self.success:
+    def asked(self, agent: str, answer: str) -> tuple[Execution, ...]:
+        if agent != TOOL_AGENT or self.python is None:
             return ()
-        try:
-            refuse_overlong(action)
-            return (self.python.execution(action, self.game.board_json(self._state)),)
-        except MalformedAction:
-            return ()
+        return (self.python.execution(answer, self.game.board_json(self.state)),)
 
-    def apply(self, agent: str, action: str) -> ActionOutcome:
-        assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
-        role = ROLES.index(agent)
-        try:
-            refuse_overlong(action)
-            outcome = self._played(agent, action)
-        except MalformedAction as error:
-            outcome = self._refused(agent, error)
-        self._newest = outcome
-        self._newest_by_role = (*self._newest_by_role[:role], outcome, *self._newest_by_role[role + 1 :])
-        return outcome
-
-    def _played(self, agent: str, action: str) -> ActionOutcome:
-        before = self.game.distance(self._state)
-        if before == 0:
-            raise MalformedAction("the episode is over: the puzzle is solved")
-        moves = self._moves(agent, action)
-        trial = self.game.play(self._state, moves)
+    def step(self, agent: str, answer: str) -> Step:
+        if agent == TOOL_AGENT and self.python is not None:
+            (execution,) = self.asked(agent, answer)
+            answer = self.python.proposal(self._tools.run(execution))
+        moves = self.game.parse(answer)
+        trial = self.game.play(self.state, moves)
         after = self.game.distance(trial.state)
-        solves = after == 0
-        if agent == TOOL_AGENT:
-            self._proposal = _Proposal(moves=moves, state=trial.state, solves=solves)
-        else:
-            self.set_state(trial.state)
-        gained = progress(before, after)
+        gained = progress(self.game.distance(self.state), after)
         # A list that leads nowhere earns nothing, however legal: among failures it would be the best, and giving up be learned.
         clean = trial.num_faults == 0 and gained > 0
-        return ActionOutcome(
-            team={"solved": float(solves), "progress": gained},
+        proposes, solves = agent == TOOL_AGENT, after == 0
+        proposal = _Proposal(moves=moves, state=trial.state, solves=solves) if proposes else None
+        return Step(
+            state=_Table(self.state if proposes else trial.state, proposal),
+            solved=solves,
+            done=solves and not proposes,
+            team={"progress": gained},
             local={"clean": float(clean), "malformed": 0.0},
-            solves=solves,
-            done=solves and agent == PLAN_AGENT,
         )
 
-    def _moves(self, agent: str, action: str) -> Sequence[str]:
-        if agent == TOOL_AGENT and self.python is not None:
-            execution = self.python.execution(action, self.game.board_json(self._state))
-            action = self.python.proposal(self._tools.run(execution))
-        return self.game.parse(action)
-
-    def _refused(self, agent: str, error: MalformedAction) -> ActionOutcome:
+    def after_malformed(self, agent: str, error: MalformedAction) -> Step:
+        table = self._state
         if agent == TOOL_AGENT:
             mark = error.mark if isinstance(error, ProgramFailed) else MALFORMED_MARK
-            self._proposal = _Proposal(moves=None, state=self._state, solves=False, mark=mark)
-        return ActionOutcome(
-            team={"solved": 0.0, "progress": 0.0},
-            local={"clean": 0.0, "malformed": 1.0},
-            solves=self.success,
-            done=self.done,
-            error=str(error),
-        )
-
-    def snapshot(self) -> Snapshot:
-        return (self._state, self._proposal, self._newest, self._newest_by_role)
-
-    def restore(self, snapshot: Snapshot) -> None:
-        self._state, self._proposal, self._newest, self._newest_by_role = snapshot
-
-    @property
-    def team_reward(self) -> float:
-        return _DEFAULT_RUBRIC.team(self._newest) if self._newest else 0.0
-
-    def local_reward(self, agent: str) -> float:
-        newest = self._newest_by_role[ROLES.index(agent)]
-        return _DEFAULT_RUBRIC.local(newest) if newest else 0.0
-
-    @property
-    def done(self) -> bool:
-        return self.success
+            table = _Table(self.state, _Proposal(moves=None, state=self.state, solves=False, mark=mark))
+        return Step(state=table, team={"progress": 0.0}, local={"clean": 0.0})
 
     @property
     def success(self) -> bool:
-        return self.game.distance(self._state) == 0
+        return self.game.distance(self.state) == 0
 
     def render(self, *, color: bool) -> str:
-        return self.game.picture(self._state, color=color)
-
-
-def progress(before: float, after: float) -> float:
-    """The share of the way to the goal that an action covered, in [-1, 1].
-
-    Ending where nothing can be solved any more is -1; where that was so before, there is no progress either way.
-
-    **Example** from distance 8 to 6: 0.25; from 2 to 7: -1.
-    """
-    if before == float("inf"):
-        return 0.0
-    return max(-1.0, min(1.0, (before - after) / before))
+        return self.game.picture(self.state, color=color)

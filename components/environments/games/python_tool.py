@@ -3,18 +3,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from string import printable
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from components.artifacts.refs import Frozen
-from components.environments.shared.json_text import parse_json, shown, unfenced
+from components.environments.shared.json_text import parse_json, unfenced
+from components.environments.shared.text import shown
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult, ExecutionStatus
 
-PROGRAM_ALPHABET = "\n" + "".join(sorted(printable[:95]))
-"""The characters of programs: printable ASCII and the line feed."""
 MALFORMED_MARK = "!"
 STATUS_MARKS: Mapping[ExecutionStatus, str] = {
     "nonzero_exit": "x",

@@ -157,7 +157,7 @@ class SokobanFamily(PuzzleFamily[SokobanOptions, SokobanState]):
     name = "sokoban"
     options_type = SokobanOptions
 
-    def draw_board(self, options: SokobanOptions, rng: Random) -> dict[str, Any] | None:
+    def draw(self, options: SokobanOptions, rng: Random) -> dict[str, Any] | None:
         num_cells = options.size * options.size
         walls = "".join(WALL if rng.random() < options.wall_density else FLOOR for _ in range(num_cells))
         free = [cell for cell, mark in enumerate(walls) if mark == FLOOR]

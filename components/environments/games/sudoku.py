@@ -157,7 +157,7 @@ class SudokuFamily(PuzzleFamily[SudokuOptions, str]):
     options_type = SudokuOptions
     move_separator = " "
 
-    def draw_board(self, options: SudokuOptions, rng: Random) -> dict[str, Any] | None:
+    def draw(self, options: SudokuOptions, rng: Random) -> dict[str, Any] | None:
         return {"solution": list(random_solution(options.size, rng))}
 
     def draw_puzzle(self, options: SudokuOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:

@@ -5,7 +5,6 @@ program printed and `>`: `T12+7*3:` and `R12+7*3:40>`, and a turn later `R12+7*3
 """
 
 from collections.abc import Sequence
-from string import printable
 
 from components.environments.math.history import Round, Run
 from components.environments.shared.pictures import styled
@@ -15,8 +14,6 @@ REASONER = "reasoner"
 
 FAILED_MARK, NONE_MARK, OTHER_MARK = "!", "_", "?"
 COMPACT_ALPHABET = f"0123456789+-*/%().,:;>TRprint{FAILED_MARK}{NONE_MARK}{OTHER_MARK}"
-PROSE_ALPHABET = "\n" + "".join(sorted(printable[:95]))
-"""Printable ASCII and the line feed."""
 
 _COMPACT_WIDTH = 14
 _SHOWN_TURNS = 2

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from components.environments.base import NO_TOOLS, Snapshot, ToolCall, Tools, refuse_overlong
+from components.environments.base import NO_TOOLS, Tools
 from components.environments.search.grammar import (
     Ask,
     Note,
@@ -17,9 +17,9 @@ from components.environments.search.picture import picture
 from components.environments.search.questions import Question, Text
 from components.environments.search.sizes import Sizes
 from components.environments.search.state import SearchState, SubQuestion
+from components.environments.team_env import Step, TeamEnv
 from components.errors import MalformedAction
-from components.rewards.base import Rubric
-from components.schema import ActionOutcome, Observation, Query
+from components.schema import Observation, Query
 
 DEFAULT_WEIGHTS = {
     "team.solved": 1.0,
@@ -29,9 +29,8 @@ DEFAULT_WEIGHTS = {
     "local.asked": 0.3,
     "local.malformed": -0.1,
 }
-_DEFAULT_RUBRIC = Rubric(team_weight=1.0, weights=DEFAULT_WEIGHTS)
 _LONGEST_SMALL_WORD = 3
-_LOCALS = {"searcher": ("found", "noted", "malformed"), "reasoner": ("asked", "malformed")}
+_LOCALS = {"searcher": ("found", "noted"), "reasoner": ("asked",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +42,21 @@ class _Plan:
     queries: tuple[Query, ...]
 
 
-class SearchEnv:
+class SearchEnv(TeamEnv[SearchState]):
     """The `MultiAgentEnv` of a question. A malformed answer changes nothing but its mark and the newest outcome."""
 
+    roles = ROLES
+    weights = DEFAULT_WEIGHTS
+    over = "the episode is over: the final answer was given"
+
     def __init__(self, question: Question, sizes: Sizes, tools: Tools = NO_TOOLS) -> None:
+        super().__init__(SearchState())
         self.question = question
         self.sizes = sizes
         self._tools = tools
-        self._state = SearchState()
-        self._newest: ActionOutcome | None = None
-        self._newest_by_role: tuple[ActionOutcome | None, ...] = (None,) * len(ROLES)
         self._hidden = frozenset(
             number for number, hop in enumerate(question.hops) if hop.names and not hop.is_asked_by(question.text)
         )
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return ROLES
 
     @property
     def state(self) -> SearchState:
@@ -73,35 +70,19 @@ class SearchEnv:
             state=state_text(self.question.text, self._state, agent, self.sizes),
         )
 
-    def calls(self, agent: str, action: str) -> tuple[ToolCall, ...]:
-        if agent != SEARCHER:
-            return ()
-        try:
-            return self._planned(action).queries
-        except MalformedAction:
-            return ()
+    def asked(self, agent: str, answer: str) -> tuple[Query, ...]:
+        return self._planned(answer).queries if agent == SEARCHER else ()
 
-    def apply(self, agent: str, action: str) -> ActionOutcome:
-        assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
-        try:
-            if agent == SEARCHER:
-                state, outcome = self._searched(self._planned(action))
-            else:
-                state, outcome = self._reasoned(action)
-            refused = state.refused - {agent}
-        except MalformedAction as error:
-            state, refused = self._state, self._state.refused | {agent}
-            outcome = self._refusal(agent, str(error))
-        role = ROLES.index(agent)
-        self._state = replace(state, refused=refused)
-        self._newest = outcome
-        self._newest_by_role = (*self._newest_by_role[:role], outcome, *self._newest_by_role[role + 1 :])
-        return outcome
+    def step(self, agent: str, answer: str) -> Step:
+        step = self._searched(self._planned(answer)) if agent == SEARCHER else self._reasoned(answer)
+        return replace(step, state=replace(step.state, refused=step.state.refused - {agent}))
+
+    def after_malformed(self, agent: str, error: MalformedAction) -> Step:
+        state = replace(self._state, refused=self._state.refused | {agent})
+        return Step(state=state, team={"f1": 0.0}, local=dict.fromkeys(_LOCALS[agent], 0.0))
 
     def _planned(self, action: str) -> _Plan:
         """Notes count from the line on in which they stand, so a later query of the same answer may refer to them."""
-        refuse_overlong(action)
-        self._check_open()
         state, queries = self._state, list[Query]()
         notes: list[str] = []
         for line in parse_searcher(action, self.sizes.bounds):
@@ -120,20 +101,21 @@ class SearchEnv:
         sendable = text.encode("utf-8", "replace").decode("utf-8")
         return Query(text=sendable, num_passages=self.sizes.num_passages)
 
-    def _searched(self, plan: _Plan) -> tuple[SearchState, ActionOutcome]:
+    def _searched(self, plan: _Plan) -> Step:
         brought = [passage for query in plan.queries for passage in self._tools.retrieve(query)]
         passages = tuple((passage.title, passage.text) for passage in brought)
         state = plan.state.with_evidence(passages)
         found = self._found(passages) - state.found
         right = self._right_notes(plan.notes) - state.noted
-        outcome = self._outcome(
-            {
+        return Step(
+            state=replace(state, found=state.found | found, noted=state.noted | right),
+            team={"f1": 0.0},
+            local={
                 "found": len(found) / max(1, len(self.question.hops)),
                 "noted": len(right) / max(1, len(self._expected_notes())),
                 "malformed": 0.0,
-            }
+            },
         )
-        return replace(state, found=state.found | found, noted=state.noted | right), outcome
 
     def _found(self, passages: tuple[Text, ...]) -> frozenset[int]:
         """The hops that the passages serve; without hops, number 0 stands for any passage that holds a gold answer."""
@@ -154,22 +136,20 @@ class SearchEnv:
     def _right_notes(self, notes: tuple[str, ...]) -> frozenset[str]:
         return frozenset(map(normalized, notes)) & self._expected_notes()
 
-    def _reasoned(self, action: str) -> tuple[SearchState, ActionOutcome]:
-        refuse_overlong(action)
-        self._check_open()
+    def _reasoned(self, action: str) -> Step:
         decided = parse_reasoner(action, self.sizes.bounds)
         if isinstance(decided, Ask):
             return self._asked(decided)
         verdict = judge(decided.text, self.question.answers, question=self.question.text)
-        state = replace(self._state, answer=decided.text, verdict=verdict)
-        return state, ActionOutcome(
-            team={"solved": float(verdict.exact), "f1": verdict.f1},
-            local={"asked": 0.0, "malformed": 0.0},
-            solves=verdict.exact,
+        return Step(
+            state=replace(self._state, answer=decided.text, verdict=verdict),
+            solved=verdict.exact,
             done=True,
+            team={"f1": verdict.f1},
+            local={"asked": 0.0, "malformed": 0.0},
         )
 
-    def _asked(self, ask: Ask) -> tuple[SearchState, ActionOutcome]:
+    def _asked(self, ask: Ask) -> Step:
         before = self._state.sub_questions
         if len(before) + len(ask.texts) > self.sizes.num_sub_questions:
             raise MalformedAction(f"more than {self.sizes.num_sub_questions} sub-questions; give the final answer")
@@ -183,7 +163,8 @@ class SearchEnv:
             asked=self._state.asked | named,
         )
         share = len(named) / max(1, len(self._hidden))
-        return state, self._outcome({"asked": share * self._focus(ask.texts, named), "malformed": 0.0})
+        local = {"asked": share * self._focus(ask.texts, named), "malformed": 0.0}
+        return Step(state=state, team={"f1": 0.0}, local=local)
 
     def _focus(self, texts: tuple[str, ...], named: frozenset[int]) -> float:
         """1 for sub-questions that name little else from the passages than what they need; listing n names for one that is
@@ -194,37 +175,6 @@ class SearchEnv:
         shown = {word for title, text in self._state.evidence for word in (*words_of(title), *words_of(text))}
         taken = {word for text in texts for word in words_of(text) if len(word) > _LONGEST_SMALL_WORD}
         return 1 / (1 + max(0, len(taken & shown - needed) - self.sizes.num_free_words))
-
-    def _outcome(self, local: dict[str, float]) -> ActionOutcome:
-        """The outcome of an action that does not end the episode."""
-        return ActionOutcome(team={"solved": 0.0, "f1": 0.0}, local=local, solves=False, done=False)
-
-    def _refusal(self, agent: str, reason: str) -> ActionOutcome:
-        return ActionOutcome(
-            team={"solved": 0.0, "f1": 0.0},
-            local={name: float(name == "malformed") for name in _LOCALS[agent]},
-            solves=self.success,
-            done=self.done,
-            error=reason,
-        )
-
-    def _check_open(self) -> None:
-        if self.done:
-            raise MalformedAction("the episode is over: the final answer was given")
-
-    def snapshot(self) -> Snapshot:
-        return (self._state, self._newest, self._newest_by_role)
-
-    def restore(self, snapshot: Snapshot) -> None:
-        self._state, self._newest, self._newest_by_role = snapshot
-
-    @property
-    def team_reward(self) -> float:
-        return _DEFAULT_RUBRIC.team(self._newest) if self._newest else 0.0
-
-    def local_reward(self, agent: str) -> float:
-        newest = self._newest_by_role[ROLES.index(agent)]
-        return _DEFAULT_RUBRIC.local(newest) if newest else 0.0
 
     @property
     def done(self) -> bool:

@@ -28,18 +28,16 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRows:
-    """The questions of one split in order, all their passages, and how many rows had no usable answer."""
+    """The questions of one split in order, and all their passages."""
 
     questions: tuple[Question, ...]
     passages: tuple[Text, ...]
-    num_left_out: int
 
 
 def read_rows(rows: Iterable[Row], *, field: str) -> ReadRows:
     """The questions in `rows`. Raises ConfigurationError naming `field` when a row has none of the layouts above."""
     questions: list[Question] = []
     passages: dict[Text, None] = {}
-    num_left_out = 0
     for number, row in enumerate(rows):
         try:
             question, brought = question_of(row)
@@ -49,11 +47,9 @@ def read_rows(rows: Iterable[Row], *, field: str) -> ReadRows:
                 "question and answer or golden_answers, with context and supporting_facts or paragraphs where it has passages"
             ) from error
         passages.update(dict.fromkeys(brought))
-        if question is None:
-            num_left_out += 1
-        else:
+        if question is not None:
             questions.append(question)
-    return ReadRows(questions=tuple(questions), passages=tuple(passages), num_left_out=num_left_out)
+    return ReadRows(questions=tuple(questions), passages=tuple(passages))
 
 
 def question_of(row: Row) -> tuple[Question | None, tuple[Text, ...]]:

@@ -18,7 +18,6 @@ from components.errors import MalformedAction
 SEARCHER = "searcher"
 REASONER = "reasoner"
 ROLES = (SEARCHER, REASONER)
-PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
 _ENDS = {SEARCHER: "S", REASONER: "R"}
 _CUT = "..."
 

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from components.environments.search.judges import mentions, normalized
-from components.identity import content_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +41,9 @@ class Question:
     hops: tuple[Hop, ...] = ()
 
     @property
-    def content_id(self) -> str:
+    def content(self) -> str:
         """Equal for questions that differ only in case, punctuation, articles and spaces."""
-        return content_id("question", {"question": normalized(self.text)})
+        return normalized(self.text)
 
     def as_payload(self) -> dict[str, Any]:
         """This question as plain JSON."""
@@ -70,14 +69,8 @@ Text = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionSet:
-    """The questions of both splits and the passages that came with them.
-
-    `num_left_out` counts rows without a usable answer, `num_removed` those that were taken out of train because test holds
-    the same question.
-    """
+    """The questions of both splits, none of test in train, and the passages that came with them."""
 
     train: tuple[Question, ...]
     test: tuple[Question, ...]
     passages: tuple[Text, ...]
-    num_removed: int = 0
-    num_left_out: int = 0

@@ -11,10 +11,11 @@ from components.environments.search.hub_rows import ReadRows, read_rows
 from components.environments.search.invented_world import procedural_questions
 from components.environments.search.options import USUAL_COPIES, SearchOptions
 from components.environments.search.questions import QuestionSet
-from components.environments.shared.dataset_rows import load_rows, train_without_test
+from components.environments.shared.dataset_rows import load_rows
+from components.environments.shared.splits import train_without_test
 from components.errors import ConfigurationError
 
-_NO_ROWS = ReadRows(questions=(), passages=(), num_left_out=0)
+_NO_ROWS = ReadRows(questions=(), passages=())
 
 
 def question_set(options: SearchOptions) -> QuestionSet:
@@ -39,9 +40,7 @@ def _procedural(level: int, world_seed: int) -> QuestionSet:
 @lru_cache(maxsize=2)
 def _read(options: SearchOptions) -> QuestionSet:
     train, test = (_rows(options, split) for split in ("train", "test"))
-    kept, hygiene = train_without_test(
-        [question.content_id for question in train.questions], [question.content_id for question in test.questions]
-    )
+    kept = train_without_test(*([question.content for question in side.questions] for side in (train, test)))
     sides = [side for side in (train, test) if side.questions]
     return QuestionSet(
         train=tuple(train.questions[position] for position in kept),
@@ -49,8 +48,6 @@ def _read(options: SearchOptions) -> QuestionSet:
         passages=tuple(dict.fromkeys((*train.passages, *test.passages)))
         if all(side.passages for side in sides)
         else (),
-        num_removed=hygiene.num_dropped + hygiene.num_repeated,
-        num_left_out=train.num_left_out + test.num_left_out,
     )
 
 

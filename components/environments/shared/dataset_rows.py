@@ -1,25 +1,20 @@
-"""Rows of a dataset by hub name or local file, in an order of their own for each epoch, with no test row among train rows."""
+"""Rows of a dataset by hub name or local file."""
 
 import logging
 import re
 import tempfile
 import threading
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from components.artifacts.refs import Frozen
 from components.errors import ConfigurationError
-from components.identity import seed_for
 from components.scratch import scratch_folder
 
 _PROBE_TIMEOUT_SECONDS = 5.0
-_NUM_SHOWN_EXAMPLES = 5
 _ROWS_PER_BATCH = 1000
 _BYTES_PER_BATCH = 64 << 20
 """Rows of some datasets hold megabytes of tests each."""
@@ -55,20 +50,6 @@ class DatasetSource(Frozen):
         return Path(self.path).suffix in _LOADERS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hygiene:
-    """How many different rows a pair of splits holds, and how many train rows were dropped because they are test rows too.
-
-    `num_repeated` counts further copies of a train row; `examples` are the ids of the first dropped rows.
-    """
-
-    num_train: int
-    num_test: int
-    num_dropped: int
-    num_repeated: int
-    examples: tuple[str, ...]
-
-
 def load_rows(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
     """The rows of `source`, loaded once a process. Rows stay on disk until they are read.
 
@@ -81,12 +62,8 @@ def load_rows(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
 
 @cache
 def _loaded(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
-    try:
-        import datasets
-    except ImportError as error:
-        raise ConfigurationError(
-            f"{field}.path {source.path!r}: reading datasets needs the library `datasets`; pip install 'troupe[data]'"
-        ) from error
+    import datasets
+
     loaded = _read(source, field)
     if not isinstance(loaded, datasets.Dataset):
         raise ConfigurationError(
@@ -231,46 +208,3 @@ def _settings(*, offline: bool) -> Iterator[None]:
         settings.HF_HUB_OFFLINE, settings.HF_UPDATE_DOWNLOAD_COUNTS = before
         if had_bars:
             datasets.enable_progress_bars()
-
-
-def shuffled_index(index: int, *, num_rows: int, seed: int, split: str) -> int:
-    """The row that is number `index` of an endless walk which meets every row once an epoch, each epoch in a new order.
-
-    **Example** with 3 rows, indices 0 to 2 give some order of (0, 1, 2), and 3 to 5 another one.
-    """
-    assert num_rows > 0, f"{split} has no rows"
-    epoch, place = divmod(index, num_rows)
-    return _permutation(num_rows, seed, split, epoch)[place]
-
-
-@lru_cache(maxsize=16)
-def _permutation(num_rows: int, seed: int, split: str, epoch: int) -> Sequence[int]:
-    order = list(range(num_rows))
-    Random(seed_for(seed, "rows", split, epoch)).shuffle(order)
-    return array("L", order)
-
-
-def train_without_test(train_ids: Sequence[str], test_ids: Sequence[str]) -> tuple[tuple[int, ...], Hygiene]:
-    """The positions in `train_ids` of the rows to keep, in order: the first of equal ones, and none that is a test row.
-
-    **Example** train (a, b, a, c), test (c, d): keep (0, 1); one dropped, one repeated.
-    """
-    held_out, seen = frozenset(test_ids), set[str]()
-    kept, dropped, num_repeated = list[int](), list[str](), 0
-    for position, row_id in enumerate(train_ids):
-        if row_id in held_out:
-            dropped.append(row_id)
-        elif row_id in seen:
-            num_repeated += 1
-        else:
-            seen.add(row_id)
-            kept.append(position)
-    examples = tuple(dict.fromkeys(dropped))[:_NUM_SHOWN_EXAMPLES]
-    hygiene = Hygiene(
-        num_train=len(kept),
-        num_test=len(held_out),
-        num_dropped=len(dropped),
-        num_repeated=num_repeated,
-        examples=examples,
-    )
-    return tuple(kept), hygiene

@@ -5,12 +5,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from components.environments.shared.text import shown
 from components.errors import MalformedAction
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 """One that never ends counts, too: looking for its end from every quote in it would take quadratic time."""
 _FENCED = re.compile(r"```[A-Za-z]*[ \t]*\n(.*?)(?:\n[ \t]*)?```", re.DOTALL)
-_SHOWN_CHARACTERS = 60
 
 
 def parse_json(text: str, *, max_characters: int, max_depth: int) -> Any:
@@ -32,11 +32,6 @@ def unfenced(text: str) -> str:
     """The inside of the last block between ``` lines, for models that answer in Markdown; other text as it is."""
     blocks: Sequence[str] = _FENCED.findall(text) if "```" in text else ()
     return blocks[-1] if blocks else text
-
-
-def shown(text: str) -> str:
-    """The beginning of `text`, quoted, for a message."""
-    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
 
 
 def _depth(text: str) -> int:

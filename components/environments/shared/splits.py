@@ -1,20 +1,67 @@
-"""Which split a puzzle belongs to, decided by its content."""
+"""Which split a problem belongs to, and in which order the rows of a split are met."""
 
 import hashlib
-from collections.abc import Mapping
+import logging
+from array import array
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from random import Random
 from typing import Any
 
 from components.environments.base import Split
-from components.identity import canonical_json
+from components.identity import canonical_json, seed_for
 
 _ONE_IN = 5
+_log = logging.getLogger("troupe.environments.data")
 
 
-def split_of(board: Mapping[str, Any]) -> Split:
-    """The split of every puzzle on `board`, the part of a puzzle that play never changes: one board in five is for tests.
+def split_of(deciding: Any) -> Split:
+    """The split of every problem whose right answers `deciding`, as JSON, decides: one in five is for tests.
 
-    Two puzzles of different splits therefore differ in their boards, and no state met while playing a train puzzle is a
-    state of a test puzzle.
+    Two problems of different splits therefore differ in it. For a puzzle it is the board that play never changes: no state met
+    while playing a train puzzle is a state of a test puzzle.
     """
-    digest = hashlib.sha256(canonical_json(board)).digest()
+    digest = hashlib.sha256(canonical_json(deciding)).digest()
     return "test" if int.from_bytes(digest[:8], "big") % _ONE_IN == 0 else "train"
+
+
+def divided(statements: Sequence[str]) -> Mapping[Split, tuple[int, ...]]:
+    """The positions of each split's rows in one table for both: the first of equal statements, on the side that it decides."""
+    first: dict[str, int] = {}
+    for position, statement in enumerate(statements):
+        first.setdefault(statement, position)
+    sides = {position: split_of({"statement": statement}) for statement, position in first.items()}
+    return {side: tuple(at for at in sides if sides[at] == side) for side in ("train", "test")}
+
+
+def train_without_test(train: Sequence[str], test: Sequence[str]) -> tuple[int, ...]:
+    """The positions in `train` of the rows to keep, in order: the first of equal ones, and none that is a test row.
+
+    How many test rows were dropped is logged.
+
+    **Example** train (a, b, a, c), test (c, d): keep (0, 1).
+    """
+    held_out, kept = frozenset(test), dict[str, int]()
+    for position, row in enumerate(train):
+        if row not in held_out:
+            kept.setdefault(row, position)
+    if num_dropped := sum(row in held_out for row in train):
+        _log.info("%d train problems, %d dropped because the test split has them too", len(kept), num_dropped)
+    return tuple(kept.values())
+
+
+def shuffled_index(index: int, *, num_rows: int, seed: int, split: str) -> int:
+    """The row that is number `index` of an endless walk which meets every row once an epoch, each epoch in a new order.
+
+    **Example** with 3 rows, indices 0 to 2 give some order of (0, 1, 2), and 3 to 5 another one.
+    """
+    assert num_rows > 0, f"{split} has no rows"
+    epoch, place = divmod(index, num_rows)
+    return _permutation(num_rows, seed, split, epoch)[place]
+
+
+@lru_cache(maxsize=16)
+def _permutation(num_rows: int, seed: int, split: str, epoch: int) -> Sequence[int]:
+    order = list(range(num_rows))
+    Random(seed_for(seed, "rows", split, epoch)).shuffle(order)
+    return array("L", order)

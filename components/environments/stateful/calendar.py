@@ -42,15 +42,17 @@ class CalendarWorld(ToolWorld[Meetings]):
     step_pattern = re.compile(
         r"meet [a-z]{1,10} [a-z]{1,10}(?:,[a-z]{1,10}){0,2} [1-9]-[1-9]|move [a-z]{1,10} [1-9]-[1-9]|cancel [a-z]{1,10}"
     )
+    planner_guide = _PLANNER_GUIDE
     tool_guide = _TOOL_GUIDE
+    max_step_characters = len("meet  ,, 1-2") + max(map(len, TITLES)) + 3 * max(map(len, PEOPLE))
+    max_call_characters = (
+        len('{"tool":"meet","title":"","people":["","",""],"slot":1}')
+        + max(map(len, TITLES))
+        + 3 * max(map(len, PEOPLE))
+    )
 
-    def __init__(self, payload: Mapping[str, Any], max_step_characters: int, max_call_characters: int) -> None:
-        self.max_step_characters = max_step_characters
-        self.max_call_characters = max_call_characters
-        self.max_steps = payload["max_steps"]
-        self.max_calls = payload["max_calls"]
-        self.max_answer_characters = payload["max_answer_characters"]
-        self.planner_guide = _PLANNER_GUIDE.format(max_steps=self.max_steps)
+    def __init__(self, payload: Mapping[str, Any]) -> None:
+        super().__init__(payload)
         self.goals: Sequence[Mapping[str, Any]] = payload["goals"]
         self.goal_text = ";".join(_goal_step(goal) for goal in self.goals)
         self.start = tuple(
@@ -181,12 +183,7 @@ class CalendarFamily(WorldFamily[CalendarOptions, Meetings]):
 
     name = "calendar"
     options_type = CalendarOptions
-    max_step_characters = len("meet  ,, 1-2") + max(map(len, TITLES)) + 3 * max(map(len, PEOPLE))
-    max_call_characters = (
-        len('{"tool":"meet","title":"","people":["","",""],"slot":1}')
-        + max(map(len, TITLES))
-        + 3 * max(map(len, PEOPLE))
-    )
+    world_type = CalendarWorld
 
     def draw(self, options: CalendarOptions, rng: Random) -> dict[str, Any] | None:
         return draw_calendar(options.level, rng)
@@ -194,9 +191,6 @@ class CalendarFamily(WorldFamily[CalendarOptions, Meetings]):
     def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """The requests, whatever their order; meetings and busy slots vary around them within a split."""
         return {"requests": sorted(map(_goal_step, content["goals"]))}
-
-    def world(self, payload: Mapping[str, Any]) -> CalendarWorld:
-        return CalendarWorld(payload, self.max_step_characters, self.max_call_characters)
 
 
 def _goal_step(goal: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from components.environments.shared.json_text import shown
+from components.environments.shared.text import shown
 from components.environments.stateful.tools import Argument, Done, Refusal, Tool
 
 

@@ -60,15 +60,13 @@ class FileTreeWorld(ToolWorld[Tree]):
     step_pattern = re.compile(
         rf"(?:move|copy) {_PLACE} {_PLACE}|delete {_PLACE}|make {NAME} {_PLACE}|write {NAME} {_PLACE} [a-z]{{1,8}}|prune"
     )
+    planner_guide = _PLANNER_GUIDE
     tool_guide = _TOOL_GUIDE
+    max_step_characters = 40
+    max_call_characters = 90
 
-    def __init__(self, payload: Mapping[str, Any], max_step_characters: int, max_call_characters: int) -> None:
-        self.max_step_characters = max_step_characters
-        self.max_call_characters = max_call_characters
-        self.max_steps = payload["max_steps"]
-        self.max_calls = payload["max_calls"]
-        self.max_answer_characters = payload["max_answer_characters"]
-        self.planner_guide = _PLANNER_GUIDE.format(max_steps=self.max_steps)
+    def __init__(self, payload: Mapping[str, Any]) -> None:
+        super().__init__(payload)
         self.start = tree_of(
             {path: None if file is None else File(age=file[0], text=file[1]) for path, file in payload["nodes"]}
         )
@@ -185,8 +183,7 @@ class FileTreeFamily(WorldFamily[FileTreeOptions, Tree]):
 
     name = "file_tree"
     options_type = FileTreeOptions
-    max_step_characters = 40
-    max_call_characters = 90
+    world_type = FileTreeWorld
 
     def draw(self, options: FileTreeOptions, rng: Random) -> dict[str, Any] | None:
         return draw_file_tree(options.level, rng)
@@ -194,9 +191,6 @@ class FileTreeFamily(WorldFamily[FileTreeOptions, Tree]):
     def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """The names of the files, which both agents read; folders, ages and requests vary around them within a split."""
         return {"files": sorted(base_name(path) for path, file in content["nodes"] if file is not None)}
-
-    def world(self, payload: Mapping[str, Any]) -> FileTreeWorld:
-        return FileTreeWorld(payload, self.max_step_characters, self.max_call_characters)
 
 
 def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.environments.shared.json_text import shown
+from components.environments.shared.text import shown
 from components.environments.stateful.tools import Argument, Done, Refusal, Tool
 from components.environments.stateful.tree import (
     ROOT,

@@ -37,15 +37,13 @@ class ShopWorld(ToolWorld[ShopState]):
     """One shop and what is wanted of it."""
 
     step_pattern = re.compile(rf"(?:buy|drop) [1-{MAX_COUNT}] [a-z]{{1,12}}|pay|pay coupon|cancel [1-9][0-9]?")
+    planner_guide = _PLANNER_GUIDE
     tool_guide = _TOOL_GUIDE
+    max_step_characters = len("drop 9 ") + max(map(len, GOODS))
+    max_call_characters = len('{"tool":"remove","offer":"a1","count":9}')
 
-    def __init__(self, payload: Mapping[str, Any], max_step_characters: int, max_call_characters: int) -> None:
-        self.max_step_characters = max_step_characters
-        self.max_call_characters = max_call_characters
-        self.max_steps = payload["max_steps"]
-        self.max_calls = payload["max_calls"]
-        self.max_answer_characters = payload["max_answer_characters"]
-        self.planner_guide = _PLANNER_GUIDE.format(max_steps=self.max_steps)
+    def __init__(self, payload: Mapping[str, Any]) -> None:
+        super().__init__(payload)
         offers = payload["offers"]
         self.shop = Shop(
             tuple(Offer(id=offer["id"], name=offer["name"], price=offer["price"]) for offer in offers),
@@ -190,8 +188,7 @@ class ShopFamily(WorldFamily[ShopOptions, ShopState]):
 
     name = "shop"
     options_type = ShopOptions
-    max_step_characters = len("drop 9 ") + max(map(len, GOODS))
-    max_call_characters = len('{"tool":"remove","offer":"a1","count":9}')
+    world_type = ShopWorld
 
     def draw(self, options: ShopOptions, rng: Random) -> dict[str, Any] | None:
         return draw_shop(options.level, rng)
@@ -199,9 +196,6 @@ class ShopFamily(WorldFamily[ShopOptions, ShopState]):
     def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """The units wanted; money, prices, offers and carts vary around them within a split."""
         return {"wanted": sorted(content["wanted"])}
-
-    def world(self, payload: Mapping[str, Any]) -> ShopWorld:
-        return ShopWorld(payload, self.max_step_characters, self.max_call_characters)
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:

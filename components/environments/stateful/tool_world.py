@@ -8,9 +8,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from components.environments.shared.json_text import shown, unfenced
+from components.environments.shared.json_text import unfenced
+from components.environments.shared.text import shown
 from components.environments.stateful.tools import Call, Run, Tool, run_calls
 from components.errors import MalformedAction
 
@@ -24,21 +25,24 @@ class ToolWorld(ABC, Generic[State]):
 
     start: State
     tools: Mapping[str, Tool[State]]
-    max_steps: int
-    """Steps of one plan."""
-    max_calls: int
-    """Calls of one answer of the tool agent."""
-    max_step_characters: int
-    max_call_characters: int
-    max_answer_characters: int
-    """Of the tools' answers that are shown in the next turn."""
-    step_pattern: re.Pattern[str]
-    """What one step looks like, with single spaces."""
     goal_text: str
+    step_pattern: ClassVar[re.Pattern[str]]
+    """What one step looks like, with single spaces."""
+    max_step_characters: ClassVar[int]
+    """The longest well-formed step of a plan."""
+    max_call_characters: ClassVar[int]
+    """The longest well-formed call, as compact JSON."""
     planner_guide: str
-    """What the planner reads, the step forms, and an example that solves nothing."""
-    tool_guide: str
+    """What the planner reads, the step forms with `{max_steps}`, and an example that solves nothing."""
+    tool_guide: ClassVar[str]
     """What the tool agent reads, how steps are meant, and an example that solves nothing."""
+
+    def __init__(self, payload: Mapping[str, Any]) -> None:
+        """Raises KeyError when the limits of `WorldOptions` are missing in `payload`."""
+        self.max_steps: int = payload["max_steps"]
+        self.max_calls: int = payload["max_calls"]
+        self.max_answer_characters: int = payload["max_answer_characters"]
+        self.planner_guide = self.planner_guide.format(max_steps=self.max_steps)
 
     @abstractmethod
     def distance(self, state: State) -> int:

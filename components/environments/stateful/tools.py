@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from components.environments.shared.json_text import parse_json, shown, unfenced
+from components.environments.shared.json_text import parse_json, unfenced
+from components.environments.shared.text import shown
 from components.errors import MalformedAction
 
 State = TypeVar("State")

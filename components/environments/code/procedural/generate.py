@@ -8,16 +8,12 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
-from components.environments.base import Split
 from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.options import LEVELS, CodeOptions
 from components.environments.code.problem import Case, CodeProblem, Kind
 from components.environments.code.procedural.puzzle import PUZZLES, InputKind, Puzzle, source_of
-from components.environments.shared.splits import split_of
-from components.errors import ConfigurationError
 from components.identity import seed_for
 
-_MAX_ATTEMPTS = 500
 _NUM_HIDDEN = 6
 _MAX_DRAWS_PER_CASE = 40
 _READ: Mapping[InputKind, str] = {
@@ -29,25 +25,11 @@ _READ: Mapping[InputKind, str] = {
 _NOUNS: Mapping[InputKind, str] = {"integer": "", "integers": "numbers ", "text": "text ", "words": "words "}
 
 
-def procedural_problem(options: CodeOptions, *, split: Split, index: int, seed: int) -> CodeProblem:
-    """Problem `index` of `split`: a pure function of its arguments.
-
-    Raises ConfigurationError when the options hardly ever allow one.
-    """
-    for attempt in range(_MAX_ATTEMPTS):
-        rng = Random(seed_for(seed, "code", split, index, attempt))
-        one = rng.choice(puzzles_of(rng.choice(options.levels)))
-        parameters = {name: draw.draw(rng) for name, draw in one.parameters.items()}
-        kind = rng.choice(options.kinds)
-        if split_of({"puzzle": one.name, **parameters}) != split:
-            continue
-        made = make_problem(one, parameters, kind, options)
-        if made is not None:
-            return made
-    raise ConfigurationError(
-        f"environment.options {options.model_dump()!r}: no problem in {_MAX_ATTEMPTS} draws; ask for fewer or longer tests "
-        "(num_visible_tests, num_hidden_tests, max_generated_tests) or raise max_answer_characters"
-    )
+def draw_puzzle(options: CodeOptions, rng: Random) -> dict[str, Any]:
+    """The name of a random puzzle, its parameters, and the kind of program that is asked for."""
+    one = rng.choice(puzzles_of(rng.choice(options.levels)))
+    parameters = {name: draw.draw(rng) for name, draw in one.parameters.items()}
+    return {"puzzle": one.name, "parameters": parameters, "kind": rng.choice(options.kinds)}
 
 
 def make_problem(one: Puzzle, parameters: Mapping[str, Any], kind: Kind, options: CodeOptions) -> CodeProblem | None:

@@ -14,7 +14,7 @@ from components.environments.code.options import LEVELS, CodeOptions
 from components.environments.code.problem import KINDS, CodeProblem
 from components.environments.code.procedural.generate import make_problem, procedural_problem, puzzles_of
 from components.environments.code.programs import execution, verdict
-from components.environments.code.text import ALPHABET
+from components.environments.shared.text import PRINTABLE
 
 OPTIONS = CodeOptions(num_hidden_tests=10)
 EVERY = [one for level in LEVELS for one in puzzles_of(level)]
@@ -65,7 +65,7 @@ def test_tests_are_different_and_no_constant_passes_the_hidden_ones() -> None:
         cases = (*problem.visible, *problem.hidden, *problem.spare)
         assert len({case.given for case in cases}) == len(cases) == 3 + 6 + 3
         assert len({case.expected for case in problem.hidden}) > 1
-        assert all({*case.given, *case.expected, *problem.statement} <= {*ALPHABET} for case in cases)
+        assert all({*case.given, *case.expected, *problem.statement} <= {*PRINTABLE} for case in cases)
         assert all(case.expected.strip() for case in cases)
 
 

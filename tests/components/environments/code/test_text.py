@@ -6,16 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.code.text import ALPHABET, nests_deep, plain_prose, printable, shortened
+from components.environments.code.text import nests_deep, plain_prose, printable, shortened
+from components.environments.shared.text import PRINTABLE
 
 
 @given(text=st.text() | st.text(st.characters(max_codepoint=0x2FFF)))
 def test_every_text_becomes_printable_ascii(text: str) -> None:
     for made in (printable(text), plain_prose(text)):
-        assert {*made} <= {*ALPHABET}
+        assert {*made} <= {*PRINTABLE}
 
 
-@given(text=st.text(ALPHABET))
+@given(text=st.text(PRINTABLE))
 def test_printable_text_stays_as_it_is(text: str) -> None:
     assert printable(text) == plain_prose(text) == text
 

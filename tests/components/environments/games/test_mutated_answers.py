@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from components.environments.games.pairs import parse_pairs
-from components.environments.games.parsing import parse_moves, parse_placements
+from components.environments.games.parsing import parse_moves, parse_pairs, parse_placements
 from components.environments.games.python_tool import PythonTool
 from components.environments.registry import family, family_options
 from components.environments.shared.json_text import parse_json

@@ -4,8 +4,9 @@ from math import inf
 
 import pytest
 
-from components.environments.games.proposal import DEFAULT_WEIGHTS, progress
+from components.environments.games.proposal import DEFAULT_WEIGHTS
 from components.environments.registry import family, family_options
+from components.environments.team_env import progress
 from components.rewards.base import Rubric
 
 GAMES = ("plan_path", "sokoban", "sudoku")

@@ -10,7 +10,7 @@ import pytest
 
 from components.environments.base import Tools
 from components.environments.games.proposal import ProposalEnv
-from components.environments.games.python_tool import PROGRAM_ALPHABET, ProgramFailed, PythonTool, printing_program
+from components.environments.games.python_tool import ProgramFailed, PythonTool, printing_program
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, ExecutionFailed
 from components.sandbox.ledger import ExecutionLedger, World
@@ -223,8 +223,8 @@ def test_demonstrations_are_programs_in_the_alphabet_and_within_the_limit(name: 
     rng = Random(0)
     for index in range(4):
         chosen, env = opened(name, scripted(respond), index)
-        assert chosen.alphabet(options) == PROGRAM_ALPHABET
-        assert {*chosen.expert_action(env, TOOL)} <= {*PROGRAM_ALPHABET}
+        assert chosen.alphabet(options) == PRINTABLE
+        assert {*chosen.expert_action(env, TOOL)} <= {*PRINTABLE}
         for answer in (chosen.noisy_expert_action(env, TOOL, noise=0.5, rng=rng), chosen.random_action(env, TOOL, rng)):
             assert env.apply(TOOL, answer).error is None
             assert len(answer) <= chosen.max_action_characters(options) == 1000

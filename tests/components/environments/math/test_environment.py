@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from components.environments.math.environment import MathEnv
-from components.environments.math.views import COMPACT_ALPHABET, PROSE_ALPHABET
+from components.environments.math.views import COMPACT_ALPHABET
+from components.environments.shared.text import PRINTABLE
 from components.errors import ExecutionFailed
 from components.schema import Execution
 from tests.components.environments.math.conftest import SubprocessTools
@@ -140,7 +141,7 @@ def test_nothing_happens_after_the_end(tools: SubprocessTools) -> None:
     "program", ["print('é☃\\x07' * 99)", "print('1' * 10**5)", "print('\\n' * 99 + 'x')", "print('\\t3\\r\\n4')"]
 )
 def test_output_is_bounded_and_within_the_alphabet(tools: SubprocessTools, program: str) -> None:
-    for compact, alphabet, width in ((True, COMPACT_ALPHABET, 40), (False, PROSE_ALPHABET, 300)):
+    for compact, alphabet, width in ((True, COMPACT_ALPHABET, 40), (False, PRINTABLE, 300)):
         env = MathEnv(payload(compact=compact), tools)
         env.apply(TOOL, program)
         env.apply(REASONER, "12345678901234567890" if compact else r"\boxed{7}")

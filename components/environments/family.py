@@ -1,0 +1,140 @@
+"""All problems of one kind: what every family of environments does in the same way."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from random import Random
+from typing import Any, ClassVar, Generic, TypeVar
+
+from components.artifacts.refs import Frozen
+from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
+from components.environments.shared.splits import split_of
+from components.environments.shared.text import PRINTABLE
+from components.environments.team_env import TeamEnv
+from components.errors import ConfigurationError
+from components.identity import content_id, seed_for
+from components.schema import Problem
+
+Options = TypeVar("Options", bound=Frozen)
+Env = TypeVar("Env", bound=TeamEnv[Any])
+
+_MAX_DRAWS = 2000
+
+
+class Family(ABC, Generic[Options, Env]):
+    """An `EnvironmentFamily`. A subclass names itself, its options and its environment, and says how a problem is made and
+    played."""
+
+    name: str
+    options_type: type[Options]
+    env_type: type[Any]
+    """Of the environments that `play` gives: `Env`."""
+
+    @abstractmethod
+    def payload(self, options: Options, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
+        """Problem `index` of `split` as plain JSON: a pure function of its arguments. Raises ConfigurationError."""
+
+    @abstractmethod
+    def play(self, payload: Mapping[str, Any], tools: Tools) -> Env:
+        """A fresh environment for a problem."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        roles: tuple[str, ...] = self.env_type.roles
+        return roles
+
+    @property
+    def default_weights(self) -> Mapping[str, float]:
+        weights: Mapping[str, float] = self.env_type.weights
+        return weights
+
+    def uses_sandbox(self, options: Frozen) -> bool:
+        return False
+
+    def retriever(self, options: Frozen) -> Retriever | None:
+        return None
+
+    def problem(self, options: Frozen, *, split: Split, index: int, seed: int) -> Problem:
+        """Problem `index` of `split`. Raises ConfigurationError when the options hardly allow one, or name unreadable data."""
+        payload = dict(self.payload(self.checked(options), split=split, index=index, seed=seed))
+        return Problem(problem_id=self.problem_id(payload), environment=self.name, payload=payload)
+
+    def problem_id(self, payload: Mapping[str, Any]) -> str:
+        """Equal for equal problems."""
+        return content_id(self.name, payload)
+
+    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> Env:
+        assert problem.environment == self.name, f"{problem.problem_id} belongs to {problem.environment!r}"
+        return self.play(problem.payload, tools)
+
+    def checked(self, options: Frozen) -> Options:
+        """`options` as this family's own type."""
+        assert isinstance(options, self.options_type), f"{self.name} got options {options!r}"
+        return options
+
+    def played(self, env: MultiAgentEnv, agent: str) -> Env:
+        """`env` as this family's own type, in which `agent` plays."""
+        assert isinstance(env, self.env_type), f"{env!r} was not built by this family"
+        assert agent in env.roles, f"agent {agent!r} is none of {env.roles}"
+        played: Env = env
+        return played
+
+
+class DrawnFamily(Family[Options, Env]):
+    """A family whose problems are drawn at random. What decides a right answer belongs to one split, train or test.
+
+    A problem may be drawn in two steps: `draw` then gives the part that decides, and `completed`, which costs more, adds the
+    rest where that part is of the split that is asked for.
+    """
+
+    remedy: ClassVar[str]
+    """What to change where the options hardly ever allow a problem."""
+
+    @abstractmethod
+    def draw(self, options: Options, rng: Random) -> Mapping[str, Any] | None:
+        """A random problem, or the part of it that is drawn first, as JSON; None when this draw has none."""
+
+    def deciding(self, drawn: Mapping[str, Any]) -> Any:
+        """The part that decides the right answers, as JSON. Problems that agree in it are of one split."""
+        return drawn
+
+    def completed(self, options: Options, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
+        """The whole problem as JSON; None when nothing that was drawn so far makes one that meets `options`."""
+        return drawn
+
+    def payload(self, options: Options, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
+        for attempt in range(_MAX_DRAWS):
+            rng = Random(seed_for(seed, self.name, split, index, attempt))
+            drawn = self.draw(options, rng)
+            if drawn is None or split_of(self.deciding(drawn)) != split:
+                continue
+            payload = self.completed(options, drawn, rng)
+            if payload is not None:
+                return payload
+        raise ConfigurationError(
+            f"environment.options {options.model_dump()!r}: no {self.name} problem of the {split} split in {_MAX_DRAWS} draws; "
+            f"{self.remedy}"
+        )
+
+
+class Demonstrations(ABC):
+    """The part of a `Demonstrator` that most share."""
+
+    copies_proposals = False
+
+    def alphabet(self, options: Frozen) -> str:
+        return PRINTABLE
+
+    def expert_action(self, env: MultiAgentEnv, agent: str) -> str:
+        return self.noisy_expert_action(env, agent, noise=0.0, rng=Random(0))
+
+    @abstractmethod
+    def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
+        """The expert's answer, spoiled with probability `noise`; without noise just what the expert answers."""
+
+    @abstractmethod
+    def random_action(self, env: MultiAgentEnv, agent: str, rng: Random) -> str:
+        """A well-formed random answer."""
+
+    @abstractmethod
+    def scramble(self, env: MultiAgentEnv, rng: Random) -> None:
+        """Move `env` to a random unsolved state from which it is still solvable."""

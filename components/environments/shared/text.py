@@ -1,0 +1,15 @@
+"""Characters that every model can read and write, and what of an answer is shown in a message."""
+
+PRINTABLE = "\n" + "".join(map(chr, range(32, 127)))
+"""The line feed and printable ASCII, in a fixed order."""
+_SHOWN_CHARACTERS = 60
+
+
+def shown(text: str) -> str:
+    """The beginning of `text`, quoted, for a message."""
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
+
+
+def is_text(text: str) -> bool:
+    """Whether UTF-8 can carry all of `text`: it holds no half of a character."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
