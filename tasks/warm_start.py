@@ -9,6 +9,7 @@ from pathlib import Path
 from components.artifacts.refs import CheckpointRef
 from components.artifacts.stage import committed
 from components.config import RunConfig
+from components.environments.base import alphabet_of, demonstrator
 from components.evaluation.runner import evaluate
 from components.identity import seed_for
 from components.rollout.prompts import encode_observation
@@ -74,12 +75,15 @@ def known_warm_start(run: Run) -> dict[str, CheckpointRef] | None:
 def check_bases(config: RunConfig) -> None:
     """Pass when the policies have been made already, or when all that they begin from is there.
 
-    Raises ConfigurationError or ServiceMissing. A run that has its first checkpoints needs no base any more.
+    Raises ConfigurationError, also where a model would be made from nothing and no expert shows it the grammar, or
+    ServiceMissing. A run that has its first checkpoints needs no base any more.
     """
     key = stage_key("warm_start", VERSION, {"run": Run(run_id=SHARED, config=config)})
     if committed(wiring.store(config), key, dict[str, CheckpointRef]) is None:
         for policy, settings in config.policies.items():
             check_base(policy, settings)
+            if settings.api is None and settings.base == "tiny":
+                demonstrator(wiring.environment(config)[0])
 
 
 def clone_models(config: RunConfig, folders: Mapping[str, Path]) -> None:
@@ -90,7 +94,7 @@ def clone_models(config: RunConfig, folders: Mapping[str, Path]) -> None:
     from components.training.warm_start import warm_start as clone
 
     family, options = wiring.environment(config)
-    alphabet = family.alphabet(options)
+    alphabet = alphabet_of(family, options)
     students = {}
     for model, policies in starting_models(config.policies).items():
         settings, folder = config.policies[policies[0]], folders[model]
@@ -103,7 +107,7 @@ def clone_models(config: RunConfig, folders: Mapping[str, Path]) -> None:
         clone(
             students,
             Teacher(
-                family=family,
+                family=demonstrator(family),
                 turn_order=wiring.turn_order(config),
                 max_turns=config.environment.max_turns,
                 options=options,

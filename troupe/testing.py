@@ -6,11 +6,11 @@ from random import Random
 from time import thread_time
 from typing import Any
 
-from components.environments.base import MultiAgentEnv
-from components.environments.environment import Environment, has_expert
-from components.environments.own_family import OwnFamily
+from components.environments.base import Demonstrator, MultiAgentEnv
+from components.environments.environment import Environment
+from components.environments.own_family import OwnFamily, own_family
 from components.environments.registry import validated
-from components.environments.turn_orders import checked_team
+from components.environments.turn_orders import checked_team, turn_order_of
 from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import ActionOutcome, Problem
@@ -44,7 +44,7 @@ def check_environment(
     """
     try:
         checked_team(environment.__qualname__, environment)
-        family = OwnFamily(environment.__qualname__, environment())
+        family = own_family(environment.__qualname__, environment())
         settings = validated(family.options_type, options or {})
         problems = {
             split: [family.problem(settings, split=split, index=i, seed=_SEED) for i in range(num_problems)]
@@ -54,7 +54,7 @@ def check_environment(
         for number, problem in enumerate((*problems["train"], *problems["test"])):
             answers = list(_answers(family, settings, Random(number), every_character=number < _NUM_SEARCHED))
             _check_play(family, problem, answers, Random(number), max_turns)
-            if has_expert(environment()):
+            if isinstance(family, Demonstrator):
                 _check_expert(family, settings, problem, max_turns)
     except ConfigurationError as error:
         raise AssertionError(str(error)) from error
@@ -130,10 +130,10 @@ def _applied(env: MultiAgentEnv, role: str, answer: str) -> ActionOutcome:
     return outcome
 
 
-def _check_expert(family: OwnFamily, settings: Any, problem: Problem, max_turns: int) -> None:
+def _check_expert(family: Demonstrator, settings: Any, problem: Problem, max_turns: int) -> None:
     """The expert solves the problem with answers that it may give."""
     env, alphabet = family.build(problem), set(family.alphabet(settings))
-    for phase in phases(env, family.turn_order, max_turns):
+    for phase in phases(env, turn_order_of(family, None), max_turns):
         asked = [(role, env.observe(role).state, family.expert_action(env, role)) for role in phase.agents]
         for role, state, answer in asked:
             if env.done:

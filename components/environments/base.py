@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NoReturn, Protocol
+from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from components.artifacts.refs import Frozen
 from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
@@ -50,11 +50,6 @@ class Tools(Protocol):
 class RecordingTools(Tools, Protocol):
     """Tools that can hand over what they answered."""
 
-    @property
-    def num_asked(self) -> int:
-        """Calls that the world answered, because no record did."""
-        ...
-
     def take_record(self) -> ToolRecord:
         """The answers that were used since the last time."""
         ...
@@ -75,8 +70,6 @@ class Retriever(Protocol):
 
 class NoTools:
     """The tools of an environment that needs none."""
-
-    num_asked = 0
 
     def take_record(self) -> ToolRecord:
         return ToolRecord()
@@ -177,7 +170,7 @@ def applied(env: MultiAgentEnv, agent: str, action: str) -> ActionOutcome:
 
 
 class EnvironmentFamily(Protocol):
-    """All problems of one kind: how they are made, played, solved and spelled.
+    """All problems of one kind: how they are made and played. Training, evaluation and play by people ask for nothing else.
 
     Splits are disjoint by construction: a problem's content hash decides its split, and `problem` skips what belongs to the
     other one.
@@ -214,13 +207,31 @@ class EnvironmentFamily(Protocol):
         """
         ...
 
+    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> MultiAgentEnv:
+        """A fresh environment for `problem`, which asks `tools` for all that lies outside it."""
+        ...
+
+    def max_action_characters(self, options: Frozen) -> int:
+        """The longest well-formed answer, in characters."""
+        ...
+
+
+@runtime_checkable
+class RandomPlayer(Protocol):
+    """A family that can play at random."""
+
+    def random_action(self, env: MultiAgentEnv, agent: str, rng: random.Random) -> str:
+        """A well-formed random answer."""
+        ...
+
+
+@runtime_checkable
+class Demonstrator(EnvironmentFamily, RandomPlayer, Protocol):
+    """A family that can also show how it is played well or badly. Only behaviour cloning and scripted play ask for this."""
+
     @property
     def copies_proposals(self) -> bool:
         """Whether an earlier agent's answer is also a well-formed answer of the last agent."""
-        ...
-
-    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> MultiAgentEnv:
-        """A fresh environment for `problem`, which asks `tools` for all that lies outside it."""
         ...
 
     def expert_action(self, env: MultiAgentEnv, agent: str) -> str:
@@ -231,10 +242,6 @@ class EnvironmentFamily(Protocol):
         """Well-formed play in which each elementary move is replaced by a random one with probability `noise`."""
         ...
 
-    def random_action(self, env: MultiAgentEnv, agent: str, rng: random.Random) -> str:
-        """A well-formed random answer."""
-        ...
-
     def scramble(self, env: MultiAgentEnv, rng: random.Random) -> None:
         """Move `env` to a random unsolved state from which it is still solvable, to vary behaviour cloning."""
         ...
@@ -243,6 +250,17 @@ class EnvironmentFamily(Protocol):
         """Every character that observations and answers may contain, in a fixed order."""
         ...
 
-    def max_action_characters(self, options: Frozen) -> int:
-        """The longest well-formed answer, in characters."""
-        ...
+
+def demonstrator(family: EnvironmentFamily) -> Demonstrator:
+    """`family` itself, where it has an expert. Raises ConfigurationError where it has none."""
+    if isinstance(family, Demonstrator):
+        return family
+    raise ConfigurationError(
+        f"environment.name {family.name!r} has no expert(state, agent): a model that is made from nothing learns the grammar "
+        "from it; write one, or begin with a pretrained model (policies.<name>.base)"
+    )
+
+
+def alphabet_of(family: EnvironmentFamily, options: Frozen) -> str:
+    """The characters of a model that is made from nothing; empty where there is no expert from which it could learn."""
+    return family.alphabet(options) if isinstance(family, Demonstrator) else ""

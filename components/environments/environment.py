@@ -2,38 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from random import Random
-from string import printable
 from typing import Any, ClassVar
 
 from components.artifacts.refs import Frozen
-from components.schema import Observation
+from components.environments.shared.text import PRINTABLE
+from components.environments.team_env import Step
 from components.turn_order import TurnOrder
-
-PRINTABLE = "\n" + "".join(sorted(printable[:95]))
-"""Printable ASCII and the line feed."""
 
 
 class NoOptions(Frozen):
     """The options of an environment that has none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What an answer came to: the state after it, and the facts that rewards are made of.
-
-    `team` and `local` are components by name (`{"progress": 0.5}`); each needs a weight in `Environment.weights`. An agent
-    that only proposes changes nothing that counts: its `solved` says whether its proposal would solve the problem, and
-    `done` is False.
-    """
-
-    state: Any
-    solved: bool = False
-    done: bool | None = None
-    """Whether the episode ends here; None means: when it is solved."""
-    team: Mapping[str, float] = field(default_factory=dict)
-    local: Mapping[str, float] = field(default_factory=dict)
 
 
 class Environment(ABC):
@@ -128,18 +107,3 @@ class Environment(ABC):
         """The right answer of `agent`. Only models that are made from nothing need it, which learn the grammar from it, and
         `troupe play --agent expert`."""
         raise NotImplementedError
-
-
-def branches(environment: Environment) -> bool:
-    """Whether the state says who acts next."""
-    return type(environment).next_role is not Environment.next_role
-
-
-def has_expert(environment: Environment) -> bool:
-    """Whether an environment knows right answers."""
-    return type(environment).expert is not Environment.expert
-
-
-def observation(environment: Environment, state: Any, agent: str) -> Observation:
-    """What `agent` sees, with its instructions."""
-    return Observation(instructions=environment.instructions(agent), state=environment.observe(state, agent))

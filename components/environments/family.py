@@ -111,8 +111,8 @@ class DrawnFamily(Family[Options, Env]):
             if payload is not None:
                 return payload
         raise ConfigurationError(
-            f"environment.options {options.model_dump()!r}: no {self.name} problem of the {split} split in {_MAX_DRAWS} draws; "
-            f"{self.remedy}"
+            f"environment.name {self.name!r} with the options {options.model_dump()!r}: no problem of the {split} split in "
+            f"{_MAX_DRAWS} draws; {self.remedy}"
         )
 
 

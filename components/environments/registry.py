@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from components.artifacts.refs import Frozen
 from components.environments.base import EnvironmentFamily
 from components.environments.environment import Environment
-from components.environments.own_family import OwnFamily
+from components.environments.own_family import own_family
 from components.environments.turn_orders import checked_team
 from components.errors import ConfigurationError
 from components.nearest import remedy_for
@@ -77,7 +77,7 @@ def _own(name: str, place: str) -> EnvironmentFamily:
         raise ConfigurationError(f"environment.name {name!r}: {place} is no subclass of troupe.Environment")
     checked_team(name, found)
     try:
-        return OwnFamily(name, found())
+        return own_family(name, found())
     except ConfigurationError:
         raise
     except Exception as error:  # the border to own code: whatever it raises is told in one line

@@ -7,7 +7,7 @@ from random import Random
 
 from components.artifacts.refs import Frozen
 from components.config import WarmStartConfig
-from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, Tools, applied
+from components.environments.base import NO_TOOLS, Demonstrator, MultiAgentEnv, Tools, applied
 from components.errors import ConfigurationError
 from components.generation.base import Tokenizer
 from components.identity import GroupKey, seed_for
@@ -48,7 +48,7 @@ class Teacher:
     `max_turns` is how long it plays in a team that branches, to see who comes to act.
     """
 
-    family: EnvironmentFamily
+    family: Demonstrator
     turn_order: TurnOrder
     options: Frozen
     config: WarmStartConfig

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from components.config import RunConfig
+from components.environments.base import alphabet_of
 from components.identity import fingerprint
 from infra.services.vllm_server import ServedModel, VllmService, check_head_size, vllm_python
 from infra.services.vllm_stack import start_servers
@@ -32,7 +33,7 @@ def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) 
     """A folder of the model's shape; its weights are replaced at the first refresh."""
     settings = config.policies[policies[0]]
     family, options = wiring.environment(config)
-    alphabet = family.alphabet(options)
+    alphabet = alphabet_of(family, options)
     shape = settings.model_dump(mode="json", include={"base", "tiny"})
     folder = home / "vllm" / "models" / fingerprint([shape, alphabet])
     if not folder.exists():

@@ -8,7 +8,7 @@ from random import Random
 
 from components.artifacts.refs import Frozen
 from components.config import RunConfig, parse_config
-from components.environments.base import EnvironmentFamily, MultiAgentEnv
+from components.environments.base import EnvironmentFamily, RandomPlayer, demonstrator
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.runner import EvalPlan, Sampling, evaluate
@@ -145,15 +145,12 @@ def scripted_answer(agent: str, environment: EnvironmentFamily, seed: int) -> An
     """How the expert, the random or the idle team answers."""
     rng = Random(seed)
 
-    def random_action(env: MultiAgentEnv, role: str) -> str:
-        return environment.random_action(env, role, rng)
-
-    known: dict[str, Answer] = {
-        "expert": environment.expert_action,
-        "random": random_action,
-        "noop": lambda env, role: "",
-    }
-    return known[agent]
+    if agent == "noop":
+        return lambda env, role: ""
+    if agent == "random" and isinstance(environment, RandomPlayer):
+        player = environment
+        return lambda env, role: player.random_action(env, role, rng)
+    return demonstrator(environment).expert_action
 
 
 def evaluate_model(order: SuiteOrder, base: str, sampling: Sampling, progress: Progress) -> EvaluationReport:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TextIO
 
-from components.environments.base import EnvironmentFamily, MultiAgentEnv
+from components.environments.base import Demonstrator, EnvironmentFamily, MultiAgentEnv
 from components.errors import ConfigurationError, ServiceMissing
 from components.evaluation.runner import Sampling
 from components.identity import GroupKey, seed_for
@@ -38,8 +38,10 @@ class Player:
 def person(family: EnvironmentFamily, turn_order: TurnOrder, stdin: TextIO, stdout: TextIO) -> Player:
     """Whoever sits at the terminal; the first episode explains itself."""
 
+    writes_prose = not (isinstance(family, Demonstrator) and family.copies_proposals)
+
     def answers(index: int, problem: Problem) -> Answer:
-        asked = Person(stdin, stdout, explains=index == 0, writes_prose=not family.copies_proposals)
+        asked = Person(stdin, stdout, explains=index == 0, writes_prose=writes_prose)
         return lambda env, node: asked(env, node.agent)
 
     return Player(name="human", turn_order=turn_order, answers=answers)

@@ -77,10 +77,8 @@ class CodeEnv(TeamEnv[State]):
 
     def _noted(self, state: State, agent: str, refusal: str) -> State:
         """The state with why an agent's newest answer was malformed; nothing where it was not."""
-        return replace(
-            state,
-            refusals=tuple(refusal if role == agent else r for role, r in zip(ROLES, state.refusals, strict=True)),
-        )
+        role = ROLES.index(agent)
+        return replace(state, refusals=(*state.refusals[:role], refusal, *state.refusals[role + 1 :]))
 
     def place_program(self, program: str) -> None:
         """Go to the state after somebody wrote `program`, which no test has been generated for, without a hidden run."""

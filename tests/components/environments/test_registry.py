@@ -45,5 +45,5 @@ def test_a_wrong_option_is_explained(name: str, options: dict[str, object], mess
 
 def test_options_that_allow_no_puzzle_are_an_error_and_not_an_endless_search() -> None:
     options = family_options("plan_path", {"size": 3, "min_distance": 30, "max_distance": 40})
-    with pytest.raises(ConfigurationError, match="no plan_path puzzle in"):
+    with pytest.raises(ConfigurationError, match=r"'plan_path' with the options .* no problem of the train split in"):
         family("plan_path").problem(options, split="train", index=0, seed=0)

@@ -6,7 +6,7 @@ import pytest
 
 from components.config import parse_config, stage_config
 from components.environments.environment import Environment
-from components.environments.own_family import OwnFamily
+from components.environments.own_family import own_family
 from components.environments.registry import family
 from components.environments.turn_orders import checked_team, turn_order_of
 from components.errors import ConfigurationError
@@ -88,4 +88,4 @@ def test_a_team_without_an_order_acts_as_its_roles_stand() -> None:
         turn_order: Any = ()
 
     checked_team("x:Plain", Plain)
-    assert OwnFamily("x:Plain", Plain()).turn_order == ("ann", "bob", "judge")
+    assert own_family("x:Plain", Plain()).turn_order == ("ann", "bob", "judge")

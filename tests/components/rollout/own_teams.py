@@ -5,8 +5,9 @@ from random import Random
 from typing import Any
 
 from components.artifacts.refs import Frozen
-from components.environments.environment import Environment, Step
-from components.environments.own_family import OwnFamily
+from components.environments.environment import Environment
+from components.environments.own_family import OwnFamily, own_family
+from components.environments.team_env import Step
 from components.generation.scripted import CharacterTokenizer
 from components.rewards.base import Rubric
 from components.rollout.play import play
@@ -131,7 +132,7 @@ class Wanderers(Environment):
 
 
 def family_of(environment: type[Environment]) -> OwnFamily:
-    return OwnFamily(environment.__name__.lower(), environment())
+    return own_family(environment.__name__.lower(), environment())
 
 
 def starts_of(family: OwnFamily, num_problems: int = 1, seed: int = 0) -> list[Start]:

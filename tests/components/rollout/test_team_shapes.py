@@ -15,7 +15,8 @@ from components.algorithms.grouping import episode_return
 from components.artifacts import codec
 from components.artifacts.local import LocalArtifactStore
 from components.config import RolloutConfig
-from components.environments.environment import Environment, Step
+from components.environments.environment import Environment
+from components.environments.team_env import Step
 from components.errors import ConfigurationError, EngineUnavailable
 from components.evaluation.runner import EvalPlan, evaluate
 from components.identity import seed_for

@@ -12,6 +12,7 @@ from components.environments.base import Tools
 from components.environments.games.proposal import ProposalEnv
 from components.environments.games.python_tool import ProgramFailed, PythonTool, printing_program
 from components.environments.registry import family, family_options
+from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError, ExecutionFailed
 from components.sandbox.ledger import ExecutionLedger, World
 from components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
