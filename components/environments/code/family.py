@@ -1,7 +1,6 @@
 """code: a tester writes tests, a coder writes the program, hidden tests decide."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -12,7 +11,7 @@ from components.environments.code.grammar import spelled
 from components.environments.code.mutants import mutants
 from components.environments.code.observations import CODER, TESTER
 from components.environments.code.options import CodeOptions
-from components.environments.code.problem import Case, CodeProblem, problem_of
+from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.procedural.generate import draw_puzzle, make_problem
 from components.environments.code.procedural.puzzle import PUZZLES
 from components.environments.code.tables import table_problem, tables
@@ -41,7 +40,7 @@ class CodeFamily(Demonstrations, DrawnFamily[CodeOptions, CodeEnv]):
     def payload(self, options: CodeOptions, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
         if tables(options)[split].dataset == "procedural":
             return super().payload(options, split=split, index=index, seed=seed)
-        return table_problem(options, split=split, index=index, seed=seed).payload()
+        return table_problem(options, split=split, index=index, seed=seed).model_dump(mode="json")
 
     def draw(self, options: CodeOptions, rng: Random) -> Mapping[str, Any]:
         return draw_puzzle(options, rng)
@@ -52,10 +51,10 @@ class CodeFamily(Demonstrations, DrawnFamily[CodeOptions, CodeEnv]):
 
     def completed(self, options: CodeOptions, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
         made = make_problem(PUZZLES[drawn["puzzle"]], drawn["parameters"], drawn["kind"], options)
-        return made.payload() if made else None
+        return made.model_dump(mode="json") if made else None
 
     def play(self, payload: Mapping[str, Any], tools: Tools) -> CodeEnv:
-        return CodeEnv(problem_of(payload), tools)
+        return CodeEnv(CodeProblem.model_validate(payload), tools)
 
     def uses_sandbox(self, options: Frozen) -> bool:
         return True
@@ -99,7 +98,7 @@ def _tests(problem: CodeProblem, noise: float, rng: Random) -> str:
     up."""
     cases = (problem.spare or problem.visible or _MADE_UP)[: problem.bounds.max_cases]
     outputs = [case.expected for case in (*problem.visible, *problem.spare)] or ["0"]
-    written = [replace(case, expected=rng.choice(outputs)) if rng.random() < noise else case for case in cases]
+    written = [case._replace(expected=rng.choice(outputs)) if rng.random() < noise else case for case in cases]
     return "\n".join(spelled(case, problem.kind) for case in written)
 
 

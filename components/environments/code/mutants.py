@@ -1,7 +1,7 @@
 """Programs that are almost right: a right one with one operator, comparison or constant changed."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import lru_cache
 from random import Random
@@ -42,12 +42,13 @@ def mutants(program: str, *, max_mutants: int) -> tuple[str, ...]:
         changes = list(_changes(tree))
         Random(seed_for(0, "mutants", original)).shuffle(changes)
         made: dict[str, None] = {}
-        for change in changes:
+        for node, name, value in changes:
             if len(made) == max_mutants:
                 break
-            undo = change()
+            before = getattr(node, name)
+            setattr(node, name, value)
             mutant = ast.unparse(tree)
-            undo()
+            setattr(node, name, before)
             if mutant != original:
                 made[f"{mutant}\n"] = None
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -55,34 +56,21 @@ def mutants(program: str, *, max_mutants: int) -> tuple[str, ...]:
     return tuple(made)
 
 
-_Undo = Callable[[], None]
-
-
-def _changes(tree: ast.Module) -> Iterator[Callable[[], _Undo]]:
-    """Everything that can be changed; each change is made in place and returns how to take it back."""
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, str, object]]:
+    """Everything that can be changed: a node, one of its attributes, and another value for it."""
     for node in _reachable(tree):
         if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARISONS:
-            yield _setting(node, "ops", [_COMPARISONS[type(node.ops[0])](), *node.ops[1:]])
+            yield node, "ops", [_COMPARISONS[type(node.ops[0])](), *node.ops[1:]]
         elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OPERATORS:
-            yield _setting(node, "op", _OPERATORS[type(node.op)]())
+            yield node, "op", _OPERATORS[type(node.op)]()
         elif isinstance(node, ast.BoolOp):
-            yield _setting(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
+            yield node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And()
         elif isinstance(node, ast.Constant) and type(node.value) is int:
-            yield _setting(node, "value", node.value + 1)
+            yield node, "value", node.value + 1
         elif isinstance(node, ast.Name) and node.id in _NAMES:
-            yield _setting(node, "id", _NAMES[node.id])
+            yield node, "id", _NAMES[node.id]
         elif isinstance(node, ast.If | ast.IfExp):
-            yield _setting(node, "test", ast.UnaryOp(op=ast.Not(), operand=deepcopy(node.test)))
-
-
-def _setting(node: ast.AST, name: str, value: object) -> Callable[[], _Undo]:
-    before = getattr(node, name)
-
-    def change() -> _Undo:
-        setattr(node, name, value)
-        return lambda: setattr(node, name, before)
-
-    return change
+            yield node, "test", ast.UnaryOp(op=ast.Not(), operand=deepcopy(node.test))
 
 
 def _reachable(node: ast.AST) -> Iterator[ast.AST]:

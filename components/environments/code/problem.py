@@ -1,8 +1,6 @@
-"""A programming problem as a value, and as the plain JSON of a payload."""
+"""A programming problem as a value; its JSON is the payload."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from components.artifacts.refs import Frozen
 
@@ -11,8 +9,7 @@ Kind = Literal["stdin", "function"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(NamedTuple):
     """One test. Of a stdin problem: what the program reads and what it must print. Of a function problem: its arguments as
     a JSON list, and what it must return as JSON."""
 
@@ -29,8 +26,7 @@ class Bounds(Frozen):
     max_case_characters: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeProblem:
+class CodeProblem(Frozen):
     """What is to be programmed, and the tests that say whether it was.
 
     `visible` tests are shown, `hidden` ones decide and are never shown, `spare` ones are what an expert tester writes. A
@@ -47,36 +43,3 @@ class CodeProblem:
     hidden: tuple[Case, ...]
     spare: tuple[Case, ...]
     bounds: Bounds
-
-    def payload(self) -> dict[str, Any]:
-        """This problem as JSON."""
-        return {
-            "kind": self.kind,
-            "statement": self.statement,
-            "entry": self.entry,
-            "preamble": self.preamble,
-            "reference": self.reference,
-            "visible": [[case.given, case.expected] for case in self.visible],
-            "hidden": [[case.given, case.expected] for case in self.hidden],
-            "spare": [[case.given, case.expected] for case in self.spare],
-            "bounds": self.bounds.model_dump(),
-        }
-
-
-def problem_of(payload: Mapping[str, Any]) -> CodeProblem:
-    """The problem that `CodeProblem.payload` wrote."""
-    return CodeProblem(
-        kind=payload["kind"],
-        statement=payload["statement"],
-        entry=payload["entry"],
-        preamble=payload["preamble"],
-        reference=payload["reference"],
-        visible=_cases(payload["visible"]),
-        hidden=_cases(payload["hidden"]),
-        spare=_cases(payload["spare"]),
-        bounds=Bounds(**payload["bounds"]),
-    )
-
-
-def _cases(pairs: Sequence[Sequence[str]]) -> tuple[Case, ...]:
-    return tuple(Case(given=given, expected=expected) for given, expected in pairs)

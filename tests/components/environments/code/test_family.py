@@ -11,7 +11,7 @@ from components.environments.base import Split, Tools
 from components.environments.code.environment import CodeEnv
 from components.environments.code.family import CodeFamily
 from components.environments.code.grammar import cases_in
-from components.environments.code.problem import problem_of
+from components.environments.code.problem import CodeProblem
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.identity import content_id
@@ -128,7 +128,7 @@ def test_a_problem_is_a_pure_function_of_its_arguments_and_plain_json(options: M
     assert one.environment == "code"
     assert one.problem_id == content_id("code", one.payload)
     assert json.loads(json.dumps(one.payload)) == one.payload
-    assert problem_of(one.payload).payload() == one.payload
+    assert CodeProblem.model_validate(one.payload).model_dump(mode="json") == one.payload
     assert len({problem(options, index, seed=seed).problem_id for index in (3, 4) for seed in (11, 12)}) > 2
 
 

@@ -9,15 +9,20 @@ from typing import Any
 
 import pytest
 
-from components.environments.base import Tools
+from components.environments.base import Split, Tools
+from components.environments.code.family import CodeFamily
 from components.environments.code.options import LEVELS, CodeOptions
 from components.environments.code.problem import KINDS, CodeProblem
-from components.environments.code.procedural.generate import make_problem, procedural_problem, puzzles_of
+from components.environments.code.procedural.generate import make_problem, puzzles_of
 from components.environments.code.programs import execution, verdict
 from components.environments.shared.text import PRINTABLE
 
 OPTIONS = CodeOptions(num_hidden_tests=10)
 EVERY = [one for level in LEVELS for one in puzzles_of(level)]
+
+
+def procedural_problem(options: CodeOptions, *, split: Split, index: int, seed: int) -> CodeProblem:
+    return CodeProblem.model_validate(CodeFamily().payload(options, split=split, index=index, seed=seed))
 
 
 def drawn(index: int, kind: Any, num: int) -> CodeProblem | None:
@@ -84,9 +89,9 @@ def test_a_problem_follows_from_its_arguments_and_its_tests_from_its_statement()
 def test_problems_do_not_depend_on_the_hash_seed_of_the_process() -> None:
     program = (
         "from components.environments.code.options import CodeOptions\n"
-        "from components.environments.code.procedural.generate import procedural_problem as p\n"
+        "from components.environments.code.family import CodeFamily\n"
         "o = CodeOptions(levels=(0, 1, 2, 3))\n"
-        "print([p(o, split='test', index=i, seed=5).payload() for i in range(10)])"
+        "print([CodeFamily().payload(o, split='test', index=i, seed=5) for i in range(10)])"
     )
     outputs = {
         subprocess.run(

@@ -66,9 +66,9 @@ def test_the_splits_share_no_question_no_entity_and_no_answer(level: int) -> Non
 
     train, test = found.train, found.test
     assert min(len(train), len(test)) > 2000
-    assert not {question.content_id for question in train} & {question.content_id for question in test}
+    assert not {question.content for question in train} & {question.content for question in test}
     assert not entities(train) & entities(test)
-    assert len({question.content_id for question in train}) == len(train)
+    assert len({question.content for question in train}) == len(train)
 
 
 @pytest.mark.parametrize("level", LEVELS)

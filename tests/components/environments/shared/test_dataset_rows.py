@@ -1,4 +1,4 @@
-"""Rows of local files and folders, what is said when there are none, the order of epochs, and split hygiene."""
+"""Rows of local files and folders, and what is said when there are none."""
 
 import json
 import socket
@@ -10,16 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from components.environments.shared.dataset_rows import (
-    DatasetSource,
-    Hygiene,
-    load_rows,
-    shuffled_index,
-    train_without_test,
-)
+from components.environments.shared.dataset_rows import DatasetSource, load_rows
 from components.errors import ConfigurationError
 
 ROWS = [{"question": f"What is {n}+{n}?", "answer": str(2 * n), "tags": {"levels": [n]}} for n in range(5)]
@@ -161,33 +153,3 @@ def test_a_hub_dataset_is_read_at_one_commit_and_says_which(
     assert list(load_rows(source, field=FIELD)) == [{"path": source.path}]
     assert asked == [revision, commit]
     assert any(f"set it to '{commit}'" in message for message in caplog.messages) == told
-
-
-@given(num_rows=st.integers(1, 40), seed=st.integers(0, 5), epoch=st.integers(0, 10**9))
-def test_an_epoch_meets_every_row_once(num_rows: int, seed: int, epoch: int) -> None:
-    walk = [shuffled_index(epoch * num_rows + n, num_rows=num_rows, seed=seed, split="train") for n in range(num_rows)]
-    assert sorted(walk) == list(range(num_rows))
-
-
-def test_epochs_seeds_and_splits_have_orders_of_their_own() -> None:
-    def walk(seed: int, split: str, epoch: int) -> list[int]:
-        return [shuffled_index(epoch * 50 + n, num_rows=50, seed=seed, split=split) for n in range(50)]
-
-    walks = [walk(0, "train", 0), walk(0, "train", 1), walk(1, "train", 0), walk(0, "test", 0)]
-    assert len({tuple(one) for one in walks}) == 4
-    assert walk(0, "train", 0) == walks[0]
-
-
-def test_train_rows_that_are_test_rows_are_dropped_and_counted() -> None:
-    kept, hygiene = train_without_test(["a", "b", "a", "c", "d", "c"], ["c", "x", "c"])
-    assert kept == (0, 1, 4)
-    assert hygiene == Hygiene(num_train=3, num_test=2, num_dropped=2, num_repeated=1, examples=("c",))
-
-
-@given(train=st.lists(st.sampled_from("abcdefgh")), test=st.lists(st.sampled_from("abcdefgh")))
-def test_what_is_kept_is_all_that_is_new(train: list[str], test: list[str]) -> None:
-    kept, hygiene = train_without_test(train, test)
-    ids = [train[position] for position in kept]
-    assert set(ids) == set(train) - set(test)
-    assert len(set(ids)) == len(ids)
-    assert hygiene.num_train + hygiene.num_dropped + hygiene.num_repeated == len(train)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.environments.code.family import CodeFamily
-from components.environments.code.problem import Case, problem_of
+from components.environments.code.problem import Case, CodeProblem
 from components.environments.math.family import MathFamily
 from components.environments.registry import family_options
 from components.errors import ConfigurationError
@@ -119,7 +119,7 @@ def programs(num: int) -> list[dict[str, Any]]:
 
 def programmed(source: dict[str, str], split: Any = "train", index: int = 0, **options: Any) -> Any:
     checked = family_options("code", {"dataset": "own", "source": source, "num_visible_tests": 1, **options})
-    return problem_of(CODE.problem(checked, split=split, index=index, seed=0).payload)
+    return CodeProblem.model_validate(CODE.problem(checked, split=split, index=index, seed=0).payload)
 
 
 def test_programs_are_tested_by_what_they_print(tmp_path: Path) -> None:

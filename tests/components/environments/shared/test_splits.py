@@ -1,100 +1,44 @@
-"""Over all families: a test problem shows no agent what a train problem shows, and does not ask what one asks."""
+"""Which split a row belongs to, and in which order the rows of a split are met."""
 
-import json
-from collections.abc import Callable, Mapping
-from typing import Any
+import logging
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.registry import FAMILIES, family, family_options
-from components.schema import Execution, ExecutionResult, Passage, Problem, Query, ToolRecord
-
-NUM_TRAIN, NUM_TEST = 80, 40
-EVERY: list[tuple[str, dict[str, Any]]] = [
-    ("plan_path", {"size": 4, "min_distance": 2, "max_distance": 6, "max_moves": 6}),
-    ("sokoban", {"size": 5, "min_distance": 3, "max_distance": 8, "max_moves": 8}),
-    ("sudoku", {"size": 4, "num_blanks": 4}),
-    ("blocksworld", {"num_blocks": 3, "max_distance": 4, "max_moves": 4}),
-    ("eight_queens", {"size": 6, "num_free": 3}),
-    *(("code", {"dataset": "procedural", "levels": [level]}) for level in (0, 2)),
-    ("math", {"dataset": "procedural", "level": 0}),
-    ("math", {"dataset": "procedural", "level": 0, "prose": True}),
-    *(("search", {"dataset": "procedural", "level": level}) for level in (0, 1)),
-    *((name, {"level": level}) for name in ("shop", "calendar", "file_tree") for level in (0, 2)),
-]
+from components.environments.shared.splits import divided, shuffled_index, split_of, train_without_test
 
 
-class FixedTools:
-    """Tools whose answers do not matter: every program prints 1, and nothing is found."""
-
-    num_asked = 0
-
-    def run(self, execution: Execution) -> ExecutionResult:
-        return ExecutionResult(status="ok", stdout="1\n", stderr="", exit_code=0, wall_seconds=0.0, cpu_seconds=0.0)
-
-    def retrieve(self, query: Query) -> tuple[Passage, ...]:
-        return ()
-
-    def prepare(self, calls: Any) -> None:
-        pass
-
-    def take_record(self) -> ToolRecord:
-        return ToolRecord()
+@given(num_rows=st.integers(1, 40), seed=st.integers(0, 5), epoch=st.integers(0, 10**9))
+def test_an_epoch_meets_every_row_once(num_rows: int, seed: int, epoch: int) -> None:
+    walk = [shuffled_index(epoch * num_rows + n, num_rows=num_rows, seed=seed, split="train") for n in range(num_rows)]
+    assert sorted(walk) == list(range(num_rows))
 
 
-def task_in_words(payload: Mapping[str, Any]) -> str:
-    """What a made-up program shall compute, without how it is given its input."""
-    statement = str(payload["statement"])
-    return statement.partition(" that returns ")[2] or statement.partition("Print ")[2]
+def test_epochs_seeds_and_splits_have_orders_of_their_own() -> None:
+    def walk(seed: int, split: str, epoch: int) -> list[int]:
+        return [shuffled_index(epoch * 50 + n, num_rows=50, seed=seed, split=split) for n in range(50)]
+
+    walks = [walk(0, "train", 0), walk(0, "train", 1), walk(1, "train", 0), walk(0, "test", 0)]
+    assert len({tuple(one) for one in walks}) == 4
+    assert walk(0, "train", 0) == walks[0]
 
 
-ASKED: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
-    "plan_path": lambda payload: [payload["rows"], payload["goal"]],
-    "sokoban": lambda payload: [payload["rows"], payload["goals"]],
-    "sudoku": lambda payload: payload["rows"],
-    "blocksworld": lambda payload: payload["goal"],
-    "eight_queens": lambda payload: payload["rows"],
-    "code": task_in_words,
-    "math": lambda payload: payload["expression"],
-    "search": lambda payload: [payload["hops"]],
-    "shop": lambda payload: sorted(payload["wanted"]),
-    "calendar": lambda payload: sorted(json.dumps(goal, sort_keys=True) for goal in payload["goals"]),
-    "file_tree": lambda payload: sorted(path.rpartition("/")[2] for path, file in payload["nodes"] if file),
-}
-"""What decides the right answer, told from the payload alone."""
+def test_train_rows_that_are_test_rows_are_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "troupe.environments.data"):
+        assert train_without_test(["a", "b", "a", "c", "d", "c"], ["c", "x", "c"]) == (0, 1, 4)
+    assert caplog.messages == ["3 train problems, 2 dropped because the test split has them too"]
 
 
-def prompts(name: str, problem: Problem) -> set[tuple[str, str]]:
-    """What each agent reads in two turns of expert play."""
-    chosen = family(name)
-    env, seen = chosen.build(problem, FixedTools()), set()
-    for _ in range(2):
-        for role in chosen.roles:
-            seen.add((role, env.observe(role).state))
-            env.apply(role, chosen.expert_action(env, role))
-    return seen
+@given(train=st.lists(st.sampled_from("abcdefgh")), test=st.lists(st.sampled_from("abcdefgh")))
+def test_what_is_kept_is_all_that_is_new(train: list[str], test: list[str]) -> None:
+    ids = [train[position] for position in train_without_test(train, test)]
+    assert set(ids) == set(train) - set(test)
+    assert ids == list(dict.fromkeys(ids)) == [row for row in dict.fromkeys(train) if row not in test]
 
 
-def test_every_family_is_looked_at() -> None:
-    assert {name for name, _ in EVERY} == set(ASKED) == set(FAMILIES)
-
-
-@pytest.mark.parametrize(("name", "options"), EVERY, ids=lambda value: value if isinstance(value, str) else "")
-def test_no_prompt_and_no_question_is_in_both_splits(name: str, options: dict[str, Any]) -> None:
-    chosen, checked = family(name), family_options(name, options)
-
-    @settings(max_examples=2, deadline=None, phases=[Phase.generate])  # nothing to shrink in a seed
-    @given(seed=st.integers(0, 2**32))
-    def disjoint(seed: int) -> None:
-        train = [chosen.problem(checked, split="train", index=i, seed=seed) for i in range(NUM_TRAIN)]
-        test = [chosen.problem(checked, split="test", index=i, seed=0) for i in range(NUM_TEST)]
-        asked = [{json.dumps(ASKED[name](problem.payload)) for problem in side} for side in (train, test)]
-        assert all(asked)
-        assert not asked[0] & asked[1]
-        read = [set().union(*(prompts(name, problem) for problem in side)) for side in (train, test)]
-        assert all(read)
-        assert not read[0] & read[1]
-
-    disjoint()
+@given(rows=st.lists(st.text("abcdefgh", max_size=3)))
+def test_one_table_is_divided_without_a_rest(rows: list[str]) -> None:
+    sides = {split: [rows[position] for position in positions] for split, positions in divided(rows).items()}
+    assert sorted([*sides["train"], *sides["test"]]) == sorted(set(rows))
+    assert all(split_of({"statement": row}) == split for split, side in sides.items() for row in side)
