@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from components.artifacts.refs import CheckpointRef
 from components.artifacts.stage import committed
 from components.config import RunConfig
-from components.evaluation.runner import evaluate
+from components.evaluation.held_out import evaluate
 from components.schema import EvalReport, PolicyVersion
 from tasks import progress, wiring, world
 from tasks.history import index_evaluation

@@ -10,7 +10,7 @@ from components.artifacts.refs import CheckpointRef
 from components.artifacts.stage import committed
 from components.config import RunConfig
 from components.environments.base import alphabet_of, demonstrator
-from components.evaluation.runner import evaluate
+from components.evaluation.held_out import evaluate
 from components.identity import seed_for
 from components.rollout.prompts import encode_observation
 from components.schema import PolicyVersion

@@ -18,7 +18,7 @@ from components.environments.base import EnvironmentFamily
 from components.environments.registry import family, family_options, source_of
 from components.environments.turn_orders import turn_order_of
 from components.errors import TrackingUnavailable
-from components.evaluation.runner import EvalPlan
+from components.evaluation.held_out import EvalPlan
 from components.evaluation.suites import suite_problems
 from components.generation.base import Generator
 from components.long_lived import long_lived
@@ -41,8 +41,8 @@ from tasks.served import served_model, server_key, server_urls
 from tasks.shipped import shipped_file
 
 if TYPE_CHECKING:
-    from components.generation.api_engine import ApiGenerator
-    from components.generation.base_models import BaseModels
+    from components.generation.api.engine import ApiGenerator
+    from components.generation.local.base_models import BaseModels
     from components.training.launcher import DeepSpeedTrainer
 
 SUITE_SEED = 0
@@ -78,7 +78,7 @@ def s3_endpoint() -> str | None:
 @cache
 def _bases() -> "BaseModels":
     """The models that adapters share in this process."""
-    from components.generation.base_models import BaseModels
+    from components.generation.local.base_models import BaseModels
 
     return BaseModels()
 
@@ -220,7 +220,7 @@ def generator(config: RunConfig, policy: str) -> Generator:
 
 def _engine_here(config: RunConfig) -> Generator:
     with long_lived():
-        from components.generation.transformers_engine import TransformersGenerator
+        from components.generation.local.engine import TransformersGenerator
 
     return TransformersGenerator(config.generation, _bases())
 
@@ -228,7 +228,7 @@ def _engine_here(config: RunConfig) -> Generator:
 def _vllm_engine(config: RunConfig, policy: str) -> Generator:
     # Read before the import, which takes seconds: what is wrong there is told at once.
     urls, key = server_urls(config, os.environ), server_key(config, os.environ)
-    from components.generation.vllm_http import VllmGenerator
+    from components.generation.vllm.engine import VllmGenerator
 
     return VllmGenerator(
         config.generation,
@@ -242,7 +242,7 @@ def _vllm_engine(config: RunConfig, policy: str) -> Generator:
 def check_servers(config: RunConfig) -> None:
     """Pass when the servers of every policy that has some answer. Raises EngineUnavailable or StaleEngine."""
     engines = [generator(config, name) for name, policy in config.policies.items() if policy.api is None]
-    from components.generation.vllm_http import VllmGenerator
+    from components.generation.vllm.engine import VllmGenerator
 
     for engine in engines:
         if isinstance(engine, VllmGenerator):
@@ -251,8 +251,8 @@ def check_servers(config: RunConfig) -> None:
 
 @cache
 def _api_engine(policy: str, api: ApiConfig) -> "ApiGenerator":
-    from components.generation.api_chat import KEY_VARIABLES
-    from components.generation.api_engine import open_api_generator
+    from components.generation.api.chat import KEY_VARIABLES
+    from components.generation.api.engine import open_api_generator
 
     return open_api_generator(policy, api, api_key=os.environ.get(KEY_VARIABLES[api.provider]))
 
@@ -283,7 +283,7 @@ def router(config: RunConfig, versions: dict[str, PolicyVersion]) -> Router:
 
 def fixed_versions(config: RunConfig) -> dict[str, PolicyVersion]:
     """The versions of the policies that have no checkpoint, because an API plays them."""
-    from components.generation.api_chat import api_version
+    from components.generation.api.chat import api_version
 
     return {name: api_version(name, policy.api) for name, policy in config.policies.items() if policy.api is not None}
 

@@ -11,8 +11,8 @@ from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.artifacts.runs import freeze_config
 from components.artifacts.stage import run_stage
 from components.config import GenerationConfig
+from components.generation.local.engine import TransformersGenerator
 from components.generation.tokenizer import HuggingFaceTokenizer
-from components.generation.transformers_engine import TransformersGenerator
 from components.identity import GroupKey
 from components.schema import ActionOutcome, Candidate, Episode, Node, PolicyVersion, Problem, RolloutShard
 from components.training.base import MODEL_FOLDER, CheckpointManifest

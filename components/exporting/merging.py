@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from components.errors import LogprobMismatch
-from components.generation.vllm_folders import merged_folder
+from components.generation.vllm.folders import merged_folder
 from components.training.base import Probe
 from components.training.checkpoint import load_model, probe_for
 

@@ -23,7 +23,7 @@ from components.config import TrainingConfig
 from components.errors import WorkerDied
 from components.training.abandoned import FOLDER_PREFIX, remove_abandoned_folders
 from components.training.base import UpdateJob, UpdateResult
-from components.training.engine_config import engine_config, read_deepspeed_config
+from components.training.deepspeed_config import engine_config, read_deepspeed_config
 from components.training.handover import (
     LOG_FILE,
     MAX_MESSAGE_BYTES,

@@ -13,12 +13,12 @@ from components.algorithms.losses import minibatch_loss
 from components.errors import LogprobMismatch, UpdateFailed
 from components.schema import TrainBatch
 from components.training.base import UpdateJob
+from components.training.learning_rate import learning_rate
 from components.training.minibatches import minibatches
 from components.training.packing import without_truncated
 from components.training.rank_batches import counted_size, rank_micro_batches
 from components.training.ranks import Ranks, scalar
 from components.training.recording import Recorded, loss_inputs, record_batch
-from components.training.schedule import learning_rate
 
 Engine = Any
 """A DeepSpeedEngine; DeepSpeed has no types."""

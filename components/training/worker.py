@@ -48,8 +48,7 @@ from components.schema import TrainBatch
 from components.training.base import MODEL_FOLDER, UpdateJob, UpdateResult
 from components.training.buffers import computed_buffers, restore_buffers
 from components.training.checkpoint import load_model, read_manifest
-from components.training.engine_config import engine_config
-from components.training.engine_state import load_base, load_engine, save_engine, seed_everything
+from components.training.deepspeed_config import engine_config
 from components.training.handover import (
     MAX_MESSAGE_BYTES,
     SOCKET_FILE,
@@ -59,6 +58,7 @@ from components.training.handover import (
     read_handover,
     report_failure,
 )
+from components.training.learner_state import load_base, load_engine, save_engine, seed_everything
 from components.training.optimizer_state import make_fresh
 from components.training.ownership import Owner, end_with, end_with_input
 from components.training.ranks import Ranks

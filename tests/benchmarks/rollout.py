@@ -30,7 +30,7 @@ from components.artifacts.digests import model_digest
 from components.config import GenerationConfig, PolicyConfig
 from components.environments.base import applied
 from components.generation.base import GenerationRequest
-from components.generation.transformers_engine import TransformersGenerator
+from components.generation.local.engine import TransformersGenerator
 from components.schema import PolicyVersion
 from components.training.character_tokenizer import character_tokenizer
 from components.training.model_folder import write_model_folder

@@ -7,8 +7,8 @@ import torch
 
 from components.config import GenerationConfig, PolicyConfig, TinyModelConfig
 from components.generation.base import GenerationRequest
+from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
-from components.generation.transformers_engine import TransformersGenerator
 from components.schema import PolicyVersion
 from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import write_initial_checkpoint

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from components.artifacts.local import LocalArtifactStore
-from components.generation.api_chat import KEY_VARIABLES
-from tests.components.generation.wire_server import KEY, MODEL, wire_server
+from components.generation.api.chat import KEY_VARIABLES
+from tests.components.generation.api.wire_server import KEY, MODEL, wire_server
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 

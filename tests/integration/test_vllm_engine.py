@@ -18,12 +18,12 @@ import pytest
 
 from components.errors import EngineUnavailable, LogprobMismatch
 from components.generation.base import GenerationRequest
+from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
-from components.generation.transformers_engine import TransformersGenerator
-from components.generation.vllm_held import Held
-from components.generation.vllm_http import VllmGenerator
-from components.generation.vllm_loading import RELOAD
-from components.generation.vllm_transport import HttpTransport, encoded
+from components.generation.vllm.engine import VllmGenerator
+from components.generation.vllm.held import Held
+from components.generation.vllm.loading import RELOAD
+from components.generation.vllm.transport import HttpTransport, encoded
 from infra.services.records import read_record
 from infra.services.secrets import ensure_secret
 from infra.services.vllm_server import ServedModel, VllmService, key_file

@@ -24,7 +24,7 @@ with long_lived():
     import components.training.models
     import components.training.warm_start
     from components.artifacts.base import ArtifactStore
-    from components.generation.transformers_engine import TransformersGenerator
+    from components.generation.local.engine import TransformersGenerator
     from components.sandbox.base import Sandbox
     from flows.presets import preset_config
     from flows.train import train

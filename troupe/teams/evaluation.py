@@ -11,7 +11,7 @@ from components.config import RunConfig, parse_config
 from components.environments.base import EnvironmentFamily, RandomPlayer, demonstrator
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
-from components.evaluation.runner import EvalPlan, Sampling, evaluate
+from components.evaluation.held_out import EvalPlan, Sampling, evaluate
 from components.evaluation.scripted_team import Answer, play_scripted
 from components.evaluation.statistics import wilson_interval
 from components.evaluation.suites import suite_problems

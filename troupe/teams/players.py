@@ -6,7 +6,7 @@ from typing import TextIO
 
 from components.environments.base import Demonstrator, EnvironmentFamily, MultiAgentEnv
 from components.errors import ConfigurationError, ServiceMissing
-from components.evaluation.runner import Sampling
+from components.evaluation.held_out import Sampling
 from components.identity import GroupKey, seed_for
 from components.nearest import remedy_for
 from components.schema import Problem

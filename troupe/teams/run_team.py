@@ -10,7 +10,7 @@ from components.config import RunConfig
 from components.environments.base import Split
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError, StaleEngine
-from components.evaluation.runner import Sampling, temperature_of
+from components.evaluation.held_out import Sampling, temperature_of
 from components.rollout.play import play
 from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start, playing_order

@@ -14,8 +14,8 @@ from components.sandbox.attacks import (
     leaks,
     neighbours,
     network,
+    process_one,
     results,
-    runner,
     traces,
 )
 from components.sandbox.attacks.bait import Bait
@@ -31,7 +31,7 @@ def catalogue(bait: Bait) -> tuple[Attack, ...]:
         *host.attacks(bait),
         *kernel.ATTACKS,
         *arguments.ATTACKS,
-        *runner.ATTACKS,
+        *process_one.ATTACKS,
         *endings.ATTACKS,
         *leaks.ATTACKS,
         *traces.ATTACKS,

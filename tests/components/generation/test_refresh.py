@@ -5,10 +5,10 @@ import torch
 
 from components.config import GenerationConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, StaleEngine
+from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
 from components.generation.scripted import ScriptedGenerator
 from components.generation.tokenizer import HuggingFaceTokenizer
-from components.generation.transformers_engine import TransformersGenerator
 from components.schema import PolicyVersion
 from components.training.base import Probe
 from components.training.character_tokenizer import character_tokenizer

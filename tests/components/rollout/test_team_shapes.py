@@ -18,7 +18,7 @@ from components.config import RolloutConfig
 from components.environments.environment import Environment
 from components.environments.team_env import Step
 from components.errors import ConfigurationError, EngineUnavailable
-from components.evaluation.runner import EvalPlan, evaluate
+from components.evaluation.held_out import EvalPlan, evaluate
 from components.identity import seed_for
 from components.rewards.score import score_shard
 from components.rollout.journal import Journal

@@ -13,9 +13,9 @@ from components.artifacts.adapters import ADAPTER_FOLDER, adapter_tensors, add_a
 from components.artifacts.codec import encode
 from components.config import AdapterConfig, GenerationConfig, LossConfig, TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch
-from components.generation.base_models import BaseModels
+from components.generation.local.base_models import BaseModels
+from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
-from components.generation.transformers_engine import TransformersGenerator
 from components.schema import PolicyVersion, TrainBatch
 from components.training.base import MODEL_FOLDER, CheckpointManifest, UpdateJob
 from components.training.character_tokenizer import character_tokenizer

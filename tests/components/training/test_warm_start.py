@@ -10,8 +10,8 @@ from components.config import GenerationConfig, PolicyConfig, TinyModelConfig, W
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, WarmStartTooWeak
 from components.generation.base import GenerationRequest
+from components.generation.local.engine import TransformersGenerator
 from components.generation.tokenizer import HuggingFaceTokenizer
-from components.generation.transformers_engine import TransformersGenerator
 from components.identity import seed_for
 from components.schema import PolicyVersion, TrainGroup
 from components.training.checkpoint import load_model

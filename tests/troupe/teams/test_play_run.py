@@ -12,7 +12,7 @@ import troupe
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.runs import freeze_config
 from components.errors import ConfigurationError
-from components.evaluation.runner import Sampling
+from components.evaluation.held_out import Sampling
 from components.evaluation.suites import suite_problems
 from components.training.checkpoint import write_initial_checkpoint
 from components.training.models import prepare_model_folder

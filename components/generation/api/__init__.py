@@ -1,0 +1,1 @@
+"""Models behind an API as an engine that only generates."""

@@ -1,0 +1,208 @@
+"""The engine for models behind an API: text out and text back, many requests side by side, never trained."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from pathlib import Path
+
+from components.config import ApiConfig
+from components.errors import ConfigurationError, PermanentError, ServiceMissing, StaleEngine, TransientError
+from components.generation.api.chat import (
+    ChatAnswer,
+    ChatClient,
+    ChatFailure,
+    ChatReply,
+    ChatRequest,
+    api_version,
+)
+from components.generation.api.cost import ApiAccount
+from components.generation.api.tokenizer import ByteTokenizer
+from components.generation.base import Completion, GenerationRequest
+from components.identity import seed_for
+from components.schema import ApiUsage, PolicyVersion
+
+_SEED_BITS = 31
+"""Some servers hold a seed in 32 bits with a sign."""
+_TEMPLATE_TOKENS = 256
+"""The most that a chat template may add to a prompt's own tokens, of which there is at most one a byte."""
+
+
+class ApiGenerator:
+    """A Generator that asks an API. It holds its one version from the start; there is nothing to load and to score.
+
+    A token is a byte of the answer (`ByteTokenizer`); `max_new_tokens` is sent as it is and counts the provider's own tokens,
+    so that a completion may have more tokens than that. `logprobs` is empty, because nobody knows them; a policy behind an
+    API is never trained, so that nothing asks for them.
+
+    Answers do not repeat: a seed is a best effort at OpenAI and absent at Anthropic. What a run journalled is never asked
+    again; the rest of a resumed run is answered anew. What a failed call had already been answered is kept, so that the
+    second attempt asks, and pays, for the rest alone.
+    """
+
+    def __init__(self, policy: str, config: ApiConfig, *, client: ChatClient) -> None:
+        self._policy = policy
+        self._config = config
+        self._client = client
+        self._version = api_version(policy, config)
+        self._tokenizer = ByteTokenizer()
+        self._account = ApiAccount(policy, config)
+        self._pool = ThreadPoolExecutor(config.max_requests_at_once, thread_name_prefix=f"api-{policy}")
+        self._kept: dict[GenerationRequest, tuple[Completion, ...]] = {}
+        self._kept_lock = threading.Lock()
+
+    @property
+    def tokenizer(self) -> ByteTokenizer:
+        return self._tokenizer
+
+    @property
+    def version(self) -> PolicyVersion:
+        """Always the API's own."""
+        return self._version
+
+    @property
+    def usage(self) -> ApiUsage:
+        """All that this engine's requests used so far."""
+        return self._account.usage
+
+    def take_usage(self) -> ApiUsage:
+        """See `Metered.take_usage`."""
+        return self._account.take()
+
+    def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
+        """Nothing, for the API's own version. Raises ConfigurationError for any other: there is no place for weights."""
+        if version != self._version:
+            raise ConfigurationError(
+                f"policies.{self._policy}.api: {self._config.model!r} is behind an API and takes no weights; asked for "
+                f"{version}, its one version is {self._version}"
+            )
+
+    def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
+        """K completions for each request, in order; up to `max_requests_at_once` are asked side by side.
+
+        After the first error no more requests go out; those under way are waited for. Raises StaleEngine when another
+        version is asked for, ApiUnavailable when the SDK's retries did not help, BudgetSpent before a request that could
+        exceed `max_cost`, ConfigurationError or ApiIncompatible when the API and the configuration do not fit.
+        """
+        if version != self._version:
+            raise StaleEngine(f"asked for {version}, but the engine holds {self._version}, its only one")
+        parts = [list(self._parts(request)) for request in requests]
+        answered = iter(self._completed([part for parts_of_one in parts for part in parts_of_one]))
+        return [tuple(c for _ in parts_of_one for c in next(answered)) for parts_of_one in parts]
+
+    def score(
+        self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
+    ) -> list[tuple[float, ...]]:
+        """Raises PermanentError: an API scores no given tokens."""
+        raise PermanentError(
+            f"policies.{self._policy}.api: {self._config.model!r} gives no log-probabilities of given tokens, so it can be "
+            "neither probed nor trained; set policies.<name>.trained to False and leave it out of the refresh"
+        )
+
+    def close(self) -> None:
+        """End the threads and connections, after the requests under way."""
+        self._pool.shutdown(cancel_futures=True)
+        self._client.close()
+
+    def _parts(self, request: GenerationRequest) -> Iterator[GenerationRequest]:
+        """`request` as requests that the API can answer in one go."""
+        most = self._client.max_answers
+        for start in range(0, len(request.seeds_K), most):
+            yield replace(request, seeds_K=request.seeds_K[start : start + most])
+
+    def _completed(self, parts: Sequence[GenerationRequest]) -> list[tuple[Completion, ...]]:
+        stopped = threading.Event()
+        futures = [self._pool.submit(self._completions, part, stopped) for part in parts]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            under_way = [future for future in futures if not future.cancel()]
+        wait(under_way)
+        errors = [error for future in under_way if (error := future.exception()) is not None]
+        errors = [error for error in errors if not isinstance(error, CancelledError)]
+        if errors:
+            self._keep(parts, futures)
+            # A permanent error decides: another attempt would meet it again.
+            raise min(errors, key=lambda error: isinstance(error, TransientError))
+        with self._kept_lock:
+            for part in parts:
+                self._kept.pop(part, None)
+        return [future.result() for future in futures]
+
+    def _keep(self, parts: Sequence[GenerationRequest], futures: Sequence[Future[tuple[Completion, ...]]]) -> None:
+        with self._kept_lock:
+            for part, future in zip(parts, futures, strict=True):
+                if not future.cancelled() and future.exception() is None:
+                    self._kept[part] = future.result()
+
+    def _completions(self, part: GenerationRequest, stopped: threading.Event) -> tuple[Completion, ...]:
+        with self._kept_lock:
+            kept = self._kept.get(part)
+        if kept is not None:
+            return kept
+        try:
+            outcome = self._asked(part, stopped)
+            if isinstance(outcome, ChatFailure):
+                raise outcome.error
+        except BaseException:
+            stopped.set()
+            raise
+        return tuple(self._completion(answer) for answer in outcome.answers)
+
+    def _asked(self, part: GenerationRequest, stopped: threading.Event) -> ChatReply | ChatFailure:
+        instructions, state = self._tokenizer.split(part.prompt_tokens)
+        request = ChatRequest(
+            instructions=instructions,
+            state=state,
+            num_answers=len(part.seeds_K),
+            max_new_tokens=part.max_new_tokens,
+            temperature=part.temperature,
+            seed=seed_for(*part.seeds_K) & ((1 << _SEED_BITS) - 1),
+        )
+        reserved = self._account.reserve(
+            max_prompt_tokens=len(part.prompt_tokens) + _TEMPLATE_TOKENS,
+            max_answer_tokens=request.num_answers * request.max_new_tokens,
+        )
+        outcome: ChatReply | ChatFailure | None = None
+        try:
+            if stopped.is_set():
+                raise CancelledError
+            outcome = self._client.ask(request)
+        finally:
+            self._account.settle(reserved, outcome)
+        return outcome
+
+    def _completion(self, answer: ChatAnswer) -> Completion:
+        return Completion(
+            tokens=self._tokenizer.encode_answer(answer.text, ended=answer.finish_reason == "stop"),
+            logprobs=(),
+            finish_reason=answer.finish_reason,
+            version=self._version,
+        )
+
+
+def open_api_generator(policy: str, config: ApiConfig, *, api_key: str | None) -> ApiGenerator:
+    """The engine of a policy that a model behind an API plays.
+
+    `api_key` is the value of the variable that `KEY_VARIABLES` names for the provider. Raises ServiceMissing without the
+    provider's SDK, ConfigurationError without a key that the provider's own server needs.
+    """
+    return ApiGenerator(policy, config, client=_client(policy, config, api_key))
+
+
+def _client(policy: str, config: ApiConfig, api_key: str | None) -> ChatClient:
+    try:
+        if config.provider == "openai":
+            from components.generation.api.openai_client import OpenAiClient
+
+            return OpenAiClient(policy, config, api_key=api_key)
+        from components.generation.api.anthropic_client import AnthropicClient
+
+        return AnthropicClient(policy, config, api_key=api_key)
+    except ModuleNotFoundError as error:
+        if error.name != config.provider:
+            raise
+        raise ServiceMissing(
+            f"policies.{policy}.api.provider {config.provider!r}: its SDK is not installed; "
+            "get it by `make extras`, or pip install 'troupe[api]'"
+        ) from error

@@ -1,0 +1,66 @@
+"""What to do with the logits of a step: draw a token and remember it, or follow given tokens and score them."""
+
+from collections.abc import Sequence
+
+import torch
+
+from components.generation.base import GenerationRequest
+from components.generation.local.sampling import drawn, tempered_logprobs, uniforms
+
+
+class Sampling:
+    """Draws the candidates of `requests`, numbered through in request and seed order. N candidates, T positions at most.
+
+    After decoding, row n of `tokens_N_T` and `logprobs_N_T` holds candidate n up to `lengths_N[n]`.
+    """
+
+    def __init__(self, requests: Sequence[GenerationRequest], *, end_token: int, device: torch.device) -> None:
+        seeds = [seed for request in requests for seed in request.seeds_K]
+        counts = torch.tensor([len(request.seeds_K) for request in requests])
+        longest = max(request.max_new_tokens for request in requests)
+        limits = torch.tensor([request.max_new_tokens for request in requests])
+        temperatures = torch.tensor([request.temperature for request in requests], dtype=torch.float32)
+        self._end_token = end_token
+        self._limits_N = limits.repeat_interleave(counts).to(device)
+        self._temperatures_N = temperatures.repeat_interleave(counts).to(device)
+        self._all_greedy, self._some_greedy = bool((temperatures == 0).all()), bool((temperatures == 0).any())
+        self._uniforms_N_T = torch.from_numpy(uniforms(seeds, longest)).to(device)
+        self.tokens_N_T = torch.zeros(len(seeds), longest, dtype=torch.long, device=device)
+        self.logprobs_N_T = torch.zeros(len(seeds), longest, dtype=torch.float32, device=device)
+        self.lengths_N = torch.zeros(len(seeds), dtype=torch.long, device=device)
+
+    def __call__(
+        self, logits_M_V: torch.Tensor, candidates_M: torch.Tensor, positions_M: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The next token of each candidate, and whether it ends the candidate."""
+        temperatures_M = self._temperatures_N[candidates_M]
+        logprobs_M_V = tempered_logprobs(logits_M_V, temperatures_M)
+        if self._all_greedy:
+            tokens_M = logprobs_M_V.argmax(dim=-1)
+        else:
+            greedy_M = temperatures_M == 0 if self._some_greedy else None
+            tokens_M = drawn(logprobs_M_V, self._uniforms_N_T[candidates_M, positions_M], greedy_M)
+        self.tokens_N_T[candidates_M, positions_M] = tokens_M
+        self.logprobs_N_T[candidates_M, positions_M] = logprobs_M_V.gather(1, tokens_M[:, None])[:, 0]
+        self.lengths_N[candidates_M] = positions_M + 1
+        return tokens_M, (tokens_M == self._end_token) | (self._limits_N[candidates_M] == positions_M + 1)
+
+
+class Forcing:
+    """Feeds given completions, one candidate each, and keeps the plain log-probability of every token in `logprobs_N_T`."""
+
+    def __init__(self, completions_N: Sequence[tuple[int, ...]], *, device: torch.device) -> None:
+        longest = max(map(len, completions_N))
+        padded = [tokens + (0,) * (longest - len(tokens)) for tokens in completions_N]
+        self._tokens_N_T = torch.tensor(padded, device=device)
+        self._lengths_N = torch.tensor([len(tokens) for tokens in completions_N], device=device)
+        self.logprobs_N_T = torch.zeros(len(completions_N), longest, dtype=torch.float32, device=device)
+
+    def __call__(
+        self, logits_M_V: torch.Tensor, candidates_M: torch.Tensor, positions_M: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The given next token of each candidate, and whether it is the last one given."""
+        tokens_M = self._tokens_N_T[candidates_M, positions_M]
+        logprobs_M_V = torch.log_softmax(logits_M_V.float(), dim=-1)
+        self.logprobs_N_T[candidates_M, positions_M] = logprobs_M_V.gather(1, tokens_M[:, None])[:, 0]
+        return tokens_M, self._lengths_N[candidates_M] == positions_M + 1

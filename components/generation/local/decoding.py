@@ -1,0 +1,130 @@
+"""Decoding over any Hugging Face causal language model: all live candidates one token a step, together with whoever comes in.
+
+A step feeds the newest token of each running candidate and the whole prompts of new rows, laid end to end without padding.
+Candidates of one prompt share its keys and values; those that finish leave at once, and others take their places.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from components.errors import ConfigurationError
+from components.generation.local.batching import Capacity, Row
+from components.generation.local.feeding import Fed, fed_candidates, fed_prompts
+from components.generation.local.prompt_cache import KeyValues
+from components.generation.local.schedule import Admission, Schedule
+from components.generation.local.tree_attention import TREE_ATTENTION
+
+Choose = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""(logits [M, V], candidate numbers [M], positions [M]) -> (tokens [M], whether each is its candidate's last [M])."""
+
+
+@torch.inference_mode()
+def decode(model: Any, rows: Sequence[Row], choose: Choose, *, capacity: Capacity) -> None:
+    """Feed `rows` through `model`; `choose` sees each candidate's logits and says how it goes on.
+
+    `choose` collects the results: it is called with each candidate's number exactly once a position, in order of positions.
+
+    Raises ConfigurationError for a model whose attention cannot be replaced or that carries more than attention along.
+    """
+    _use_tree_attention(model)
+    batch = _Batch(model, rows, capacity)
+    while batch.admit():
+        tokens_M, last_M = choose(batch.logits(), *batch.numbers())
+        batch.follow(tokens_M, last_M.cpu().numpy())
+
+
+def _use_tree_attention(model: Any) -> None:
+    config = model.config.get_text_config()
+    if config._attn_implementation == TREE_ATTENTION:
+        return
+    if not model._supports_attention_backend or model._is_stateful:
+        raise ConfigurationError(
+            f"{type(model).__name__}: the transformers engine computes attention itself, over tokens of many answers laid end "
+            "to end; choose a model whose class has _supports_attention_backend and not _is_stateful"
+        )
+    config._attn_implementation = TREE_ATTENTION
+
+
+class _Batch:
+    """The model, and what it holds for the candidates of a schedule."""
+
+    def __init__(self, model: Any, rows: Sequence[Row], capacity: Capacity) -> None:
+        self._model, self._rows = model, rows
+        self._schedule = Schedule(rows, capacity)
+        self._store = KeyValues(model.config.get_text_config().num_hidden_layers, capacity, model.device)
+        self._length_R = np.array([len(row.prompt_tokens) for row in rows])
+        self._newest_M = torch.empty(0, dtype=torch.long, device=model.device)
+        """Of the running candidates: those that have a token already."""
+        self._admission = Admission(rows=[], joining=[])
+        self._after_prompt: dict[int, torch.Tensor] = {}
+        """Logits [V] of the first token, for each row whose candidates have not all come in."""
+
+    def admit(self) -> bool:
+        """Let in whoever there is room for; False when nobody is left."""
+        self._admission = self._schedule.admit()
+        return self._schedule.num_live > 0
+
+    def numbers(self) -> torch.Tensor:
+        """Candidate numbers and positions [2, M]."""
+        return self._store.uploaded(np.stack([self._schedule.candidate_M, self._schedule.position_M]))
+
+    def logits(self) -> torch.Tensor:
+        """Feed what is new; the logits [M, V] of each live candidate's next token."""
+        num_running, entering = len(self._newest_M), self._admission.rows
+        if not (num_running or entering):
+            return self._joining_logits()
+        logits = self._fed(num_running, entering)
+        if not self._admission.joining:
+            return logits
+        self._after_prompt |= zip(entering, logits[num_running:], strict=True)
+        return torch.cat([logits[:num_running], self._joining_logits()])
+
+    def follow(self, tokens_M: torch.Tensor, finished_M: npt.NDArray[np.bool_]) -> None:
+        """Take the chosen tokens; let the finished candidates go."""
+        self._schedule.position_M += 1
+        self._newest_M = tokens_M
+        if not finished_M.any():
+            return
+        columns = int(self._schedule.position_M.max())
+        places, prompts = self._schedule.leave(finished_M)
+        self._store.move(places, prompts, answer_columns=columns)
+        self._newest_M[self._store.uploaded(places[0])] = self._newest_M[self._store.uploaded(places[1])]
+        self._newest_M = self._newest_M[: self._schedule.num_live]
+
+    def _fed(self, num_running: int, entering: list[int]) -> torch.Tensor:
+        """The logits behind the newest token of each running candidate and behind each entering prompt."""
+        tokens, positions, running, entered = [self._newest_M], [], None, None
+        kept: torch.Tensor | int = 0
+        num_held = len(self._schedule.row_H) - len(entering)
+        if num_running:
+            length_H = self._length_R[self._schedule.row_H[:num_held]]
+            running, position_M = fed_candidates(self._schedule, length_H, self._store, num_candidates=num_running)
+            positions.append(position_M)
+        if entering:
+            lengths_P = self._length_R[entering]
+            entered = fed_prompts(lengths_P, self._store, first=num_held)
+            tokens.append(self._store.uploaded(np.concatenate([self._rows[row].prompt_tokens for row in entering])))
+            positions.append(entered.column_T)
+            kept = self._store.uploaded(np.append(np.arange(num_running), num_running + lengths_P.cumsum() - 1))
+        logits: torch.Tensor = self._model(
+            input_ids=torch.cat(tokens)[None],
+            position_ids=torch.cat(positions)[None],
+            use_cache=False,
+            logits_to_keep=kept,
+            fed=Fed(store=self._store, running=running, entering=entered),
+        ).logits[0]
+        return logits
+
+    def _joining_logits(self) -> torch.Tensor:
+        """The logits [J, V] of the first token of each candidate that came in."""
+        rows, counts = zip(*self._admission.joining, strict=True)
+        counts_J = self._store.uploaded(np.array(counts))
+        logits = torch.stack([self._after_prompt[row] for row in rows]).repeat_interleave(counts_J, dim=0)
+        for row in rows:
+            if not self._schedule.is_waited_for(row):
+                del self._after_prompt[row]
+        return logits

@@ -1,0 +1,173 @@
+"""The in-process engine: samples from any Hugging Face causal language model with full attention, batched, with a cache."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from components.artifacts.adapters import adapted_digest, load_adapter, use_adapter
+from components.config import GenerationConfig
+from components.errors import ArtifactCorrupt, ConfigurationError, StaleEngine
+from components.generation.base import Completion, GenerationRequest
+from components.generation.local.base_models import BaseModels
+from components.generation.local.batching import batches_of, capacity_of, rows_of
+from components.generation.local.choosing import Forcing, Sampling
+from components.generation.local.decoding import Choose, decode
+from components.generation.tokenizer import HuggingFaceTokenizer
+from components.generation.weights import architecture_of, built_model, refreshed_model
+from components.schema import PolicyVersion
+
+
+class TransformersGenerator:
+    """A Generator that owns one module. New weights of the same architecture are copied into it in place.
+
+    **Example** after `load(folder, version)`, a request with prompt_tokens (4, 9), seeds_K (1, 2) and max_new_tokens 3 gives
+    one tuple of two completions, of 1 to 3 tokens each.
+    """
+
+    def __init__(self, config: GenerationConfig, bases: BaseModels | None = None) -> None:
+        """`bases` holds the modules that adapters of several generators share."""
+        if config.device == "cuda" and not torch.cuda.is_available():
+            raise ConfigurationError("generation.device 'cuda': no CUDA device is visible here; use cpu")
+        self._config = config
+        self._bases = bases or BaseModels()
+        self._adapted_policy: str | None = None
+        self._turn: AbstractContextManager[Any] = nullcontext()
+        self._dtype: torch.dtype = getattr(torch, config.dtype)
+        self._model: Any = None
+        self._architecture: dict[str, Any] = {}
+        self._tokenizer: HuggingFaceTokenizer | None = None
+        self._version: PolicyVersion | None = None
+
+    @property
+    def tokenizer(self) -> HuggingFaceTokenizer:
+        """The tokenizer of the newest loaded folder."""
+        assert self._tokenizer is not None, "no model was loaded yet; call load first"
+        return self._tokenizer
+
+    @property
+    def version(self) -> PolicyVersion | None:
+        """The version held; None before the first load and after a failed one."""
+        return self._version
+
+    def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
+        """Hold the weights in `folder`, with `adapter` on them, as `version`. When this raises, no version is held at all.
+
+        Raises ArtifactMissing without a model folder, ArtifactCorrupt when it cannot be read or its digest is another.
+        """
+        self._version = None
+        digest = (
+            self._own_weights(folder) if adapter is None else self._adapted_weights(folder, version.policy, adapter)
+        )
+        if digest != version.weights_digest:
+            raise ArtifactCorrupt(
+                f"the weights in {adapter or folder} have digest {digest[:16]}, not {version.weights_digest[:16]} of policy "
+                f"{version.policy!r} at step {version.step}"
+            )
+        if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
+            self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
+        self._version = version
+
+    def _own_weights(self, folder: Path) -> str:
+        """Hold a module of one's own, refreshed in place where that is possible; the digest of its weights."""
+        self._adapted_policy, self._turn = None, nullcontext()
+        architecture = architecture_of(folder)
+        digest = refreshed_model(self._model, folder) if architecture == self._architecture else None
+        if digest is None:
+            self._architecture = {}
+            self._model, digest = built_model(folder, device=self._config.device, dtype=self._dtype)
+            self._architecture = architecture
+        return digest
+
+    def _adapted_weights(self, folder: Path, policy: str, adapter: Path) -> str:
+        """Hold a shared module with an adapter of one's own in it; the digest of both."""
+        self._architecture = {}
+        base = self._bases.base(folder, device=self._config.device, dtype=self._dtype)
+        with base.turn:
+            adapter_digest = load_adapter(base.module, policy, adapter)
+        self._model, self._turn, self._adapted_policy = base.module, base.turn, policy
+        return adapted_digest(base.digest, adapter_digest)
+
+    def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
+        """K completions for each request, in order. Raises StaleEngine when another version is held."""
+        if self._version != version:
+            raise StaleEngine(f"asked for {version}, but the engine holds {self._version}; refresh it first")
+        if not requests:
+            return []
+        sampling = Sampling(requests, end_token=self.tokenizer.end_token, device=self._model.device)
+        self._decode(
+            [request.prompt_tokens for request in requests],
+            [len(request.seeds_K) for request in requests],
+            [request.max_new_tokens for request in requests],
+            sampling,
+        )
+        completions = iter(_completions(sampling, self.tokenizer.end_token, version))
+        return [tuple(next(completions) for _ in request.seeds_K) for request in requests]
+
+    def score(
+        self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
+    ) -> list[tuple[float, ...]]:
+        """Log-probabilities at temperature 1 of given tokens, fed one by one through the cache as sampling does."""
+        scored = [index for index, tokens in enumerate(completions) if tokens]
+        logprobs: list[tuple[float, ...]] = [()] * len(completions)
+        if not scored:
+            return logprobs
+        forcing = Forcing([completions[index] for index in scored], device=self._model.device)
+        lengths = [len(completions[index]) for index in scored]
+        self._decode([prompts[index] for index in scored], [1] * len(scored), lengths, forcing)
+        for index, row, length in zip(scored, forcing.logprobs_N_T.tolist(), lengths, strict=True):
+            logprobs[index] = tuple(row[:length])
+        return logprobs
+
+    def _decode(
+        self,
+        prompts_R: Sequence[tuple[int, ...]],
+        num_candidates_R: Sequence[int],
+        max_new_tokens_R: Sequence[int],
+        choose: Choose,
+    ) -> None:
+        assert all(prompts_R), "a prompt without tokens predicts nothing"
+        self._check_lengths(prompts_R, max_new_tokens_R)
+        budget = self._config.max_batch_tokens
+        rows = rows_of(prompts_R, num_candidates_R, max_new_tokens_R)
+        with self._turn, _cpu_threads(self._config.num_threads):
+            if self._adapted_policy is not None:
+                use_adapter(self._model, self._adapted_policy)
+            for batch in batches_of(rows, max_tokens=budget):
+                decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
+
+    def _check_lengths(self, prompts_R: Sequence[tuple[int, ...]], max_new_tokens_R: Sequence[int]) -> None:
+        most = self._model.config.get_text_config().max_position_embeddings
+        longest = max(len(prompt) + new for prompt, new in zip(prompts_R, max_new_tokens_R, strict=True))
+        if longest > most:
+            raise ConfigurationError(
+                f"a prompt and its answer may take {longest} tokens, but the model has max_position_embeddings {most}; "
+                "use a smaller problem, a lower agents.<role>.max_new_tokens or a model with a longer context"
+            )
+
+
+def _completions(sampling: Sampling, end_token: int, version: PolicyVersion) -> Iterator[Completion]:
+    tokens_N_T, logprobs_N_T = sampling.tokens_N_T.tolist(), sampling.logprobs_N_T.tolist()
+    for tokens, logprobs, length in zip(tokens_N_T, logprobs_N_T, sampling.lengths_N.tolist(), strict=True):
+        yield Completion(
+            tokens=tuple(tokens[:length]),
+            logprobs=tuple(logprobs[:length]),
+            finish_reason="stop" if tokens[length - 1] == end_token else "length",
+            version=version,
+        )
+
+
+@contextmanager
+def _cpu_threads(num_threads: int) -> Iterator[None]:
+    """torch's thread count, which belongs to the whole process, set for the duration."""
+    before = torch.get_num_threads()
+    if before == num_threads:
+        yield
+        return
+    torch.set_num_threads(num_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

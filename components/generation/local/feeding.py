@@ -1,0 +1,101 @@
+"""One forward over a tree: which tokens are fed, and whose they are."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from components.generation.local.prompt_cache import KeyValues, Views
+from components.generation.local.schedule import Integers, Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """The M candidates whose newest tokens are fed. Rows B are M candidates times key heads, candidate by candidate.
+
+    Each candidate has a slot among those of its prompt, so that all its prompt's candidates are queries side by side.
+    """
+
+    num_candidates: int
+    num_slots: int
+    """The most candidates that a prompt has."""
+    prompts: tuple[Views, Views]
+    answers: tuple[Views, Views]
+    newest: tuple[Views, Views] | None
+    """Where the fed tokens go when they are all in the same column, which is faster."""
+    cell_B: torch.Tensor
+    """Where the fed tokens go, among all columns of all places and heads."""
+    slot_B: torch.Tensor
+    """Among prompts times heads times slots."""
+    at_slot: torch.Tensor
+    """The reverse of `slot_B`; 0 where a slot is empty."""
+    hidden_M_1_C: torch.Tensor | None
+    """Columns, of prompt and answer side by side, that must not be seen; None when all are a candidate's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entering:
+    """The P new prompts, laid end to end, and where each token lies when they are padded on the right to W columns."""
+
+    first: int
+    """How many prompts were held before."""
+    token_P_W: torch.Tensor
+    prompt_T: torch.Tensor
+    column_T: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fed:
+    """What attention must know of one forward."""
+
+    store: KeyValues
+    running: Running | None
+    entering: Entering | None
+
+
+def fed_candidates(
+    schedule: Schedule, length_H: Integers, store: KeyValues, *, num_candidates: int
+) -> tuple[Running, torch.Tensor]:
+    """The step of the first candidates of a schedule, whose H prompts have `length_H` tokens, and their positions [M]."""
+    prompt_M, column_M = schedule.prompt_M[:num_candidates], schedule.position_M[:num_candidates] - 1
+    slot_M, num_slots = schedule.slots(num_candidates)
+    length_M = length_H[prompt_M]
+    heads, rows = np.arange(store.num_heads), np.arange(num_candidates * store.num_heads)
+    cell_B = (rows.reshape(num_candidates, -1) * store.answer_columns + column_M[:, None]).ravel()
+    slot_B = ((prompt_M[:, None] * store.num_heads + heads) * num_slots + slot_M[:, None]).ravel()
+    at_slot = np.zeros(len(length_H) * store.num_heads * num_slots, dtype=np.int64)
+    at_slot[slot_B] = rows
+    prompt_columns, answer_columns = int(length_H.max()), int(column_M.max()) + 1
+    hidden = None
+    if length_M.min() < prompt_columns or column_M.min() + 1 < answer_columns:
+        on_prompt = np.arange(prompt_columns) >= length_M[:, None]
+        on_answer = np.arange(answer_columns) > column_M[:, None]
+        hidden = np.concatenate([on_prompt, on_answer], axis=1)[:, None]
+    running = Running(
+        num_candidates=num_candidates,
+        num_slots=num_slots,
+        prompts=store.prompts(len(length_H), prompt_columns),
+        answers=store.answers(num_candidates, answer_columns),
+        newest=store.newest(num_candidates, answer_columns - 1) if column_M.min() + 1 == answer_columns else None,
+        cell_B=store.uploaded(cell_B),
+        slot_B=store.uploaded(slot_B),
+        at_slot=store.uploaded(at_slot),
+        hidden_M_1_C=None if hidden is None else store.uploaded(hidden),
+    )
+    return running, store.uploaded(length_M + column_M)
+
+
+def fed_prompts(lengths_P: Integers, store: KeyValues, *, first: int) -> Entering:
+    """The step of new prompts of these lengths, behind the first `first` that are held.
+
+    **Example** lengths 2 and 3: tokens 0, 1 are prompt 0 and 2, 3, 4 are prompt 1; padded, [[0, 1, 1], [2, 3, 4]].
+    """
+    begins_P = np.cumsum(lengths_P) - lengths_P
+    columns_W = np.arange(lengths_P.max())
+    prompt_T = np.repeat(np.arange(len(lengths_P)), lengths_P)
+    return Entering(
+        first=first,
+        token_P_W=store.uploaded(begins_P[:, None] + np.minimum(columns_W, lengths_P[:, None] - 1)),
+        prompt_T=store.uploaded(prompt_T),
+        column_T=store.uploaded(np.arange(len(prompt_T)) - begins_P[prompt_T]),
+    )

@@ -1,0 +1,84 @@
+"""Keys and values of the prompts and answers that a batch holds: each prompt once, however many candidates continue it."""
+
+from typing import Any
+
+import numpy.typing as npt
+import torch
+
+from components.generation.local.batching import Capacity
+from components.generation.local.schedule import Moves
+
+Views = tuple[torch.Tensor, ...]
+"""One a layer, onto the store."""
+
+
+class KeyValues:
+    """Keys and values: of prompts [layers, prompts, heads, columns, head_dim], and of answers with places instead of prompts.
+
+    Room for all of `capacity` is taken when the first prompt comes in. Values that nobody has filled are zero, because a weight
+    of zero makes nothing of a finite value only; scores of keys that nobody has filled are replaced by the mask.
+    """
+
+    def __init__(self, num_layers: int, capacity: Capacity, device: torch.device) -> None:
+        self._num_layers, self._capacity, self._device = num_layers, capacity, device
+        self._prompts: tuple[torch.Tensor, ...] = ()
+        self._answers: tuple[torch.Tensor, ...] = ()
+        self.cells: tuple[Views, Views] = ((), ())
+        """Keys and values of answers as [places * heads * columns, head_dim]."""
+
+    @property
+    def num_heads(self) -> int:
+        """Key heads of a layer; known once the first prompt came in."""
+        return self._prompts[0].shape[2]
+
+    @property
+    def answer_columns(self) -> int:
+        """Columns of one place."""
+        return self._capacity.answer_columns
+
+    def uploaded(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
+        """`numbers` as a tensor where the keys lie."""
+        return torch.from_numpy(numbers).to(self._device)
+
+    def put_prompts(self, layer: int, first: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Store new prompts [prompts, heads, columns, head_dim] behind the first `first` ones."""
+        if not self._prompts:
+            self._take_room(keys, values)
+        for store, each in zip(self._prompts, (keys, values), strict=True):
+            store[layer, first : first + each.shape[0], :, : each.shape[2]] = each
+
+    def prompts(self, num_prompts: int, num_columns: int) -> tuple[Views, Views]:
+        """Keys [prompts * heads, head_dim, columns] and values [prompts * heads, columns, head_dim] of the first prompts."""
+        return _views(self._prompts, num_prompts, num_columns)
+
+    def answers(self, num_candidates: int, num_columns: int) -> tuple[Views, Views]:
+        """The same of the first places."""
+        return _views(self._answers, num_candidates, num_columns)
+
+    def newest(self, num_candidates: int, column: int) -> tuple[Views, Views]:
+        """Keys and values [candidates, heads, head_dim] of one column of the first places."""
+        keys, values = (store[:, :num_candidates, :, column].unbind() for store in self._answers)
+        return keys, values
+
+    def move(self, places: Moves, prompts: Moves, *, answer_columns: int) -> None:
+        """Follow the schedule: those who moved, in all layers at once, of answers the filled columns alone."""
+        moving = ((self._answers, places, answer_columns), (self._prompts, prompts, self._capacity.prompt_columns))
+        for stores, (to, origin), columns in moving:
+            if len(to):
+                new, old = self.uploaded(to), self.uploaded(origin)
+                for store in stores:
+                    store[:, new, :, :columns] = store[:, old, :, :columns]
+
+    def _take_room(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        def room(held: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+            shape = (self._num_layers, held, keys.shape[1], columns)
+            return keys.new_empty(*shape, keys.shape[3]), values.new_zeros(*shape, values.shape[3])
+
+        self._prompts = room(self._capacity.num_prompts, self._capacity.prompt_columns)
+        self._answers = room(self._capacity.num_places, self._capacity.answer_columns)
+        self.cells = (self._answers[0].flatten(1, 3).unbind(), self._answers[1].flatten(1, 3).unbind())
+
+
+def _views(stores: tuple[torch.Tensor, ...], held: int, num_columns: int) -> tuple[Views, Views]:
+    keys, values = (store[:, :held, :, :num_columns].flatten(1, 2) for store in stores)
+    return keys.transpose(2, 3).unbind(), values.unbind()

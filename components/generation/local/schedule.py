@@ -1,0 +1,135 @@
+"""Who sits where while a batch decodes. Candidates take places in order as these fall free; a prompt is held while anyone
+needs it. Numbers only: what is computed for them lies elsewhere, in the same order.
+
+M live candidates sit in places 0 to M - 1, and H held prompts in 0 to H - 1. Whoever leaves is replaced by the last one, so
+both stay without gaps and what others hold need not move. Source of refilling step by step: Yu et al., "Orca: a distributed
+serving system for transformer-based generative models", OSDI 2022.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from components.generation.local.batching import Capacity, Row
+
+Integers = npt.NDArray[np.int64]
+Moves = tuple[Integers, Integers]
+"""(to, from): the places that fell free and who moves there."""
+_NOBODY: Moves = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Who came in. New prompts follow those that are held, new candidates follow those that are live."""
+
+    rows: list[int]
+    """Numbers of the rows whose prompts are new."""
+    joining: list[tuple[int, int]]
+    """(row, how many of its candidates) in the order of their places."""
+
+
+class Schedule:
+    """The places of one batch, and the rows that wait for them."""
+
+    def __init__(self, rows: Sequence[Row], capacity: Capacity) -> None:
+        self._rows, self._capacity = rows, capacity
+        self._num_opened = 0
+        self._begun: dict[int, int] = {}
+        """How many candidates have come in, for each held row in which more wait."""
+        self.row_H: Integers = np.empty(0, dtype=np.int64)
+        self.live_H: Integers = np.empty(0, dtype=np.int64)
+        """Live candidates of each held prompt."""
+        self.candidate_M: Integers = np.empty(0, dtype=np.int64)
+        self.prompt_M: Integers = np.empty(0, dtype=np.int64)
+        """The held prompt of each live candidate."""
+        self.position_M: Integers = np.empty(0, dtype=np.int64)
+        """How many tokens each live candidate has."""
+
+    @property
+    def num_live(self) -> int:
+        return len(self.candidate_M)
+
+    def is_waited_for(self, row: int) -> bool:
+        """Whether candidates of a held row still wait."""
+        return row in self._begun
+
+    def admit(self) -> Admission:
+        """Fill free places: first from prompts that are held, then from new ones while there is room for them."""
+        admission = Admission(rows=[], joining=[])
+        for held, row in enumerate(self.row_H.tolist()):
+            self._join(held, row, admission)
+        while self.num_live < self._capacity.num_places and len(self.row_H) < self._capacity.num_prompts:
+            row = self._num_opened
+            if row == len(self._rows):
+                break
+            self._num_opened += 1
+            self._begun[row] = 0
+            admission.rows.append(row)
+            self.row_H, self.live_H = np.append(self.row_H, row), np.append(self.live_H, 0)
+            self._join(len(self.row_H) - 1, row, admission)
+        return admission
+
+    def leave(self, finished_M: npt.NDArray[np.bool_]) -> tuple[Moves, Moves]:
+        """Let finished candidates go, and prompts that nobody needs; say who moved, among candidates and among prompts."""
+        self.live_H -= np.bincount(self.prompt_M[finished_M], minlength=len(self.live_H))
+        places = _closed(~finished_M)
+        self.candidate_M, self.prompt_M, self.position_M = (
+            _moved(array, places, finished_M) for array in (self.candidate_M, self.prompt_M, self.position_M)
+        )
+        needless_H = self.live_H == 0
+        if self._begun:
+            needless_H &= ~np.isin(self.row_H, list(self._begun))
+        if not needless_H.any():
+            return places, _NOBODY
+        prompts = _closed(~needless_H)
+        self.row_H, self.live_H = (_moved(array, prompts, needless_H) for array in (self.row_H, self.live_H))
+        number_H = np.arange(len(needless_H))
+        number_H[prompts[1]] = prompts[0]
+        self.prompt_M = number_H[self.prompt_M]
+        return places, prompts
+
+    def slots(self, num_candidates: int) -> tuple[Integers, int]:
+        """For each of the first live candidates its number among those of its prompt; and the most that a prompt has.
+
+        **Example** prompts 0, 1, 0, 0: slots 0, 0, 1, 2, and 3.
+        """
+        prompt_M = self.prompt_M[:num_candidates]
+        count_H = np.bincount(prompt_M, minlength=len(self.row_H))
+        first_H = np.cumsum(count_H) - count_H
+        slot_M = np.empty_like(prompt_M)
+        slot_M[np.argsort(prompt_M, kind="stable")] = np.arange(num_candidates) - np.repeat(first_H, count_H)
+        return slot_M, int(count_H.max())
+
+    def _join(self, held: int, row: int, admission: Admission) -> None:
+        """Let in as many waiting candidates of a held row as there is room for."""
+        if row not in self._begun:
+            return
+        begun, candidates = self._begun[row], self._rows[row].candidates
+        free = self._capacity.num_places - self.num_live
+        allowed = self._capacity.candidates_per_prompt - int(self.live_H[held])
+        count = min(len(candidates) - begun, free, allowed)
+        if count == 0:
+            return
+        if begun + count < len(candidates):
+            self._begun[row] = begun + count
+        else:
+            del self._begun[row]
+        self.live_H[held] += count
+        self.candidate_M = np.append(self.candidate_M, candidates[begun : begun + count])
+        self.prompt_M = np.append(self.prompt_M, np.full(count, held))
+        self.position_M = np.append(self.position_M, np.zeros(count, dtype=np.int64))
+        admission.joining.append((row, count))
+
+
+def _closed(kept: npt.NDArray[np.bool_]) -> Moves:
+    """Gaps among the first places, and the kept ones behind them that fill these."""
+    num_kept = int(kept.sum())
+    return np.flatnonzero(~kept[:num_kept]), num_kept + np.flatnonzero(kept[num_kept:])
+
+
+def _moved(array: Integers, moves: Moves, gone: npt.NDArray[np.bool_]) -> Integers:
+    to, origin = moves
+    array[to] = array[origin]
+    return array[: len(array) - int(gone.sum())]

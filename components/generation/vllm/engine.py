@@ -1,0 +1,178 @@
+"""The engine behind HTTP: one policy on any number of vLLM servers, which `infra/vllm` says how to run."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from components.config import GenerationConfig
+from components.errors import ConfigurationError, LogprobMismatch, StaleEngine
+from components.generation.base import Completion, GenerationRequest
+from components.generation.tokenizer import HuggingFaceTokenizer
+from components.generation.vllm.fleet import Fleet
+from components.generation.vllm.folders import checked_base, kept_adapter, merged_folder
+from components.generation.vllm.held import Serving, adapter_name
+from components.generation.vllm.loading import Wanted
+from components.generation.vllm.router import Replicas
+from components.generation.vllm.transport import HttpTransport, Transport
+from components.generation.vllm.wire import candidate_jobs, completion_from, scores_from, scoring_job
+from components.schema import PolicyVersion
+from components.scratch import scratch_folder
+
+
+class VllmGenerator:
+    """A Generator over those servers of `urls` that serve `model`.
+
+    A replica that fails is left out and its requests are sent to another; one that comes back is given the weights first. Every
+    candidate is checked to come from the version asked for. Servers read the folders given to `load` themselves, so they must
+    see them under the same paths. `key` is what they ask for. Safe to share between threads.
+
+    **Example** two urls and a request with three seeds: three HTTP requests to the replica that has the prompt cached.
+    """
+
+    def __init__(
+        self,
+        config: GenerationConfig,
+        *,
+        model: str,
+        urls: Sequence[str],
+        key: str,
+        start_command: str = "troupe up --engine vllm",
+        transport: Transport | None = None,
+    ) -> None:
+        self._config = config
+        self._model = model
+        self._transport = transport or HttpTransport(key)
+        self._fleet = Fleet(config.vllm, model=model, urls=urls, start_command=start_command, transport=self._transport)
+        self._serving: Serving | None = None
+        self._tokenizer: HuggingFaceTokenizer | None = None
+        self._version: PolicyVersion | None = None
+        self._scratch = Path(tempfile.mkdtemp(prefix="vllm-", dir=scratch_folder()))
+
+    @property
+    def tokenizer(self) -> HuggingFaceTokenizer:
+        """The tokenizer of the newest loaded folder."""
+        assert self._tokenizer is not None, "no model was loaded yet; call load first"
+        return self._tokenizer
+
+    @property
+    def version(self) -> PolicyVersion | None:
+        """The version that every replica in use holds; None before the first load and after a failed one."""
+        return self._version
+
+    @property
+    def replicas(self) -> Replicas:
+        """Which servers are in use, and why the others are not."""
+        return self._fleet.replicas
+
+    def check(self) -> None:
+        """Pass when a server of this model answers. Raises EngineUnavailable, or StaleEngine when those serve other models."""
+        self._fleet.check()
+
+    def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
+        """Make every server that answers hold `version`. When this raises, no version is held.
+
+        Raises ArtifactMissing or ArtifactCorrupt over the folders, EngineUnavailable when no server answers, StaleEngine when
+        those that answer serve other models, ConfigurationError when one cannot take the weights.
+        """
+        self._version = None
+        wanted = self._checked(folder, version, adapter)
+        self._fleet.want(wanted)
+        if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
+            self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
+        self._serving, self._version = wanted.serving, version
+        self._forget_folders_but(self._place(version))
+
+    def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
+        """K completions for each request, in order, each proved to come from `version`.
+
+        Raises StaleEngine when another version is held or was sampled from, EngineUnavailable when no server is left.
+        """
+        serving = self._serving_of(version)
+        for request in requests:
+            self._check_length(len(request.prompt_tokens) + request.max_new_tokens)
+        end_token = self.tokenizer.end_token
+
+        def read(url: str, answer: Any) -> Completion:
+            return completion_from(answer, serving, version, end_token=end_token, url=url)
+
+        jobs_R = [candidate_jobs(request, serving, end_token) for request in requests]
+        answers = iter(self._fleet.run([job for jobs in jobs_R for job in jobs], read))
+        found_R = [tuple(next(answers) for _ in jobs) for jobs in jobs_R]
+        return [found * (len(request.seeds_K) // len(found)) for found, request in zip(found_R, requests, strict=True)]
+
+    def score(
+        self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
+    ) -> list[tuple[float, ...]]:
+        """Log-probabilities at temperature 1 of given tokens, by every replica; those of the first one in use.
+
+        Raises LogprobMismatch when two replicas differ by more than `generation.probe_tolerance`.
+        """
+        assert self._version is not None, "no version is held; call load first"
+        serving = self._serving_of(self._version)
+        pairs = list(zip(prompts, completions, strict=True))
+        logprobs: list[tuple[float, ...]] = [()] * len(pairs)
+        for position, (prompt, completion) in enumerate(pairs):
+            if completion:
+                logprobs[position] = self._scored(prompt, completion, serving)
+        return logprobs
+
+    def close(self) -> None:
+        """Give threads, connections and scratch space back. The servers stay."""
+        self._fleet.close()
+        self._transport.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _checked(self, folder: Path, version: PolicyVersion, adapter: Path | None) -> Wanted:
+        """What the servers have to hold, once it is known that the folders hold `version`."""
+        base, digest, policy = checked_base(folder, version, adapter), version.weights_digest, version.policy
+        if adapter is not None and not self._config.vllm.merge_adapters:
+            name = adapter_name(policy, digest)
+            serving = Serving(model=name, policy=policy, weights=base, digest=digest, is_adapter=True)
+            return Wanted(serving=serving, folder=folder, adapter=kept_adapter(adapter, self._place(version)))
+        serving = Serving(model=self._model, policy=policy, weights=digest, digest=digest, is_adapter=False)
+        whole = folder if adapter is None else merged_folder(folder, adapter, self._place(version))
+        return Wanted(serving=serving, folder=whole)
+
+    def _scored(self, prompt: tuple[int, ...], completion: tuple[int, ...], serving: Serving) -> tuple[float, ...]:
+        self._check_length(len(prompt) + len(completion) + 1)
+        found = self._fleet.run_everywhere(
+            [scoring_job(prompt, completion, serving)],
+            lambda url, answer: scores_from(answer, completion, serving, url=url),
+        )
+        scores = {url: scores for url, (scores,) in found.items()}
+        self._check_agreement(scores)
+        return next(iter(scores.values()))
+
+    def _check_agreement(self, scores: Mapping[str, tuple[float, ...]]) -> None:
+        (first, expected), *others = scores.items()
+        for url, found in others:
+            difference = max(abs(a - b) for a, b in zip(expected, found, strict=True))
+            if not difference <= self._config.probe_tolerance:
+                raise LogprobMismatch(
+                    f"{url} and {first} both say that they hold {self._version}, and differ by {difference:.3g} in the same "
+                    f"log-probabilities (tolerance {self._config.probe_tolerance:.3g})"
+                )
+
+    def _serving_of(self, version: PolicyVersion) -> Serving:
+        if self._version != version or self._serving is None:
+            raise StaleEngine(f"asked for {version}, but the engine holds {self._version}; refresh it first")
+        return self._serving
+
+    def _check_length(self, num_tokens: int) -> None:
+        most = self._fleet.max_model_tokens
+        if num_tokens > most:
+            raise ConfigurationError(
+                f"a prompt and its answer may take {num_tokens} tokens, but the servers of {self._model!r} take {most}; use a "
+                "smaller problem, a lower agents.<role>.max_new_tokens, or a larger generation.vllm.max_model_tokens"
+            )
+
+    def _place(self, version: PolicyVersion) -> Path:
+        """Where this engine keeps what it made of an adapter."""
+        return self._scratch / version.weights_digest[:32]
+
+    def _forget_folders_but(self, kept: Path) -> None:
+        for folder in self._scratch.iterdir():
+            if folder != kept:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,92 @@
+"""Requests and answers of vLLM's token endpoint: token ids in; token ids, log-probabilities and weight versions out.
+
+    POST /inference/v1/generate {model, token_ids, cache_salt, sampling_params}
+    {choices: [{token_ids, finish_reason, logprobs: {content: [{token_id, logprob}]}, weight_versions: [{version}]}],
+     prompt_logprobs: [null, {"17": {logprob}}, ...]}
+
+The server must run with `--logprobs-mode processed_logprobs`: only then are its log-probabilities those of the tempered
+distribution that it draws from. One request a candidate: vLLM gives the n-th answer of a request the request's seed plus n,
+which is another seed than the candidate's own.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from components.errors import StaleEngine
+from components.generation.base import Completion, GenerationRequest
+from components.generation.vllm.held import Serving, held_from
+from components.generation.vllm.router import Job
+from components.generation.vllm.transport import ReplicaFailed, encoded
+from components.schema import FinishReason, PolicyVersion
+
+GENERATE = "/inference/v1/generate"
+# Spelled out, because a server fills what is missing from the model's own generation_config.json.
+_PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "detokenize": False, "ignore_eos": True}
+
+
+def candidate_jobs(request: GenerationRequest, serving: Serving, end_token: int) -> list[Job]:
+    """A job for each seed of `request`; a greedy request needs one alone, because all its candidates are equal."""
+    body = {"model": serving.model, "token_ids": list(request.prompt_tokens), "cache_salt": serving.salt}
+    sampling = {
+        **_PLAIN,
+        "max_tokens": request.max_new_tokens,
+        "temperature": request.temperature,
+        "logprobs": 0,
+        "stop_token_ids": [end_token],
+    }
+    seeds = request.seeds_K if request.temperature > 0 else request.seeds_K[:1]
+    key = prompt_key(request.prompt_tokens)
+    return [Job(key=key, body=encoded({**body, "sampling_params": {**sampling, "seed": seed}})) for seed in seeds]
+
+
+def prompt_key(tokens: Sequence[int]) -> bytes:
+    """What equal prompts have in common, for routing."""
+    return hashlib.blake2b(repr(tuple(tokens)).encode(), digest_size=8).digest()
+
+
+def completion_from(answer: Any, serving: Serving, version: PolicyVersion, *, end_token: int, url: str) -> Completion:
+    """The one candidate of an answer.
+
+    Raises StaleEngine when a token came from other weights, ReplicaFailed when the answer is none: cut off by the server, or
+    in another shape.
+    """
+    try:
+        (choice,) = answer["choices"]
+        tokens = tuple(choice["token_ids"])
+        content = choice["logprobs"]["content"]
+        logprobs = tuple(float(entry["logprob"]) for entry in content)
+        named = tuple(entry["token_id"] for entry in content)
+        spans = [span["version"] for span in choice["weight_versions"]]
+        reason = choice["finish_reason"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ReplicaFailed(f"{url} answered in another shape: {type(error).__name__}: {error}") from error
+    if reason not in ("stop", "length") or not tokens or named != tokens:
+        raise ReplicaFailed(f"{url} ended an answer of {len(tokens)} tokens with {reason!r}")
+    for spelled in spans:
+        if not serving.is_held_by(held_from(spelled)):
+            raise StaleEngine(f"{url} answered from {spelled}, asked for {version}; refresh it first")
+    finish: FinishReason = "stop" if tokens[-1] == end_token else "length"
+    return Completion(tokens=tokens, logprobs=logprobs, finish_reason=finish, version=version)
+
+
+def scoring_job(prompt: Sequence[int], completion: Sequence[int], serving: Serving) -> Job:
+    """A job that has the server score `completion` after `prompt`, by its log-probabilities of a prompt that holds both."""
+    sampling = {**_PLAIN, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
+    tokens = [*prompt, *completion]
+    body = {"model": serving.model, "token_ids": tokens, "cache_salt": serving.salt, "sampling_params": sampling}
+    return Job(key=prompt_key(prompt), body=encoded(body))
+
+
+def scores_from(answer: Any, completion: Sequence[int], serving: Serving, *, url: str) -> tuple[float, ...]:
+    """The log-probabilities of `completion` in an answer to `scoring_job`. Raises StaleEngine or ReplicaFailed."""
+    try:
+        spans = [span["version"] for span in answer["choices"][0]["weight_versions"]]
+        tail = answer["prompt_logprobs"][-len(completion) :]
+        scores = tuple(float(entry[str(token)]["logprob"]) for entry, token in zip(tail, completion, strict=True))
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ReplicaFailed(f"{url} scored in another shape: {type(error).__name__}: {error}") from error
+    for spelled in spans:
+        if not serving.is_held_by(held_from(spelled)):
+            raise StaleEngine(f"{url} scored with {spelled}, which is not {serving}; refresh it first")
+    return scores

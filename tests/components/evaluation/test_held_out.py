@@ -1,0 +1,164 @@
+"""Held-out play, against real games with scripted players."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.config import RewardConfig
+from components.environments.registry import family, family_options
+from components.errors import TooManyFailedEpisodes
+from components.evaluation.held_out import EvalPlan, evaluate
+from components.evaluation.statistics import wilson_interval
+from components.evaluation.suites import suite_problems
+from components.generation.scripted import CharacterTokenizer, ScriptedGenerator
+from components.rewards.rubric import rubric_for
+from components.rollout.router import Router, Seat
+from components.schema import EvalReport, PolicyVersion
+from tests.components.rollout.toy_team import (
+    RUBRIC,
+    PaidGenerator,
+    RecordingGenerator,
+    ToyFamily,
+    toy_problems,
+    toy_router,
+)
+
+GAME, OPTIONS = family("plan_path"), family_options("plan_path", {})
+VERSION = PolicyVersion(policy="p", step=3, weights_digest="d")
+
+
+def solutions(problems: Any) -> dict[str, str]:
+    """The expert's first answer by the tool agent's and by the board part of the plan agent's prompt."""
+    found = {}
+    for problem in problems:
+        env = GAME.build(problem)
+        found[env.observe("tool_agent").state[1:].split(":")[0]] = GAME.expert_action(env, "tool_agent")
+    return found
+
+
+def plan(n: int = 40, **values: Any) -> EvalPlan:
+    problems = suite_problems("test", GAME, OPTIONS, num_problems=n, seed=0)
+    defaults = {
+        "suite": "test",
+        "step": 3,
+        "sampling": "sample",
+        "problems": problems,
+        "problems_per_block": 16,
+        "turn_order": GAME.roles,
+        "max_turns": 1,
+        "seed": 0,
+    }
+    return EvalPlan(**{**defaults, **values})
+
+
+def report(eval_plan: EvalPlan, tool: Any, planner: Any, **options: Any) -> EvalReport:
+    known = solutions(eval_plan.problems)
+
+    def respond(prompt: str, seed: int) -> str:
+        board, shown = prompt[1:].split(":")
+        return (tool if prompt[0] == "T" else planner)(known.get(board, "U"), shown, seed)
+
+    engine = ScriptedGenerator(respond, CharacterTokenizer(GAME.alphabet(OPTIONS)), VERSION)
+    seat = Seat(policy="p", prompt_format="compact", max_new_tokens=11)
+    router = Router({"p": engine}, seats=dict.fromkeys(GAME.roles, seat), versions={"p": VERSION})
+    rubric = rubric_for(GAME, RewardConfig())
+    return evaluate(eval_plan, family=GAME, router=router, rubric=rubric, **options)
+
+
+def lost(solution: str, shown: str, seed: int) -> str:
+    return ""
+
+
+def expert(solution: str, shown: str, seed: int) -> str:
+    return solution
+
+
+def copying(solution: str, shown: str, seed: int) -> str:
+    return shown.split("|")[0].rstrip("-") or "U"
+
+
+def test_experts_solve_everything_and_keep_every_proposal() -> None:
+    told: list[tuple[int, int]] = []
+    result = report(plan(), expert, copying, progress=lambda done, total: told.append((done, total)))
+    assert (result.n, result.num_successes, result.success_rate) == (40, 40, 1.0)
+    assert (result.keep_rate, result.repair_rate) == (1.0, None)
+    assert result.interval == wilson_interval(40, 40)
+    assert result.mean_reward == pytest.approx(1.0 + 0.2 + 0.1)
+    assert told == [(16, 40), (32, 40), (40, 40)]
+    assert (result.suite, result.step, result.sampling) == ("test", 3, "sample")
+
+
+def test_a_planner_that_repairs_is_told_from_one_that_copies() -> None:
+    def half(solution: str, shown: str, seed: int) -> str:
+        return solution if len(solution) % 2 else "U"
+
+    repaired = report(plan(), half, expert)
+    assert (repaired.success_rate, repaired.keep_rate, repaired.repair_rate) == (1.0, 1.0, 1.0)
+    copied = report(plan(), half, copying)
+    assert (copied.keep_rate, copied.repair_rate) == (1.0, 0.0)
+    assert 0 < copied.success_rate < 1
+    assert copied.metrics["eval/sample/tool_agent/solve_rate"] == copied.success_rate
+
+
+def test_reaching_the_last_turn_is_not_success() -> None:
+    result = report(plan(max_turns=3), lost, lost)
+    assert (result.num_successes, result.keep_rate, result.repair_rate) == (0, None, 0.0)
+    assert result.interval[0] == 0.0
+    assert result.metrics["eval/sample/mean_nodes"] == 6.0
+
+
+def test_the_last_agent_alone_sees_no_proposal() -> None:
+    seen = set()
+
+    def looks(solution: str, shown: str, seed: int) -> str:
+        seen.add(shown.split("|")[0])
+        return solution
+
+    result = report(plan(turn_order=GAME.roles[-1:]), lost, looks)
+    assert (result.success_rate, result.keep_rate, result.repair_rate) == (1.0, None, None)
+    assert seen == {"-" * 10}
+
+
+def test_one_candidate_a_node_and_greedy_is_temperature_zero() -> None:
+    toy, engine = ToyFamily(2), RecordingGenerator()
+    problems = tuple(each.problem for each in toy_problems(toy, 5))
+    toy_plan = plan(problems=problems, turn_order=toy.roles, max_turns=2)
+    for sampling, temperature in (("sample", 1.0), ("greedy", 0.0)):
+        engine.calls.clear()
+        evaluate(replace(toy_plan, sampling=sampling), family=toy, router=toy_router(toy, engine), rubric=RUBRIC)
+        asked = [request for call in engine.calls for request in call]
+        assert {(len(request.seeds_K), request.temperature) for request in asked} == {(1, temperature)}
+
+
+def test_what_an_api_was_used_for_is_part_of_the_report() -> None:
+    toy, engine = ToyFamily(2), PaidGenerator()
+    problems = tuple(each.problem for each in toy_problems(toy, 5))
+    toy_plan = plan(problems=problems, turn_order=toy.roles, max_turns=2, problems_per_block=2)
+    metrics = evaluate(toy_plan, family=toy, router=toy_router(toy, engine), rubric=RUBRIC).metrics
+    assert metrics["eval/sample/api/p/num_requests"] == metrics["eval/sample/api/p/cost"] == len(engine.calls) > 0
+
+
+def test_steps_are_compared_under_the_same_draws_and_suites_under_others() -> None:
+    toy = ToyFamily(1)
+    problems = tuple(each.problem for each in toy_problems(toy, 5))
+
+    def seeds(**values: Any) -> list[Any]:
+        engine = RecordingGenerator()
+        toy_plan = plan(problems=problems, turn_order=toy.roles, max_turns=1, **values)
+        evaluate(toy_plan, family=toy, router=toy_router(toy, engine), rubric=RUBRIC)
+        return [request.seeds_K for call in engine.calls for request in call]
+
+    assert seeds(step=0) == seeds(step=9) == seeds(problems_per_block=2)
+    assert seeds(suite="train") != seeds()
+
+
+def test_failed_episodes_raise_unless_they_are_allowed() -> None:
+    toy = ToyFamily(1)
+    problems = [each.problem for each in toy_problems(toy, 4, done_rate=0.0)]
+    problems[2] = replace(problems[2], payload={**problems[2].payload, "unbuildable": True})
+    toy_plan = plan(problems=tuple(problems), turn_order=toy.roles)
+    with pytest.raises(TooManyFailedEpisodes, match="1 of 4 episodes failed"):
+        evaluate(toy_plan, family=toy, router=toy_router(toy), rubric=RUBRIC)
+    allowed = evaluate(replace(toy_plan, max_failed_fraction=0.25), family=toy, router=toy_router(toy), rubric=RUBRIC)
+    assert (allowed.n, allowed.num_successes, allowed.metrics["eval/sample/num_failed_episodes"]) == (4, 0, 1.0)
