@@ -3,6 +3,7 @@
 The tests share the servers and run in order: the last ones kill and stop them.
 """
 
+import asyncio
 import os
 import signal
 import threading
@@ -23,7 +24,7 @@ from components.generation.refresh import refresh
 from components.generation.vllm.engine import VllmGenerator
 from components.generation.vllm.held import Held
 from components.generation.vllm.loading import RELOAD
-from components.generation.vllm.transport import HttpTransport, encoded
+from components.generation.vllm.transport import Transport, encoded
 from infra.services.records import read_record
 from infra.services.secrets import ensure_secret
 from infra.services.vllm_server import ServedModel, VllmService, key_file
@@ -88,6 +89,19 @@ def largest_difference(ours: list[tuple[float, ...]], theirs: list[tuple[float, 
     return max(abs(a - b) for x, y in zip(ours, theirs, strict=True) for a, b in zip(x, y, strict=True))
 
 
+def posted(home: Path, url: str, path: str, body: Any) -> Any:
+    """What a server answers to a POST."""
+
+    async def call() -> Any:
+        transport = Transport(ensure_secret(key_file(home)))
+        try:
+            return await transport.call(url, path, encoded(body), timeout_seconds=60)
+        finally:
+            await transport.close()
+
+    return asyncio.run(call())
+
+
 TEXTS = (("AB\nCD ", "FEED"), ("G", "A"), ("GAG A\n" * 9, "BCDEFG\n "))
 
 
@@ -106,10 +120,9 @@ def served_scores(call: Callable[[str, dict[str, Any]], Any], model: str) -> lis
 def test_exported_folders_are_served_as_they_lie(running: Running) -> None:
     """First, because the server holds what it started from."""
     exported, url = running.exported, vllm_addresses(running.home)["vllm-0"]
-    transport = HttpTransport(ensure_secret(key_file(running.home)))
 
     def call(path: str, body: dict[str, Any]) -> Any:
-        return transport.call(url, path, encoded(body), timeout_seconds=60)
+        return posted(running.home, url, path, body)
 
     whole, adapted = (exported.scores(policy, 0, TEXTS) for policy in ("tool", "plan"))
     assert largest_difference(whole, adapted) > 0.05
@@ -185,17 +198,15 @@ def test_the_probe_catches_the_stale_head_that_a_plain_reload_leaves(running: Ru
     old, probe = saved_model(0, tmp_path / "old")
     refresh(running.engine, folder=tmp_path / "old", version=old, probe=probe, tolerance=TOLERANCE)
     new, new_probe = saved_model(1, tmp_path / "new", step=1)
-    transport = HttpTransport(ensure_secret(key_file(running.home)))
     plain = {"method": "reload_weights", "kwargs": {"weights_path": str(tmp_path / "new")}}
     says = {"new_version": Held(weights=new.weights_digest).spelled()}
     for url in running.engine.replicas.up:
         for path, body in (("/collective_rpc", plain), ("/reset_prefix_cache", {}), ("/update_weight_version", says)):
-            transport.call(url, path, encoded(body), timeout_seconds=60)
+            posted(running.home, url, path, body)
     with pytest.raises(LogprobMismatch, match="step 1"):
         refresh(running.engine, folder=tmp_path / "new", version=new, probe=new_probe, tolerance=TOLERANCE)
     for url in running.engine.replicas.up:
-        forget = {"new_version": "default"}
-        transport.call(url, "/update_weight_version", encoded(forget), timeout_seconds=60)
+        posted(running.home, url, "/update_weight_version", {"new_version": "default"})
     running.engine.load(tmp_path / "new", new)
     refresh(running.engine, folder=tmp_path / "new", version=new, probe=new_probe, tolerance=TOLERANCE)
 

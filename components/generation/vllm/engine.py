@@ -10,12 +10,12 @@ from components.config import GenerationConfig
 from components.errors import ConfigurationError, LogprobMismatch, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.tokenizer import HuggingFaceTokenizer
+from components.generation.vllm.background import Background
 from components.generation.vllm.fleet import Fleet
 from components.generation.vllm.folders import checked_base, kept_adapter, merged_folder
 from components.generation.vllm.held import Serving, adapter_name
-from components.generation.vllm.loading import Wanted
 from components.generation.vllm.router import Replicas
-from components.generation.vllm.transport import HttpTransport, Transport
+from components.generation.vllm.transport import Transport
 from components.generation.vllm.wire import candidate_jobs, completion_from, scores_from, scoring_job
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
@@ -39,11 +39,11 @@ class VllmGenerator:
         urls: Sequence[str],
         key: str,
         start_command: str = "troupe up --engine vllm",
-        transport: Transport | None = None,
     ) -> None:
         self._config = config
         self._model = model
-        self._transport = transport or HttpTransport(key)
+        self._background = Background(f"vllm-{model}")
+        self._transport = Transport(key)
         self._fleet = Fleet(config.vllm, model=model, urls=urls, start_command=start_command, transport=self._transport)
         self._serving: Serving | None = None
         self._tokenizer: HuggingFaceTokenizer | None = None
@@ -68,7 +68,7 @@ class VllmGenerator:
 
     def check(self) -> None:
         """Pass when a server of this model answers. Raises EngineUnavailable, or StaleEngine when those serve other models."""
-        self._fleet.check()
+        self._background.run(self._fleet.check())
 
     def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
         """Make every server that answers hold `version`. When this raises, no version is held.
@@ -77,11 +77,11 @@ class VllmGenerator:
         those that answer serve other models, ConfigurationError when one cannot take the weights.
         """
         self._version = None
-        wanted = self._checked(folder, version, adapter)
-        self._fleet.want(wanted)
+        serving = self._checked(folder, version, adapter)
+        self._background.run(self._fleet.want(serving))
         if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
             self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
-        self._serving, self._version = wanted.serving, version
+        self._serving, self._version = serving, version
         self._forget_folders_but(self._place(version))
 
     def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
@@ -98,7 +98,7 @@ class VllmGenerator:
             return completion_from(answer, serving, version, end_token=end_token, url=url)
 
         jobs_R = [candidate_jobs(request, serving, end_token) for request in requests]
-        answers = iter(self._fleet.run([job for jobs in jobs_R for job in jobs], read))
+        answers = iter(self._background.run(self._fleet.run([job for jobs in jobs_R for job in jobs], read)))
         found_R = [tuple(next(answers) for _ in jobs) for jobs in jobs_R]
         return [found * (len(request.seeds_K) // len(found)) for found, request in zip(found_R, requests, strict=True)]
 
@@ -119,29 +119,29 @@ class VllmGenerator:
         return logprobs
 
     def close(self) -> None:
-        """Give threads, connections and scratch space back. The servers stay."""
-        self._fleet.close()
-        self._transport.close()
+        """Give the thread, connections and scratch space back. The servers stay."""
+        self._background.run(self._transport.close())
+        self._background.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _checked(self, folder: Path, version: PolicyVersion, adapter: Path | None) -> Wanted:
+    def _checked(self, folder: Path, version: PolicyVersion, adapter: Path | None) -> Serving:
         """What the servers have to hold, once it is known that the folders hold `version`."""
         base, digest, policy = checked_base(folder, version, adapter), version.weights_digest, version.policy
-        if adapter is not None and not self._config.vllm.merge_adapters:
-            name = adapter_name(policy, digest)
-            serving = Serving(model=name, policy=policy, weights=base, digest=digest, is_adapter=True)
-            return Wanted(serving=serving, folder=folder, adapter=kept_adapter(adapter, self._place(version)))
-        serving = Serving(model=self._model, policy=policy, weights=digest, digest=digest, is_adapter=False)
-        whole = folder if adapter is None else merged_folder(folder, adapter, self._place(version))
-        return Wanted(serving=serving, folder=whole)
+        if adapter is None:
+            return Serving(model=self._model, policy=policy, weights=digest, digest=digest, folder=folder)
+        place = self._place(version)
+        if self._config.vllm.merge_adapters:
+            whole = merged_folder(folder, adapter, place)
+            return Serving(model=self._model, policy=policy, weights=digest, digest=digest, folder=whole)
+        name, kept = adapter_name(policy, digest), kept_adapter(adapter, place)
+        return Serving(model=name, policy=policy, weights=base, digest=digest, folder=folder, adapter=kept)
 
     def _scored(self, prompt: tuple[int, ...], completion: tuple[int, ...], serving: Serving) -> tuple[float, ...]:
         self._check_length(len(prompt) + len(completion) + 1)
-        found = self._fleet.run_everywhere(
-            [scoring_job(prompt, completion, serving)],
-            lambda url, answer: scores_from(answer, completion, serving, url=url),
+        job = scoring_job(prompt, completion, serving)
+        scores = self._background.run(
+            self._fleet.run_everywhere(job, lambda url, answer: scores_from(answer, completion, serving, url=url))
         )
-        scores = {url: scores for url, (scores,) in found.items()}
         self._check_agreement(scores)
         return next(iter(scores.values()))
 

@@ -1,16 +1,15 @@
 """The servers of one model as one: looked at, given weights, asked, given up and taken back."""
 
-import threading
+import asyncio
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from components.config import VllmConfig
-from components.errors import EngineUnavailable, StaleEngine
-from components.generation.vllm.health import HealthWatch
-from components.generation.vllm.loading import Loading, Wanted
-from components.generation.vllm.router import Job, Replicas, dispatched
+from components.errors import EngineUnavailable, StaleEngine, TroupeError
+from components.generation.vllm.held import Serving
+from components.generation.vllm.loading import Loading
+from components.generation.vllm.router import Job, Replicas
 from components.generation.vllm.transport import ReplicaFailed, Transport
 from components.generation.vllm.wire import GENERATE
 
@@ -18,10 +17,15 @@ Answer = TypeVar("Answer")
 _SERVES = "it serves "
 _LOOK_AGAIN_SECONDS = 5.0
 """Between two looks at servers that are down."""
+_HEALTH_CHECK_SECONDS = 2.0
+"""Between two questions to a server that owes an answer: one that hangs is given up long before its requests time out."""
 
 
 class Fleet:
-    """Those of `urls` that serve `model`; the others are left alone. `start_command` is what an error advises."""
+    """Those of `urls` that serve `model`; the others are left alone. `start_command` is what an error advises.
+
+    Lives in one event loop.
+    """
 
     def __init__(
         self, config: VllmConfig, *, model: str, urls: Sequence[str], start_command: str, transport: Transport
@@ -32,62 +36,58 @@ class Fleet:
         self._transport = transport
         self._urls = tuple(dict.fromkeys(url.rstrip("/") for url in urls))
         self.replicas = Replicas(self._urls, places=config.max_requests_at_once)
-        num_threads = max(1, config.max_requests_at_once * len(self._urls))
-        self._executor = ThreadPoolExecutor(num_threads, thread_name_prefix=f"vllm-{model}")
-        self._wanted: Wanted | None = None
-        self._looking = threading.Lock()
+        self._wanted: Serving | None = None
+        self._looking = asyncio.Lock()
         self._last_look = 0.0
         self.max_model_tokens = 0
         """Longest prompt and answer that the servers take; 0 before the first look."""
 
-    def want(self, wanted: Wanted) -> None:
-        """Make every server hold `wanted`. Raises `nobody()` when none does, ConfigurationError when one cannot."""
-        with self._looking:
+    async def want(self, wanted: Serving) -> None:
+        """Make every server hold `wanted`. Raises `no_server_error()` when none does, ConfigurationError when one cannot."""
+        async with self._looking:
             self._wanted = wanted
-            self._look_at(self._urls)
+            await self._look_at(self._urls)
         if not self.replicas.up:
-            raise self.nobody()
+            raise self.no_server_error()
 
-    def check(self) -> None:
-        """Pass when a server serves the model, whatever weights it holds. Raises `nobody()`."""
-        with self._looking:
-            found = [self._serves(url) for url in self._urls]
-        if not any(found):
-            raise self.nobody()
+    async def check(self) -> None:
+        """Pass when a server serves the model, whatever weights it holds. Raises `no_server_error()`."""
+        if not any([await self._serves(url) for url in self._urls]):
+            raise self.no_server_error()
 
-    def look_again(self) -> None:
-        """Take servers back that were down and answer again; they are given the weights first."""
-        down = tuple(self.replicas.down)
-        if down and time.monotonic() - self._last_look > _LOOK_AGAIN_SECONDS and self._looking.acquire(blocking=False):
-            try:
-                self._look_at(down)
-            finally:
-                self._looking.release()
+    async def run(self, jobs: Sequence[Job], read: Callable[[str, Any], Answer]) -> list[Answer]:
+        """`read(url, answer)` for every job, in order; a failed job is sent to another server.
 
-    def run(self, jobs: Sequence[Job], read: Callable[[str, Any], Answer]) -> list[Answer]:
-        """`read(url, answer)` for every job, in order; a failed job is sent to another server. Raises `nobody()`."""
-        self.look_again()
+        Raises `no_server_error()`, and what `read` raises.
+        """
+
+        async def send(url: str, job: Job) -> Answer:
+            return read(url, await self._ask(url, job))
+
+        await self._look_again()
+        watch = asyncio.create_task(self._watch())
         try:
-            with self._watch():
-                return dispatched(self._executor, self.replicas, jobs, lambda url, job: read(url, self._ask(url, job)))
+            return await self.replicas.dispatch(jobs, send)
         except EngineUnavailable as error:
-            raise self.nobody() from error
+            raise self.no_server_error() from error
+        finally:
+            watch.cancel()
 
-    def run_everywhere(self, jobs: Sequence[Job], read: Callable[[str, Any], Answer]) -> dict[str, list[Answer]]:
-        """The same at each server that is up, by its address. One that fails is left out."""
-        self.look_again()
+    async def run_everywhere(self, job: Job, read: Callable[[str, Any], Answer]) -> dict[str, Answer]:
+        """The same for one job at each server that is up, by its address. One that fails is left out."""
+        await self._look_again()
         found = {}
         for url in self.replicas.up:
             try:
-                self._transport.call(url, "/health", timeout_seconds=self._config.health_timeout_seconds)
-                found[url] = [read(url, self._ask(url, job)) for job in jobs]
+                await self._check_health(url)
+                found[url] = read(url, await self._ask(url, job))
             except ReplicaFailed as error:
                 self.replicas.set_down(url, str(error))
         if not found:
-            raise self.nobody()
+            raise self.no_server_error()
         return found
 
-    def nobody(self) -> EngineUnavailable | StaleEngine:
+    def no_server_error(self) -> EngineUnavailable | StaleEngine:
         """The error for a moment when no server is up: a stale engine where they answer but serve something else."""
         down = self.replicas.down
         reasons = "; ".join(f"{url}: {why}" for url, why in down.items()) or "none is known"
@@ -98,29 +98,34 @@ class Fleet:
         only_others = down and all(why.startswith(_SERVES) for why in down.values())
         return StaleEngine(message) if only_others else EngineUnavailable(message)
 
-    def close(self) -> None:
-        """Give the threads back. The servers stay."""
-        self._executor.shutdown(cancel_futures=True)
+    async def _look_again(self) -> None:
+        """Take servers back that were down and answer again; they are given the weights first."""
+        down = self.replicas.down
+        if down and time.monotonic() - self._last_look > _LOOK_AGAIN_SECONDS and not self._looking.locked():
+            async with self._looking:
+                await self._look_at(down)
 
-    def _look_at(self, urls: Sequence[str]) -> None:
-        list(self._executor.map(self._prepare, urls))
+    async def _look_at(self, urls: Iterable[str]) -> None:
+        ends = await asyncio.gather(*map(self._prepare, urls), return_exceptions=True)
         self._last_look = time.monotonic()
+        for error in filter(None, ends):
+            raise error
 
-    def _prepare(self, url: str) -> None:
+    async def _prepare(self, url: str) -> None:
         """Give `url` what is wanted; it is up then, and down otherwise."""
         assert self._wanted is not None, "nothing is wanted yet"
-        if self._serves(url):
+        if await self._serves(url):
             try:
-                Loading(self._transport, url, config=self._config).hold(self._wanted)
+                await Loading(self._transport, url, config=self._config).ensure(self._wanted)
             except ReplicaFailed as error:
                 self.replicas.set_down(url, str(error))
-                return
-            self.replicas.set_up(url)
+            else:
+                self.replicas.set_up(url)
 
-    def _serves(self, url: str) -> bool:
+    async def _serves(self, url: str) -> bool:
         """Whether `url` answers and serves the model; it is down otherwise."""
         try:
-            cards = Loading(self._transport, url, config=self._config).cards()
+            cards = await Loading(self._transport, url, config=self._config).cards()
         except ReplicaFailed as error:
             self.replicas.set_down(url, str(error))
             return False
@@ -130,8 +135,21 @@ class Fleet:
         self.max_model_tokens = cards.max_model_tokens
         return True
 
-    def _watch(self) -> HealthWatch:
-        return HealthWatch(self.replicas, self._transport, timeout_seconds=self._config.health_timeout_seconds)
+    async def _watch(self) -> None:
+        """Give up busy servers that are not healthy, until cancelled."""
 
-    def _ask(self, url: str, job: Job) -> Any:
-        return self._transport.call(url, GENERATE, job.body, timeout_seconds=self._config.request_timeout_seconds)
+        async def check(url: str) -> None:
+            try:
+                await self._check_health(url)
+            except TroupeError as error:
+                self.replicas.give_up(url, f"not healthy: {error}")
+
+        while True:
+            await asyncio.sleep(_HEALTH_CHECK_SECONDS)
+            await asyncio.gather(*map(check, self.replicas.busy))
+
+    async def _check_health(self, url: str) -> None:
+        await self._transport.call(url, "/health", timeout_seconds=self._config.health_timeout_seconds)
+
+    async def _ask(self, url: str, job: Job) -> Any:
+        return await self._transport.call(url, GENERATE, job.body, timeout_seconds=self._config.request_timeout_seconds)

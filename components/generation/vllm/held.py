@@ -7,6 +7,7 @@ it came from. A server that was started anew calls its version "default", which 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 
 from components.bounded_json import bounded_json
 from components.identity import canonical_json
@@ -41,30 +42,23 @@ def held_from(spelled: str) -> Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """How one version of a policy is asked for.
+    """How one version of a policy is asked for, and the folders from which a server takes it.
 
-    `weights` is the digest of the full weights under it, `digest` that of the policy: another one where an adapter lies
-    between.
+    `weights` is the digest of the full weights in `folder`, `digest` that of the policy: another one with an `adapter`.
 
-    **Example** a policy "plan" with an adapter: model "plan@1f0c…", weights "9b…", digest "1f0c…", is_adapter True.
+    **Example** a policy "plan" with an adapter: model "plan@1f0c…", weights "9b…", digest "1f0c…".
     """
 
     model: str
     policy: str
     weights: str
     digest: str
-    is_adapter: bool
-
-    @property
-    def salt(self) -> str:
-        """What keeps cached prefixes of other weights apart, whoever forgot to clear them."""
-        return self.digest
+    folder: Path
+    adapter: Path | None = None
 
     def is_held_by(self, held: Held) -> bool:
         """Whether a server that holds `held` answers from this version."""
-        if held.weights != self.weights:
-            return False
-        return not self.is_adapter or held.adapters.get(self.policy) == self.digest
+        return held.weights == self.weights and (self.adapter is None or held.adapters.get(self.policy) == self.digest)
 
 
 def adapter_name(policy: str, digest: str) -> str:

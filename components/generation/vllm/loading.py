@@ -6,7 +6,6 @@ whole engine dies when the folder is gone (vLLM 0.32).
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from components.config import VllmConfig
@@ -18,15 +17,6 @@ RELOAD = "troupe_reload"
 """What the worker extension in `infra/vllm` adds to a server."""
 _WORKER_SAYS_NO = "method failed: Worker failed"
 """In an HTTP 500 that says that the server is well and the call was wrong."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a server has to hold, and the folders, as it sees them, where that lies."""
-
-    serving: Serving
-    folder: Path
-    adapter: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +36,9 @@ class Loading:
         self._url = url
         self._config = config
 
-    def cards(self) -> ModelCards:
+    async def cards(self) -> ModelCards:
         """The models that it serves."""
-        answer = self._get("/v1/models")
+        answer = await self._get("/v1/models")
         try:
             cards = answer["data"]
             models = [card for card in cards if card["parent"] is None]
@@ -60,66 +50,67 @@ class Loading:
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ReplicaFailed(f"{self._url}/v1/models answered in another shape: {error!r}") from error
 
-    def held(self) -> Held:
+    async def held(self) -> Held:
         """What it says that it holds."""
-        return held_from(str((self._get("/weight_info") or {}).get("weight_version")))
+        return held_from(str((await self._get("/weight_info") or {}).get("weight_version")))
 
-    def hold(self, wanted: Wanted) -> None:
+    async def ensure(self, wanted: Serving) -> None:
         """Load what is missing. Raises ConfigurationError when the server cannot take it."""
-        if self.held().weights != wanted.serving.weights:
-            self._reload(wanted)
+        if (await self.held()).weights != wanted.weights:
+            await self._reload(wanted)
         if wanted.adapter is not None:
-            self._load_adapter(wanted.serving, str(wanted.adapter))
+            await self._load_adapter(wanted, str(wanted.adapter))
 
-    def _reload(self, wanted: Wanted) -> None:
+    async def _reload(self, wanted: Serving) -> None:
         """New full weights. The version names nothing while they are on their way, and after a failure."""
-        self._post("/pause?mode=wait", {})
+        await self._post("/pause?mode=wait", {})
         try:
-            self._say(Held())
-            self._call_worker(wanted.folder)
-            if not (self._post("/reset_prefix_cache", {}) or {}).get("success"):
+            await self._say(Held())
+            await self._hand_over(
+                "/collective_rpc",
+                {"method": RELOAD, "args": [str(wanted.folder.absolute())]},
+                "serve a model of the same shape and run with the worker extension of infra/vllm",
+            )
+            if not (await self._post("/reset_prefix_cache", {}) or {}).get("success"):
                 raise ReplicaFailed(f"{self._url} keeps prefixes of the old weights in its cache")
-            self._say(Held(weights=wanted.serving.weights))
+            await self._say(Held(weights=wanted.weights))
         finally:
-            self._post("/resume", {})
+            await self._post("/resume", {})
 
-    def _call_worker(self, folder: Path) -> None:
-        try:
-            self._post("/collective_rpc", {"method": RELOAD, "args": [str(folder.absolute())]})
-        except ReplicaFailed as error:
-            if _WORKER_SAYS_NO not in str(error):
-                raise
-            raise ConfigurationError(
-                f"generation.engine vllm: the server cannot take the weights in {folder}: {error}. It must see that folder, "
-                "serve a model of the same shape and run with the worker extension of infra/vllm"
-            ) from error
-
-    def _load_adapter(self, serving: Serving, path: str) -> None:
-        held, known = self.held(), self.cards().adapters
-        if held.adapters.get(serving.policy) == serving.digest and known.get(serving.model) == path:
+    async def _load_adapter(self, wanted: Serving, path: str) -> None:
+        held, known = await self.held(), (await self.cards()).adapters
+        if held.adapters.get(wanted.policy) == wanted.digest and known.get(wanted.model) == path:
             return
-        self._say(held.with_adapter(serving.policy, None))
+        await self._say(held.with_adapter(wanted.policy, None))
         for name in known:
-            if name.rpartition("@")[0] == serving.policy:
-                self._post("/v1/unload_lora_adapter", {"lora_name": name})
+            if name.rpartition("@")[0] == wanted.policy:
+                await self._post("/v1/unload_lora_adapter", {"lora_name": name})
+        await self._hand_over(
+            "/v1/load_lora_adapter",
+            {"lora_name": wanted.model, "lora_path": path},
+            f"run with --enable-lora, a --max-lora-rank of at least that of {wanted.model} and "
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True",
+        )
+        await self._say((await self.held()).with_adapter(wanted.policy, wanted.digest))
+
+    async def _hand_over(self, path: str, body: Any, remedy: str) -> None:
+        """Have the server read a folder. Raises ConfigurationError when it is well and says that it cannot."""
         try:
-            self._post("/v1/load_lora_adapter", {"lora_name": serving.model, "lora_path": path})
+            await self._post(path, body)
         except (RequestRefused, ReplicaFailed) as error:
             if isinstance(error, ReplicaFailed) and _WORKER_SAYS_NO not in str(error):
                 raise
             raise ConfigurationError(
-                f"generation.engine vllm: the server takes no adapter {serving.model}: {error}. It must see {path} and run "
-                "with --enable-lora, a --max-lora-rank of at least the adapter's and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"
+                f"generation.engine vllm: the server cannot take {body}: {error}. It must see that folder, and {remedy}"
             ) from error
-        self._say(self.held().with_adapter(serving.policy, serving.digest))
 
-    def _say(self, held: Held) -> None:
-        self._post("/update_weight_version", {"new_version": held.spelled()})
+    async def _say(self, held: Held) -> None:
+        await self._post("/update_weight_version", {"new_version": held.spelled()})
 
-    def _get(self, path: str) -> Any:
-        return self._transport.call(self._url, path, timeout_seconds=self._config.health_timeout_seconds)
+    async def _get(self, path: str) -> Any:
+        return await self._transport.call(self._url, path, timeout_seconds=self._config.health_timeout_seconds)
 
-    def _post(self, path: str, body: Any) -> Any:
-        return self._transport.call(
+    async def _post(self, path: str, body: Any) -> Any:
+        return await self._transport.call(
             self._url, path, encoded(body), timeout_seconds=self._config.request_timeout_seconds
         )

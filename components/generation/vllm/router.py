@@ -3,10 +3,9 @@
 Requests wait here and not in the servers, so a slow replica draws fewer of them and a dead one loses few.
 """
 
+import asyncio
 import hashlib
-import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -27,79 +26,105 @@ class Job:
 
 
 class Replicas:
-    """The state of the replicas that serve one model: which are up, and how much each has to do. Thread-safe, no I/O."""
+    """The state of the replicas that serve one model: which are up, and what each is asked. Lives in one event loop."""
 
     def __init__(self, urls: Sequence[str], *, places: int, slack: int = AFFINITY_SLACK) -> None:
         """`places` is how many requests one replica may have at once."""
         self._places = places
         self._slack = slack
-        self._outstanding = dict.fromkeys(urls, 0)
+        self._asked: dict[str, set[asyncio.Timeout]] = {url: set() for url in urls}
+        """The requests under way; each ends at once when its replica is given up."""
         self._down = dict.fromkeys(urls, "not asked yet")
-        self._changed = threading.Condition()
+        self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def up(self) -> tuple[str, ...]:
         """The replicas that take requests, in the order of the configuration."""
-        with self._changed:
-            return tuple(url for url in self._outstanding if url not in self._down)
+        return tuple(url for url in self._asked if url not in self._down)
 
     @property
     def down(self) -> Mapping[str, str]:
         """The other ones, and why."""
-        with self._changed:
-            return dict(self._down)
+        return dict(self._down)
 
     @property
     def busy(self) -> tuple[str, ...]:
         """The replicas that owe an answer."""
-        with self._changed:
-            return tuple(url for url, number in self._outstanding.items() if number and url not in self._down)
+        return tuple(url for url in self.up if self._asked[url])
 
     def set_up(self, url: str) -> None:
         """`url` takes requests from now on."""
-        with self._changed:
-            self._down.pop(url, None)
-            self._changed.notify_all()
+        self._down.pop(url, None)
+        self._wake()
 
     def set_down(self, url: str, why: str) -> None:
-        """`url` takes no more requests."""
-        with self._changed:
-            self._down[url] = why
-            self._changed.notify_all()
+        """`url` takes no more requests; those under way there may still be answered."""
+        self._down[url] = why
+        self._wake()
 
-    def failed(self, url: str, why: str) -> None:
-        """`url` is down because of `why`, unless a reason is known already, from which this one follows."""
-        with self._changed:
-            self._down.setdefault(url, why)
-            self._changed.notify_all()
+    def give_up(self, url: str, why: str) -> None:
+        """`url` takes no more requests, and those under way there are sent elsewhere."""
+        self.set_down(url, why)
+        for request in self._asked[url]:
+            if not request.expired():
+                request.reschedule(0.0)
 
-    def take(self, key: bytes, tried: Collection[str] = ()) -> str:
-        """A place at a replica outside `tried`; waits while all are full. Raises EngineUnavailable when none is up."""
-        with self._changed:
-            while True:
-                open_to_it = {
-                    url: number
-                    for url, number in self._outstanding.items()
-                    if url not in self._down and url not in tried
-                }
-                if not open_to_it:
-                    raise EngineUnavailable(self._why_none())
-                url = chosen_replica(open_to_it, key, places=self._places, slack=self._slack)
-                if url is not None:
-                    self._outstanding[url] += 1
-                    return url
-                self._changed.wait()
+    async def dispatch(self, jobs: Sequence[Job], send: Callable[[str, Job], Awaitable[Answer]]) -> list[Answer]:
+        """`send(url, job)` for every job, in order. A job whose replica fails is sent to another one; finished ones stay.
 
-    def give_back(self, url: str) -> None:
-        """The place is free again."""
-        with self._changed:
-            self._outstanding[url] -= 1
-            assert self._outstanding[url] >= 0, f"{url} was given back more often than taken"
-            self._changed.notify()
+        Raises EngineUnavailable when no replica is left, and whatever else `send` raises, after ending all other jobs.
+        """
+        answers: dict[int, Answer] = {}
+        left = iter(enumerate(jobs))
 
-    def _why_none(self) -> str:
-        reasons = [f"{url}: {why}" for url, why in self._down.items()] or ["all have failed at this request"]
-        return "no vLLM server is left to ask: " + "; ".join(reasons)
+        async def work() -> None:
+            for number, job in left:
+                answers[number] = await self._sent(job, send)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(len(jobs), self._places * len(self._asked))):
+                    group.create_task(work())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        if len(answers) < len(jobs):
+            raise EngineUnavailable("no vLLM server is known")
+        return [answers[number] for number in range(len(jobs))]
+
+    async def _sent(self, job: Job, send: Callable[[str, Job], Awaitable[Answer]]) -> Answer:
+        tried: set[str] = set()
+        while True:
+            request = asyncio.timeout(None)
+            url = await self._place(job.key, tried, request)
+            try:
+                async with request:
+                    return await send(url, job)
+            except (ReplicaFailed, TimeoutError) as error:
+                tried.add(url)
+                self.set_down(url, self._down.get(url, str(error)))  # the first reason is the cause of the others
+            finally:
+                self._asked[url].remove(request)
+                self._wake()
+
+    async def _place(self, key: bytes, tried: Collection[str], request: asyncio.Timeout) -> str:
+        """A replica outside `tried` that takes `request`; waits while all are full."""
+        while True:
+            outstanding = {url: len(self._asked[url]) for url in self.up if url not in tried}
+            if not outstanding:
+                reasons = [f"{url}: {why}" for url, why in self._down.items()] or ["all have failed at this request"]
+                raise EngineUnavailable("no vLLM server is left to ask: " + "; ".join(reasons))
+            url = chosen_replica(outstanding, key, places=self._places, slack=self._slack)
+            if url is not None:
+                self._asked[url].add(request)
+                return url
+            self._waiting.append(asyncio.get_running_loop().create_future())
+            await self._waiting[-1]
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
 
 
 def chosen_replica(outstanding: Mapping[str, int], key: bytes, *, places: int, slack: int) -> str | None:
@@ -115,51 +140,3 @@ def chosen_replica(outstanding: Mapping[str, int], key: bytes, *, places: int, s
     if outstanding[home] < places and outstanding[home] <= outstanding[idlest] + slack:
         return home
     return idlest if outstanding[idlest] < places else None
-
-
-def dispatched(
-    executor: Executor, replicas: Replicas, jobs: Sequence[Job], send: Callable[[str, Job], Answer]
-) -> list[Answer]:
-    """`send(url, job)` for every job, in order. A job whose replica fails is sent to another one; finished ones stay.
-
-    Raises EngineUnavailable when no replica is left, and whatever else `send` raises, after the jobs under way have ended.
-    """
-    stop = threading.Event()
-    futures = [executor.submit(_sent, replicas, job, send, stop) for job in jobs]
-    try:
-        wait(futures, return_when=FIRST_EXCEPTION)
-    finally:
-        stop.set()
-        for future in futures:
-            future.cancel()
-    wait(futures)
-    for error in map(_error_of, futures):
-        if error is not None:
-            raise error
-    return [future.result() for future in futures]
-
-
-class _Stopped(Exception):
-    """Another job has failed for good, so this one was not begun."""
-
-
-def _sent(replicas: Replicas, job: Job, send: Callable[[str, Job], Answer], stop: threading.Event) -> Answer:
-    tried: set[str] = set()
-    while True:
-        url = replicas.take(job.key, tried)
-        try:
-            if stop.is_set():
-                raise _Stopped
-            return send(url, job)
-        except ReplicaFailed as error:
-            tried.add(url)
-            replicas.failed(url, str(error))
-        finally:
-            replicas.give_back(url)
-
-
-def _error_of(future: "Future[Answer]") -> BaseException | None:
-    if future.cancelled():
-        return None
-    error = future.exception()
-    return None if isinstance(error, _Stopped) else error

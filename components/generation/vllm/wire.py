@@ -27,7 +27,7 @@ _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "de
 
 def candidate_jobs(request: GenerationRequest, serving: Serving, end_token: int) -> list[Job]:
     """A job for each seed of `request`; a greedy request needs one alone, because all its candidates are equal."""
-    body = {"model": serving.model, "token_ids": list(request.prompt_tokens), "cache_salt": serving.salt}
+    body = {"model": serving.model, "token_ids": list(request.prompt_tokens), "cache_salt": serving.digest}
     sampling = {
         **_PLAIN,
         "max_tokens": request.max_new_tokens,
@@ -57,15 +57,12 @@ def completion_from(answer: Any, serving: Serving, version: PolicyVersion, *, en
         content = choice["logprobs"]["content"]
         logprobs = tuple(float(entry["logprob"]) for entry in content)
         named = tuple(entry["token_id"] for entry in content)
-        spans = [span["version"] for span in choice["weight_versions"]]
         reason = choice["finish_reason"]
+        _check_weights(choice, serving, f"{url} answered from")
     except (KeyError, TypeError, ValueError) as error:
         raise ReplicaFailed(f"{url} answered in another shape: {type(error).__name__}: {error}") from error
     if reason not in ("stop", "length") or not tokens or named != tokens:
         raise ReplicaFailed(f"{url} ended an answer of {len(tokens)} tokens with {reason!r}")
-    for spelled in spans:
-        if not serving.is_held_by(held_from(spelled)):
-            raise StaleEngine(f"{url} answered from {spelled}, asked for {version}; refresh it first")
     finish: FinishReason = "stop" if tokens[-1] == end_token else "length"
     return Completion(tokens=tokens, logprobs=logprobs, finish_reason=finish, version=version)
 
@@ -74,19 +71,22 @@ def scoring_job(prompt: Sequence[int], completion: Sequence[int], serving: Servi
     """A job that has the server score `completion` after `prompt`, by its log-probabilities of a prompt that holds both."""
     sampling = {**_PLAIN, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
     tokens = [*prompt, *completion]
-    body = {"model": serving.model, "token_ids": tokens, "cache_salt": serving.salt, "sampling_params": sampling}
+    body = {"model": serving.model, "token_ids": tokens, "cache_salt": serving.digest, "sampling_params": sampling}
     return Job(key=prompt_key(prompt), body=encoded(body))
 
 
 def scores_from(answer: Any, completion: Sequence[int], serving: Serving, *, url: str) -> tuple[float, ...]:
     """The log-probabilities of `completion` in an answer to `scoring_job`. Raises StaleEngine or ReplicaFailed."""
     try:
-        spans = [span["version"] for span in answer["choices"][0]["weight_versions"]]
+        _check_weights(answer["choices"][0], serving, f"{url} scored with")
         tail = answer["prompt_logprobs"][-len(completion) :]
-        scores = tuple(float(entry[str(token)]["logprob"]) for entry, token in zip(tail, completion, strict=True))
+        return tuple(float(entry[str(token)]["logprob"]) for entry, token in zip(tail, completion, strict=True))
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ReplicaFailed(f"{url} scored in another shape: {type(error).__name__}: {error}") from error
-    for spelled in spans:
-        if not serving.is_held_by(held_from(spelled)):
-            raise StaleEngine(f"{url} scored with {spelled}, which is not {serving}; refresh it first")
-    return scores
+
+
+def _check_weights(choice: Any, serving: Serving, what: str) -> None:
+    """Raise StaleEngine unless every token of `choice` came from the version that was asked for."""
+    for span in choice["weight_versions"]:
+        if not serving.is_held_by(held_from(span["version"])):
+            raise StaleEngine(f"{what} {span['version']}, asked for {serving.digest}; refresh it first")

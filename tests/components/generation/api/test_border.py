@@ -216,7 +216,7 @@ def test_without_the_sdk_the_message_says_how_to_get_it(
     wire: WireServer, provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, provider, None)
-    monkeypatch.delitem(sys.modules, f"components.generation.{provider}_client", raising=False)
+    monkeypatch.delitem(sys.modules, f"components.generation.api.{provider}_client", raising=False)
     with pytest.raises(ServiceMissing, match="make extras"):
         open_api_generator("critic", config_for(wire, provider), api_key=KEY)
 

@@ -1,14 +1,13 @@
-import threading
+import asyncio
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError, EngineUnavailable
-from components.generation.vllm.router import Job, Replicas, chosen_replica, dispatched
+from components.generation.vllm.router import Job, Replicas, chosen_replica
 from components.generation.vllm.transport import ReplicaFailed
 
 URLS = ("a", "b", "c")
@@ -39,19 +38,16 @@ class Fakes:
         self.answered: list[tuple[str, bytes]] = []
         self.at_once: Counter[str] = Counter()
         self.most_at_once: Counter[str] = Counter()
-        self._lock = threading.Lock()
 
-    def send(self, url: str, job: Job) -> bytes:
-        with self._lock:
-            self.at_once[url] += 1
-            self.most_at_once[url] = max(self.most_at_once[url], self.at_once[url])
-        time.sleep(self.delays.get(url, 0.0))
-        with self._lock:
-            self.at_once[url] -= 1
-            if self.lives.get(url, 10**9) <= 0:
-                raise ReplicaFailed(f"{url} is dead")
-            self.lives[url] = self.lives.get(url, 10**9) - 1
-            self.answered.append((url, job.body))
+    async def send(self, url: str, job: Job) -> bytes:
+        self.at_once[url] += 1
+        self.most_at_once[url] = max(self.most_at_once[url], self.at_once[url])
+        await asyncio.sleep(self.delays.get(url, 0.0))
+        self.at_once[url] -= 1
+        if self.lives.get(url, 10**9) <= 0:
+            raise ReplicaFailed(f"{url} is dead")
+        self.lives[url] = self.lives.get(url, 10**9) - 1
+        self.answered.append((url, job.body))
         return job.body
 
 
@@ -66,8 +62,7 @@ def test_every_job_is_answered_once_in_order_while_one_replica_lives(
     lives: dict[str, int], num_prompts: int, group_size: int, places: int
 ) -> None:
     jobs, fakes = jobs_of(num_prompts, group_size), Fakes(lives)
-    with ThreadPoolExecutor(places * len(URLS)) as pool:
-        answers = dispatched(pool, all_up(places=places), jobs, fakes.send)
+    answers = asyncio.run(all_up(places=places).dispatch(jobs, fakes.send))
     assert answers == [job.body for job in jobs]
     assert Counter(body for _, body in fakes.answered) == Counter(job.body for job in jobs), "a finished one was lost"
     assert all(number <= places for number in fakes.most_at_once.values())
@@ -77,8 +72,8 @@ def test_every_job_is_answered_once_in_order_while_one_replica_lives(
 @settings(max_examples=20, deadline=None)
 def test_when_none_is_left_it_says_why_each_is_gone(lives: dict[str, int]) -> None:
     fakes, replicas = Fakes(lives), all_up()
-    with ThreadPoolExecutor(12) as pool, pytest.raises(EngineUnavailable) as raised:
-        dispatched(pool, replicas, jobs_of(4, 4), fakes.send)
+    with pytest.raises(EngineUnavailable) as raised:
+        asyncio.run(replicas.dispatch(jobs_of(4, 4), fakes.send))
     assert all(f"{url} is dead" in str(raised.value) for url in URLS)
     assert replicas.up == ()
     assert len(fakes.answered) == sum(lives.values())
@@ -86,8 +81,7 @@ def test_when_none_is_left_it_says_why_each_is_gone(lives: dict[str, int]) -> No
 
 def test_a_group_stays_at_one_replica_and_groups_spread() -> None:
     fakes = Fakes({})
-    with ThreadPoolExecutor(96) as pool:
-        dispatched(pool, all_up(places=32, slack=1000), jobs_of(60, 4), fakes.send)
+    asyncio.run(all_up(places=32, slack=1000).dispatch(jobs_of(60, 4), fakes.send))
     homes: dict[bytes, set[str]] = {}
     for url, body in fakes.answered:
         homes.setdefault(body.split(b"/")[0], set()).add(url)
@@ -98,8 +92,7 @@ def test_a_group_stays_at_one_replica_and_groups_spread() -> None:
 def test_a_slow_replica_gets_fewer_requests_and_holds_nothing_up() -> None:
     fakes = Fakes({}, {"a": 0.5})
     started = time.monotonic()
-    with ThreadPoolExecutor(12) as pool:
-        dispatched(pool, all_up(places=4, slack=2), jobs_of(100, 2), fakes.send)
+    asyncio.run(all_up(places=4, slack=2).dispatch(jobs_of(100, 2), fakes.send))
     count = Counter(url for url, _ in fakes.answered)
     assert count["a"] < count["b"] / 2
     assert time.monotonic() - started < 200 / 3 * 0.5 / 4, "as slow as with equal shares"
@@ -132,16 +125,16 @@ def test_the_choice_is_free_and_never_far_behind_the_idlest(
 def test_an_error_that_is_not_the_replicas_ends_the_rest() -> None:
     begun = []
 
-    def send(url: str, job: Job) -> bytes:
+    async def send(url: str, job: Job) -> bytes:
         begun.append(job.body)
         if job.body == b"0/3":
             raise ConfigurationError("too long")
-        time.sleep(0.01)
+        await asyncio.sleep(0.01)
         return job.body
 
     replicas = all_up(places=2)
-    with ThreadPoolExecutor(6) as pool, pytest.raises(ConfigurationError, match="too long"):
-        dispatched(pool, replicas, jobs_of(50, 4), send)
+    with pytest.raises(ConfigurationError, match="too long"):
+        asyncio.run(replicas.dispatch(jobs_of(50, 4), send))
     assert len(begun) < 100
     assert replicas.up == URLS
     assert replicas.busy == ()
@@ -150,10 +143,44 @@ def test_an_error_that_is_not_the_replicas_ends_the_rest() -> None:
 def test_a_request_that_no_replica_survives_is_asked_once_of_each() -> None:
     asked = []
 
-    def send(url: str, job: Job) -> bytes:
+    async def send(url: str, job: Job) -> bytes:
         asked.append(url)
         raise ReplicaFailed("poison")
 
-    with ThreadPoolExecutor(1) as pool, pytest.raises(EngineUnavailable):
-        dispatched(pool, all_up(), jobs_of(1, 1), send)
+    with pytest.raises(EngineUnavailable):
+        asyncio.run(all_up().dispatch(jobs_of(1, 1), send))
     assert sorted(asked) == list(URLS)
+
+
+def test_what_a_given_up_replica_owes_is_asked_of_another_at_once_and_no_more() -> None:
+    replicas, answered = all_up(slack=0), []
+
+    async def send(url: str, job: Job) -> bytes:
+        if url == "b":
+            await asyncio.Event().wait()
+        await asyncio.sleep(0)
+        answered.append(url)
+        return job.body
+
+    async def play() -> list[bytes]:
+        playing = asyncio.create_task(replicas.dispatch(jobs, send))
+        while replicas.busy != ("b",):
+            await asyncio.sleep(0.01)
+        replicas.give_up("b", "not healthy")
+        return await playing
+
+    jobs = jobs_of(10, 4)
+    assert asyncio.run(play()) == [job.body for job in jobs]
+    assert replicas.down == {"b": "not healthy"}
+    assert len(answered) == len(jobs), "what the others had answered stays"
+    assert replicas.busy == ()
+
+
+def test_two_dispatches_at_once_share_the_places() -> None:
+    fakes, replicas = Fakes({}, dict.fromkeys(URLS, 0.01)), all_up(places=3)
+
+    async def play() -> list[list[bytes]]:
+        return await asyncio.gather(*(replicas.dispatch(jobs_of(10, 3), fakes.send) for _ in range(2)))
+
+    assert asyncio.run(play()) == [[job.body for job in jobs_of(10, 3)]] * 2
+    assert max(fakes.most_at_once.values()) <= 3
