@@ -43,7 +43,7 @@ from tasks.shipped import shipped_file
 if TYPE_CHECKING:
     from components.generation.api.engine import ApiGenerator
     from components.generation.local.base_models import BaseModels
-    from components.training.launcher import DeepSpeedTrainer
+    from components.training.trainer import DeepSpeedTrainer
 
 SUITE_SEED = 0
 _engines: dict[tuple[str, str], Generator] = {}
@@ -300,7 +300,7 @@ def trainer(run: Run, policy: str) -> "DeepSpeedTrainer":
     worker = next(name for name, sharing in starting_models(run.config.policies).items() if policy in sharing)
     key = (run.run_id, worker, run.config.training.model_dump_json())
     if key not in _trainers:
-        from components.training.launcher import DeepSpeedTrainer
+        from components.training.trainer import DeepSpeedTrainer
 
         _trainers[key] = DeepSpeedTrainer(
             training,

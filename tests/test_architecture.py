@@ -52,8 +52,7 @@ def test_components_know_no_prefect_and_read_no_environment_variables(path: Path
 
 ENVIRONMENT_AT_A_PROCESS_BORDER = {
     # A worker is a process of its own: the launcher builds its environment, the worker reads what the launcher set.
-    "components.training.launcher",
-    "components.training.worker",
+    "components.training.real_deepspeed",
 }
 MEETING_PLACES = {
     # package -> packages whose implementations it may use, beside leaves, artifacts and anybody's base.py

@@ -3,8 +3,8 @@
 from components.long_lived import long_lived
 
 with long_lived():
-    from components.training import worker
+    from components.training import process, real_deepspeed
 
-    worker.import_models()
+    real_deepspeed.import_models()
 
-worker.main()
+process.main()

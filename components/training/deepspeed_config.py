@@ -12,7 +12,7 @@ _OFFLOADED = {"offload_optimizer": ("optimizer", "all"), "offload_param": ("all"
 """Sections of DeepSpeed's configuration, and the values of training.offload that set them."""
 
 
-def engine_config(base: Mapping[str, Any], training: TrainingConfig) -> dict[str, Any]:
+def completed_config(base: Mapping[str, Any], training: TrainingConfig) -> dict[str, Any]:
     """`base` with batch sizes, clipping, precision and offloading of `training`.
 
     Batch sizes are 1 because micro-batches are made here and accumulated by hand: DeepSpeed never sees their number.

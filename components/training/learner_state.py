@@ -1,4 +1,4 @@
-"""An engine's state on disk: load it, name it by digests, save it. Every rank calls every function.
+"""A learner's state on disk: load it, name it by digests, save it. Every rank calls every function.
 
 DeepSpeed itself is handed in by the worker, the only module that imports it.
 """
@@ -35,14 +35,14 @@ from components.training.checkpoint import (
 from components.training.optimizer_state import read_optimizer, write_optimizer
 from components.training.ranks import Ranks
 
-Engine = Any
+Learner = Any
 
 
 class DeepSpeed(Protocol):
     """The two things that are DeepSpeed's own."""
 
-    def engine(self, model: nn.Module, job: UpdateJob) -> Engine:
-        """A fresh engine around `model`, with a new optimizer for the parameters that require gradients."""
+    def learner(self, model: nn.Module, job: UpdateJob) -> Learner:
+        """A fresh learner around `model`, with a new optimizer for the parameters that require gradients."""
         ...
 
     def whole(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
@@ -50,8 +50,8 @@ class DeepSpeed(Protocol):
         ...
 
 
-def load_engine(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Module | None = None) -> Engine:
-    """An engine in exactly the state that `job` names. Raises ArtifactCorrupt when the folder holds another one.
+def load_learner(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Module | None = None) -> Learner:
+    """A learner in exactly the state that `job` names. Raises ArtifactCorrupt when the folder holds another one.
 
     For an adapter, `base` may hand over the model that it sits on, with adapters of other policies in it or none.
     """
@@ -66,12 +66,12 @@ def load_engine(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Mod
     else:
         adapter = load_adapter(model, job.policy, folder / ADAPTER_FOLDER)
         _check(folder, "weights", job.weights_digest, adapted_digest(manifest.base_digest, adapter))
-    engine = deepspeed.engine(model.to(getattr(torch, job.training.dtype)), job)
-    restore_buffers(engine.module, buffers)
+    learner = deepspeed.learner(model.to(getattr(torch, job.training.dtype)), job)
+    restore_buffers(learner.module, buffers)
     if job.optimizer_digest == NO_OPTIMIZER:
-        return engine
-    _check(folder, "optimizer", job.optimizer_digest, read_optimizer(engine, folder / TRAINING_FOLDER, ranks))
-    return engine
+        return learner
+    _check(folder, "optimizer", job.optimizer_digest, read_optimizer(learner, folder / TRAINING_FOLDER, ranks))
+    return learner
 
 
 def load_base(job: UpdateJob) -> nn.Module:
@@ -84,16 +84,16 @@ def load_base(job: UpdateJob) -> nn.Module:
     return model
 
 
-def save_engine(deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: Ranks) -> CheckpointManifest:
-    """Write the engine's state as checkpoint `job.step + 1` into `job.output_folder`, the manifest last."""
+def save_learner(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: Ranks) -> CheckpointManifest:
+    """Write the learner's state as checkpoint `job.step + 1` into `job.output_folder`, the manifest last."""
     folder, base_digest = job.output_folder, read_manifest(job.checkpoint_folder).base_digest
     if ranks.first:
         folder.mkdir(parents=True)
-    probe = probe_for(engine, vocabulary_size=int(engine.module.config.vocab_size))
+    probe = probe_for(learner, vocabulary_size=int(learner.module.config.vocab_size))
     write = _write_model if base_digest is None else _write_adapter
-    digest = str(ranks.broadcast(write(deepspeed, engine, job, ranks)))
-    trained = engine.global_steps > 0
-    optimizer = write_optimizer(engine, folder / TRAINING_FOLDER, ranks) if trained else NO_OPTIMIZER
+    digest = str(ranks.broadcast(write(deepspeed, learner, job, ranks)))
+    trained = learner.global_steps > 0
+    optimizer = write_optimizer(learner, folder / TRAINING_FOLDER, ranks) if trained else NO_OPTIMIZER
     manifest = CheckpointManifest(
         policy=job.policy,
         step=job.step + 1,
@@ -107,21 +107,21 @@ def save_engine(deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: Ran
     return manifest
 
 
-def _write_model(deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: Ranks) -> str | None:
+def _write_model(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: Ranks) -> str | None:
     """Write the model folder; the digest of its tensors, on the first rank."""
-    with deepspeed.whole(list(engine.module.parameters())):
+    with deepspeed.whole(list(learner.module.parameters())):
         if not ranks.first:
             return None
-        tensors = {name: tensor.detach() for name, tensor in model_tensors(engine.module).items()}
+        tensors = {name: tensor.detach() for name, tensor in model_tensors(learner.module).items()}
         model_folder = job.output_folder / MODEL_FOLDER
         copy_companions(job.checkpoint_folder / MODEL_FOLDER, model_folder)
-        engine.module.save_pretrained(model_folder, state_dict=tensors)
+        learner.module.save_pretrained(model_folder, state_dict=tensors)
         return tensors_digest(tensors)
 
 
-def _write_adapter(deepspeed: DeepSpeed, engine: Engine, job: UpdateJob, ranks: Ranks) -> str | None:
+def _write_adapter(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: Ranks) -> str | None:
     """Write the adapter folder; the digest of its tensors, on the first rank."""
-    parameters = adapter_tensors(engine.module, job.policy)
+    parameters = adapter_tensors(learner.module, job.policy)
     with deepspeed.whole([parameter for parameter in parameters.values() if isinstance(parameter, nn.Parameter)]):
         if not ranks.first:
             return None

@@ -42,25 +42,25 @@ class Place:
         return tensor.detach().view(-1)[self.offset : self.offset + self.length]
 
 
-def write_optimizer(engine: Any, folder: Path, ranks: Ranks) -> str:
-    """Write the optimizer of `engine`, which has taken a step, into `folder`; the digest that names what was written.
+def write_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
+    """Write the optimizer of `learner`, which has taken a step, into `folder`; the digest that names what was written.
 
     Where every rank holds the whole, the first one writes it. Equal states of equally many ranks have equal digests.
     """
-    num_files = ranks.size if engine.zero_optimization() else 1
+    num_files = ranks.size if learner.zero_optimization() else 1
     if ranks.first:
         folder.mkdir(parents=True)
     ranks.broadcast(None)  # nobody writes before the folder is there
     digest = None
     if ranks.rank < num_files:
-        tensors = _pieces(engine, ranks)
+        tensors = _pieces(learner, ranks)
         digest = tensors_digest(tensors)
         _save(tensors, folder / f"optimizer-{ranks.rank:05d}-of-{num_files:05d}.safetensors")
     return joined_digest(str(part) for part in ranks.gathered(digest)[:num_files])
 
 
-def read_optimizer(engine: Any, folder: Path, ranks: Ranks) -> str:
-    """Bring the optimizer of a fresh `engine` into the state that lies in `folder`; the digest that it was written under.
+def read_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
+    """Bring the optimizer of a fresh `learner` into the state that lies in `folder`; the digest that it was written under.
 
     Raises ArtifactCorrupt when a file is absent, damaged, or of another model.
     """
@@ -70,27 +70,27 @@ def read_optimizer(engine: Any, folder: Path, ranks: Ranks) -> str:
         paths = _files(folder)
         digest = _digest(paths, ranks)
         with ExitStack() as stack:
-            _fill(engine, ranks, [stack.enter_context(safe_open(path, framework="pt")) for path in paths])
+            _fill(learner, ranks, [stack.enter_context(safe_open(path, framework="pt")) for path in paths])
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ArtifactCorrupt(f"{folder} cannot be read: {error}") from error
     return digest
 
 
-def make_fresh(engine: Any) -> None:
+def make_fresh(learner: Any) -> None:
     """Undo the step with zero gradients by which DeepSpeed's bfloat16 optimizer without ZeRO makes its state.
 
     It would decay the weights once, and leave Adam's bias correction one step ahead of that of every other stage.
     """
-    for parameter, copy in _copies(engine.optimizer):
-        _inner(engine.optimizer).state.pop(copy, None)
+    for parameter, copy in _copies(learner.optimizer):
+        _inner(learner.optimizer).state.pop(copy, None)
         copy.data.copy_(parameter.data)
 
 
-def places(engine: Any, ranks: Ranks) -> Iterator[Place]:
+def places(learner: Any, ranks: Ranks) -> Iterator[Place]:
     """Where this rank's optimizer holds the parameters that require gradients, in the order of the model."""
-    optimizer = engine.optimizer
+    optimizer = learner.optimizer
     whole = _unpartitioned(optimizer)
-    for name, parameter in engine.module.named_parameters():
+    for name, parameter in learner.module.named_parameters():
         if not parameter.requires_grad:
             continue
         if hasattr(parameter, "ds_id"):
@@ -136,12 +136,12 @@ def _inner(optimizer: Any) -> Any:
     return getattr(optimizer, "optimizer", optimizer)
 
 
-def _pieces(engine: Any, ranks: Ranks) -> dict[str, Tensor]:
-    state = _inner(engine.optimizer).state
+def _pieces(learner: Any, ranks: Ranks) -> dict[str, Tensor]:
+    state = _inner(learner.optimizer).state
     steps = {int(values["step"]) for values in state.values()}
     assert len(steps) <= 1, f"parameters have taken different numbers of steps: {sorted(steps)}"
-    pieces = {_COUNTS: torch.tensor([engine.global_steps, *steps])}
-    for place in places(engine, ranks):
+    pieces = {_COUNTS: torch.tensor([learner.global_steps, *steps])}
+    for place in places(learner, ranks):
         kinds = {kind: state[place.held][kind] for kind in _MOMENTS}
         if place.own_weight:
             kinds[_WEIGHT] = place.held
@@ -176,8 +176,8 @@ def _digest(paths: list[Path], ranks: Ranks) -> str:
     return joined_digest(digests[str(number)] for number in range(len(paths)))
 
 
-def _fill(engine: Any, ranks: Ranks, files: list[Any]) -> None:
-    """Copy what `files` hold into the optimizer's tensors, which a fresh engine does not have yet."""
+def _fill(learner: Any, ranks: Ranks, files: list[Any]) -> None:
+    """Copy what `files` hold into the optimizer's tensors, which a fresh learner does not have yet."""
     counts = max((file.get_tensor(_COUNTS).tolist() for file in files), key=len)
     pieces: dict[tuple[str, str], list[tuple[int, Any, str]]] = {}
     for file in files:
@@ -185,9 +185,9 @@ def _fill(engine: Any, ranks: Ranks, files: list[Any]) -> None:
             if key != _COUNTS:
                 kind, start, parameter = key.split("/", 2)
                 pieces.setdefault((kind, parameter), []).append((int(start), file, key))
-    engine.global_steps = counts[0]
-    state = _inner(engine.optimizer).state
-    for place in places(engine, ranks):
+    learner.global_steps = counts[0]
+    state = _inner(learner.optimizer).state
+    for place in places(learner, ranks):
         values = state[place.held]
         if not values:  # places of ZeRO share one tensor
             values["step"] = torch.tensor(float(counts[1]))

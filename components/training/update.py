@@ -1,4 +1,4 @@
-"""One update: passes over a batch in minibatches, one optimizer step each, whatever the engine, ranks and micro-batches."""
+"""One update: passes over a batch in minibatches, one optimizer step each, whatever the learner, ranks and micro-batches."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from components.training.rank_batches import counted_size, rank_micro_batches
 from components.training.ranks import Ranks, scalar
 from components.training.recording import Recorded, loss_inputs, record_batch
 
-Engine = Any
+Learner = Any
 """A DeepSpeedEngine; DeepSpeed has no types."""
 
 
@@ -28,7 +28,7 @@ Engine = Any
 class Update:
     """An update about to run on one rank. `reference` is a model or None."""
 
-    engine: Engine
+    learner: Learner
     job: UpdateJob
     batch: TrainBatch
     ranks: Ranks
@@ -54,7 +54,7 @@ class Update:
             return {"num_updates": 0.0, "num_tokens": 0.0}
         counts = {"num_tokens": float(self.batch.num_tokens), "sampler_lag": float(self._sampler_lag())}
         training, job = self.job.training, self.job
-        recorded = record_batch(self.engine, self.batch.groups, job, ranks=self.ranks, reference=self.reference)
+        recorded = record_batch(self.learner, self.batch.groups, job, ranks=self.ranks, reference=self.reference)
         if recorded.old is not None:
             self._measure_mismatch_of_batch(recorded, totals)
             self._check_mismatch(totals)
@@ -84,22 +84,22 @@ class Update:
         size = counted_size(self.batch, indices, loss_config)
         micro_batches = rank_micro_batches(groups, indices, self.job.training, self.ranks)
         for number, micro_batch in enumerate(micro_batches, start=1):
-            self.engine.set_gradient_accumulation_boundary(number == len(micro_batches))
-            inputs = loss_inputs(self.engine, micro_batch, self.job, recorded)
+            self.learner.set_gradient_accumulation_boundary(number == len(micro_batches))
+            inputs = loss_inputs(self.learner, micro_batch, self.job, recorded)
             loss = minibatch_loss(inputs, loss_config, size=size)
             # DeepSpeed averages gradients over ranks; the loss is already divided by the tokens of all ranks.
-            self.engine.backward(loss * self.ranks.size, scale_wrt_gas=False)
+            self.learner.backward(loss * self.ranks.size, scale_wrt_gas=False)
             totals.add(loss, token_statistics(inputs, loss_config), micro_batch.num_tokens)
             if totals.num_updates == 0 and recorded.old is None:
                 sampler_N = torch.from_numpy(micro_batch.sampler_logprobs_N).to(loss.device)
                 totals.add_mismatch(inputs.logprobs_N, sampler_N)
         if totals.num_updates == 0 and recorded.old is None:
             self._check_mismatch(totals)
-        grad_norm = unclipped_grad_norm(self.engine)
-        for parameters in self.engine.optimizer.param_groups:
+        grad_norm = unclipped_grad_norm(self.learner)
+        for parameters in self.learner.optimizer.param_groups:
             parameters["lr"] = totals.learning_rate
-        self.engine.step()
-        totals.grad_norm += grad_norm if grad_norm is not None else float(self.engine.get_global_grad_norm())
+        self.learner.step()
+        totals.grad_norm += grad_norm if grad_norm is not None else float(self.learner.get_global_grad_norm())
         totals.num_updates += 1
 
     def _sampler_lag(self) -> int:
@@ -140,14 +140,14 @@ class Update:
         )
 
 
-def unclipped_grad_norm(engine: Engine) -> float | None:
+def unclipped_grad_norm(learner: Learner) -> float | None:
     """The norm of the reduced gradient, or None where DeepSpeed's own optimizer reports it after its step.
 
     DeepSpeed reports none for plain float32 without ZeRO; there the gradients lie in the parameters.
     """
-    if engine.zero_optimization() or engine.bfloat16_enabled():
+    if learner.zero_optimization() or learner.bfloat16_enabled():
         return None
-    gradients = [p.grad for p in engine.module.parameters() if p.grad is not None]
+    gradients = [p.grad for p in learner.module.parameters() if p.grad is not None]
     return float(torch.nn.utils.get_total_norm(gradients))
 
 

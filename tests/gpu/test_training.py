@@ -13,7 +13,7 @@ from components.identity import GroupKey
 from components.schema import TrainBatch, TrainGroup
 from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import load_model, read_manifest, write_initial_checkpoint
-from components.training.launcher import DeepSpeedTrainer
+from components.training.trainer import DeepSpeedTrainer
 from tasks.inherited import inherited
 
 pytestmark = [

@@ -20,8 +20,8 @@ with long_lived():
     import torch
     from transformers import Qwen3ForCausalLM
 
-    import components.training.launcher
     import components.training.models
+    import components.training.trainer
     import components.training.warm_start
     from components.artifacts.base import ArtifactStore
     from components.generation.local.engine import TransformersGenerator

@@ -17,8 +17,8 @@ from components.schema import TrainBatch, TrainGroup
 from components.training.base import CheckpointManifest, UpdateJob, UpdateResult
 from components.training.checkpoint import write_initial_checkpoint
 from components.training.forward import completion_logprobs
-from components.training.launcher import DeepSpeedTrainer
 from components.training.packing import pack_groups
+from components.training.trainer import DeepSpeedTrainer
 from tasks.inherited import inherited
 
 VOCABULARY = 30

@@ -15,8 +15,8 @@ import pytest
 from components.config import TrainingConfig
 from components.training.abandoned import remove_abandoned_folders
 from components.training.handover import HANDOVER_FILE
-from components.training.launcher import DeepSpeedTrainer
 from components.training.ownership import this_process
+from components.training.trainer import DeepSpeedTrainer
 
 MAKE_AND_WAIT = """
 import sys, time

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 _SCRIPT = """
 import copy, json, sys
 from pathlib import Path
-from components.training.worker import RealDeepSpeed
+from components.training.real_deepspeed import RealDeepSpeed
 import deepspeed, torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from components.artifacts.digests import tensors_digest
@@ -24,11 +24,11 @@ from components.training.ranks import ALONE
 class Job:
     pass
 
-def step(engine, number):
+def step(learner, number):
     tokens = torch.arange(12)[None] + number
-    engine.set_gradient_accumulation_boundary(True)
-    engine.backward(engine(input_ids=tokens, labels=tokens).loss, scale_wrt_gas=False)
-    engine.step()
+    learner.set_gradient_accumulation_boundary(True)
+    learner.backward(learner(input_ids=tokens, labels=tokens).loss, scale_wrt_gas=False)
+    learner.step()
 
 deepspeed.init_distributed(dist_backend="gloo")
 outputs, files = Path(sys.argv[1]), Path(sys.argv[2])
@@ -41,20 +41,20 @@ for stage in (0, 1, 3):
     torch.manual_seed(0)
     model = Qwen3ForCausalLM(Qwen3Config(intermediate_size=64, tie_word_embeddings=True, **shape)).to(torch.bfloat16)
 
-    def weights(engine):
-        with real.whole(list(engine.module.parameters())):
-            return {name: tensor.detach().clone() for name, tensor in engine.module.named_parameters()}
+    def weights(learner):
+        with real.whole(list(learner.module.parameters())):
+            return {name: tensor.detach().clone() for name, tensor in learner.module.named_parameters()}
 
-    warm = real.engine(copy.deepcopy(model), job)
+    warm = real.learner(copy.deepcopy(model), job)
     for number in range(3):
         step(warm, number)
     written = write_optimizer(warm, outputs / str(stage), ALONE)
     model.load_state_dict(weights(warm), strict=False)
     step(warm, 3)
-    cold = real.engine(model, job)
+    cold = real.learner(model, job)
     read = read_optimizer(cold, outputs / str(stage), ALONE)
     step(cold, 3)
-    ended = [tensors_digest(weights(engine)) for engine in (warm, cold)]
+    ended = [tensors_digest(weights(learner)) for learner in (warm, cold)]
     print("FOUND", json.dumps([written, read, cold.global_steps, *ended]))
 """
 

@@ -12,7 +12,7 @@ from components.config import LossConfig, TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed
 from components.schema import TrainBatch
 from components.training.base import UpdateJob, UpdateResult
-from components.training.launcher import DeepSpeedTrainer
+from components.training.trainer import DeepSpeedTrainer
 from tests.components.training.test_specialisation import Team
 
 NOT_A_NUMBER = float("nan")
@@ -82,23 +82,23 @@ def test_a_refused_update_changes_no_later_one(
 
 
 def test_whatever_ends_an_update_nothing_is_held_after_it(monkeypatch: pytest.MonkeyPatch, make_job: Any) -> None:
-    """Every error, also one that nobody foresaw, in the process that trains: engines, digests and the base are let go."""
+    """Every error, also one that nobody foresaw, in the process that trains: learners, digests and the base are let go."""
     from components.training import worker
 
-    class Engine:
+    class Learner:
         num_destroyed = 0
 
         def destroy(self) -> None:
-            Engine.num_destroyed += 1
+            Learner.num_destroyed += 1
 
     def failing(job: UpdateJob) -> UpdateResult:
         raise error
 
     holder = worker.Worker.__new__(worker.Worker)
     for error in (LogprobMismatch("x"), ValueError("x"), KeyboardInterrupt()):
-        holder._engines, holder._held, holder._base = {"a": Engine(), "b": Engine()}, {"b": ("w", "o")}, ("d", None)  # type: ignore[assignment]
+        holder._learners, holder._held, holder._base = {"a": Learner(), "b": Learner()}, {"b": ("w", "o")}, ("d", None)  # type: ignore[assignment]
         monkeypatch.setattr(holder, "_updated", failing)
         with pytest.raises(type(error)):
             holder.update(make_job())
-        assert (holder._engines, holder._held, holder._base) == ({}, {}, None)
-    assert Engine.num_destroyed == 6
+        assert (holder._learners, holder._held, holder._base) == ({}, {}, None)
+    assert Learner.num_destroyed == 6

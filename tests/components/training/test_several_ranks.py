@@ -18,7 +18,7 @@ from components.errors import ArtifactCorrupt
 from components.training import launcher
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, UpdateJob, UpdateResult
 from components.training.checkpoint import load_model, probe_for, read_manifest, write_initial_adapter
-from components.training.launcher import DeepSpeedTrainer
+from components.training.trainer import DeepSpeedTrainer
 from tasks.inherited import inherited
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from components.schema import PolicyVersion, TrainBatch
 from components.training.base import MODEL_FOLDER, CheckpointManifest, UpdateJob
 from components.training.character_tokenizer import character_tokenizer
 from components.training.checkpoint import read_manifest, write_initial_adapter, write_initial_checkpoint
-from components.training.launcher import DeepSpeedTrainer
+from components.training.trainer import DeepSpeedTrainer
 
 pytestmark = pytest.mark.slow
 ADAPTER = AdapterConfig(rank=4, alpha=8.0, targets=("q_proj", "v_proj", "up_proj"))

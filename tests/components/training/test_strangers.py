@@ -3,12 +3,13 @@
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from components.training.handover import HANDOVER_FILE, LOG_FILE, SOCKET_FILE
-from components.training.launcher import DeepSpeedTrainer
+from components.training.trainer import DeepSpeedTrainer
 from tests.strangers import as_stranger, needs_another_user
 
 
@@ -42,5 +43,14 @@ def test_another_user_neither_connects_nor_reads(folder: Path) -> None:
     assert as_stranger(lambda: os.listdir(folder)) == "PermissionError"
 
 
-def test_one_rank_listens_on_no_port(worker: psutil.Process) -> None:
-    assert [found for found in worker.net_connections("inet") if found.status == psutil.CONN_LISTEN] == []
+def test_one_rank_listens_to_this_machine_alone_and_a_knock_changes_nothing(
+    trainer: DeepSpeedTrainer, worker: psutil.Process, jobs: Any, make_groups: Any
+) -> None:
+    """The collectives of a rank that is alone have ports all the same, once it has joined."""
+    wanted = trainer.update(jobs.first(make_groups(6)))
+    listening = [found.laddr for found in worker.net_connections("inet") if found.status == psutil.CONN_LISTEN]
+    assert {address.ip for address in listening} <= {"127.0.0.1"}
+    for address in listening:
+        with socket.create_connection(address) as knock:
+            knock.sendall(bytes(256))
+    assert trainer.update(jobs.first(make_groups(6))) == wanted

@@ -1,4 +1,4 @@
-"""The update against a plain engine: one forward a completion, autograd, and torch's AdamW, without DeepSpeed or packing."""
+"""The update against a plain learner: one forward a completion, autograd, and torch's AdamW, without DeepSpeed or packing."""
 
 import copy
 import math
@@ -21,8 +21,8 @@ from components.training.recording import loss_inputs, record_batch
 from components.training.update import Update
 
 
-class PlainEngine:
-    """The part of DeepSpeed's engine that an update uses, by torch alone on one rank. Counts what was done."""
+class PlainLearner:
+    """The part of DeepSpeed's learner that an update uses, by torch alone on one rank. Counts what was done."""
 
     def __init__(self, model: Any, training: TrainingConfig) -> None:
         self.module = model
@@ -62,10 +62,10 @@ class PlainEngine:
         self.num_steps += 1
 
 
-def _update(model: Any, job: Any, groups: Any, reference: Any = None) -> tuple[PlainEngine, dict[str, float]]:
-    engine = PlainEngine(copy.deepcopy(model), job.training)
+def _update(model: Any, job: Any, groups: Any, reference: Any = None) -> tuple[PlainLearner, dict[str, float]]:
+    learner = PlainLearner(copy.deepcopy(model), job.training)
     batch = TrainBatch(policy="p", step=0, groups=tuple(groups), num_groups_without_signal=0)
-    return engine, Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=reference).run()
+    return learner, Update(learner=learner, job=job, batch=batch, ranks=ALONE, reference=reference).run()
 
 
 def _sampled_by(step: int, digest: str = "w") -> PolicyVersion:
@@ -157,10 +157,10 @@ def test_one_update_is_one_adamw_step_a_minibatch(make_model, make_groups, score
     training = TrainingConfig(
         num_minibatches=2, num_epochs=2, learning_rate=1e-3, num_warmup_updates=4, tokens_per_micro_batch=64
     )
-    engine, metrics = _update(model, make_job(training=training), groups)
-    assert engine.num_steps == metrics["num_updates"] == 4
-    assert engine.boundaries.count(True) == 4 < len(engine.boundaries)
-    assert engine.rates == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3])
+    learner, metrics = _update(model, make_job(training=training), groups)
+    assert learner.num_steps == metrics["num_updates"] == 4
+    assert learner.boundaries.count(True) == 4 < len(learner.boundaries)
+    assert learner.rates == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3])
     assert metrics["learning_rate"] == 1e-3
     assert metrics["mismatch_max_abs"] < 1e-5
     assert metrics["num_tokens"] == sum(len(c) for g in groups for c in g.completions_K_T)
@@ -169,31 +169,31 @@ def test_one_update_is_one_adamw_step_a_minibatch(make_model, make_groups, score
 
 def test_an_empty_batch_takes_no_step(make_model, make_job) -> None:
     model = make_model()
-    engine, metrics = _update(model, make_job(), [])
-    assert engine.num_steps == 0
+    learner, metrics = _update(model, make_job(), [])
+    assert learner.num_steps == 0
     assert metrics == {"num_updates": 0.0, "num_tokens": 0.0}
-    assert torch.equal(_weights(engine.module), _weights(model))
+    assert torch.equal(_weights(learner.module), _weights(model))
 
 
 def test_fewer_groups_than_minibatches_take_fewer_steps(make_model, make_groups, score_groups, make_job) -> None:
     model = make_model()
-    engine, _ = _update(
+    learner, _ = _update(
         model, make_job(training=TrainingConfig(num_minibatches=5)), score_groups(model, make_groups(2))
     )
-    assert engine.num_steps == 2
+    assert learner.num_steps == 2
 
 
 @pytest.mark.parametrize("cap", [None, 2.0])
 def test_a_stale_sampler_is_found_before_the_first_step(make_model, make_groups, score_groups, make_job, cap) -> None:
     model = make_model()
     stale = score_groups(make_model(seed=1), make_groups(6))
-    engine = PlainEngine(copy.deepcopy(model), TrainingConfig())
+    learner = PlainLearner(copy.deepcopy(model), TrainingConfig())
     batch = TrainBatch(policy="p", step=0, groups=tuple(stale), num_groups_without_signal=0)
     job = make_job(loss=LossConfig(importance_cap=cap))
     with pytest.raises(LogprobMismatch, match=r"policy p, step 0: .* loss\.mismatch_tolerance is 0\.001"):
-        Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=None).run()
-    assert engine.num_steps == 0
-    assert torch.equal(_weights(engine.module), _weights(model))
+        Update(learner=learner, job=job, batch=batch, ranks=ALONE, reference=None).run()
+    assert learner.num_steps == 0
+    assert torch.equal(_weights(learner.module), _weights(model))
 
 
 def test_weights_correct_for_a_sampler_that_is_off_and_the_ratio_starts_at_one(
@@ -219,13 +219,13 @@ def test_a_reference_pulls_towards_itself(make_model, make_groups, score_groups,
     training = TrainingConfig(num_minibatches=1, num_epochs=8, learning_rate=3e-3)
 
     def divergence(coefficient: float) -> float:
-        engine, _ = _update(
+        learner, _ = _update(
             model,
             make_job(training=training, loss=LossConfig(kl_coefficient=coefficient)),
             groups,
             reference if coefficient else None,
         )
-        mine = record_logprobs(engine, groups, training=training, temperature=1.0, ranks=ALONE).values
+        mine = record_logprobs(learner, groups, training=training, temperature=1.0, ranks=ALONE).values
         theirs = record_logprobs(reference, groups, training=training, temperature=1.0, ranks=ALONE).values
         return float((mine - theirs).abs().mean())
 
@@ -271,10 +271,10 @@ def test_a_batch_of_the_weights_before_is_corrected_and_not_held_to_the_toleranc
         num_groups_without_signal=0,
         version=_sampled_by(2, "before"),
     )
-    engine = PlainEngine(copy.deepcopy(model), TrainingConfig())
+    learner = PlainLearner(copy.deepcopy(model), TrainingConfig())
     job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=2.0))
-    metrics = Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=None).run()
-    assert engine.num_steps == 2
+    metrics = Update(learner=learner, job=job, batch=batch, ranks=ALONE, reference=None).run()
+    assert learner.num_steps == 2
     assert metrics["sampler_lag"] == 1.0
     assert metrics["mismatch_max_abs"] > 0.1
     assert 0.0 < metrics["importance_ess"] < 1.0
@@ -316,10 +316,10 @@ def test_weights_that_nobody_asked_for_are_a_broken_invariant(
     groups = tuple(score_groups(model, make_groups(2)))
     batch = TrainBatch(policy="p", step=3, groups=groups, num_groups_without_signal=0, version=version)
     job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=cap))
-    engine = PlainEngine(copy.deepcopy(model), job.training)
+    learner = PlainLearner(copy.deepcopy(model), job.training)
     with pytest.raises(AssertionError, match=message):
-        Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=None).run()
-    assert engine.num_steps == 0
+        Update(learner=learner, job=job, batch=batch, ranks=ALONE, reference=None).run()
+    assert learner.num_steps == 0
 
 
 def test_the_tolerance_holds_for_a_fresh_batch_that_names_its_version(
@@ -330,7 +330,7 @@ def test_the_tolerance_holds_for_a_fresh_batch_that_names_its_version(
     batch = TrainBatch(policy="p", step=3, groups=groups, num_groups_without_signal=0, version=_sampled_by(3))
     job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=2.0))
     with pytest.raises(LogprobMismatch, match=r"loss\.mismatch_tolerance"):
-        Update(engine=PlainEngine(model, job.training), job=job, batch=batch, ranks=ALONE, reference=None).run()
+        Update(learner=PlainLearner(model, job.training), job=job, batch=batch, ranks=ALONE, reference=None).run()
 
 
 def test_truncated_answers_are_left_out_as_if_they_had_not_been_drawn(
@@ -358,19 +358,19 @@ def test_truncated_answers_are_left_out_as_if_they_had_not_been_drawn(
     training = TrainingConfig(num_minibatches=1)
     masking = make_job(training=training, loss=LossConfig(mask_truncated=True, aggregation="sequence_mean"))
     plain = make_job(training=training, loss=LossConfig(aggregation="sequence_mean"))
-    masked_engine, masked = _update(model, masking, marked)
-    engine, metrics = _update(model, plain, fewer)
-    assert torch.equal(_weights(masked_engine.module), _weights(engine.module))
+    masked_learner, masked = _update(model, masking, marked)
+    learner, metrics = _update(model, plain, fewer)
+    assert torch.equal(_weights(masked_learner.module), _weights(learner.module))
     assert masked == {**metrics, "masked_frac": 1 - sum(len(g.completions_K_T) for g in fewer) / 16}
     ignored, _ = _update(model, plain, marked)
-    assert not torch.equal(_weights(ignored.module), _weights(engine.module))
+    assert not torch.equal(_weights(ignored.module), _weights(learner.module))
 
 
 def test_a_batch_of_truncated_answers_alone_takes_no_step(make_model, make_groups, score_groups, make_job) -> None:
     model = make_model()
     groups = [replace(group, truncated_K=(True,) * 4) for group in score_groups(model, make_groups(2))]
-    engine, metrics = _update(model, make_job(loss=LossConfig(mask_truncated=True)), groups)
-    assert (engine.num_steps, metrics["num_updates"], metrics["masked_frac"]) == (0, 0.0, 1.0)
+    learner, metrics = _update(model, make_job(loss=LossConfig(mask_truncated=True)), groups)
+    assert (learner.num_steps, metrics["num_updates"], metrics["masked_frac"]) == (0, 0.0, 1.0)
 
 
 def test_a_vetoed_answer_adds_nothing_and_keeps_its_place_in_the_mean(
@@ -423,11 +423,11 @@ def test_means_over_all_answers_are_those_of_a_batch_that_left_nothing_out(
         ("signal", left_out, LossConfig(aggregation=aggregation, means_over="signal")),
         ("whole", whole, LossConfig(aggregation=aggregation)),
     ):
-        engine = PlainEngine(copy.deepcopy(model), training)
-        engine.optimizer = torch.optim.SGD(engine.module.parameters(), lr=1.0)
+        learner = PlainLearner(copy.deepcopy(model), training)
+        learner.optimizer = torch.optim.SGD(learner.module.parameters(), lr=1.0)
         job = make_job(loss=loss, training=training)
-        Update(engine=engine, job=job, batch=batch, ranks=ALONE, reference=None).run()
-        moved[name] = _weights(engine.module) - _weights(model)
+        Update(learner=learner, job=job, batch=batch, ranks=ALONE, reference=None).run()
+        moved[name] = _weights(learner.module) - _weights(model)
     assert (moved["all"] - moved["whole"]).norm() < 1e-4 * moved["whole"].norm()
     assert moved["signal"].norm() > 1.2 * moved["all"].norm()
 

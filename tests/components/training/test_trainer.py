@@ -202,7 +202,7 @@ _PARENT = """
 import os, sys, time
 from pathlib import Path
 from components.training.base import UpdateJob
-from components.training.launcher import DeepSpeedTrainer
+from components.training.trainer import DeepSpeedTrainer
 job = UpdateJob.model_validate_json(Path(sys.argv[1]).read_text())
 trainer = DeepSpeedTrainer(
     job.training, deepspeed_config=Path(sys.argv[2]), run_label="orphans", environment=dict(os.environ)
@@ -246,7 +246,7 @@ def test_an_update_that_takes_too_long_is_ended(make_trainer, jobs, make_groups)
 
 
 def test_a_worker_that_cannot_start_shows_its_log(make_trainer, jobs, make_groups) -> None:
-    from components.training.launcher import DeepSpeedTrainer
+    from components.training.trainer import DeepSpeedTrainer
 
     training = jobs_training()
     broken = {"zero_optimization": {"stage": 0}, "optimizer": {"type": "NoSuch"}, "fp16": {"enabled": "perhaps"}}

@@ -1,0 +1,105 @@
+"""The process of one rank of a training worker, alive between updates.
+
+Several ranks are started by DeepSpeed's launcher, one by the trainer itself. Rank 0 takes jobs from a Unix socket and hands
+them to the other ranks; all run the update; rank 0 answers. A job names the state that it starts from, and a rank that holds
+another one loads it first. An error after which ranks may disagree ends the process; the trainer starts a new one.
+"""
+
+import argparse
+import logging
+import os
+import traceback
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from components.errors import LogprobMismatch, TroupeError
+from components.training.base import UpdateJob
+from components.training.handover import (
+    MAX_MESSAGE_BYTES,
+    SOCKET_FILE,
+    Answer,
+    Failure,
+    read_handover,
+    report_failure,
+)
+from components.training.ownership import Owner, end_with, end_with_input
+from components.training.ranks import Ranks
+from components.training.real_deepspeed import RealDeepSpeed, join_ranks
+from components.training.worker import LOGGER, Worker
+
+_log = logging.getLogger(LOGGER)
+_FAILED_EXIT_CODE = 1
+
+
+def serve(worker: Worker, ranks: Ranks, connection: Connection | None, folder: Path) -> None:
+    """Take jobs until the trainer hangs up."""
+    while (text := ranks.broadcast(_next_job(connection))) is not None:
+        try:
+            answer = Answer(result=worker.update(UpdateJob.model_validate_json(text)))
+        # The border of the process: every error crosses to the trainer under its own name.
+        except Exception as error:
+            traceback.print_exc()
+            answer = Answer(failure=failure_of(error, ranks.rank))
+            if not _ranks_agree(error, ranks):
+                assert answer.failure is not None
+                report_failure(folder, ranks.rank, answer.failure)
+                os._exit(_FAILED_EXIT_CODE)
+        if connection is not None:
+            connection.send_bytes(answer.model_dump_json().encode())
+
+
+def failure_of(error: Exception, rank: int) -> Failure:
+    """`error` in the form in which it crosses."""
+    if isinstance(error, TroupeError):
+        return Failure(kind="named", name=type(error).__name__, message=str(error))
+    if isinstance(error, dist.DistError) or "gloo" in str(error):
+        return Failure(kind="lost_rank", name=type(error).__name__, message=f"rank {rank} lost another rank: {error}")
+    message = f"rank {rank}\n{''.join(traceback.format_exception(error))}"
+    return Failure(kind="update", name=type(error).__name__, message=message)
+
+
+def _ranks_agree(error: Exception, ranks: Ranks) -> bool:
+    """Whether every rank raised `error` at the same place, so that all can go on."""
+    return isinstance(error, LogprobMismatch) or (isinstance(error, TroupeError) and ranks.size == 1)
+
+
+def _next_job(connection: Connection | None) -> str | None:
+    if connection is None:
+        return None
+    try:
+        return connection.recv_bytes(MAX_MESSAGE_BYTES).decode()
+    except EOFError:
+        return None
+
+
+def main() -> None:
+    """The process of one rank."""
+    parser = argparse.ArgumentParser(description="A training worker; started by DeepSpeedTrainer.")
+    parser.add_argument("--handover", type=Path, required=True)
+    parser.add_argument("--local_rank", type=int, default=0)
+    parser.add_argument("--end_with_input", action="store_true")
+    arguments = parser.parse_args()
+    handover, folder = read_handover(arguments.handover), arguments.handover.parent
+    if arguments.end_with_input:
+        end_with_input()
+    else:
+        end_with(Owner(handover.owner_pid, handover.owner_started_at), folder=folder)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    _log.setLevel(logging.INFO)
+    torch.set_num_threads(handover.training.num_threads)
+    if handover.training.device == "cuda":
+        torch.cuda.set_device(arguments.local_rank)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    ranks = join_ranks(handover.training, handover.rendezvous)
+    connection = None
+    if ranks.first:
+        key = handover.key.get_secret_value().encode()
+        with Listener(str(folder / SOCKET_FILE), "AF_UNIX", authkey=key) as listener:
+            connection = listener.accept()
+    _log.info("rank %d of %d is ready", ranks.rank, ranks.size)
+    deepspeed = RealDeepSpeed(handover.training, dict(handover.deepspeed))
+    serve(Worker(handover, ranks, deepspeed), ranks, connection, folder)
+    dist.destroy_process_group()

@@ -1,0 +1,104 @@
+"""The trainer: hands jobs to the worker processes of one training configuration, and starts and ends them."""
+
+import atexit
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.config import TrainingConfig
+from components.training.base import UpdateJob, UpdateResult
+from components.training.deepspeed_config import completed_config, read_deepspeed_config
+from components.training.handover import Answer, error_of
+from components.training.hosts import hosts_of
+from components.training.launcher import launch
+from components.training.processes import Processes
+
+
+class DeepSpeedTrainer:
+    """A `Trainer` over processes in a session of their own; several ranks are started by DeepSpeed's own launcher.
+
+    Jobs may differ in learning rate and minibatches alone. The processes start with the first update, or before it with
+    `start`, and stay for the next ones. On this host they get `environment` and nothing else of this process's; `run_label`
+    is in theirs as TROUPE_RUN, by which the processes of a run are found. Raises ConfigurationError when the DeepSpeed
+    configuration (values, or the JSON file that holds them) is not for `training`, or its hostfile cannot be used.
+
+    `own_code_folder` is where modules of a loss of the user's own may lie. Several hosts find under the same paths: it, this
+    source tree and its Python, the folder for temporary files (TMPDIR), where the handover file lies, and the folders that jobs
+    name. This host reaches the others by ssh, without a password.
+    """
+
+    def __init__(
+        self,
+        training: TrainingConfig,
+        *,
+        deepspeed_config: Mapping[str, Any] | Path,
+        run_label: str,
+        environment: Mapping[str, str],
+        own_code_folder: Path | None = None,
+    ) -> None:
+        self._training = training
+        self._deepspeed = read_deepspeed_config(deepspeed_config)
+        completed_config(self._deepspeed, training)
+        self._hosts = hosts_of(training)
+        self._run_label = run_label
+        self._environment = dict(environment)
+        self._own_code_folder = own_code_folder
+        self._processes: Processes | None = None
+        self._one_at_a_time = threading.Lock()
+        atexit.register(self.close)
+
+    def start(self) -> None:
+        """Start the processes unless they run; returns at once, while they are still importing."""
+        if self._processes is not None and self._processes.alive:
+            return
+        self.close()
+        self._processes = launch(
+            self._training,
+            self._deepspeed,
+            self._hosts,
+            run_label=self._run_label,
+            inherited=self._environment,
+            own_code_folder=self._own_code_folder,
+        )
+
+    def update(self, job: UpdateJob) -> UpdateResult:
+        """Run one update and wait for it.
+
+        Raises WorkerDied when the processes end or take longer than `training.update_timeout_seconds`, and the error that
+        the worker reported by its name, UpdateFailed for one without a name. After such an error the next call starts new
+        processes where it must. Calls from several threads take turns.
+        """
+        assert launch_settings(job.training) == launch_settings(self._training), (
+            "another configuration than the worker's"
+        )
+        assert not job.output_folder.exists(), f"{job.output_folder} exists"
+        with self._one_at_a_time:
+            answer = self._answer(job)
+        if answer.failure is not None:
+            raise error_of(answer.failure)
+        assert answer.result is not None
+        return answer.result
+
+    def close(self) -> None:
+        """End the worker and every process it started; the next update starts new ones."""
+        if self._processes is not None:
+            self._processes.end()
+            self._processes = None
+
+    def _answer(self, job: UpdateJob) -> Answer:
+        self.start()
+        assert self._processes is not None
+        deadline = time.monotonic() + self._training.update_timeout_seconds
+        try:
+            return self._processes.ask(job, deadline)
+        except BaseException:
+            # Also on interruption: a worker in the middle of a step must not live on.
+            self.close()
+            raise
+
+
+def launch_settings(training: TrainingConfig) -> dict[str, Any]:
+    """What a worker's processes are started with; the rest comes with each job, as policies may differ in it."""
+    return training.model_dump(exclude={"learning_rate", "num_minibatches"})
