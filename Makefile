@@ -20,7 +20,7 @@ extras: .venv/.extras          ## what tests and lint need too, and all optional
 lock:                          ## resolve requirements/*.txt from pyproject.toml; `make lock UPGRADE=--upgrade` takes newer versions
 	requirements/lock.sh $(UPGRADE)
 
-sandbox:                       ## a container engine and bubblewrap, if they are missing and this is root on Debian
+sandbox:                       ## a Docker daemon and bubblewrap, if they are missing and this is root on Debian
 	@infra/install_sandbox.sh
 
 demo: setup                    ## train the default preset here, show it learn, say where to look

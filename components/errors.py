@@ -9,7 +9,7 @@
     │   ├── StaleEngine             an engine holds another policy version than the one asked for
     │   ├── EngineUnavailable       no inference server is left that answers
     │   ├── WorkerDied              a training worker ended before it answered
-    │   ├── SandboxUnavailable      no box can be had: the engine does not answer, or boxes do not start
+    │   ├── SandboxUnavailable      no box can be had: the daemon does not answer, or boxes do not start
     │   ├── ExecutionFailed         the sandbox failed at one program, which says nothing about the program
     │   ├── RetrieverUnavailable    the retriever did not answer, or answered with a server error
     │   ├── ApiUnavailable          a model's API did not answer, or was over its limits, after all retries
@@ -78,7 +78,7 @@ class WorkerDied(TransientError):
 
 
 class SandboxUnavailable(TransientError):
-    """No box can be had: the container engine does not answer, or boxes do not start."""
+    """No box can be had: the Docker daemon does not answer, or boxes do not start."""
 
 
 class ExecutionFailed(TransientError):

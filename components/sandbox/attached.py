@@ -1,4 +1,4 @@
-"""The attached standard streams of a container: frames in, and the runner's frames out of the engine's pieces."""
+"""The attached standard streams of a container: frames in, and the runner's frames out of the daemon's pieces."""
 
 import contextlib
 import socket
@@ -19,7 +19,7 @@ _LOOK_SECONDS = 2.0
 
 
 class AttachedStream:
-    """One container's streams, over the connection that the engine gave up to them."""
+    """One container's streams, over the connection that the daemon gave up to them."""
 
     def __init__(self, attached: Any) -> None:
         """`attached` is what the SDK's `attach_socket` returned: a file over a socket."""
@@ -43,7 +43,7 @@ class AttachedStream:
             raise BoxGone(f"{type(error).__name__}: {error}") from error
 
     def receive(self, deadline: float) -> bytes:
-        """The payload of the next frame. Raises BoxSilent after `deadline`, and BoxGone, also when the engine died: its end
+        """The payload of the next frame. Raises BoxSilent after `deadline`, and BoxGone, also when the daemon died: its end
         of the stream closes."""
         reader = FrameReader()
         while True:
@@ -68,7 +68,7 @@ class AttachedStream:
 
     def close(self) -> None:
         """Hang up, from any thread; whoever waits for an answer waits no more."""
-        # An engine that waits for a client to read a flooding container does not answer a kill: shut the stream first.
+        # A daemon that waits for a client to read a flooding container does not answer a kill: shut the stream first.
         self._hung_up = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)

@@ -79,7 +79,7 @@ def _lay_out(place: Path) -> None:
 
 
 def _layers(place: Path, folder: Path) -> str:
-    """The options of the overlay. It could be written to: boxes mount it read-only, as container engines do."""
+    """The options of the overlay. It could be written to: boxes mount it read-only, as Docker daemons do."""
     escaped = "".join(f"\\{each}" if each in "\\:," else each for each in str(folder))
     return f"lowerdir={place}/layer:{escaped},upperdir={place}/upper,workdir={place}/work"
 

@@ -1,4 +1,4 @@
-"""Boxes without a container engine: bubblewrap starts the runner in namespaces of its own.
+"""Boxes without a Docker daemon: bubblewrap starts the runner in namespaces of its own.
 
 What bubblewrap cannot do is done on either side of it: the control groups are made here, when we are root, and the runner
 mounts its /tmp (nothing executable, few files) before it gives up the capability to do so and closes the system calls.

@@ -7,8 +7,8 @@ import psutil
 from components.artifacts.refs import Frozen
 from components.sandbox.box import RUNNER_PATH
 from components.sandbox.cgroups import CONTROLLERS, MOUNT
-from components.sandbox.docker_api import EngineApi
-from components.sandbox.engine import Engine
+from components.sandbox.daemon import Daemon
+from components.sandbox.docker_api import DockerApi
 from components.sandbox.owner import Owner
 from components.sandbox.reaper import OWNER_LABEL
 
@@ -24,9 +24,9 @@ class Census(Frozen):
     leftovers: int
 
 
-def census(engine: Engine | None) -> Census:
-    """Count, and change nothing. `engine` None means that none runs. Raises SandboxUnavailable when it does not answer."""
-    containers = _containers(engine) if engine is not None else []
+def census(daemon: Daemon | None) -> Census:
+    """Count, and change nothing. `daemon` None means that none runs. Raises SandboxUnavailable when it does not answer."""
+    containers = _containers(daemon) if daemon is not None else []
     groups = {folder.name for place in ("", *CONTROLLERS) for folder in (MOUNT / place / _GROUPS).glob("*-*-*-*")}
     owners = [*containers, *(name.rpartition("-")[0] for name in groups)]
     return Census(
@@ -34,9 +34,9 @@ def census(engine: Engine | None) -> Census:
     )
 
 
-def _containers(engine: Engine) -> list[str]:
+def _containers(daemon: Daemon) -> list[str]:
     """The owners of our containers, as their labels name them."""
-    with EngineApi(engine.host) as api, api.call("containers cannot be listed") as docker:
+    with DockerApi(daemon.host) as api, api.call("containers cannot be listed") as docker:
         found = docker.containers(all=True, filters={"label": OWNER_LABEL})
     return [container["Labels"][OWNER_LABEL] for container in found]
 

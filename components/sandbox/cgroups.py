@@ -1,4 +1,4 @@
-"""Control groups for boxes that no engine starts: memory, processes and CPU of a whole box. Versions 1 and 2, root only."""
+"""Control groups for boxes that no daemon starts: memory, processes and CPU of a whole box. Versions 1 and 2, root only."""
 
 import itertools
 import os

@@ -13,9 +13,9 @@ from components.errors import ConfigurationError, SandboxUnavailable
 from components.sandbox.attached import AttachedStream
 from components.sandbox.base import SandboxDescription
 from components.sandbox.box import BOX_UID, Box, BoxGone, BoxLimits, BoxOutOfMemory, BoxSilent
-from components.sandbox.container_config import box_labels, check_engine, container_config, has_own_users
-from components.sandbox.docker_api import EngineApi
-from components.sandbox.engine import Engine, revive_engine
+from components.sandbox.container_config import box_labels, check_daemon, container_config, has_own_users
+from components.sandbox.daemon import Daemon, revive_daemon
+from components.sandbox.docker_api import DockerApi
 from components.sandbox.image import ensure_image, named_image
 from components.sandbox.pool import BoxPool
 from components.sandbox.protocol import check_ready
@@ -31,17 +31,17 @@ _pool_numbers = itertools.count()
 _log = logging.getLogger(__name__)
 
 
-class EngineLink:
-    """A client of an engine that answered. After a removal that the engine did not answer it asks for none for a while,
-    so that closing many boxes of a hung engine takes as long as closing one."""
+class DaemonLink:
+    """A client of a daemon that answered. After a removal that the daemon did not answer it asks for none for a while,
+    so that closing many boxes of a hung daemon takes as long as closing one."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.api = EngineApi(engine.host)
+    def __init__(self, daemon: Daemon) -> None:
+        self.daemon = daemon
+        self.api = DockerApi(daemon.host)
         self._silent_until = 0.0
 
     def remove(self, container_id: str) -> None:
-        """Remove a container. One that the engine does not remove now ends with its input, or is left to the reaper."""
+        """Remove a container. One that the daemon does not remove now ends with its input, or is left to the reaper."""
         if time.monotonic() < self._silent_until:
             return
         try:
@@ -51,13 +51,13 @@ class EngineLink:
             _log.warning("%s", error)
 
     def ran_out_of_memory(self, container_id: str, *, since: float) -> bool:
-        """Whether the engine saw the memory of a container used up since this time. False, too, where it does not answer."""
+        """Whether the daemon saw the memory of a container used up since this time. False, too, where it does not answer."""
         if time.monotonic() < self._silent_until:
             return False
         filters = json.dumps({"container": [container_id], "event": ["oom"]})
         asked = {"since": f"{since:.3f}", "until": f"{time.time():.3f}", "filters": filters}
-        with contextlib.suppress(SandboxUnavailable), self.api.call("the engine does not tell what happened") as docker:
-            # Not docker.events(), which waits without end for an engine that stands still.
+        with contextlib.suppress(SandboxUnavailable), self.api.call("the daemon does not tell what happened") as docker:
+            # Not docker.events(), which waits without end for a daemon that stands still.
             place = f"{docker.base_url}/v{docker.api_version}/events"
             return bool(docker.get(place, params=asked, timeout=docker.timeout).text.strip())
         return False
@@ -73,7 +73,7 @@ class EngineLink:
 class ContainerBox:
     """A `Box` that is one container. Raises SandboxUnavailable when it does not become ready."""
 
-    def __init__(self, link: EngineLink, config: dict[str, Any]) -> None:
+    def __init__(self, link: DaemonLink, config: dict[str, Any]) -> None:
         self._link = link
         self._closed = threading.Lock()
         self._stream: AttachedStream | None = None
@@ -94,7 +94,7 @@ class ContainerBox:
             raise
 
     def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
-        """See `Box.ask`. No call of the engine's API: one send and, for a short answer, one receive."""
+        """See `Box.ask`. No call of the daemon's API: one send and, for a short answer, one receive."""
         deadline, started = time.monotonic() + timeout_seconds, time.time()
         assert self._stream is not None
         try:
@@ -116,27 +116,27 @@ class ContainerBox:
 
 
 class _Containers:
-    """Makes the boxes of one pool, and finds the engine again when it was killed."""
+    """Makes the boxes of one pool, and finds the daemon again when it was killed."""
 
     def __init__(
-        self, engine: Engine, *, state_folder: Path, image: str | None, limits: BoxLimits, run_label: str
+        self, daemon: Daemon, *, state_folder: Path, image: str | None, limits: BoxLimits, run_label: str
     ) -> None:
         self._state_folder = state_folder
         self._image = image
         self._limits = limits
         self._run_label = run_label
         self._pool = str(next(_pool_numbers))
-        self._engine = engine
+        self._daemon = daemon
         self._lock = threading.Lock()
-        self._link: EngineLink | None = EngineLink(engine)
+        self._link: DaemonLink | None = DaemonLink(daemon)
         self._tag, self.image_digest = self._ensure_image(self._link)
-        with self._link.api.call("the engine does not describe itself") as docker:
+        with self._link.api.call("the daemon does not describe itself") as docker:
             self.own_users = has_own_users(docker.info())
         self.sweep()
         self._patrol = Patrol(self.sweep)
 
     def make(self) -> Box:
-        """One more box. Raises SandboxUnavailable; the next call then looks for the engine anew."""
+        """One more box. Raises SandboxUnavailable; the next call then looks for the daemon anew."""
         with self._lock:
             link = self._link = self._link or self._linked_again()
         config = container_config(
@@ -154,10 +154,10 @@ class _Containers:
             raise
 
     def sweep(self) -> None:
-        """Remove what dead owners left in the engine."""
+        """Remove what dead owners left in the daemon."""
         link = self._link
         if link is not None:
-            num_removed = remove_leftovers(link.api, local=link.engine.is_local)
+            num_removed = remove_leftovers(link.api, local=link.daemon.is_local)
             if num_removed:
                 _log.warning("removed %d containers whose owners are gone", num_removed)
 
@@ -169,28 +169,28 @@ class _Containers:
             link.remove_own(self._pool)
             link.api.close()
 
-    def _linked_again(self) -> EngineLink:
-        self._engine = revive_engine(self._engine, self._state_folder)
-        link = EngineLink(self._engine)
+    def _linked_again(self) -> DaemonLink:
+        self._daemon = revive_daemon(self._daemon, self._state_folder)
+        link = DaemonLink(self._daemon)
         _, digest = self._ensure_image(link)
         if digest != self.image_digest:
             raise ConfigurationError("sandbox: its image changed while it was open; open it again")
         return link
 
-    def _ensure_image(self, link: EngineLink) -> tuple[str, str]:
+    def _ensure_image(self, link: DaemonLink) -> tuple[str, str]:
         if self._image is not None:
             return named_image(link.api, self._image)
         return ensure_image(link.api, self._state_folder)
 
 
-def check_limits_kept(engine: Engine) -> None:
-    """Pass if `engine` keeps its containers to all limits. Raises ServiceMissing where it does not, SandboxUnavailable."""
-    with EngineApi(engine.host) as api, api.call(f"the engine at {engine.host} does not describe itself") as docker:
-        check_engine(docker.info())
+def check_limits_kept(daemon: Daemon) -> None:
+    """Pass if `daemon` keeps its containers to all limits. Raises ServiceMissing where it does not, SandboxUnavailable."""
+    with DockerApi(daemon.host) as api, api.call(f"the daemon at {daemon.host} does not describe itself") as docker:
+        check_daemon(docker.info())
 
 
 def open_containers(
-    engine: Engine,
+    daemon: Daemon,
     *,
     num_boxes: int,
     state_folder: Path,
@@ -198,14 +198,14 @@ def open_containers(
     limits: Limits | None = None,
     run_label: str = "",
 ) -> BoxPool:
-    """A pool of containers in `engine`, of our own image unless `image` names one. Leftovers of dead owners are removed.
+    """A pool of containers in `daemon`, of our own image unless `image` names one. Leftovers of dead owners are removed.
 
-    `limits` are the largest that programs will have; None means `Limits()`. Raises SandboxUnavailable when the engine does
+    `limits` are the largest that programs will have; None means `Limits()`. Raises SandboxUnavailable when the daemon does
     not answer, ServiceMissing when it would not keep to the limits, ConfigurationError when there is no such image.
     """
     box_limits = BoxLimits.around(limits or Limits())
-    check_limits_kept(engine)
-    containers = _Containers(engine, state_folder=state_folder, image=image, limits=box_limits, run_label=run_label)
+    check_limits_kept(daemon)
+    containers = _Containers(daemon, state_folder=state_folder, image=image, limits=box_limits, run_label=run_label)
     description = SandboxDescription(
         backend="docker",
         image_digest=containers.image_digest,

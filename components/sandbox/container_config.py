@@ -1,4 +1,4 @@
-"""What a container may do, in the words of the Engine API, and whether an engine can be held to it."""
+"""What a container may do, in the words of the Docker API, and whether a daemon can be held to it."""
 
 import socket
 from collections.abc import Mapping
@@ -55,8 +55,8 @@ def container_config(image: str, *, limits: BoxLimits, labels: Mapping[str, str]
     }
 
 
-def check_engine(info: Mapping[str, Any]) -> None:
-    """Pass if an engine that describes itself as `info` keeps to all limits. Raises ServiceMissing: some ignore them."""
+def check_daemon(info: Mapping[str, Any]) -> None:
+    """Pass if a daemon that describes itself as `info` keeps to all limits. Raises ServiceMissing: some ignore them."""
     missing = [words for key, words in _NEEDED.items() if not info.get(key)]
     if not any(str(option).startswith("name=seccomp") for option in info.get("SecurityOptions") or ()):
         missing.append("a seccomp profile")
@@ -64,14 +64,14 @@ def check_engine(info: Mapping[str, Any]) -> None:
         missing.append("Linux containers")
     if missing:
         raise ServiceMissing(
-            f"the container engine does not keep {', '.join(missing)} here; run it as root (not rootless on version 1 of "
+            f"the Docker daemon does not keep {', '.join(missing)} here; run it as root (not rootless on version 1 of "
             "control groups), or use the backend bubblewrap"
         )
 
 
 def has_own_users(info: Mapping[str, Any]) -> bool:
-    """Whether an engine that describes itself as `info` runs containers as the very users of its machine, so that each box
-    can have one of its own. Engines in a user namespace know too few users."""
+    """Whether a daemon that describes itself as `info` runs containers as the very users of its machine, so that each box
+    can have one of its own. Daemons in a user namespace know too few users."""
     options = [str(option) for option in info.get("SecurityOptions") or ()]
     return not any(option.startswith(("name=userns", "name=rootless")) for option in options)
 

@@ -10,11 +10,11 @@ from typing import Any
 from components.errors import SandboxUnavailable, ServiceMissing
 
 API_SECONDS = 10.0
-"""How long one answer of the engine may take."""
+"""How long one answer of the daemon may take."""
 
 
-class EngineApi:
-    """A client of the engine at `host`, which has answered. For many threads; closed by `close`, or as a context.
+class DockerApi:
+    """A client of the daemon at `host`, which has answered. For many threads; closed by `close`, or as a context.
 
     Raises SandboxUnavailable when it does not answer, ServiceMissing when the SDK is not installed.
     """
@@ -22,10 +22,10 @@ class EngineApi:
     def __init__(self, host: str, *, timeout_seconds: float = API_SECONDS) -> None:
         docker = _sdk()
         self.host = host
-        with _errors(f"the engine at {host} does not answer"):
+        with _errors(f"the daemon at {host} does not answer"):
             self._client: Any = docker.APIClient(base_url=host, timeout=timeout_seconds)
 
-    def __enter__(self) -> "EngineApi":
+    def __enter__(self) -> "DockerApi":
         return self
 
     def __exit__(
@@ -45,7 +45,7 @@ class EngineApi:
 
 
 def is_missing(error: SandboxUnavailable) -> bool:
-    """Whether the engine said that the container or image is not there, or is just being removed."""
+    """Whether the daemon said that the container or image is not there, or is just being removed."""
     return getattr(error.__cause__, "status_code", None) in (404, 409)
 
 

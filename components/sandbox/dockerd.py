@@ -1,4 +1,4 @@
-"""A private Docker engine as processes of this machine: its places, its start, and the removal of all that it left."""
+"""A private Docker daemon as processes of this machine: its places, its start, and the removal of all that it left."""
 
 import contextlib
 import ctypes
@@ -28,14 +28,14 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _SHIM_SOCKETS = "/run/containerd/s"  # containerd's own choice, whatever folders it is given
 _MNT_DETACH = 2
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where the engine finds its own programs. It needs nothing else of its starter's environment, and pulls no images."""
+"""Where the daemon finds its own programs. It needs nothing else of its starter's environment, and pulls no images."""
 _started: list[subprocess.Popen[bytes]] = []
-"""Engines that this process started, kept so that a killed one does not stay a zombie: it would hold its pid."""
+"""Daemons that this process started, kept so that a killed one does not stay a zombie: it would hold its pid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where one private engine keeps what it has. All follow from the state folder."""
+    """Where one private daemon keeps what it has. All follow from the state folder."""
 
     state_folder: Path
 
@@ -72,7 +72,7 @@ class Places:
 
 @contextmanager
 def locked(places: Places) -> Iterator[None]:
-    """Hold the engine's lock: one process at a time starts or stops it. Raises SandboxUnavailable when it is held too long."""
+    """Hold the daemon's lock: one process at a time starts or stops it. Raises SandboxUnavailable when it is held too long."""
     places.folder.mkdir(parents=True, exist_ok=True)
     with (places.folder / "lock").open("w") as file:
         if not _within(_LOCK_SECONDS, lambda: _try_lock(file.fileno())):
@@ -80,8 +80,8 @@ def locked(places: Places) -> Iterator[None]:
         yield
 
 
-def daemon(places: Places) -> Owner | None:
-    """The engine's process when it runs, answering or not."""
+def dockerd_process(places: Places) -> Owner | None:
+    """The daemon's process when it runs, answering or not."""
     for process in _started:
         process.poll()
     try:
@@ -91,8 +91,8 @@ def daemon(places: Places) -> Owner | None:
     return None if owner is None or owner.is_gone() else owner
 
 
-def start_daemon(places: Places, program: str) -> None:
-    """Start the engine in a session of its own, after removing what an earlier one left. It answers some seconds later."""
+def start_dockerd(places: Places, program: str) -> None:
+    """Start the daemon in a session of its own, after removing what an earlier one left. It answers some seconds later."""
     remove_remains(places)
     places.runtime.mkdir(mode=0o700)
     settings = places.folder / "daemon.json"
@@ -118,21 +118,21 @@ def start_daemon(places: Places, program: str) -> None:
     places.record.write_text(str(owner_of(process.pid)))
 
 
-def stop_daemon(places: Places) -> bool:
-    """End the engine, its containers and all that it left but its images; returns whether it ran."""
-    owner = daemon(places)
+def stop_dockerd(places: Places) -> bool:
+    """End the daemon, its containers and all that it left but its images; returns whether it ran."""
+    owner = dockerd_process(places)
     if owner is not None:
         _kill_containers(places)
         with contextlib.suppress(ProcessLookupError):
             os.kill(owner.pid, signal.SIGCONT)
             os.kill(owner.pid, signal.SIGTERM)
-        _within(_END_SECONDS, lambda: daemon(places) is None)
+        _within(_END_SECONDS, lambda: dockerd_process(places) is None)
     remove_remains(places)
     return owner is not None
 
 
 def remove_remains(places: Places) -> bool:
-    """End what is left of an engine and its containers, and remove mounts, control groups and sockets.
+    """End what is left of a daemon and its containers, and remove mounts, control groups and sockets.
 
     Returns whether there was anything. Raises SandboxUnavailable when something cannot be ended.
     """
@@ -143,7 +143,7 @@ def remove_remains(places: Places) -> bool:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     _kill_containers(places)
-    if not _within(_END_SECONDS, lambda: daemon(places) is None and not _programs(places)):
+    if not _within(_END_SECONDS, lambda: dockerd_process(places) is None and not _programs(places)):
         raise SandboxUnavailable(f"processes {[p.pid for p in _programs(places)]} of {places.runtime} cannot be ended")
     _unmount(places)
     _remove_cgroups(places)
@@ -156,7 +156,7 @@ def remove_remains(places: Places) -> bool:
 
 
 def log_tail(places: Places, num_lines: int = 15) -> str:
-    """The end of the engine's log, for errors."""
+    """The end of the daemon's log, for errors."""
     try:
         lines = places.log.read_text(errors="replace").splitlines()[-num_lines:]
     except FileNotFoundError:
@@ -202,13 +202,13 @@ def _shim_sockets(process: psutil.Process) -> list[str]:
 
 
 def _cgroups(places: Places) -> list[Path]:
-    """The engine's control groups, children first: one below each controller (version 1), or one in all (version 2)."""
+    """The daemon's control groups, children first: one below each controller (version 1), or one in all (version 2)."""
     tops = [path for path in (_CGROUPS / places.name, *_CGROUPS.glob(f"*/{places.name}")) if path.is_dir()]
     return [Path(folder) for top in tops for folder, _, _ in os.walk(top, topdown=False)]
 
 
 def _kill_containers(places: Places) -> None:
-    """Kill what runs in the engine's control groups until nothing does."""
+    """Kill what runs in the daemon's control groups until nothing does."""
 
     def empty() -> bool:
         pids = {int(pid) for folder in _cgroups(places) for pid in _read_lines(folder / "cgroup.procs")}
@@ -234,7 +234,7 @@ def _read_lines(path: Path) -> list[str]:
 
 
 def _mounts(places: Places) -> list[str]:
-    """Mount points in the engine's folders, the newest first. The engine mounts its data folder onto itself."""
+    """Mount points in the daemon's folders, the newest first. The daemon mounts its data folder onto itself."""
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     plain = [Path(point.encode().decode("unicode_escape")) for point in reversed(points)]
     return [str(point) for point in plain if point.is_relative_to(places.data) or point.is_relative_to(places.runtime)]

@@ -1,11 +1,11 @@
-"""The container image: the file system of rootfs.py, brought into an engine once."""
+"""The container image: the file system of rootfs.py, brought into a daemon once."""
 
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from components.errors import ConfigurationError, SandboxUnavailable
-from components.sandbox.docker_api import EngineApi, is_missing
+from components.sandbox.docker_api import DockerApi, is_missing
 from components.sandbox.rootfs import cached_rootfs, write_tar
 
 REPOSITORY = "troupe-sandbox"
@@ -14,8 +14,8 @@ _TAG_CHARACTERS = 16
 _IMPORT_SECONDS = 180.0
 
 
-def ensure_image(api: EngineApi, state_folder: Path) -> tuple[str, str]:
-    """The tag of our image in the engine, imported when it is not there, and the digest of its file system.
+def ensure_image(api: DockerApi, state_folder: Path) -> tuple[str, str]:
+    """The tag of our image in the daemon, imported when it is not there, and the digest of its file system.
 
     Bubblewrap's boxes have the same file system, and so the same digest: a program ends alike in both. Raises
     SandboxUnavailable.
@@ -28,21 +28,21 @@ def ensure_image(api: EngineApi, state_folder: Path) -> tuple[str, str]:
     return f"{REPOSITORY}:{tag}", digest
 
 
-def named_image(api: EngineApi, image: str) -> tuple[str, str]:
-    """An image that the caller built from sandbox.Dockerfile, and the engine's id of it.
+def named_image(api: DockerApi, image: str) -> tuple[str, str]:
+    """An image that the caller built from sandbox.Dockerfile, and the daemon's id of it.
 
-    Raises ConfigurationError when the engine has none of that name, SandboxUnavailable when it does not answer.
+    Raises ConfigurationError when the daemon has none of that name, SandboxUnavailable when it does not answer.
     """
     found = _inspect(api, image)
     if found is None:
         raise ConfigurationError(
-            f"sandbox image {image!r}: the engine has none of that name; build it from infra/images/sandbox.Dockerfile, "
+            f"sandbox image {image!r}: the daemon has none of that name; build it from infra/images/sandbox.Dockerfile, "
             "or name none to have one made from this machine's Python"
         )
     return image, str(found["Id"])
 
 
-def _inspect(api: EngineApi, name: str) -> dict[str, Any] | None:
+def _inspect(api: DockerApi, name: str) -> dict[str, Any] | None:
     try:
         with api.call(f"image {name}") as docker:
             found: dict[str, Any] = docker.inspect_image(name)
@@ -54,7 +54,7 @@ def _inspect(api: EngineApi, name: str) -> dict[str, Any] | None:
 
 
 def _import(host: str, root: Path, tag: str, digest: str) -> None:
-    with tempfile.TemporaryFile() as archive, EngineApi(host, timeout_seconds=_IMPORT_SECONDS) as api:
+    with tempfile.TemporaryFile() as archive, DockerApi(host, timeout_seconds=_IMPORT_SECONDS) as api:
         write_tar(root, archive)
         archive.seek(0)
         with api.call(f"image {REPOSITORY}:{tag} cannot be imported") as docker:

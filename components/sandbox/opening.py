@@ -13,8 +13,8 @@ from components.sandbox.base import Backend
 from components.sandbox.box import BoxLimits
 from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.container import check_limits_kept, open_containers
-from components.sandbox.docker_api import EngineApi
-from components.sandbox.engine import INSTALL, clean_dead_engine, dockerd_program, ensure_engine, running_engine
+from components.sandbox.daemon import INSTALL, clean_dead_daemon, dockerd_program, ensure_daemon, running_daemon
+from components.sandbox.docker_api import DockerApi
 from components.sandbox.pool import BoxPool
 from components.sandbox.reaper import remove_leftovers
 from components.sandbox.rootfs import cached_rootfs, remove_unused_rootfs
@@ -22,7 +22,7 @@ from components.schema import Limits
 
 BOXES_PER_CORE = 2
 _REMEDIES: dict[Backend, str] = {
-    "docker": f"as root `{INSTALL}`; a private engine then starts by itself",
+    "docker": f"as root `{INSTALL}`; a private daemon then starts by itself",
     "bubblewrap": "as root `apt-get install -y bubblewrap`",
 }
 _log = logging.getLogger(__name__)
@@ -48,8 +48,8 @@ def open_sandbox(
 ) -> BoxPool:
     """A sandbox whose first box is ready. `auto` takes docker, then bubblewrap.
 
-    `state_folder` keeps the file system of the boxes and a private engine. `num_boxes` None means two a core. `docker_host`
-    names an engine, `image` one of its images instead of our own. `limits` are the largest that programs will have, None
+    `state_folder` keeps the file system of the boxes and a private daemon. `num_boxes` None means two a core. `docker_host`
+    names a daemon, `image` one of its images instead of our own. `limits` are the largest that programs will have, None
     means `Limits()`: a box is made a little larger. `run_label` marks containers for people.
 
     Raises ServiceMissing with the install commands when no backend can work here, SandboxUnavailable when the one asked for
@@ -61,9 +61,9 @@ def open_sandbox(
     num_boxes = num_boxes or BOXES_PER_CORE * len(os.sched_getaffinity(0))
 
     def docker() -> BoxPool:
-        engine = ensure_engine(state_folder, docker_host)
+        daemon = ensure_daemon(state_folder, docker_host)
         pool = open_containers(
-            engine, num_boxes=num_boxes, state_folder=state_folder, image=image, limits=limits, run_label=run_label
+            daemon, num_boxes=num_boxes, state_folder=state_folder, image=image, limits=limits, run_label=run_label
         )
         try:
             pool.wait_ready()
@@ -84,7 +84,7 @@ def open_sandbox(
 
 
 def probe(backend: Backend, *, state_folder: Path, docker_host: str | None = None) -> Probe:
-    """Whether `backend` works here. Starts no engine; bubblewrap is asked to run a program. Takes seconds at most."""
+    """Whether `backend` works here. Starts no daemon; bubblewrap is asked to run a program. Takes seconds at most."""
     look = {
         "docker": lambda: _probe_docker(state_folder, docker_host),
         "bubblewrap": lambda: _probe_bubblewrap(state_folder),
@@ -96,13 +96,13 @@ def probe(backend: Backend, *, state_folder: Path, docker_host: str | None = Non
 
 
 def clean_leftovers(state_folder: Path, docker_host: str | None = None) -> int:
-    """Remove what dead owners left of either backend: containers, a killed private engine, control groups, unfinished file
+    """Remove what dead owners left of either backend: containers, a killed private daemon, control groups, unfinished file
     systems. Returns how many things there were. Nothing of a living owner is touched."""
-    removed = cgroups.remove_leftovers() + remove_unused_rootfs(state_folder) + clean_dead_engine(state_folder)
-    engine = running_engine(state_folder, docker_host)
-    if engine is not None:
-        with EngineApi(engine.host) as api:
-            removed += remove_leftovers(api, local=engine.is_local)
+    removed = cgroups.remove_leftovers() + remove_unused_rootfs(state_folder) + clean_dead_daemon(state_folder)
+    daemon = running_daemon(state_folder, docker_host)
+    if daemon is not None:
+        with DockerApi(daemon.host) as api:
+            removed += remove_leftovers(api, local=daemon.is_local)
     return removed
 
 
@@ -123,13 +123,13 @@ def _first(backends: dict[Backend, Callable[[], BoxPool]]) -> BoxPool:
 
 
 def _probe_docker(state_folder: Path, docker_host: str | None) -> str:
-    engine = running_engine(state_folder, docker_host)
-    if engine is None:
+    daemon = running_daemon(state_folder, docker_host)
+    if daemon is None:
         if docker_host:
-            raise SandboxUnavailable(f"the engine at {docker_host} does not answer")
+            raise SandboxUnavailable(f"the daemon at {docker_host} does not answer")
         return f"not running; `{dockerd_program('none runs')}` is started with the first sandbox"
-    check_limits_kept(engine)
-    return f"version {engine.version} at {engine.host}" + (", private" if engine.private else "")
+    check_limits_kept(daemon)
+    return f"version {daemon.version} at {daemon.host}" + (", private" if daemon.private else "")
 
 
 def _probe_bubblewrap(state_folder: Path) -> str:

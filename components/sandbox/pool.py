@@ -140,7 +140,7 @@ class BoxPool:
             if self._closed:
                 return
             self._closed = True
-            # Busy ones first: a job shall not wait until the engine has removed the others.
+            # Busy ones first: a job shall not wait until the daemon has removed the others.
             boxes = [place.box for place in (*self._busy, *self._idle, *self._set_aside, *self._doomed)]
             self._served.notify_all()
             self._ordered.notify_all()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from components.errors import SandboxUnavailable
-from components.sandbox.docker_api import EngineApi, is_missing
+from components.sandbox.docker_api import DockerApi, is_missing
 from components.sandbox.owner import Owner, this_kernel, this_owner
 
 OWNER_LABEL = "troupe.owner"
@@ -16,18 +16,18 @@ HOST_LABEL = "troupe.host"
 _log = logging.getLogger(__name__)
 
 
-def remove_leftovers(api: EngineApi, *, local: bool) -> int:
+def remove_leftovers(api: DockerApi, *, local: bool) -> int:
     """Remove the containers of ours whose owner is gone; returns how many.
 
-    `local` says that the engine runs on this machine; in another's, owners of other machines cannot be seen, and stay.
-    Raises SandboxUnavailable when the engine does not answer.
+    `local` says that the daemon runs on this machine; in another's, owners of other machines cannot be seen, and stay.
+    Raises SandboxUnavailable when the daemon does not answer.
     """
     leftovers = [container for container in _ours(api) if _is_leftover(container.get("Labels") or {}, local=local)]
     return _remove(api, leftovers)
 
 
-def remove_own(api: EngineApi, pool: str) -> int:
-    """Remove the containers of one pool of this process; returns how many there were, also those that the engine is removing
+def remove_own(api: DockerApi, pool: str) -> int:
+    """Remove the containers of one pool of this process; returns how many there were, also those that the daemon is removing
     already. Raises SandboxUnavailable."""
     own = {OWNER_LABEL: str(this_owner()), POOL_LABEL: pool}
     there = [found for found in _ours(api) if own.items() <= (found.get("Labels") or {}).items()]
@@ -35,7 +35,7 @@ def remove_own(api: EngineApi, pool: str) -> int:
     return len(there)
 
 
-def remove_container(api: EngineApi, container_id: str) -> bool:
+def remove_container(api: DockerApi, container_id: str) -> bool:
     """End and remove one container; whether it was there. Raises SandboxUnavailable."""
     try:
         with api.call(f"container {container_id[:12]} cannot be removed") as docker:
@@ -70,7 +70,7 @@ class Patrol:
                 _log.warning("leftover containers were not looked for: %s", error)
 
 
-def _ours(api: EngineApi) -> list[Mapping[str, Any]]:
+def _ours(api: DockerApi) -> list[Mapping[str, Any]]:
     with api.call("containers cannot be listed") as docker:
         found: list[Mapping[str, Any]] = docker.containers(all=True, filters={"label": OWNER_LABEL})
         return found
@@ -83,5 +83,5 @@ def _is_leftover(labels: Mapping[str, str], *, local: bool) -> bool:
     return (local or owner.kernel == this_kernel()) and owner.is_gone()
 
 
-def _remove(api: EngineApi, containers: list[Mapping[str, Any]]) -> int:
+def _remove(api: DockerApi, containers: list[Mapping[str, Any]]) -> int:
     return sum(remove_container(api, container["Id"]) for container in containers)

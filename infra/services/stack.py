@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from components.errors import ConfigurationError, ServiceMissing
-from components.sandbox.engine import stop_engine
+from components.sandbox.daemon import stop_daemon
 from infra.services.environment import environment, service_environment
 from infra.services.mlflow_server import MlflowService, url_of
 from infra.services.prefect_server import (
@@ -60,7 +60,7 @@ def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
 
 
 def down(home: Path) -> list[str]:
-    """Stop the services of `home`, all that they started, and the sandbox's private engine; the names of those that ran."""
+    """Stop the services of `home`, all that they started, and the sandbox's private daemon; the names of those that ran."""
     home = home.absolute()
     if not home.exists():
         return []
@@ -69,7 +69,7 @@ def down(home: Path) -> list[str]:
         running = [record.name for record in records if is_alive(record)]
         with ThreadPoolExecutor(max_workers=len(ALL)) as pool:
             list(pool.map(partial(_stop, home), records))
-    return [*running, *(["container engine"] if stop_engine(home / "sandbox") else [])]
+    return [*running, *(["Docker daemon"] if stop_daemon(home / "sandbox") else [])]
 
 
 def status(home: Path) -> StackStatus:

@@ -27,8 +27,8 @@ import psutil
 from components.sandbox.base import Sandbox
 from components.sandbox.box import BOX_UID, BoxLimits
 from components.sandbox.container_config import container_config
-from components.sandbox.docker_api import EngineApi
-from components.sandbox.engine import running_engine
+from components.sandbox.daemon import running_daemon
+from components.sandbox.docker_api import DockerApi
 from components.sandbox.opening import open_sandbox
 from components.sandbox.owner import this_owner
 from components.sandbox.reaper import OWNER_LABEL
@@ -172,16 +172,16 @@ def checked_sum(sandbox: Sandbox, numbers: Sequence[int]) -> None:
 
 def one_shots_per_second(limits: BoxLimits) -> float:
     """The same job in a container of its own each time, by Docker's own command."""
-    engine = running_engine(state_folder(), docker_host())
+    daemon = running_daemon(state_folder(), docker_host())
     command = shutil.which("docker")
-    assert engine is not None, "the pool's engine runs"
+    assert daemon is not None, "the pool's daemon runs"
     if command is None:
         sys.exit("one-shot `docker run` needs Docker's command: `apt-get install -y docker.io` (or docker-cli)")
     host = container_config("", limits=limits, labels={})["HostConfig"]
     image = subprocess.run(
-        [command, "-H", engine.host, "images", "-q", "troupe-sandbox"], capture_output=True, text=True, check=True
+        [command, "-H", daemon.host, "images", "-q", "troupe-sandbox"], capture_output=True, text=True, check=True
     ).stdout.split()[0]
-    argv = [command, "-H", engine.host, "run", "--rm", "-i", "--network", "none", "--read-only", "--cap-drop", "ALL"]
+    argv = [command, "-H", daemon.host, "run", "--rm", "-i", "--network", "none", "--read-only", "--cap-drop", "ALL"]
     argv += ["--security-opt", "no-new-privileges:true", "--user", f"{BOX_UID}:{BOX_UID}", "--ipc", "none"]
     argv += ["--memory", str(host["Memory"]), "--memory-swap", str(host["MemorySwap"])]
     argv += ["--pids-limit", str(host["PidsLimit"]), "--cpus", str(limits.num_cpus)]
@@ -234,10 +234,10 @@ def one_of_mixed(sandbox: Sandbox, number: int, kind: str | None) -> tuple[bool,
 def boxes_left() -> list[str]:
     """Containers and namespaces of this process, once its pool is closed."""
     left = [f"process {child.pid}" for child in psutil.Process().children(recursive=True) if child.name() == "bwrap"]
-    engine = running_engine(state_folder(), docker_host())
-    if engine is not None:
+    daemon = running_daemon(state_folder(), docker_host())
+    if daemon is not None:
         ours = {"label": f"{OWNER_LABEL}={this_owner()}"}
-        with EngineApi(engine.host) as api, api.call("containers cannot be listed") as docker:
+        with DockerApi(daemon.host) as api, api.call("containers cannot be listed") as docker:
             left += [f"container {found['Id'][:12]}" for found in docker.containers(all=True, filters=ours)]
     return left
 

@@ -1,4 +1,4 @@
-"""A reward stage whose driver, box or engine is killed in the middle ends where an undisturbed one ends, and leaves nothing."""
+"""A reward stage whose driver, box or daemon is killed in the middle ends where an undisturbed one ends, and leaves nothing."""
 
 import os
 import shutil
@@ -14,8 +14,8 @@ from docker.errors import NotFound
 
 from components.artifacts.local import LocalArtifactStore
 from components.sandbox.census import census
-from components.sandbox.docker_api import EngineApi
-from components.sandbox.engine import running_engine
+from components.sandbox.daemon import running_daemon
+from components.sandbox.docker_api import DockerApi
 from components.sandbox.opening import clean_leftovers
 from infra.services.status import StackStatus
 from tests.integration.outcomes import order, outcome
@@ -56,10 +56,10 @@ def boxes_of(pid: int, backend: str, home: Path) -> list[psutil.Process]:
     """The processes whose end is the end of a box of the training `pid`."""
     if backend == "bubblewrap":
         return [each for each in tree(pid) if named(each) == "bwrap"]
-    engine = running_engine(home / "sandbox")
-    assert engine is not None
+    daemon = running_daemon(home / "sandbox")
+    assert daemon is not None
     found = []
-    with EngineApi(engine.host) as api, api.call("boxes to kill") as docker:
+    with DockerApi(daemon.host) as api, api.call("boxes to kill") as docker:
         for container in docker.containers():
             # One that is just being replaced is no box any more.
             with suppress(psutil.NoSuchProcess, NotFound):
@@ -67,8 +67,8 @@ def boxes_of(pid: int, backend: str, home: Path) -> list[psutil.Process]:
     return found
 
 
-def engine_of(home: Path) -> list[psutil.Process]:
-    """The private engine."""
+def daemon_of(home: Path) -> list[psutil.Process]:
+    """The private daemon."""
     daemons = [each for each in psutil.process_iter(["name", "cmdline"]) if each.info["name"] == "dockerd"]
     return [each for each in daemons if any(str(home) in word for word in each.info["cmdline"] or ())]
 
@@ -80,7 +80,7 @@ def engine_of(home: Path) -> list[psutil.Process]:
         ("bubblewrap", "box"),
         pytest.param("docker", "driver", marks=NEEDS_DOCKERD),
         pytest.param("docker", "box", marks=NEEDS_DOCKERD),
-        pytest.param("docker", "engine", marks=NEEDS_DOCKERD),
+        pytest.param("docker", "daemon", marks=NEEDS_DOCKERD),
     ],
 )
 def test_killed_in_the_middle_of_a_reward_stage(
@@ -99,7 +99,7 @@ def test_killed_in_the_middle_of_a_reward_stage(
         await_no_workers("cut")
         assert trainings.run(wanted(tmp_path, "cut", backend)).code == 0, trainings.log()
     else:
-        victims = engine_of(home) if victim == "engine" else boxes_of(pid, backend, home)
+        victims = daemon_of(home) if victim == "daemon" else boxes_of(pid, backend, home)
         assert victims, f"no {victim} of {backend} to kill"
         kill(victims)
         os.kill(pid, signal.SIGCONT)
@@ -108,5 +108,5 @@ def test_killed_in_the_middle_of_a_reward_stage(
     assert outcome(LocalArtifactStore(tmp_path / "store"), "cut") == undisturbed
     state = home / "sandbox"
     assert clean_leftovers(state) == 0, "the run cleaned up after its predecessor"
-    found = census(running_engine(state))
+    found = census(running_daemon(state))
     assert (found.containers, found.leftovers) == (0, 0)

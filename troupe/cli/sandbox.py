@@ -19,7 +19,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def build(as_json: JsonOption = False) -> None:
-    """Build the boxes' file system and image, and start a private container engine if there is none."""
+    """Build the boxes' file system and image, and start a private Docker daemon if there is none."""
     from rich.console import Console
 
     from troupe.machine.sandbox import build as build_all
@@ -76,7 +76,7 @@ def attack(
 
 
 def status(as_json: JsonOption = False) -> None:
-    """Backends, engine, image, limits in force, boxes and leftovers. Starts nothing that stays."""
+    """Backends, daemon, image, limits in force, boxes and leftovers. Starts nothing that stays."""
     from troupe.machine.sandbox import status_document
     from troupe.runs.tables import sandbox_status_table
 

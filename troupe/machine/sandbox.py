@@ -15,7 +15,7 @@ from components.sandbox.attacks.catalogue import catalogue, chosen
 from components.sandbox.base import Backend, SandboxDescription
 from components.sandbox.box import BoxLimits
 from components.sandbox.census import census
-from components.sandbox.engine import running_engine
+from components.sandbox.daemon import running_daemon
 from components.sandbox.opening import Probe, open_sandbox, probe
 from components.sandbox.rootfs import cached_rootfs
 from components.schema import ExecutionResult, Limits
@@ -27,12 +27,12 @@ NUM_ATTACKED_BOXES = 2
 
 
 def state_folder(home: Path = HOME) -> Path:
-    """Where the boxes' file system and a private engine lie."""
+    """Where the boxes' file system and a private daemon lie."""
     return home / "sandbox"
 
 
 def docker_host() -> str | None:
-    """The container engine that the user names, as Docker's own tools do."""
+    """The Docker daemon that the user names, as Docker's own tools do."""
     return os.environ.get("DOCKER_HOST") or None
 
 
@@ -103,7 +103,7 @@ def attack_document(description: SandboxDescription, reports: Sequence[AttackRep
 
 
 def build(on_step: Callable[[str], None]) -> dict[str, Any]:
-    """Make the boxes' file system, and bring it into a container engine where there is one or one can be started.
+    """Make the boxes' file system, and bring it into a Docker daemon where there is one or one can be started.
 
     Raises ServiceMissing when no backend works here.
     """
@@ -111,7 +111,7 @@ def build(on_step: Callable[[str], None]) -> dict[str, Any]:
     started = time.monotonic()
     on_step("the file system of the boxes")
     root, digest = cached_rootfs(folder)
-    on_step("the image, in a container engine that is started if need be")
+    on_step("the image, in a Docker daemon that is started if need be")
     reason = None
     try:
         open_sandbox("docker", state_folder=folder, num_boxes=1, docker_host=docker_host()).close()
@@ -124,21 +124,21 @@ def build(on_step: Callable[[str], None]) -> dict[str, Any]:
         "digest": digest,
         "folder": str(root),
         "num_bytes": _num_bytes(root),
-        "engine": None if reason else engine_document(folder),
+        "engine": None if reason else daemon_document(folder),
         "why_no_engine": reason,
         "seconds": time.monotonic() - started,
     }
 
 
 def status_document(home: Path = HOME) -> dict[str, Any]:
-    """How the sandbox stands here. Starts no engine."""
+    """How the sandbox stands here. Starts no daemon."""
     folder = state_folder(home)
     probes = probe_all(home)
-    found = census(running_engine(folder, docker_host()) if probes["docker"].works else None)
+    found = census(running_daemon(folder, docker_host()) if probes["docker"].works else None)
     return {
         "auto": auto_choice(probes),
         "backends": {name: each.model_dump(mode="json") for name, each in probes.items()},
-        "engine": engine_document(folder),
+        "engine": daemon_document(folder),
         "image_digest": cached_rootfs(folder)[1],
         "limits": limits_in_force(),
         "boxes": {"docker": found.containers, "bubblewrap": found.namespaces},
@@ -172,13 +172,13 @@ def limits_in_force() -> dict[str, str]:
     }
 
 
-def engine_document(folder: Path) -> dict[str, Any] | None:
-    """The engine that runs, if any."""
+def daemon_document(folder: Path) -> dict[str, Any] | None:
+    """The daemon that runs, if any."""
     try:
-        engine = running_engine(folder, docker_host())
+        daemon = running_daemon(folder, docker_host())
     except ServiceMissing:
         return None
-    return None if engine is None else {"host": engine.host, "private": engine.private, "version": engine.version}
+    return None if daemon is None else {"host": daemon.host, "private": daemon.private, "version": daemon.version}
 
 
 def _text(argument: str, path: Path | None) -> str:

@@ -1,4 +1,4 @@
-"""What `troupe doctor` says about the sandbox. Starts no engine."""
+"""What `troupe doctor` says about the sandbox. Starts no daemon."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from components.sandbox.rootfs import cached_rootfs
 from troupe.machine.check import OPTIONAL, Check
 from troupe.machine.sandbox import auto_choice, limits_in_force, probe_all, state_folder
 
-NAMES = {"docker": "docker engine", "bubblewrap": "bubblewrap"}
+NAMES = {"docker": "docker daemon", "bubblewrap": "bubblewrap"}
 
 
 def sandbox_checks(home: Path) -> list[Check]:

@@ -216,7 +216,7 @@ def sandbox_status_table(document: Mapping[str, Any]) -> Table:
     table.add_row("auto takes", Text(taken or "nothing: no backend works", style="green" if taken else "red"))
     for name, backend in document["backends"].items():
         table.add_row(name, backend["detail"] if backend["works"] else f"{backend['detail']}\n  {backend['remedy']}")
-    table.add_row("engine", _engine(document["engine"]))
+    table.add_row("docker daemon", _daemon(document["engine"]))
     table.add_row("image", document["image_digest"])
     for name, value in document["limits"].items():
         table.add_row(name, value)
@@ -235,18 +235,19 @@ def sandbox_build_table(document: Mapping[str, Any]) -> Table:
     table.add_row("digest", document["digest"])
     table.add_row("size", f"{document['num_bytes'] / 2**20:.1f} MiB")
     table.add_row("folder", document["folder"])
-    engine = document["engine"]
+    daemon = document["engine"]
     table.add_row(
-        "engine", f"none: {document['why_no_engine']}; bubblewrap needs none" if engine is None else _engine(engine)
+        "docker daemon",
+        f"none: {document['why_no_engine']}; bubblewrap needs none" if daemon is None else _daemon(daemon),
     )
     table.add_row("seconds", f"{document['seconds']:.1f}")
     return table
 
 
-def _engine(engine: Mapping[str, Any] | None) -> str:
-    if engine is None:
+def _daemon(daemon: Mapping[str, Any] | None) -> str:
+    if daemon is None:
         return "none runs"
-    return f"version {engine['version']} at {engine['host']}, {'private' if engine['private'] else 'not ours'}"
+    return f"version {daemon['version']} at {daemon['host']}, {'private' if daemon['private'] else 'not ours'}"
 
 
 def spark(values: Sequence[float], width: int = 40) -> str:

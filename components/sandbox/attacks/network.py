@@ -132,7 +132,7 @@ def attacks(bait: Bait) -> tuple[Attack, ...]:
         ),
         _attack(
             "unix-sockets",
-            "connect to sockets of the host by path and in the abstract namespace, the container engine's too",
+            "connect to sockets of the host by path and in the abstract namespace, the Docker daemon's too",
             probing(UNIX_SOCKETS, ABSTRACT=bait.abstract_socket, PATHS=sockets),
             "abstract socket of the host", *sockets,
         ),

@@ -1,4 +1,4 @@
-"""One private engine for the tests of a session, in a folder whose path is too long for a socket."""
+"""One private daemon for the tests of a session, in a folder whose path is too long for a socket."""
 
 import os
 import shutil
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from components.sandbox import engine as engines
+from components.sandbox import daemon as daemons
 from components.sandbox.bubblewrap import open_bubblewrap
-from components.sandbox.engine import Engine, ensure_engine, stop_engine
+from components.sandbox.daemon import Daemon, ensure_daemon, stop_daemon
 from components.sandbox.pool import BoxPool
 from components.sandbox.rootfs import cached_rootfs
 from tests.components.sandbox.remains import remains_of
@@ -19,7 +19,7 @@ NOWHERE = "unix:///nowhere/docker.sock"
 
 @pytest.fixture(scope="session")
 def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Keeps the file system of the boxes, which takes seconds to build, and the engine."""
+    """Keeps the file system of the boxes, which takes seconds to build, and the daemon."""
     folder = tmp_path_factory.mktemp("sandbox") / ("long-" * 25)
     folder.mkdir()
     return folder
@@ -43,28 +43,28 @@ def bubblewrap_pool(rootfs: tuple[Path, str]) -> Iterator[BoxPool]:
 
 
 @pytest.fixture
-def no_machine_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves the machine's own engine out, so that only a private one can be meant."""
-    monkeypatch.setattr(engines, "DEFAULT_HOST", NOWHERE)
+def no_machine_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves the machine's own daemon out, so that only a private one can be meant."""
+    monkeypatch.setattr(daemons, "DEFAULT_HOST", NOWHERE)
 
 
 @pytest.fixture(scope="session")
-def can_start_engines() -> None:
+def can_start_daemons() -> None:
     if shutil.which("dockerd") is None or os.geteuid() != 0:
         pytest.skip("needs root and dockerd: `apt-get install -y docker.io`")
 
 
 @pytest.fixture(scope="session")
-def _session_engine(state_folder: Path, can_start_engines: None) -> Iterator[Engine]:
+def _session_daemon(state_folder: Path, can_start_daemons: None) -> Iterator[Daemon]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "DEFAULT_HOST", NOWHERE)
-        found = ensure_engine(state_folder)
+        patch.setattr(daemons, "DEFAULT_HOST", NOWHERE)
+        found = ensure_daemon(state_folder)
         yield found
-        assert stop_engine(state_folder)
+        assert stop_daemon(state_folder)
         assert remains_of(state_folder) == []
 
 
 @pytest.fixture
-def engine(_session_engine: Engine, no_machine_engine: None) -> Engine:
-    """A running private engine."""
-    return _session_engine
+def daemon(_session_daemon: Daemon, no_machine_daemon: None) -> Daemon:
+    """A running private daemon."""
+    return _session_daemon

@@ -1,18 +1,18 @@
-"""What a private engine may not leave behind, looked for without its own code."""
+"""What a private daemon may not leave behind, looked for without its own code."""
 
 import hashlib
 import os
 from pathlib import Path
 
 
-def engine_name(state_folder: Path) -> str:
-    """How the processes, folders and control groups of the private engine of `state_folder` are called."""
+def daemon_name(state_folder: Path) -> str:
+    """How the processes, folders and control groups of the private daemon of `state_folder` are called."""
     return "troupe-engine-" + hashlib.sha256(str(state_folder / "engine").encode()).hexdigest()[:12]
 
 
 def remains_of(state_folder: Path) -> list[str]:
-    """Processes, mounts, control groups and sockets of the engine of `state_folder`."""
-    name = engine_name(state_folder)
+    """Processes, mounts, control groups and sockets of the daemon of `state_folder`."""
+    name = daemon_name(state_folder)
     processes = [f"process {pid}" for pid in pids_naming(f"/run/{name}")]
     mounts = Path("/proc/mounts").read_text().splitlines()
     found = [line for line in mounts if name in line or str(state_folder) in line]

@@ -1,4 +1,4 @@
-"""What an engine sends between a container and us: pieces of any size, and no more than the truth."""
+"""What a daemon sends between a container and us: pieces of any size, and no more than the truth."""
 
 import socket
 import struct
@@ -21,19 +21,19 @@ class Attached(socket.SocketIO):
 
 
 class Pair:
-    """An attached stream, and the engine's end of it."""
+    """An attached stream, and the daemon's end of it."""
 
     def __init__(self) -> None:
-        self.engine, ours = socket.socketpair()
+        self.daemon, ours = socket.socketpair()
         self.stream = AttachedStream(Attached(ours, "rw"))
 
     def send_in_chunks(self, wire: bytes, chunk_size: int) -> None:
         for start in range(0, len(wire), chunk_size):
-            self.engine.sendall(wire[start : start + chunk_size])
+            self.daemon.sendall(wire[start : start + chunk_size])
 
     def close(self) -> None:
         self.stream.close()
-        self.engine.close()
+        self.daemon.close()
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def soon() -> float:
     piece_sizes=st.lists(st.integers(1, 50), min_size=1, max_size=5),
     chunk_size=st.integers(1, 97),
 )
-def test_frames_arrive_whole_however_the_engine_and_the_wire_cut_them(
+def test_frames_arrive_whole_however_the_daemon_and_the_wire_cut_them(
     payloads: list[bytes], piece_sizes: list[int], chunk_size: int
 ) -> None:
     pair = Pair()
@@ -77,14 +77,14 @@ def test_frames_arrive_whole_however_the_engine_and_the_wire_cut_them(
             sender.start()
             assert pair.stream.receive(soon()) == payload
             sender.join()
-            assert pair.engine.recv(100) == b"job"
+            assert pair.daemon.recv(100) == b"job"
     finally:
         pair.close()
 
 
 def test_complaints_on_standard_error_are_kept_and_are_no_answer(pair: Pair) -> None:
-    pair.engine.sendall(piece(b"x" * 5000 + b"no such library", STDERR))
-    pair.engine.shutdown(socket.SHUT_WR)
+    pair.daemon.sendall(piece(b"x" * 5000 + b"no such library", STDERR))
+    pair.daemon.shutdown(socket.SHUT_WR)
     with pytest.raises(BoxGone, match="ended"):
         pair.stream.receive(soon())
     assert len(pair.stream.complaint) == 2000
@@ -103,14 +103,14 @@ def test_complaints_on_standard_error_are_kept_and_are_no_answer(pair: Pair) -> 
     ],
 )
 def test_anything_but_one_whole_answer_ends_the_box(pair: Pair, wire: bytes) -> None:
-    pair.engine.sendall(wire)
-    pair.engine.shutdown(socket.SHUT_WR)
+    pair.daemon.sendall(wire)
+    pair.daemon.shutdown(socket.SHUT_WR)
     with pytest.raises(BoxGone):
         pair.stream.receive(soon())
 
 
 def test_half_a_piece_after_an_answer_ends_the_box_at_the_next_job(pair: Pair) -> None:
-    pair.engine.sendall(piece(frame(b"answer")) + b"\x01\x00")
+    pair.daemon.sendall(piece(frame(b"answer")) + b"\x01\x00")
     assert pair.stream.receive(soon()) == b"answer"
     with pytest.raises(BoxGone, match="unasked"):
         pair.stream.send(b"job", timeout_seconds=5)
@@ -121,9 +121,9 @@ def test_a_stream_that_drips_is_not_waited_for_longer_than_a_silent_one(pair: Pa
 
     def drip() -> None:
         while not stop.wait(0.05):
-            pair.engine.sendall(piece(b"\x00"))
+            pair.daemon.sendall(piece(b"\x00"))
 
-    pair.engine.sendall(piece(struct.pack(">I", 1000)))
+    pair.daemon.sendall(piece(struct.pack(">I", 1000)))
     dripping = threading.Thread(target=drip)
     dripping.start()
     started = time.monotonic()

@@ -15,7 +15,7 @@ from components.sandbox.attacks.catalogue import catalogue, chosen
 from components.sandbox.attacks.judges import ended, exits_as, nothing_left, reasons, refused
 from components.sandbox.base import Sandbox
 from components.sandbox.container import open_containers
-from components.sandbox.engine import Engine
+from components.sandbox.daemon import Daemon
 from components.sandbox.pool import BoxPool
 from components.schema import ExecutionResult, ExecutionStatus
 from tests.components.sandbox.unprotected import OneInterpreterSandbox, UnprotectedSandbox
@@ -50,8 +50,8 @@ def test_every_attack_fails_on_bubblewrap(bubblewrap_pool: BoxPool, bait: Bait) 
 
 
 @pytest.mark.slow
-def test_every_attack_fails_on_docker(engine: Engine, state_folder: Path, bait: Bait) -> None:
-    pool = open_containers(engine, num_boxes=2, state_folder=state_folder)
+def test_every_attack_fails_on_docker(daemon: Daemon, state_folder: Path, bait: Bait) -> None:
+    pool = open_containers(daemon, num_boxes=2, state_folder=state_folder)
     try:
         assert not_held(pool, bait) == []
     finally:

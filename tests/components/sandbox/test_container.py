@@ -20,15 +20,15 @@ from components.errors import ConfigurationError, SandboxUnavailable, ServiceMis
 from components.sandbox.box import BoxLimits
 from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.container import open_containers
-from components.sandbox.container_config import check_engine, container_config, has_own_users
-from components.sandbox.docker_api import EngineApi
-from components.sandbox.engine import Engine
+from components.sandbox.container_config import check_daemon, container_config, has_own_users
+from components.sandbox.daemon import Daemon
+from components.sandbox.docker_api import DockerApi
 from components.sandbox.pool import BoxPool
 from components.sandbox.reaper import OWNER_LABEL, Patrol, remove_leftovers
 from components.sandbox.rootfs import cached_rootfs
 from components.sandbox.users import RANGE
 from components.schema import ExecutionResult, Limits
-from tests.components.sandbox.test_engine import dockerd_pids
+from tests.components.sandbox.test_daemon import dockerd_pids
 
 SHORT = Limits(wall_seconds=20.0, cpu_seconds=0.5, memory_mib=128, output_kib=4)
 SHORTEST = replace(SHORT, wall_seconds=0.5)
@@ -54,9 +54,9 @@ DRIVER = """
 import sys
 from pathlib import Path
 from components.sandbox.container import open_containers
-from components.sandbox.engine import Engine
-engine = Engine(host=sys.argv[1], private=True, version="")
-pool = open_containers(engine, num_boxes=2, state_folder=Path(sys.argv[2]))
+from components.sandbox.daemon import Daemon
+daemon = Daemon(host=sys.argv[1], private=True, version="")
+pool = open_containers(daemon, num_boxes=2, state_folder=Path(sys.argv[2]))
 pool.wait_ready()
 print("ready", flush=True)
 pool.run("import time; time.sleep(60)")
@@ -64,19 +64,19 @@ pool.run("import time; time.sleep(60)")
 
 
 @pytest.fixture
-def api(engine: Engine) -> Iterator[EngineApi]:
-    with EngineApi(engine.host) as made:
+def api(daemon: Daemon) -> Iterator[DockerApi]:
+    with DockerApi(daemon.host) as made:
         yield made
 
 
 @pytest.fixture
-def pool(engine: Engine, state_folder: Path) -> Iterator[BoxPool]:
-    made = open_containers(engine, num_boxes=2, state_folder=state_folder, run_label="test")
+def pool(daemon: Daemon, state_folder: Path) -> Iterator[BoxPool]:
+    made = open_containers(daemon, num_boxes=2, state_folder=state_folder, run_label="test")
     yield made
     made.close()
 
 
-def containers(api: EngineApi) -> dict[str, Any]:
+def containers(api: DockerApi) -> dict[str, Any]:
     """Ours, by id, dead ones too."""
     with api.call("list") as docker:
         return {found["Id"]: found for found in docker.containers(all=True, filters={"label": OWNER_LABEL})}
@@ -123,7 +123,7 @@ def test_files_go_in_and_come_back(pool: BoxPool) -> None:
 
 
 def test_containers_are_labelled_and_none_is_left_after_close(
-    engine: Engine, state_folder: Path, api: EngineApi, pool: BoxPool
+    daemon: Daemon, state_folder: Path, api: DockerApi, pool: BoxPool
 ) -> None:
     pool.wait_ready()
     assert eventually(lambda: len(containers(api)) == 2)
@@ -134,7 +134,7 @@ def test_containers_are_labelled_and_none_is_left_after_close(
     pool.close()
 
 
-def test_closing_ends_a_job_in_flight(pool: BoxPool, api: EngineApi) -> None:
+def test_closing_ends_a_job_in_flight(pool: BoxPool, api: DockerApi) -> None:
     pool.wait_ready()
     threading.Timer(0.5, pool.close).start()
     started = time.monotonic()
@@ -144,7 +144,7 @@ def test_closing_ends_a_job_in_flight(pool: BoxPool, api: EngineApi) -> None:
     assert eventually(lambda: containers(api) == {})
 
 
-def test_a_killed_box_costs_its_job_a_second_box(pool: BoxPool, api: EngineApi) -> None:
+def test_a_killed_box_costs_its_job_a_second_box(pool: BoxPool, api: DockerApi) -> None:
     pool.wait_ready()
 
     def kill() -> None:
@@ -157,8 +157,8 @@ def test_a_killed_box_costs_its_job_a_second_box(pool: BoxPool, api: EngineApi) 
     assert pool.num_replaced >= 1
 
 
-def test_a_killed_engine_is_started_again_under_a_job(
-    pool: BoxPool, engine: Engine, state_folder: Path, api: EngineApi
+def test_a_killed_daemon_is_started_again_under_a_job(
+    pool: BoxPool, daemon: Daemon, state_folder: Path, api: DockerApi
 ) -> None:
     pool.wait_ready()
     before = set(containers(api))
@@ -173,10 +173,10 @@ def test_a_killed_engine_is_started_again_under_a_job(
 
 
 def test_a_killed_driver_s_containers_end_and_a_living_owner_s_do_not(
-    pool: BoxPool, engine: Engine, state_folder: Path, api: EngineApi
+    pool: BoxPool, daemon: Daemon, state_folder: Path, api: DockerApi
 ) -> None:
     pool.wait_ready()
-    command = [sys.executable, "-c", DRIVER, engine.host, str(state_folder)]
+    command = [sys.executable, "-c", DRIVER, daemon.host, str(state_folder)]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert driver.stdout is not None
     assert driver.stdout.readline() == b"ready\n"
@@ -186,7 +186,7 @@ def test_a_killed_driver_s_containers_end_and_a_living_owner_s_do_not(
     driver.kill()
     driver.wait()
     driver.stdout.close()
-    next_pool = open_containers(engine, num_boxes=1, state_folder=state_folder)
+    next_pool = open_containers(daemon, num_boxes=1, state_folder=state_folder)
     try:
         assert theirs
         assert not theirs & set(containers(api))
@@ -196,8 +196,8 @@ def test_a_killed_driver_s_containers_end_and_a_living_owner_s_do_not(
         next_pool.close()
 
 
-def test_another_machine_s_owner_is_unknown_to_a_remote_engine_and_dead_to_a_local_one(
-    engine: Engine, api: EngineApi, pool: BoxPool
+def test_another_machine_s_owner_is_unknown_to_a_remote_daemon_and_dead_to_a_local_one(
+    daemon: Daemon, api: DockerApi, pool: BoxPool
 ) -> None:
     pool.wait_ready()
     config = container_config(
@@ -214,11 +214,11 @@ def test_another_machine_s_owner_is_unknown_to_a_remote_engine_and_dead_to_a_loc
 
 
 @pytest.mark.slow
-def test_a_frozen_engine_is_given_up_by_jobs_and_by_close_within_their_limits(
-    engine: Engine, state_folder: Path, api: EngineApi
+def test_a_frozen_daemon_is_given_up_by_jobs_and_by_close_within_their_limits(
+    daemon: Daemon, state_folder: Path, api: DockerApi
 ) -> None:
     others = set(threading.enumerate())
-    pool = open_containers(engine, num_boxes=4, state_folder=state_folder)
+    pool = open_containers(daemon, num_boxes=4, state_folder=state_folder)
     pool.wait_ready()
     assert eventually(lambda: len(containers(api)) == 4)
     makers = {thread for thread in threading.enumerate() if thread.name == "sandbox-boxes"} - others
@@ -238,9 +238,9 @@ def test_a_frozen_engine_is_given_up_by_jobs_and_by_close_within_their_limits(
     assert eventually(lambda: containers(api) == {}, seconds=20)
 
 
-def test_an_image_that_there_is_none_of_is_refused_by_name(engine: Engine, state_folder: Path) -> None:
+def test_an_image_that_there_is_none_of_is_refused_by_name(daemon: Daemon, state_folder: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"'troupe-sandbox:none'.*sandbox.Dockerfile"):
-        open_containers(engine, num_boxes=1, state_folder=state_folder, image="troupe-sandbox:none")
+        open_containers(daemon, num_boxes=1, state_folder=state_folder, image="troupe-sandbox:none")
 
 
 GOOD = {
@@ -262,13 +262,13 @@ GOOD = {
         ({"OSType": "windows"}, "Linux containers"),
     ],
 )
-def test_an_engine_that_ignores_a_limit_is_refused(change: dict[str, Any], words: str) -> None:
-    check_engine(GOOD)
+def test_an_daemon_that_ignores_a_limit_is_refused(change: dict[str, Any], words: str) -> None:
+    check_daemon(GOOD)
     with pytest.raises(ServiceMissing, match=f"does not keep {words} here.*bubblewrap"):
-        check_engine({**GOOD, **change})
+        check_daemon({**GOOD, **change})
 
 
-def test_containers_of_an_engine_that_knows_all_users_have_one_each() -> None:
+def test_containers_of_an_daemon_that_knows_all_users_have_one_each() -> None:
     assert has_own_users(GOOD)
     for option in ("name=userns", "name=rootless"):
         assert not has_own_users({**GOOD, "SecurityOptions": [*GOOD["SecurityOptions"], option]})
@@ -284,7 +284,7 @@ def test_each_container_has_a_user_of_its_own_and_programs_know_its_name(pool: B
     assert all(uid == gid and name == "nobody" for uid, gid, name in told)
 
 
-def test_a_patrol_walks_until_it_is_closed_and_survives_a_silent_engine() -> None:
+def test_a_patrol_walks_until_it_is_closed_and_survives_a_silent_daemon() -> None:
     visits: list[float] = []
 
     def visit() -> None:

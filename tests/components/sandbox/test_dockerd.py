@@ -1,4 +1,4 @@
-"""A private engine's remains are this user's processes and files alone. No engine is needed."""
+"""A private daemon's remains are this user's processes and files alone. No daemon is needed."""
 
 import time
 from pathlib import Path

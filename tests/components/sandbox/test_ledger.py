@@ -119,7 +119,7 @@ def test_what_was_answered_before_a_crash_is_not_asked_again(tmp_path: Path) -> 
         def respond(program: str, stdin: str) -> ExecutionResult:
             if int(program[1:]) >= number:
                 time.sleep(0.05)
-                raise SandboxUnavailable("the engine is gone")
+                raise SandboxUnavailable("the daemon is gone")
             return echo(program, stdin)
 
         return respond

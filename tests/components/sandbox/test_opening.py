@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
-from components.sandbox.engine import Engine
+from components.sandbox.daemon import Daemon
 from components.sandbox.opening import clean_leftovers, open_sandbox, probe
 from components.sandbox.owner import this_owner
 from tests.components.sandbox.conftest import NOWHERE
@@ -21,11 +21,11 @@ def bwrap() -> None:
 
 
 @pytest.fixture
-def nothing_installed(no_machine_engine: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_installed(no_machine_daemon: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
 
 
-def test_auto_takes_docker_where_an_engine_answers(engine: Engine, state_folder: Path) -> None:
+def test_auto_takes_docker_where_an_daemon_answers(daemon: Daemon, state_folder: Path) -> None:
     sandbox = open_sandbox("auto", state_folder=state_folder)
     try:
         assert sandbox.description.backend == "docker"
@@ -35,8 +35,8 @@ def test_auto_takes_docker_where_an_engine_answers(engine: Engine, state_folder:
         sandbox.close()
 
 
-def test_auto_takes_bubblewrap_where_no_engine_is_and_says_so(
-    bwrap: None, no_machine_engine: None, state_folder: Path, caplog: pytest.LogCaptureFixture
+def test_auto_takes_bubblewrap_where_no_daemon_is_and_says_so(
+    bwrap: None, no_machine_daemon: None, state_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         sandbox = open_sandbox("auto", state_folder=state_folder, num_boxes=1, docker_host=NOWHERE)
@@ -45,13 +45,13 @@ def test_auto_takes_bubblewrap_where_no_engine_is_and_says_so(
         assert sandbox.run("print(6 * 7)").stdout == "42\n"
     finally:
         sandbox.close()
-    assert "bubblewrap instead of docker: the engine at unix:///nowhere/docker.sock does not answer" in caplog.text
+    assert "bubblewrap instead of docker: the daemon at unix:///nowhere/docker.sock does not answer" in caplog.text
 
 
 def test_where_nothing_works_the_refusal_names_both_reasons_and_both_commands(
     nothing_installed: None, state_folder: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "rootfs").symlink_to(state_folder / "rootfs")  # spares a build; the engine is left out
+    (tmp_path / "rootfs").symlink_to(state_folder / "rootfs")  # spares a build; the daemon is left out
     with pytest.raises(ServiceMissing) as caught:
         open_sandbox("auto", state_folder=tmp_path)
     text = str(caught.value)
@@ -62,7 +62,7 @@ def test_where_nothing_works_the_refusal_names_both_reasons_and_both_commands(
 
 
 def test_a_backend_that_was_asked_for_is_not_replaced_by_another(
-    nothing_installed: None, state_folder: Path, engine: Engine
+    nothing_installed: None, state_folder: Path, daemon: Daemon
 ) -> None:
     with pytest.raises(SandboxUnavailable, match="nowhere"):
         open_sandbox("docker", state_folder=state_folder, docker_host=NOWHERE)
@@ -75,11 +75,11 @@ def test_bubblewrap_has_no_images(tmp_path: Path) -> None:
         open_sandbox("bubblewrap", state_folder=tmp_path, image="some:image")
 
 
-def test_a_probe_of_docker_tells_an_engine_that_runs_one_that_can_start_and_none(
-    engine: Engine, state_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_probe_of_docker_tells_an_daemon_that_runs_one_that_can_start_and_none(
+    daemon: Daemon, state_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = probe("docker", state_folder=state_folder)
-    assert (running.works, running.detail) == (True, f"version {engine.version} at {engine.host}, private")
+    assert (running.works, running.detail) == (True, f"version {daemon.version} at {daemon.host}, private")
     startable = probe("docker", state_folder=tmp_path)
     assert startable.works
     assert startable.detail.startswith("not running; ")
@@ -100,7 +100,7 @@ def test_a_probe_of_bubblewrap_runs_a_program(bwrap: None, state_folder: Path, m
     assert "apt-get install -y bubblewrap" in missing.remedy
 
 
-def test_leftovers_of_dead_owners_are_cleaned_without_an_engine(no_machine_engine: None, tmp_path: Path) -> None:
+def test_leftovers_of_dead_owners_are_cleaned_without_an_daemon(no_machine_daemon: None, tmp_path: Path) -> None:
     owner = this_owner()
     for started_ticks in (owner.started_ticks, owner.started_ticks - 1):
         (tmp_path / "rootfs" / f".part-x-{owner._replace(started_ticks=started_ticks)}").mkdir(parents=True)

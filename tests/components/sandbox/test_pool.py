@@ -223,9 +223,9 @@ def test_boxes_that_fail_to_start_are_tried_again() -> None:
 
 
 def test_when_no_box_can_be_had_in_time_the_cause_is_told() -> None:
-    cause = OSError("the engine is on fire")
+    cause = OSError("the daemon is on fire")
     with pool_over(Factory(cause), num_boxes=2, start_timeout_seconds=0.3) as pool:
-        with pytest.raises(SandboxUnavailable, match=r"0\.3 s: the engine is on fire") as caught:
+        with pytest.raises(SandboxUnavailable, match=r"0\.3 s: the daemon is on fire") as caught:
             pool.run("p")
         assert caught.value.__cause__ is cause
         with pytest.raises(SandboxUnavailable):

@@ -1,17 +1,17 @@
-"""What is left of a pool, as the engine tells it."""
+"""What is left of a pool, as the daemon tells it."""
 
 from typing import Any, cast
 
 import docker
 import requests
 
-from components.sandbox.docker_api import EngineApi
+from components.sandbox.docker_api import DockerApi
 from components.sandbox.owner import this_owner
 from components.sandbox.reaper import OWNER_LABEL, POOL_LABEL, remove_own
 
 
 class BusyClient:
-    """An engine that is removing a container already, and says so for two listings."""
+    """A daemon that is removing a container already, and says so for two listings."""
 
     def __init__(self) -> None:
         self.num_listings = 2
@@ -28,16 +28,16 @@ class BusyClient:
 
 
 class BusyApi:
-    call = EngineApi.call
+    call = DockerApi.call
 
     def __init__(self) -> None:
         self._client = BusyClient()
 
 
-def test_a_container_that_the_engine_is_removing_is_still_there() -> None:
-    api = cast(EngineApi, BusyApi())
+def test_a_container_that_the_daemon_is_removing_is_still_there() -> None:
+    api = cast(DockerApi, BusyApi())
     assert [remove_own(api, "pool") for _ in range(3)] == [1, 1, 0]
 
 
 def test_containers_of_another_pool_are_left() -> None:
-    assert remove_own(cast(EngineApi, BusyApi()), "another") == 0
+    assert remove_own(cast(DockerApi, BusyApi()), "another") == 0

@@ -13,7 +13,7 @@ def test_numbers_are_in_a_range_of_their_own_and_differ() -> None:
     assert len(set(numbers)) == 200
     assert all(number in RANGE for number in numbers)
     assert 65534 not in RANGE
-    assert RANGE.stop < 2**31  # container engines take no more
+    assert RANGE.stop < 2**31  # Docker daemons take no more
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from troupe.machine.sandbox_checks import sandbox_checks
 def test_it_looks_at_everything_and_says_what_to_do(tmp_path: Path) -> None:
     found = {check.name: check for check in checks(tmp_path)}
     expected = "python,torch,transformers,deepspeed,gpu,generation engine,seaweedfs,disk,prefect,mlflow,s3,store"
-    expected += ",sandbox,docker engine,bubblewrap"
+    expected += ",sandbox,docker daemon,bubblewrap"
     assert set(expected.split(",")) <= found.keys()
     assert all(found[name].ok for name in ("python", "torch", "transformers", "deepspeed", "seaweedfs"))
     assert found["deepspeed"].detail.startswith("0.")
@@ -83,6 +83,6 @@ def test_what_auto_takes_its_image_and_its_limits_are_told(tmp_path: Path, monke
     assert found["sandbox"].ok
     assert found["sandbox"].detail.startswith("auto takes bubblewrap; image ")
     assert "box memory 320 MiB; box processes 64" in found["sandbox"].detail
-    assert not found["docker engine"].ok
-    assert found["docker engine"].remedy.startswith(OPTIONAL)
+    assert not found["docker daemon"].ok
+    assert found["docker daemon"].remedy.startswith(OPTIONAL)
     assert not (tmp_path / "sandbox" / "engine").exists(), "the doctor starts no engine"

@@ -13,7 +13,7 @@ import pytest
 
 from components.sandbox.attacks.carrying_out import AttackReport
 from components.sandbox.base import SandboxDescription
-from components.sandbox.engine import stop_engine
+from components.sandbox.daemon import stop_daemon
 from troupe.machine.sandbox import attack_document
 from troupe.machine.sandbox_display import plain
 
@@ -27,10 +27,10 @@ RESULT_KEYS = {"status", "stdout", "stderr", "exit_code", "wall_seconds", "cpu_s
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of Troupe where the file system of the boxes is built once; its engine is stopped in the end."""
+    """A home of Troupe where the file system of the boxes is built once; its daemon is stopped in the end."""
     folder = tmp_path_factory.mktemp("home")
     yield folder
-    stop_engine(folder / "sandbox")
+    stop_daemon(folder / "sandbox")
 
 
 def sandbox(*arguments: str, home: Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
@@ -135,7 +135,7 @@ def test_an_attack_that_got_through_or_broke_the_next_job_counts_as_succeeded() 
 
 
 @needs_docker
-def test_build_and_status_tell_of_engine_image_and_limits(home: Path) -> None:
+def test_build_and_status_tell_of_daemon_image_and_limits(home: Path) -> None:
     before = json.loads(sandbox("status", "--json", home=home).stdout)
     assert (before["auto"], before["engine"]) == ("docker", None)
     built: dict[str, Any] = json.loads(sandbox("build", "--json", home=home).stdout)

@@ -1,4 +1,4 @@
-"""What a pool asks its engine after a box has gone: answered, or not waited for."""
+"""What a pool asks its daemon after a box has gone: answered, or not waited for."""
 
 import json
 import threading
@@ -12,15 +12,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from components.sandbox.container import EngineLink
-from components.sandbox.docker_api import EngineApi
-from components.sandbox.engine import Engine
+from components.sandbox.container import DaemonLink
+from components.sandbox.daemon import Daemon
+from components.sandbox.docker_api import DockerApi
 
 OOM = json.dumps({"Type": "container", "Action": "oom"}).encode() + b"\n"
 
 
 class StandIn(ThreadingUnixStreamServer):
-    """An engine that knows its version, and tells `events` when it has `awoken`."""
+    """A daemon that knows its version, and tells `events` when it has `awoken`."""
 
     daemon_threads = True
 
@@ -53,15 +53,15 @@ class Answers(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def engine_that_tells(
+def daemon_that_tells(
     events: bytes, folder: Path, *, timeout_seconds: float = 10.0
-) -> Iterator[tuple[StandIn, EngineLink]]:
+) -> Iterator[tuple[StandIn, DaemonLink]]:
     path = folder / "docker.sock"
     with StandIn(path, events) as stand_in:
         threading.Thread(target=stand_in.serve_forever, daemon=True).start()
-        link = EngineLink(Engine(host=f"unix://{path}", private=True, version="0"))
+        link = DaemonLink(Daemon(host=f"unix://{path}", private=True, version="0"))
         link.api.close()
-        link.api = EngineApi(link.engine.host, timeout_seconds=timeout_seconds)
+        link.api = DockerApi(link.daemon.host, timeout_seconds=timeout_seconds)
         try:
             yield stand_in, link
         finally:
@@ -71,10 +71,10 @@ def engine_that_tells(
 
 
 @pytest.mark.parametrize(("events", "ran_out"), [(OOM, True), (b"", False)])
-def test_the_engine_is_asked_for_one_container_and_one_span_of_time(
+def test_the_daemon_is_asked_for_one_container_and_one_span_of_time(
     tmp_path: Path, events: bytes, ran_out: bool
 ) -> None:
-    with engine_that_tells(events, tmp_path) as (stand_in, link):
+    with daemon_that_tells(events, tmp_path) as (stand_in, link):
         stand_in.awoken.set()
         since = time.time() - 1
         assert link.ran_out_of_memory("a" * 64, since=since) is ran_out
@@ -84,8 +84,8 @@ def test_the_engine_is_asked_for_one_container_and_one_span_of_time(
     assert since < float(asked["until"][0]) <= time.time()
 
 
-def test_an_engine_that_stands_still_is_not_waited_for(tmp_path: Path) -> None:
-    with engine_that_tells(OOM, tmp_path, timeout_seconds=0.2) as (stand_in, link):
+def test_an_daemon_that_stands_still_is_not_waited_for(tmp_path: Path) -> None:
+    with daemon_that_tells(OOM, tmp_path, timeout_seconds=0.2) as (stand_in, link):
         assert link.ran_out_of_memory("a" * 64, since=time.time()) is False
         assert len(stand_in.asked) == 1
         assert not stand_in.awoken.is_set()

@@ -1,0 +1,166 @@
+"""Finding a Docker daemon: the caller's, the machine's, or a private one that is started for us."""
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.errors import SandboxUnavailable, ServiceMissing
+from components.sandbox.docker_api import DockerApi
+from components.sandbox.dockerd import (
+    Places,
+    dockerd_process,
+    locked,
+    log_tail,
+    remove_remains,
+    start_dockerd,
+    stop_dockerd,
+)
+
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+INSTALL = "apt-get install -y docker.io"
+_START_SECONDS = 30.0
+_PROBE_SECONDS = 5.0
+_DYING_SECONDS = 1.0
+"""How long a killed daemon may take to be gone, after its sockets are."""
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """A Docker daemon that answered. `private` ones are ours: started when there is no other, stopped by `stop_daemon`."""
+
+    host: str
+    private: bool
+    version: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its containers run on this kernel's machine."""
+        return self.host.startswith("unix://")
+
+
+def running_daemon(state_folder: Path, docker_host: str | None = None) -> Daemon | None:
+    """The daemon that `ensure_daemon` would take without starting one. Answers within seconds; changes nothing.
+
+    Raises ServiceMissing when the docker SDK is not installed.
+    """
+    for host in (docker_host,) if docker_host else (DEFAULT_HOST, Places(state_folder).host):
+        try:
+            return _daemon(host, private=host == Places(state_folder).host)
+        except SandboxUnavailable:
+            continue
+    return None
+
+
+def ensure_daemon(state_folder: Path, docker_host: str | None = None) -> Daemon:
+    """The daemon at `docker_host`; without one the machine's own; without that a private one, started where need be.
+
+    A private daemon runs on after this process, until `stop_daemon`. One that was killed is started again. Several processes
+    may ask at once. Raises ServiceMissing, with what to do, when there is none; SandboxUnavailable when one that should
+    answer does not.
+    """
+    if docker_host:
+        return _daemon(docker_host, private=False)
+    try:
+        return _daemon(DEFAULT_HOST, private=False)
+    except SandboxUnavailable as error:
+        return _private_daemon(Places(state_folder), str(error))
+
+
+def revive_daemon(daemon: Daemon, state_folder: Path) -> Daemon:
+    """The same daemon, answering; started again where it is a private one that was killed. Raises SandboxUnavailable."""
+    try:
+        if daemon.private:
+            return _private_daemon(Places(state_folder), f"{daemon.host} does not answer")
+        return _daemon(daemon.host, private=False)
+    except ServiceMissing as error:
+        raise SandboxUnavailable(str(error)) from error
+
+
+def _private_daemon(places: Places, reason: str) -> Daemon:
+    """The private daemon, started unless it runs. `reason` says why there is no other."""
+    if dockerd_process(places) is None:
+        dockerd_program(reason)  # before anything is made
+    with locked(places):  # whoever starts it holds the lock until it answers
+        return (dockerd_process(places) and _answering(places)) or _started(places, dockerd_program(reason))
+
+
+def stop_daemon(state_folder: Path) -> bool:
+    """End the private daemon of `state_folder` with its containers; returns whether it ran. Images stay on disk."""
+    places = Places(state_folder)
+    if not places.folder.exists():
+        return False
+    with locked(places):
+        return stop_dockerd(places)
+
+
+def clean_dead_daemon(state_folder: Path) -> bool:
+    """Remove what a killed private daemon left: processes, mounts, control groups, sockets. A running one is left alone.
+
+    Returns whether there was anything.
+    """
+    places = Places(state_folder)
+    if not places.folder.exists():
+        return False
+    with locked(places):
+        return dockerd_process(places) is None and remove_remains(places)
+
+
+def _daemon(host: str, *, private: bool) -> Daemon:
+    with (
+        DockerApi(host, timeout_seconds=_PROBE_SECONDS) as api,
+        api.call(f"the daemon at {host} has no version") as docker,
+    ):
+        return Daemon(host=host, private=private, version=str(docker.version()["Version"]))
+
+
+def dockerd_program(reason: str) -> str:
+    """The program of a private daemon. Raises ServiceMissing, after `reason`, when this process cannot start one."""
+    program = shutil.which("dockerd") or shutil.which("/usr/sbin/dockerd")
+    if program is None:
+        raise ServiceMissing(f"no Docker daemon: {reason}; dockerd is not installed: `{INSTALL}` as root")
+    if os.geteuid() != 0:
+        raise ServiceMissing(
+            f"no Docker daemon: {reason}; start Docker (`systemctl start docker`) and join its group "
+            "(`usermod -aG docker $USER`), or run as root, or use the backend bubblewrap"
+        )
+    return program
+
+
+def _started(places: Places, program: str) -> Daemon:
+    start_dockerd(places, program)
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            return _daemon(places.host, private=True)
+        except SandboxUnavailable as error:
+            ended, late = dockerd_process(places) is None, time.monotonic() >= deadline
+            if ended or late:
+                stop_dockerd(places)
+            if ended:
+                raise ServiceMissing(_did_not_start(places, "it ended")) from error
+            if late:
+                raise SandboxUnavailable(_did_not_start(places, f"no answer in {_START_SECONDS:.0f} s")) from error
+        time.sleep(_POLL_SECONDS)
+
+
+def _answering(places: Places) -> Daemon | None:
+    """The daemon that runs; None when it turns out to be dying. A hung one is not ended: others may have containers in it."""
+    try:
+        return _daemon(places.host, private=True)
+    except SandboxUnavailable as error:
+        deadline = time.monotonic() + _DYING_SECONDS
+        while (owner := dockerd_process(places)) is not None:
+            if time.monotonic() >= deadline:
+                raise SandboxUnavailable(
+                    f"{error}; `kill -9 {owner.pid}` and try again: a new one is started. "
+                    f"The end of {places.log}:\n{log_tail(places)}"
+                ) from error
+            time.sleep(_POLL_SECONDS)
+    return None
+
+
+def _did_not_start(places: Places, why: str) -> str:
+    return f"dockerd did not start: {why}. The end of {places.log}:\n{log_tail(places)}"
