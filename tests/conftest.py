@@ -7,11 +7,14 @@ starts and for servers that are away: there are more workers than cores. So each
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.forked_workers import serving
 
 WHOLE_RUNS = Path(__file__).resolve().parent / "integration"
 TIMED = ("test_ending.py", "test_kill_and_resume.py", "test_sandbox_kills.py", "test_services_away.py")
@@ -39,6 +42,13 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector leave out what has been imported."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def forked_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The socket of a process that forks training workers."""
+    with serving(tmp_path_factory.mktemp("forked-workers")) as socket_file:
+        yield socket_file
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -36,19 +36,21 @@ def client_environment(services: StackStatus) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def other_trainings(
-    client_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    client_environment: dict[str, str], forked_workers: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Trainings]:
     """Starts trainings beside those of `trainings`."""
     log: Path = tmp_path_factory.mktemp("other-trainings") / "log"
-    with Trainings(client_environment, log) as running:
+    with Trainings(client_environment, log, workers=forked_workers) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def trainings(client_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
+def trainings(
+    client_environment: dict[str, str], forked_workers: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Trainings]:
     """Starts training processes that share their imports."""
     log: Path = tmp_path_factory.mktemp("trainings") / "log"
-    with Trainings(client_environment, log) as running:
+    with Trainings(client_environment, log, workers=forked_workers) as running:
         yield running
 
 

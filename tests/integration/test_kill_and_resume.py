@@ -9,8 +9,7 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from tests.integration.outcomes import order, outcome
-from tests.integration.trainings import Ended, Trainings, await_no_workers, kill
-from tests.processes import tree
+from tests.integration.trainings import Ended, Trainings, await_no_workers, kill, tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 NUM_RANDOM_KILLS = 20

@@ -19,8 +19,8 @@ from components.sandbox.docker_api import DockerApi
 from components.sandbox.opening import clean_leftovers
 from infra.services.status import StackStatus
 from tests.integration.outcomes import order, outcome
-from tests.integration.trainings import Trainings, await_no_workers, kill
-from tests.processes import named, tree
+from tests.integration.trainings import Trainings, await_no_workers, kill, tree
+from tests.processes import named
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,7 +11,8 @@ from typing import Any
 
 import psutil
 
-from tests.processes import tree
+from tests import processes
+from tests.forked_workers import workers_of as forked_workers_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,12 +28,13 @@ class Ended:
 class Trainings:
     """Runs one training at a time in a forked process."""
 
-    def __init__(self, env: dict[str, str], log: Path) -> None:
+    def __init__(self, env: dict[str, str], log: Path, *, workers: Path) -> None:
+        """`workers` is the socket of `tests.forked_workers`."""
         self._log = log
         self._log_file = log.open("w")
         self._running: int | None = None
         self._zygote = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.zygote"],
+            [sys.executable, "-m", "tests.integration.zygote", str(workers)],
             cwd=ROOT, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log_file,
         )  # fmt: skip
         assert "ready" in self._told(), self.log()
@@ -89,9 +91,14 @@ class Trainings:
         return dict(json.loads(line))
 
 
-def kill(processes: list[psutil.Process]) -> None:
+def tree(pid: int) -> list[psutil.Process]:
+    """A training and all that it started: its workers are forked elsewhere, and no children of it."""
+    return [*processes.tree(pid), *forked_workers_of(pid)]
+
+
+def kill(victims: list[psutil.Process]) -> None:
     """SIGKILL, to all of them."""
-    for process in processes:
+    for process in victims:
         try:
             process.send_signal(signal.SIGKILL)
         except psutil.NoSuchProcess:

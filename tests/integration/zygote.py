@@ -1,7 +1,8 @@
 """A process that has imported everything and forks one training for each line of standard input.
 
 Importing torch, transformers and Prefect takes seconds; a test that kills forty trainings pays for it once. Nothing is
-computed before the fork, so each child is a fresh process in all but its imports.
+computed before the fork, so each child is a fresh process in all but its imports. Training workers that a child starts are
+forked too, by the process behind the socket that is the only argument.
 """
 
 import itertools
@@ -29,6 +30,7 @@ with long_lived():
     from flows.presets import preset_config
     from flows.train import train
     from tasks import wiring, world
+    from tests.forked_workers import fork_workers
     from troupe.cli import app
 
 IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)
@@ -98,6 +100,7 @@ def run(order: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    fork_workers(components.training.launcher, Path(sys.argv[1]))
     print(json.dumps({"ready": os.getpid()}), flush=True)
     for line in sys.stdin:
         pid = os.fork()
