@@ -1,12 +1,13 @@
 """Training workers that are forked from one process with their imports, so that a test pays for these once.
 
-`python -m tests.forked_workers SOCKET` imports what a worker imports, in the same way, and then forks a worker for each connection.
-Nothing is computed before the fork: each worker is a fresh process in all but its imports, in a session of its own, with the
-environment and the log that the trainer gives it. `Popen` stands for `subprocess.Popen` in the trainer: it asks for a fork where
-the trainer would start one rank, and starts all else for real.
+`python -m tests.forked_workers SOCKET` imports what a worker imports, in the same way, and then forks a worker for each
+connection. Nothing is computed before the fork: each worker is a fresh process in all but its imports, in a session of its own,
+with the environment and the log that the trainer gives it. Where the trainer starts DeepSpeed's launcher, that is forked, and
+forks its ranks.
 """
 
 import ctypes
+import importlib
 import json
 import os
 import selectors
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ from typing import Any
 import psutil
 
 from components.long_lived import long_lived
+from components.training import launcher
 
 ROOT = Path(__file__).resolve().parents[1]
 OWNER = "TROUPE_TEST_OWNER"
@@ -45,10 +47,10 @@ class Popen:
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(str(socket_file))
         self._connection.sendall(json.dumps(order).encode() + b"\n")
-        self._told = self._connection.makefile("r")
         self._lock = threading.Lock()
         self._code: int | None = None
-        self.pid = int(self._told.readline())
+        with self._connection.makefile("r") as told:
+            self.pid = int(told.readline())
         self._connection.setblocking(False)
 
     def poll(self) -> int | None:
@@ -57,6 +59,9 @@ class Popen:
             if self._code is None:
                 self._code = int(self._connection.recv(64))
         return self._code
+
+    def __del__(self) -> None:
+        self._connection.close()
 
 
 @contextmanager
@@ -80,14 +85,17 @@ def serving(folder: Path) -> Iterator[Path]:
         process.stdout.close()
 
 
-def fork_workers(launcher: Any, socket_file: Path) -> None:
-    """From now on have the trainers of this process, whose module is `launcher`, fork their workers."""
+def forking(socket_file: Path) -> SimpleNamespace:
+    """What to put in the place of `launcher.subprocess`: it forks workers and launchers, and starts all else for real."""
 
     def start(command: Sequence[str], **how: Any) -> Any:
         settings = dict(word.split("=", 1) for word in command if "=" in word and not word.startswith("--"))
         python = command.index(sys.executable) if sys.executable in command else len(command)
         imports = {name: settings.get(name) for name in _READ_AT_IMPORT}
-        if list(command[python + 1 : -1]) != _WORKER or imports != _READ_AT_IMPORT:
+        arguments = [*command[python + 1 :]]
+        launches = arguments[:2] == ["-c", launcher._LAUNCHER]
+        is_known = launches or arguments[:-1] == _WORKER
+        if not is_known or imports != _READ_AT_IMPORT or how["stdin"] != subprocess.DEVNULL:
             return subprocess.Popen(command, **how)
         assert command[0] == "/usr/bin/env"
         assert how["start_new_session"]
@@ -95,14 +103,15 @@ def fork_workers(launcher: Any, socket_file: Path) -> None:
             socket_file,
             {
                 "environment": {**how["env"], **settings, OWNER: str(os.getpid())},
-                "arguments": command[-1:],
+                "launches": launches,
+                "arguments": arguments[2:] if launches else arguments[-1:],
                 "folder": str(how["cwd"]),
                 "log": str(how["stdout"].name),
             },
         )
 
     names = {name: getattr(subprocess, name) for name in ("PIPE", "DEVNULL", "STDOUT")}
-    launcher.subprocess = SimpleNamespace(Popen=start, **names)
+    return SimpleNamespace(Popen=start, **names)
 
 
 def workers_of(pid: int) -> list[psutil.Process]:
@@ -146,45 +155,81 @@ class _Server:
                     order = json.loads(told.readline())
                 pid = os.fork()
                 if pid == 0:
-                    connection.close()
-                    self._become_worker(order)
+                    self._become_worker(order, connection)
                 self._connections[pid] = connection
-                connection.sendall(f"{pid}\n".encode())
 
     def _tell_codes(self) -> None:
         while self._connections:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
                 return
-            with self._connections.pop(pid) as connection, suppress(OSError):  # whoever asked for it may be gone
-                connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+            code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+            with self._connections.pop(ended.si_pid) as connection, suppress(OSError):  # whoever asked may be gone
+                connection.sendall(str(code).encode())
+            os.waitpid(ended.si_pid, 0)  # once its code is told, and not before, it is gone
 
-    def _become_worker(self, order: Mapping[str, Any]) -> None:
-        """The life of the fork."""
-        from components.training import worker
+    def _become_worker(self, order: Mapping[str, Any], connection: socket.socket) -> None:
+        """The life of the fork, which tells its pid once it has a session of its own."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._selector.close()
+        for opened in (self._listener, *self._connections.values()):
+            opened.close()
+        os.setsid()
+        os.chdir(order["folder"])
+        _redirect(order["log"])
+        _show_environment(order["environment"])
+        with connection:
+            connection.sendall(f"{os.getpid()}\n".encode())
+        _run(_launch if order["launches"] else _work, order["arguments"], order["environment"])
 
-        code = 1
-        try:
-            os.setsid()
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            self._selector.close()
-            self._listener.close()
-            for connection in self._connections.values():
-                connection.close()
-            _redirect(order["log"])
-            os.chdir(order["folder"])
-            _show_environment(order["environment"])
-            sys.argv[1:] = order["arguments"]
-            worker.main()
-            code = 0
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
+
+class _Rank:
+    """A rank that DeepSpeed's launcher forks, with what that uses of `subprocess.Popen`."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        assert list(command[1:4]) == _WORKER, command
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _run(_work, command[4:], env)
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+
+def _work() -> None:
+    from components.training import worker
+
+    worker.main()
+
+
+def _launch() -> None:
+    from deepspeed.launcher import launch
+
+    launch.subprocess = SimpleNamespace(Popen=_Rank)
+    launch.main()
+
+
+def _run(main: Callable[[], None], arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Be the program `main` with these arguments in this environment, and exit as it would."""
+    code = 1
+    try:
+        _show_environment(environment)
+        sys.argv[1:] = arguments
+        main()
+        code = 0
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _redirect(log: str) -> None:
@@ -207,9 +252,10 @@ def _show_environment(environment: Mapping[str, str]) -> None:
 
 def main() -> None:
     with long_lived():
-        from components.training import worker
+        from components.training import worker  # first: it keeps DeepSpeed from importing too much
 
         worker.import_models()
+        importlib.import_module("deepspeed.launcher.launch")
     server = _Server(sys.argv[1])
     print("ready", flush=True)
     server.serve()

@@ -30,7 +30,7 @@ with long_lived():
     from flows.presets import preset_config
     from flows.train import train
     from tasks import wiring, world
-    from tests.forked_workers import fork_workers
+    from tests.forked_workers import forking
     from troupe.cli import app
 
 IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)
@@ -100,7 +100,7 @@ def run(order: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    fork_workers(components.training.launcher, Path(sys.argv[1]))
+    components.training.launcher.subprocess = forking(Path(sys.argv[1]))  # type: ignore[assignment]
     print(json.dumps({"ready": os.getpid()}), flush=True)
     for line in sys.stdin:
         pid = os.fork()

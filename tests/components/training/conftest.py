@@ -14,12 +14,14 @@ from components.artifacts.codec import encode
 from components.config import LossConfig, TrainingConfig
 from components.identity import GroupKey
 from components.schema import TrainBatch, TrainGroup
+from components.training import launcher
 from components.training.base import CheckpointManifest, UpdateJob, UpdateResult
 from components.training.checkpoint import write_initial_checkpoint
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
 from components.training.trainer import DeepSpeedTrainer
 from tasks.inherited import inherited
+from tests.forked_workers import forking
 
 VOCABULARY = 30
 DEEPSPEED_FOLDER = Path(__file__).resolve().parents[3] / "infra" / "deepspeed"
@@ -141,6 +143,14 @@ def make_trainer() -> Callable[[TrainingConfig], DeepSpeedTrainer]:
         return DeepSpeedTrainer(training, deepspeed_config=path, run_label="tests", environment=environment)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def forked(forked_workers: Path) -> Iterator[None]:
+    """The trainers that a module makes fork their workers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launcher, "subprocess", forking(forked_workers))
+        yield
 
 
 class Jobs:

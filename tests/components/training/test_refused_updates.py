@@ -37,6 +37,7 @@ def ends(trainer: DeepSpeedTrainer, job: UpdateJob, output: Path) -> UpdateResul
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize(("stage", "num_ranks"), [(0, 1), (1, 1), (2, 2), (3, 1)])
 def test_a_refused_update_changes_no_later_one(
     stage: int,

@@ -11,7 +11,9 @@ import pytest
 
 from components.config import TrainingConfig
 from components.errors import ConfigurationError, WorkerDied
+from components.training import launcher
 from components.training.handover import HANDOVER_FILE, read_handover
+from tests.forked_workers import forking
 
 pytestmark = pytest.mark.slow
 SSH = """#!/bin/bash
@@ -47,11 +49,14 @@ def _wait_until_none(folder: Path, seconds: float) -> None:
 
 
 def test_two_hosts_end_where_two_ranks_of_one_do_and_a_lost_connection_ends_the_other_host(
-    make_trainer: Any, jobs: Any, make_groups: Any, training: Any
+    make_trainer: Any, jobs: Any, make_groups: Any, training: Any, forked_workers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """So do the forked ranks of other tests."""
     together = training.model_copy(update={"hostfile": None})
     results = []
-    for each in (together, training):
+    for each, is_forked in ((together, False), (training, False), (together, True)):
+        if is_forked:
+            monkeypatch.setattr(launcher, "subprocess", forking(forked_workers))
         trainer = make_trainer(each)
         try:
             job = jobs.first(make_groups(6), training=each)
@@ -66,7 +71,7 @@ def test_two_hosts_end_where_two_ranks_of_one_do_and_a_lost_connection_ends_the_
         finally:
             trainer.close()
         _wait_until_none(folder, 5.0)
-    assert results[0] == results[1]
+    assert results[0] == results[1] == results[2]
 
 
 def test_a_host_that_cannot_be_reached_is_named_at_once(

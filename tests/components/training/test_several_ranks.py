@@ -21,7 +21,7 @@ from components.training.checkpoint import load_model, probe_for, read_manifest,
 from components.training.trainer import DeepSpeedTrainer
 from tasks.inherited import inherited
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 DEEPSPEED_FOLDER = Path(__file__).resolve().parents[3] / "infra" / "deepspeed"
 ADAPTER = AdapterConfig(rank=4, alpha=8.0, targets=("q_proj", "v_proj", "up_proj"))
 COMMON: dict[str, Any] = {"learning_rate": 1e-3, "tokens_per_micro_batch": 128, "weight_decay": 0.01}

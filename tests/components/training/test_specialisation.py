@@ -22,7 +22,7 @@ from components.training.character_tokenizer import character_tokenizer
 from components.training.checkpoint import read_manifest, write_initial_adapter, write_initial_checkpoint
 from components.training.trainer import DeepSpeedTrainer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 ADAPTER = AdapterConfig(rank=4, alpha=8.0, targets=("q_proj", "v_proj", "up_proj"))
 TRAINING = TrainingConfig(learning_rate=1e-2, tokens_per_micro_batch=256, num_minibatches=1)
 PROMPT, COMPLETION = (3, 1, 4, 1, 5), (9, 2, 6)

@@ -14,7 +14,7 @@ from components.errors import ArtifactCorrupt, WorkerDied
 from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import load_model
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 
 LOSS = LossConfig(mismatch_tolerance=None, entropy_coefficient=0.01, kl_coefficient=0.1, importance_cap=2.0)
 
@@ -91,7 +91,7 @@ def _rank(trainer, rank: int) -> int:
     (pid,) = (
         process.pid
         for process in psutil.Process(trainer._processes.launcher.pid).children()
-        if f"--local_rank={rank}" in process.cmdline()
+        if process.environ().get("RANK") == str(rank)
     )
     return pid
 
