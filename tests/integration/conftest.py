@@ -1,6 +1,7 @@
 """Real services for whole runs: one Prefect server, one S3 server, and a process that runs training on command."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,13 +56,21 @@ def trainings(
 
 
 @pytest.fixture(scope="session")
-def uninterrupted(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def uninterrupted(undisturbed_run: tuple[dict[str, Any], float]) -> dict[str, Any]:
     """What the tiny preset comes to when nothing happens to it."""
+    return undisturbed_run[0]
+
+
+@pytest.fixture(scope="session")
+def undisturbed_run(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], float]:
+    """The same, and the seconds that the run took."""
     root = tmp_path_factory.mktemp("uninterrupted")
+    started = time.monotonic()
     ended = trainings.run(order(root, "whole"))
+    seconds = time.monotonic() - started
     assert ended.code == 0, trainings.log()
     result = outcome(LocalArtifactStore(root / "store"), "whole")
     assert result["state"] == "completed"
     assert len(result["steps"]) == 3
     assert len({step["checkpoint_digest"]["team"] for step in result["steps"]}) == 3, "the updates change nothing"
-    return result
+    return result, seconds

@@ -52,14 +52,18 @@ def assert_each_kill_cost_one_attempt(store: LocalArtifactStore) -> None:
         assert count == (2 if was_hit else 1), f"{stage} ran {count} times"
 
 
-def test_killed_at_random_instants(trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
+def test_killed_at_random_instants(
+    trainings: Trainings, undisturbed_run: tuple[dict[str, Any], float], tmp_path: Path
+) -> None:
+    uninterrupted, whole_seconds = undisturbed_run
     rng = random.Random(20)
     num_kills, chain = 0, 0
     while num_kills < NUM_RANDOM_KILLS:
         root = tmp_path / str(chain)
         root.mkdir()
         for _ in range(MOST_KILLS_OF_ONE_RUN):
-            ended = shot(trainings, root, rng, alone=num_kills % 2 == 0)
+            seconds = rng.uniform(0.2, whole_seconds)
+            ended = shot(trainings, root, seconds, alone=num_kills % 2 == 0)
             if ended.code == 0:
                 break
             assert ended.code == -9, trainings.log()
@@ -70,10 +74,10 @@ def test_killed_at_random_instants(trainings: Trainings, uninterrupted: dict[str
         chain += 1
 
 
-def shot(trainings: Trainings, root: Path, rng: random.Random, *, alone: bool) -> Ended:
-    """Start the run and kill it at a random instant, unless it ends before: its whole tree, or itself alone."""
+def shot(trainings: Trainings, root: Path, seconds: float, *, alone: bool) -> Ended:
+    """Start the run and kill it after `seconds`, unless it ends before: its whole tree, or itself alone."""
     pid = trainings.start(order(root, "shot"))
-    deadline = time.monotonic() + rng.uniform(0.5, 8.0)
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not (root / "shot.json").exists():
         time.sleep(0.01)
     if not (root / "shot.json").exists():
