@@ -2,7 +2,8 @@
 all others by whoever is free first, file by file, and whole runs that nobody disturbs even test by test.
 
 A whole run starts servers and many processes; two at once would disturb each other's clocks. Much of the suite waits, for
-starts and for servers that are away: there are more workers than cores. So each process computes on one thread.
+starts and for servers that are away: there are more workers than cores. So each process computes on one thread. What takes
+long begins first, and many short runs come last: no worker is left alone with a long one.
 """
 
 import gc
@@ -16,10 +17,35 @@ from hypothesis import HealthCheck, settings
 
 from tests.forked_workers import serving
 
-WHOLE_RUNS = Path(__file__).resolve().parent / "integration"
 TIMED = ("test_ending.py", "test_kill_and_resume.py", "test_sandbox_kills.py", "test_services_away.py")
-UNDISTURBED = ("test_learning.py", "test_every_preset.py")
+UNDISTURBED = ("integration/test_learning.py", "integration/test_every_preset.py")
 WITH_VLLM = ("test_vllm_engine.py", "test_vllm_training.py")
+SECONDS = {
+    "timed whole runs": 600,
+    "whole runs with vLLM": 300,
+    "test_verifier.py": 150,
+    "integration/test_learning.py": 130,
+    "training/test_warm_start.py": 120,
+    "test_whole_stack.py": 120,
+    "test_ray.py": 100,
+    "test_examples.py": 100,
+    "sandbox/test_attacks.py": 90,
+    "test_overlap.py": 80,
+    "test_two_policies.py": 80,
+    "test_launcher.py": 70,
+    "test_rivals.py": 60,
+    "test_several_ranks.py": 50,
+    "test_zero_stages.py": 50,
+    "test_several_hosts.py": 50,
+    "test_run_records.py": 50,
+    "test_restart.py": 40,
+    "test_api_team.py": 40,
+    "test_s3_faults.py": 40,
+    "test_s3_reading.py": 40,
+    "test_wrong_inputs.py": 40,
+    "plan-path-ray": 50,
+}
+"""About what the longest take, of three workers on two cores. Nothing depends on it but the order."""
 
 gc.disable()  # until all test modules are imported: what they bring lives as long as the process
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, here and in all that tests start
@@ -29,13 +55,25 @@ settings.register_profile("busy machine", deadline=None, suppress_health_check=[
 settings.load_profile("busy machine")
 
 
+def scope_of(nodeid: str) -> str:
+    """The name of what one worker runs on its own, in order."""
+    file = nodeid.split("::", 1)[0]
+    if file.endswith(TIMED):
+        return "timed whole runs"
+    if file.endswith(WITH_VLLM):
+        return "whole runs with vLLM"
+    return nodeid if file.endswith(UNDISTURBED) else file
+
+
+def seconds_of(nodeid: str) -> int:
+    """About how long the scope of a test takes, where it is long."""
+    scope = scope_of(nodeid)
+    return next((seconds for name, seconds in SECONDS.items() if name in scope), 0)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Timed whole runs first, as they take longest, undisturbed ones last; the order inside is kept."""
-    items.sort(
-        key=lambda item: (
-            (item.path.name not in TIMED) + (WHOLE_RUNS not in item.path.parents) + 2 * (item.path.name in UNDISTURBED)
-        )
-    )
+    """The longest first, a step of each preset last; the order inside is kept."""
+    items.sort(key=lambda item: (item.path.name == "test_every_preset.py", -seconds_of(item.nodeid)))
 
 
 def pytest_collection_finish() -> None:
@@ -53,17 +91,11 @@ def forked_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of `--dist loadscope`: timed whole runs in one scope, undisturbed ones each in its own, and so is each
-    other file."""
+    """The scheduler of `--dist loadscope`, with our scopes."""
     from xdist.scheduler import LoadScopeScheduling
 
     class WholeRunsTogether(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::", 1)[0]
-            if file.endswith(WITH_VLLM):
-                return "whole runs with vLLM"
-            if file.endswith(UNDISTURBED):
-                return nodeid
-            return "timed whole runs" if file.endswith(TIMED) else file
+            return scope_of(nodeid)
 
     return WholeRunsTogether(config, log)
