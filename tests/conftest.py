@@ -32,7 +32,7 @@ SECONDS = {
     "sandbox/test_attacks.py": 90,
     "test_overlap.py": 80,
     "test_two_policies.py": 80,
-    "test_launcher.py": 70,
+    "training/test_trainer.py": 70,
     "test_rivals.py": 60,
     "test_several_ranks.py": 50,
     "test_zero_stages.py": 50,

@@ -202,9 +202,9 @@ class _Rank:
 
 
 def _work() -> None:
-    from components.training import worker
+    from components.training import process
 
-    worker.main()
+    process.main()
 
 
 def _launch() -> None:
@@ -252,9 +252,10 @@ def _show_environment(environment: Mapping[str, str]) -> None:
 
 def main() -> None:
     with long_lived():
-        from components.training import worker  # first: it keeps DeepSpeed from importing too much
+        from components.training import process, real_deepspeed  # first: DeepSpeed is kept from importing too much
 
-        worker.import_models()
+        assert process
+        real_deepspeed.import_models()
         importlib.import_module("deepspeed.launcher.launch")
     server = _Server(sys.argv[1])
     print("ready", flush=True)

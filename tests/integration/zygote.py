@@ -21,6 +21,7 @@ with long_lived():
     import torch
     from transformers import Qwen3ForCausalLM
 
+    import components.training.launcher
     import components.training.models
     import components.training.trainer
     import components.training.warm_start
