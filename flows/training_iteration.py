@@ -1,6 +1,7 @@
 """One step of training, as the paper's paragraph says it."""
 
 from prefect import flow
+from prefect.futures import PrefectFuture, as_completed
 
 from components.artifacts.refs import CheckpointRef
 from flows.shards import played_by, rewards_of, rollouts_ahead, rollouts_of
@@ -38,17 +39,18 @@ def update_policies(
 
     Each is committed by itself; the step is finished, and any of them is served, when all of them are.
     """
+    calls = {policy: (run, step, policy, checkpoints[policy], ref) for policy, ref in batches.batches.items()}
     # Workers belong to this process: they are never started on another node.
     at_once = run.config.resources.max_updates_at_once if run.config.resources.runner == "thread" else 1
-    waiting = list(batches.batches.items())
-    updates: dict[str, PolicyUpdate] = {}
-    while waiting:
-        batch, waiting = waiting[:at_once], waiting[at_once:]
-        if len(batch) == 1:
-            [(policy, ref)] = batch
-            updates[policy] = update_policy(run, step, policy, checkpoints[policy], ref)
-            continue
-        in_thread = update_policy.for_threads()
-        futures = {policy: in_thread.submit(run, step, policy, checkpoints[policy], ref) for policy, ref in batch}
-        updates |= {policy: future.result() for policy, future in futures.items()}
-    return updates
+    if at_once == 1:
+        return {policy: update_policy(*call) for policy, call in calls.items()}
+    task, futures = update_policy.for_threads(), {}
+    under_way: list[PrefectFuture[PolicyUpdate]] = []
+    for policy, call in calls.items():
+        if len(under_way) == at_once:
+            ended = next(as_completed(under_way))
+            ended.result()  # after a failure no update begins
+            under_way.remove(ended)
+        futures[policy] = task.submit(*call)
+        under_way.append(futures[policy])
+    return {policy: future.result() for policy, future in futures.items()}
