@@ -11,17 +11,6 @@ from components.algorithms.loss_inputs import LossInputs
 from components.algorithms.loss_registry import policy_loss
 from components.config import LossConfig
 
-SUMMED = (
-    "clip_frac",
-    "dual_clip_frac",
-    "ratio_mean",
-    "approx_kl",
-    "entropy",
-    "reference_kl",
-    "importance_weight",
-)
-"""Statistics that are sums over tokens here and means over tokens after `means`."""
-
 
 def token_statistics(inputs: LossInputs, config: LossConfig) -> dict[str, Tensor]:
     """Sums over the tokens, in float64, by name; those whose input is missing are left out.

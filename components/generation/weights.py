@@ -12,6 +12,7 @@ from transformers.utils import logging as transformers_logging
 
 from components.artifacts.digests import model_digest, model_tensors, tensors_digest
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
+from components.schema import PolicyVersion
 
 _NOT_ARCHITECTURE = ("transformers_version", "_name_or_path", "torch_dtype", "dtype")
 
@@ -25,6 +26,28 @@ def architecture_of(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ArtifactCorrupt(f"{folder / 'config.json'} is not JSON: {error}") from error
     return {key: value for key, value in config.items() if key not in _NOT_ARCHITECTURE}
+
+
+def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    """What the safetensors files of a folder hold, by name. Raises ArtifactMissing without any, ArtifactCorrupt."""
+    tensors: dict[str, torch.Tensor] = {}
+    try:
+        for file in sorted(folder.glob("*.safetensors")):
+            tensors |= load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise ArtifactCorrupt(f"the weights in {folder} cannot be read: {error}") from error
+    if not tensors:
+        raise ArtifactMissing(f"{folder} holds no *.safetensors")
+    return tensors
+
+
+def check_weights(folder: Path, digest: str, version: PolicyVersion) -> None:
+    """Raise ArtifactCorrupt unless `digest`, that of the weights in `folder`, is the one of `version`."""
+    if digest != version.weights_digest:
+        raise ArtifactCorrupt(
+            f"the weights in {folder} have digest {digest[:16]}, not {version.weights_digest[:16]} of policy "
+            f"{version.policy!r} at step {version.step}"
+        )
 
 
 def built_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, str]:
@@ -49,13 +72,7 @@ def refreshed_model(model: Any, folder: Path) -> str | None:
 
     The digest is over the module's own tensors after the copy, or over the file's where the module keeps another type.
     """
-    try:
-        stored: dict[str, torch.Tensor] = {}
-        for file in sorted(folder.glob("*.safetensors")):
-            stored |= load_file(file)
-    except (OSError, SafetensorError) as error:
-        raise ArtifactCorrupt(f"the weights in {folder} cannot be read: {error}") from error
-    live = model_tensors(model)
+    stored, live = stored_tensors(folder), model_tensors(model)
     if {name: tensor.shape for name, tensor in stored.items()} != {name: tensor.shape for name, tensor in live.items()}:
         return None
     with torch.inference_mode():

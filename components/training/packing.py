@@ -68,11 +68,6 @@ class MicroBatch:
         completions_N = self.completions_N
         return np.bincount(completions_N)[completions_N] if len(completions_N) else completions_N
 
-    @property
-    def num_padded_tokens(self) -> int:
-        """Cells that the forward computes, padding included."""
-        return self.tokens_S_T.size
-
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:

@@ -15,8 +15,8 @@ class Ranks:
     `control` is a gloo group over CPU tensors whatever the device, so that waiting for a job holds no accelerator.
     """
 
-    rank: int
-    size: int
+    rank: int = 0
+    size: int = 1
     control: Any = None
 
     @property
@@ -49,10 +49,6 @@ class Ranks:
         if self.size > 1:
             dist.all_reduce(reduced, op=operation, group=self.control)
         return reduced
-
-
-ALONE = Ranks(0, 1)
-"""One process that is all ranks."""
 
 
 def scalar(value: float) -> Tensor:

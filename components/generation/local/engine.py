@@ -9,14 +9,14 @@ import torch
 
 from components.artifacts.adapters import adapted_digest, load_adapter, use_adapter
 from components.config import GenerationConfig
-from components.errors import ArtifactCorrupt, ConfigurationError, StaleEngine
+from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.base_models import BaseModels
 from components.generation.local.batching import batches_of, capacity_of, rows_of
 from components.generation.local.choosing import Forcing, Sampling
 from components.generation.local.decoding import Choose, decode
 from components.generation.tokenizer import HuggingFaceTokenizer
-from components.generation.weights import architecture_of, built_model, refreshed_model
+from components.generation.weights import architecture_of, built_model, check_weights, refreshed_model
 from components.schema import PolicyVersion
 
 
@@ -61,11 +61,7 @@ class TransformersGenerator:
         digest = (
             self._own_weights(folder) if adapter is None else self._adapted_weights(folder, version.policy, adapter)
         )
-        if digest != version.weights_digest:
-            raise ArtifactCorrupt(
-                f"the weights in {adapter or folder} have digest {digest[:16]}, not {version.weights_digest[:16]} of policy "
-                f"{version.policy!r} at step {version.step}"
-            )
+        check_weights(adapter or folder, digest, version)
         if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
             self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
         self._version = version

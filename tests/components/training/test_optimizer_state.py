@@ -19,7 +19,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from components.artifacts.digests import tensors_digest
 from components.config import TrainingConfig
 from components.training.optimizer_state import read_optimizer, write_optimizer
-from components.training.ranks import ALONE
+from components.training.ranks import Ranks
 
 class Job:
     pass
@@ -48,11 +48,11 @@ for stage in (0, 1, 3):
     warm = real.learner(copy.deepcopy(model), job)
     for number in range(3):
         step(warm, number)
-    written = write_optimizer(warm, outputs / str(stage), ALONE)
+    written = write_optimizer(warm, outputs / str(stage), Ranks())
     model.load_state_dict(weights(warm), strict=False)
     step(warm, 3)
     cold = real.learner(model, job)
-    read = read_optimizer(cold, outputs / str(stage), ALONE)
+    read = read_optimizer(cold, outputs / str(stage), Ranks())
     step(cold, 3)
     ended = [tensors_digest(weights(learner)) for learner in (warm, cold)]
     print("FOUND", json.dumps([written, read, cold.global_steps, *ended]))

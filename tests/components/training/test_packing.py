@@ -55,7 +55,7 @@ def test_every_token_is_packed_once_behind_exactly_its_own_context(
 ) -> None:
     seen = []
     for batch in pack_groups(groups, tokens_per_micro_batch=budget, share_prompts=share):
-        assert batch.num_padded_tokens <= budget
+        assert batch.tokens_S_T.size <= budget
         for token in range(batch.num_tokens):
             g, k, t = (int(a[token]) for a in (batch.groups_N, batch.candidates_N, batch.offsets_N))
             group = groups[g]
@@ -140,14 +140,14 @@ def test_a_sequence_stays_short_beside_its_prompt(num_prompt_tokens: int, widest
 def test_shared_prompts_need_far_fewer_cells(make_groups) -> None:
     groups = make_groups(20, group_size=8)
     cells = {
-        share: sum(b.num_padded_tokens for b in pack_groups(groups, tokens_per_micro_batch=256, share_prompts=share))
+        share: sum(b.tokens_S_T.size for b in pack_groups(groups, tokens_per_micro_batch=256, share_prompts=share))
         for share in (True, False)
     }
     assert cells[True] < 0.6 * cells[False]
 
 
 def test_micro_batches_are_even(make_groups) -> None:
-    sizes = [b.num_padded_tokens for b in pack_groups(make_groups(40), tokens_per_micro_batch=300, share_prompts=True)]
+    sizes = [b.tokens_S_T.size for b in pack_groups(make_groups(40), tokens_per_micro_batch=300, share_prompts=True)]
     assert len(sizes) > 2
     assert min(sizes) > 0.5 * max(sizes)
 
@@ -160,5 +160,5 @@ def test_a_completion_that_cannot_fit_is_refused_by_the_name_of_the_setting(make
 def test_an_empty_micro_batch_holds_no_token_and_one_cell() -> None:
     batch = empty_micro_batch()
     assert batch.num_tokens == 0
-    assert batch.num_padded_tokens == 1
+    assert batch.tokens_S_T.size == 1
     assert PADDING not in batch.segments_S_T

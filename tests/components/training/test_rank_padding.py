@@ -14,7 +14,7 @@ from components.algorithms.losses import minibatch_loss
 from components.config import LossConfig, TrainingConfig
 from components.training.packing import MicroBatch, empty_micro_batch
 from components.training.rank_batches import minibatch_size, rank_micro_batches
-from components.training.ranks import ALONE, Ranks
+from components.training.ranks import Ranks
 from components.training.recording import loss_inputs, record_batch
 
 LOSSES = [
@@ -46,7 +46,7 @@ def _of_all_ranks(groups: list[Any], training: TrainingConfig, num_ranks: int) -
 def _summed(model: Any, groups: list[Any], batches: list[MicroBatch], job: Any, reference: Any) -> Any:
     """The loss, the gradient and the statistics of `batches`, as a minibatch of `groups`."""
     model.zero_grad()
-    recorded = record_batch(model, groups, job, ranks=ALONE, reference=reference)
+    recorded = record_batch(model, groups, job, ranks=Ranks(), reference=reference)
     loss, statistics = torch.zeros(()), {}
     for batch in batches:
         inputs = loss_inputs(model, batch, job, recorded)
@@ -83,7 +83,7 @@ def test_more_ranks_than_groups_add_nothing(
         assert held == {(g, k) for g in range(num_groups) for k in range(4)}
         assert sum(batch.num_tokens for batch in batches) == minibatch_size(groups).num_tokens
         wanted = _summed(
-            model, groups, rank_micro_batches(groups, range(num_groups), job.training, ALONE), job, reference
+            model, groups, rank_micro_batches(groups, range(num_groups), job.training, Ranks()), job, reference
         )
         found = _summed(model, groups, batches, job, reference)
         assert found[0] == pytest.approx(wanted[0], abs=1e-6, rel=1e-5)

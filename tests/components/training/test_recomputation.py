@@ -14,7 +14,7 @@ from components.config import AdapterConfig
 from components.errors import ConfigurationError
 from components.training.packing import pack_groups
 from components.training.rank_batches import minibatch_size, record_logprobs
-from components.training.ranks import ALONE
+from components.training.ranks import Ranks
 from components.training.recomputation import recompute_activations
 from components.training.recording import Recorded, loss_inputs
 
@@ -95,9 +95,9 @@ def test_recording_log_probabilities_is_the_same(
 ) -> None:
     model, groups = make_model(), make_groups(4)
     training = make_job().training
-    wanted = record_logprobs(model, groups, training=training, temperature=1.0, ranks=ALONE).values
+    wanted = record_logprobs(model, groups, training=training, temperature=1.0, ranks=Ranks()).values
     recompute_activations(model)
-    assert torch.equal(record_logprobs(model, groups, training=training, temperature=1.0, ranks=ALONE).values, wanted)
+    assert torch.equal(record_logprobs(model, groups, training=training, temperature=1.0, ranks=Ranks()).values, wanted)
 
 
 def test_a_model_without_such_layers_is_refused() -> None:

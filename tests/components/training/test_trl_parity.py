@@ -12,7 +12,7 @@ from components.algorithms.losses import minibatch_loss
 from components.config import LossConfig, TrainingConfig
 from components.training.packing import pack_groups, without_truncated
 from components.training.rank_batches import RecordedValues, minibatch_size, record_logprobs
-from components.training.ranks import ALONE
+from components.training.ranks import Ranks
 from components.training.recording import Recorded, loss_inputs, record_batch
 
 TEMPERATURE = 0.9
@@ -194,7 +194,7 @@ def _recorded(config: LossConfig, make_model: Any, groups: Any) -> Recorded:
         return Recorded()
     reference = make_model(seed=1)
     return Recorded(
-        reference=record_logprobs(reference, groups, training=TrainingConfig(), temperature=TEMPERATURE, ranks=ALONE)
+        reference=record_logprobs(reference, groups, training=TrainingConfig(), temperature=TEMPERATURE, ranks=Ranks())
     )
 
 
@@ -235,7 +235,7 @@ def test_truncated_importance_weights_equal_trls(
             parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
     loss = LossConfig(importance_cap=1.4, importance_level=level)
     job = make_job(loss=loss, temperature=TEMPERATURE)
-    recorded = record_batch(start, groups, job, ranks=ALONE, reference=None)
+    recorded = record_batch(start, groups, job, ranks=Ranks(), reference=None)
     inputs = _trl_inputs(groups, recorded)
     sampled = _padded([p for g in groups for p in g.sampler_logprobs_K_T], left=False, dtype=torch.float32)
     differences = (inputs["old_per_token_logps"] - sampled) * inputs["completion_mask"]

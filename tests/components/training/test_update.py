@@ -16,7 +16,7 @@ from components.errors import LogprobMismatch, UpdateFailed
 from components.schema import PolicyVersion, TrainBatch
 from components.training.packing import pack_groups
 from components.training.rank_batches import counted_size, minibatch_size, rank_micro_batches, record_logprobs
-from components.training.ranks import ALONE, Ranks
+from components.training.ranks import Ranks
 from components.training.recording import loss_inputs, record_batch
 from components.training.update import Update
 
@@ -65,7 +65,7 @@ class PlainLearner:
 def _update(model: Any, job: Any, groups: Any, reference: Any = None) -> tuple[PlainLearner, dict[str, float]]:
     learner = PlainLearner(copy.deepcopy(model), job.training)
     batch = TrainBatch(policy="p", step=0, groups=tuple(groups), num_groups_without_signal=0)
-    return learner, Update(learner=learner, job=job, batch=batch, ranks=ALONE, reference=reference).run()
+    return learner, Update(learner=learner, job=job, batch=batch, ranks=Ranks(), reference=reference).run()
 
 
 def _sampled_by(step: int, digest: str = "w") -> PolicyVersion:
@@ -81,7 +81,7 @@ def _loss_and_gradient(
 ) -> tuple[float, torch.Tensor]:
     """The minibatch's loss and gradient, summed over micro-batches and simulated ranks."""
     model.zero_grad()
-    recorded = record_batch(model, groups, job, ranks=ALONE, reference=reference)
+    recorded = record_batch(model, groups, job, ranks=Ranks(), reference=reference)
     size = minibatch_size(groups)
     loss = torch.zeros(())
     for rank in range(ranks):
@@ -191,7 +191,7 @@ def test_a_stale_sampler_is_found_before_the_first_step(make_model, make_groups,
     batch = TrainBatch(policy="p", step=0, groups=tuple(stale), num_groups_without_signal=0)
     job = make_job(loss=LossConfig(importance_cap=cap))
     with pytest.raises(LogprobMismatch, match=r"policy p, step 0: .* loss\.mismatch_tolerance is 0\.001"):
-        Update(learner=learner, job=job, batch=batch, ranks=ALONE, reference=None).run()
+        Update(learner=learner, job=job, batch=batch, ranks=Ranks(), reference=None).run()
     assert learner.num_steps == 0
     assert torch.equal(_weights(learner.module), _weights(model))
 
@@ -225,8 +225,8 @@ def test_a_reference_pulls_towards_itself(make_model, make_groups, score_groups,
             groups,
             reference if coefficient else None,
         )
-        mine = record_logprobs(learner, groups, training=training, temperature=1.0, ranks=ALONE).values
-        theirs = record_logprobs(reference, groups, training=training, temperature=1.0, ranks=ALONE).values
+        mine = record_logprobs(learner, groups, training=training, temperature=1.0, ranks=Ranks()).values
+        theirs = record_logprobs(reference, groups, training=training, temperature=1.0, ranks=Ranks()).values
         return float((mine - theirs).abs().mean())
 
     assert divergence(1.0) < 0.9 * divergence(0.0)
@@ -254,7 +254,7 @@ def test_recorded_logprobs_find_their_tokens_in_any_packing(make_model, make_gro
     model = make_model()
     groups = score_groups(model, make_groups(5))
     recorded = record_logprobs(
-        model, groups, training=TrainingConfig(tokens_per_micro_batch=100), temperature=1.0, ranks=ALONE
+        model, groups, training=TrainingConfig(tokens_per_micro_batch=100), temperature=1.0, ranks=Ranks()
     )
     for batch in pack_groups(groups, tokens_per_micro_batch=64, share_prompts=False):
         assert recorded.of(batch).numpy() == pytest.approx(batch.sampler_logprobs_N, abs=1e-5)
@@ -273,7 +273,7 @@ def test_a_batch_of_the_weights_before_is_corrected_and_not_held_to_the_toleranc
     )
     learner = PlainLearner(copy.deepcopy(model), TrainingConfig())
     job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=2.0))
-    metrics = Update(learner=learner, job=job, batch=batch, ranks=ALONE, reference=None).run()
+    metrics = Update(learner=learner, job=job, batch=batch, ranks=Ranks(), reference=None).run()
     assert learner.num_steps == 2
     assert metrics["sampler_lag"] == 1.0
     assert metrics["mismatch_max_abs"] > 0.1
@@ -318,7 +318,7 @@ def test_weights_that_nobody_asked_for_are_a_broken_invariant(
     job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=cap))
     learner = PlainLearner(copy.deepcopy(model), job.training)
     with pytest.raises(AssertionError, match=message):
-        Update(learner=learner, job=job, batch=batch, ranks=ALONE, reference=None).run()
+        Update(learner=learner, job=job, batch=batch, ranks=Ranks(), reference=None).run()
     assert learner.num_steps == 0
 
 
@@ -330,7 +330,7 @@ def test_the_tolerance_holds_for_a_fresh_batch_that_names_its_version(
     batch = TrainBatch(policy="p", step=3, groups=groups, num_groups_without_signal=0, version=_sampled_by(3))
     job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=2.0))
     with pytest.raises(LogprobMismatch, match=r"loss\.mismatch_tolerance"):
-        Update(learner=PlainLearner(model, job.training), job=job, batch=batch, ranks=ALONE, reference=None).run()
+        Update(learner=PlainLearner(model, job.training), job=job, batch=batch, ranks=Ranks(), reference=None).run()
 
 
 def test_truncated_answers_are_left_out_as_if_they_had_not_been_drawn(
@@ -426,7 +426,7 @@ def test_means_over_all_answers_are_those_of_a_batch_that_left_nothing_out(
         learner = PlainLearner(copy.deepcopy(model), training)
         learner.optimizer = torch.optim.SGD(learner.module.parameters(), lr=1.0)
         job = make_job(loss=loss, training=training)
-        Update(learner=learner, job=job, batch=batch, ranks=ALONE, reference=None).run()
+        Update(learner=learner, job=job, batch=batch, ranks=Ranks(), reference=None).run()
         moved[name] = _weights(learner.module) - _weights(model)
     assert (moved["all"] - moved["whole"]).norm() < 1e-4 * moved["whole"].norm()
     assert moved["signal"].norm() > 1.2 * moved["all"].norm()
