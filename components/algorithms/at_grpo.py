@@ -7,8 +7,7 @@ the state that they acted in.
 
 from collections.abc import Sequence
 
-from components.algorithms.grouping import Advantages, Rewards, nodes, to_nodes
-from components.algorithms.normalisation import advantages
+from components.algorithms.grouping import Advantages, Rewards, actions, compared, to_actions
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
@@ -18,4 +17,10 @@ def compare_nodes(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm
 
     **Example** one node with rewards (1, 0, 0, None, 1): (1, -1, -1, 0, 1) up to epsilon.
     """
-    return to_nodes(advantages(nodes(rewards_E_N_K), algorithm), rewards_E_N_K)
+    nodes = [
+        (e, n)
+        for e, rewards_N_K in enumerate(rewards_E_N_K)
+        for n, rewards_K in enumerate(rewards_N_K)
+        for _ in rewards_K
+    ]
+    return to_actions(compared(actions(rewards_E_N_K), nodes, algorithm), rewards_E_N_K)

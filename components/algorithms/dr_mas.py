@@ -8,8 +8,7 @@ and 1e-6; here they are those of `normalisation`.
 
 from collections.abc import Sequence
 
-from components.algorithms.grouping import Advantages, Rewards, action_rewards, places
-from components.algorithms.normalisation import advantages
+from components.algorithms.grouping import Advantages, Rewards, action_rewards, actions, compared, to_actions
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
@@ -20,13 +19,11 @@ def compare_agents(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorith
     **Example** an agent acts twice in an episode that returns 1 and once in one that returns 0: mean 2/3, so that without the
     deviation its actions get (1/3, 1/3) and (-2/3).
     """
-    earned_E_N_K = action_rewards(episodes, rewards_E_N_K)
-    members: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
-    for e, n, k, problem_id, agent in places(episodes):
-        members.setdefault((problem_id, agent), []).append((e, n, k))
-    compared = advantages([[earned_E_N_K[e][n][k] for e, n, k in group] for group in members.values()], algorithm)
-    advantages_E_N_K = [[[0.0] * len(rewards_K) for rewards_K in rewards_N_K] for rewards_N_K in rewards_E_N_K]
-    for group, values in zip(members.values(), compared, strict=True):
-        for (e, n, k), value in zip(group, values, strict=True):
-            advantages_E_N_K[e][n][k] = value
-    return [tuple(tuple(values_K) for values_K in values_N_K) for values_N_K in advantages_E_N_K]
+    agents = [
+        (episode.problem.problem_id, node.group.agent)
+        for episode in episodes
+        for node in episode.nodes
+        for _ in node.candidates
+    ]
+    earned = actions(action_rewards(episodes, rewards_E_N_K))
+    return to_actions(compared(earned, agents, algorithm), rewards_E_N_K)

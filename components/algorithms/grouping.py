@@ -3,11 +3,14 @@
 Axes: E episodes, N nodes of an episode, K candidates of a node.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
-from components.algorithms.normalisation import Group
+from components.algorithms.normalisation import Group, advantages
+from components.config import AlgorithmConfig
 from components.schema import Episode
 
+Value = TypeVar("Value", float, float | None)
 Rewards = Sequence[Sequence[Sequence[float | None]]]
 """Axes E, N, K."""
 Advantages = list[tuple[tuple[float, ...], ...]]
@@ -19,31 +22,39 @@ def is_tree(episodes: Sequence[Episode]) -> bool:
     return any(len(node.candidates) > 1 for episode in episodes for node in episode.nodes)
 
 
-def nodes(rewards_E_N_K: Rewards) -> list[Group]:
-    """Every node as a group, in order."""
-    return [rewards_K for rewards_N_K in rewards_E_N_K for rewards_K in rewards_N_K]
+def actions(values_E_N_K: Rewards) -> list[float | None]:
+    """The values of all actions, one after another."""
+    return [value for values_N_K in values_E_N_K for values_K in values_N_K for value in values_K]
 
 
-def to_nodes(advantages_G_K: Sequence[tuple[float, ...]], rewards_E_N_K: Rewards) -> Advantages:
-    """The inverse of `nodes`."""
-    flat = iter(advantages_G_K)
-    return [tuple(next(flat) for _ in rewards_N_K) for rewards_N_K in rewards_E_N_K]
+def to_actions(values: Iterable[float], rewards_E_N_K: Rewards) -> Advantages:
+    """The inverse of `actions`."""
+    each = iter(values)
+    return [tuple(tuple(next(each) for _ in rewards_K) for rewards_K in rewards_N_K) for rewards_N_K in rewards_E_N_K]
 
 
-def problems(episodes: Sequence[Episode]) -> list[list[int]]:
-    """The indices of each problem's episodes, problems in the order in which they come first."""
-    indices: dict[str, list[int]] = {}
-    for index, episode in enumerate(episodes):
-        indices.setdefault(episode.problem.problem_id, []).append(index)
-    return list(indices.values())
-
-
-def to_every_action(advantages_E: Sequence[float], rewards_E_N_K: Rewards) -> Advantages:
-    """Each episode's advantage for all its actions."""
+def to_every_action(values_E: Sequence[Value], rewards_E_N_K: Rewards) -> list[tuple[tuple[Value, ...], ...]]:
+    """Each episode's value for all its actions."""
     return [
-        tuple((advantage,) * len(rewards_K) for rewards_K in rewards_N_K)
-        for advantage, rewards_N_K in zip(advantages_E, rewards_E_N_K, strict=True)
+        tuple((value,) * len(rewards_K) for rewards_K in rewards_N_K)
+        for value, rewards_N_K in zip(values_E, rewards_E_N_K, strict=True)
     ]
+
+
+def compared(earned: Group, keys: Iterable[Hashable], algorithm: AlgorithmConfig) -> list[float]:
+    """The advantage of each of `earned` among those with an equal key.
+
+    **Example** earned (1, 0, 5), keys (a, a, b), nothing divided: (.5, -.5, 0).
+    """
+    members: dict[Hashable, list[int]] = {}
+    for index, key in enumerate(keys):
+        members.setdefault(key, []).append(index)
+    found = [0.0] * len(earned)
+    groups = [[earned[index] for index in indices] for indices in members.values()]
+    for indices, values in zip(members.values(), advantages(groups, algorithm), strict=True):
+        for index, value in zip(indices, values, strict=True):
+            found[index] = value
+    return found
 
 
 def episode_return(episode: Episode, rewards_N_K: Sequence[Sequence[float | None]]) -> float | None:
@@ -68,15 +79,4 @@ def action_rewards(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> Rewar
     """What each action earned: its own reward in a tree, where siblings differ in it alone, else its episode's return."""
     if is_tree(episodes):
         return rewards_E_N_K
-    return [
-        tuple((earned,) * len(rewards_K) for rewards_K in rewards_N_K)
-        for earned, rewards_N_K in zip(episode_returns(episodes, rewards_E_N_K), rewards_E_N_K, strict=True)
-    ]
-
-
-def places(episodes: Sequence[Episode]) -> Iterator[tuple[int, int, int, str, str]]:
-    """Every action as (episode, node, candidate, problem_id, agent)."""
-    for e, episode in enumerate(episodes):
-        for n, node in enumerate(episode.nodes):
-            for k in range(len(node.candidates)):
-                yield e, n, k, episode.problem.problem_id, node.group.agent
+    return to_every_action(episode_returns(episodes, rewards_E_N_K), rewards_E_N_K)

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from components.algorithms.grouping import Advantages, Rewards, episode_returns, problems, to_every_action
-from components.algorithms.normalisation import advantages
+from components.algorithms.grouping import Advantages, Rewards, compared, episode_returns, to_every_action
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
@@ -13,11 +12,6 @@ def compare_episodes(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algori
 
     **Example** two episodes of a problem end with 1.3 and .3: every action of the first gets +1, of the second -1.
     """
+    problems = [episode.problem.problem_id for episode in episodes]
     returns_E = episode_returns(episodes, rewards_E_N_K)
-    siblings = problems(episodes)
-    compared = advantages([[returns_E[index] for index in indices] for indices in siblings], algorithm)
-    advantages_E = [0.0] * len(episodes)
-    for indices, values in zip(siblings, compared, strict=True):
-        for index, value in zip(indices, values, strict=True):
-            advantages_E[index] = value
-    return to_every_action(advantages_E, rewards_E_N_K)
+    return to_every_action(compared(returns_E, problems, algorithm), rewards_E_N_K)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from components.algorithms.grouping import (
     Advantages,
     Rewards,
+    actions,
     episode_returns,
     is_tree,
-    nodes,
+    to_actions,
     to_every_action,
-    to_nodes,
 )
 from components.algorithms.normalisation import group_advantages
 from components.config import AlgorithmConfig
@@ -27,12 +27,7 @@ def compare_with_batch(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algo
 
     **Example** nodes that earn (1, 1) and (0, 0): (1, 1) and (-1, -1) up to epsilon.
     """
-    if not is_tree(episodes):
-        returns_E = episode_returns(episodes, rewards_E_N_K)
-        return to_every_action(
-            group_advantages(returns_E, normalize_std=True, epsilon=algorithm.epsilon), rewards_E_N_K
-        )
-    groups = nodes(rewards_E_N_K)
-    together = [reward for rewards_K in groups for reward in rewards_K]
-    flat = iter(group_advantages(together, normalize_std=True, epsilon=algorithm.epsilon))
-    return to_nodes([tuple(next(flat) for _ in rewards_K) for rewards_K in groups], rewards_E_N_K)
+    tree = is_tree(episodes)
+    earned = actions(rewards_E_N_K) if tree else episode_returns(episodes, rewards_E_N_K)
+    values = group_advantages(earned, normalize_std=True, epsilon=algorithm.epsilon)
+    return to_actions(values, rewards_E_N_K) if tree else to_every_action(values, rewards_E_N_K)
