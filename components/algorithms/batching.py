@@ -1,4 +1,4 @@
-"""A step's rollouts and rewards as one training batch a policy."""
+"""A step's rollouts and rewards as one training batch per policy."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ def train_batches(
     """A batch for each of `policies`, an empty one too, and the step's advantage metrics.
 
     Rows go to the policy that played their agent; those of a policy that is not asked for are counted in the metrics and
-    trained by nobody. Groups whose advantages are all 0 are left out and counted. The order is that of shards, episodes and
+    not trained on. Groups whose advantages are all 0 are left out and counted. The order is that of shards, episodes and
     nodes. Rows stay in the groups in which they were sampled, whatever they were compared with, and groups of equal prompts
     become one: episodes that begin alike share their prompt in training, as candidates do. A batch names the version that
     sampled it.
@@ -70,7 +70,7 @@ def _nodes(episodes: Sequence[Episode], advantages_E_N_K: Sequence[Sequence[tupl
 
 
 def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | None:
-    """The version of `policy` that played, None where it did not."""
+    """The version of `policy` that played; None where it did not."""
     versions = {shard.policy_versions[policy] for shard in shards if policy in shard.policy_versions}
     assert len(versions) <= 1, f"policy {policy} played a step in several versions: {versions}"
     return next(iter(versions), None)

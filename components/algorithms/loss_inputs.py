@@ -39,7 +39,7 @@ class PolicyLoss:
     """The policy's own term of the loss, before it is weighted, regularised and aggregated.
 
     `losses` gives the loss of each token (N,), with gradient. `log_ratios` is the log of the ratio that it clips, and `clipped`
-    says of each token, by its ratio and advantage, whether a bound acts on it; None where nobody knows.
+    says of each token, by its ratio and advantage, whether a bound acts on it; None where unknown.
     """
 
     losses: Callable[[LossInputs, LossConfig], Tensor]

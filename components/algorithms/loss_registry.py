@@ -31,7 +31,7 @@ def _own(name: str, source: str | None) -> PolicyLoss:
 
     def losses(inputs: LossInputs, config: LossConfig) -> Tensor:
         if not inputs.logprobs_N.numel():
-            return inputs.logprobs_N  # a rank without tokens takes part in the backward pass all the same
+            return inputs.logprobs_N  # a rank without tokens still takes part in the backward pass
         with told_in_one_line(what):
             found = function(inputs, config)
         if fault := _fault(found, inputs.logprobs_N):
@@ -44,7 +44,7 @@ def _own(name: str, source: str | None) -> PolicyLoss:
 
 def _fault(found: object, logprobs_N: Tensor) -> str | None:
     """What is wrong with what own code returned; None where it is the loss of each token."""
-    shape = f"({len(logprobs_N)},), one loss a token"
+    shape = f"({len(logprobs_N)},), one loss per token"
     if not isinstance(found, Tensor):
         return f"returned {type(found).__name__}; return a tensor of shape {shape}"
     if found.shape != logprobs_N.shape:

@@ -1,7 +1,6 @@
 """What an update reports about its loss: detached sums, so that micro-batches and ranks add up to exact means."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -38,29 +37,17 @@ def token_statistics(inputs: LossInputs, config: LossConfig) -> dict[str, Tensor
         return {name: term.double().sum() for name, term in terms.items() if term is not None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
-    """How far the trainer is from the sampler on some tokens, in float64.
+def mismatch_statistics(trainer_logprobs_N: Tensor, sampler_logprobs_N: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    """How far the trainer is from the sampler on N tokens: sums by name, and the largest difference; zeros for none.
 
-    `kl_sum` over the tokens estimates KL(sampler || trainer), because the tokens were drawn by the sampler. `factor_sum` is
-    that of `exp(|difference|)`, the factor by which a token's probability is off (NeMo-RL's token_mult_prob_error).
+    `mismatch_kl` estimates KL(sampler || trainer), because the tokens were drawn by the sampler. `mismatch_factor` is
+    `exp(|difference|)`, the factor by which a token's probability is off (NeMo-RL's token_mult_prob_error). In float64.
     """
-
-    kl_sum: Tensor
-    factor_sum: Tensor
-    max_abs: Tensor
-
-
-def mismatch_statistics(trainer_logprobs_N: Tensor, sampler_logprobs_N: Tensor) -> Mismatch:
-    """The mismatch of N tokens; zeros for none."""
     with torch.no_grad():
         differences_N = (trainer_logprobs_N - sampler_logprobs_N).double()
         sizes_N = differences_N.abs()
-        return Mismatch(
-            kl_sum=k3_kl(differences_N).sum(),
-            factor_sum=sizes_N.exp().sum(),
-            max_abs=sizes_N.max() if sizes_N.numel() else sizes_N.new_zeros(()),
-        )
+        sums = {"mismatch_kl": k3_kl(differences_N).sum(), "mismatch_factor": sizes_N.exp().sum()}
+        return sums, sizes_N.max() if sizes_N.numel() else sizes_N.new_zeros(())
 
 
 def means(sums: Mapping[str, float], num_tokens: int) -> dict[str, float]:

@@ -14,7 +14,7 @@ from components.config import AlgorithmConfig
 from components.metrics import population_std
 
 Group = Sequence[float | None]
-"""The rewards of actions that are compared with each other. None marks one whose reward nobody knows."""
+"""The rewards of actions that are compared with each other. None marks an unknown reward."""
 
 
 def centred(rewards_K: Group, *, leave_one_out: bool) -> list[float | None]:

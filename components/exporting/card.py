@@ -16,7 +16,7 @@ Kind = Literal["model", "adapter", "merged"]
 _LONGEST_SHOWN = 6000
 _LONGEST_LITERAL = 2000
 _VLLM_LORA_RANK = 16
-"""The largest that vLLM takes unless it is told."""
+"""vLLM's default maximum."""
 _HUB_NAMES = {"smollm2-135m": "HuggingFaceTB/SmolLM2-135M-Instruct"}
 _PLAIN_NAME = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 _HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}")
@@ -31,7 +31,7 @@ _FORMATS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedNode:
     """A prompt of training, with special tokens spelled out, and an answer that was given. `is_exact` says that the exported
-    tokenizer turns the text into the very tokens that the prompt had."""
+    tokenizer encodes the text to exactly the tokens of the prompt."""
 
     prompt: str
     answer: str
@@ -62,7 +62,7 @@ class CardFacts:
     prompt_format: Literal["compact", "chat"]
     temperature: float
     dtype: str
-    """What answers were computed in; servers choose another one unless they are told."""
+    """What answers were computed in; servers choose another one by default."""
     max_new_tokens: Mapping[str, int | None]
     evaluations: Sequence[Mapping[str, Any]]
     nodes: Mapping[str, RecordedNode]

@@ -14,7 +14,7 @@ _ADAPTER_CONFIG = "adapter_config.json"
 
 
 def complete_model_folder(folder: Path, *, temperature: float) -> HuggingFaceTokenizer:
-    """Make the tokenizer and the sampling of a model folder those of training, for whoever loads it; its tokenizer.
+    """Make the tokenizer and the sampling of a model folder those of training; returns the tokenizer.
 
     Weights and `config.json` stay as they are. Raises ArtifactCorrupt where the tokenizer cannot be read.
     """

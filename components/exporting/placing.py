@@ -48,7 +48,7 @@ def filled_at_once(place: Path, *, argument: str) -> Iterator[Path]:
         (work / WHOLE).mkdir()
         yield work
         _put(work / WHOLE, place, argument)
-    except Exception as error:  # whoever writes a file may wrap what the system says, as safetensors does
+    except Exception as error:  # a library may wrap the error of the system, as safetensors does
         if not any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT)):
             raise
         raise StoreRefused(

@@ -12,7 +12,7 @@ from components.schema import ApiUsage, FinishReason, PolicyVersion
 class GenerationRequest:
     """One prompt and the candidates wanted for it.
 
-    `seeds_K` has one seed a candidate: the tokens of a candidate depend on its seed and on the logits alone, never on which
+    `seeds_K` has one seed per candidate: the tokens of a candidate depend on its seed and on the logits alone, never on which
     other requests share the batch. `temperature` 0 is greedy.
     """
 
@@ -41,9 +41,6 @@ class Tokenizer(Protocol):
 
     @property
     def end_token(self) -> int: ...
-
-    @property
-    def num_tokens(self) -> int: ...
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Plain text as tokens, without special tokens. Raises ConfigurationError on a character that is not known."""
@@ -89,9 +86,8 @@ class Generator(Protocol):
 
 @runtime_checkable
 class Metered(Protocol):
-    """An engine whose requests somebody charges for."""
+    """An engine whose requests cost money."""
 
     def take_usage(self) -> ApiUsage:
-        """What was used since the last call of this, failed attempts included. Where several callers share an engine at one
-        time, each use is told to one of them."""
+        """Usage since the last call, failed attempts included. Of several callers at once, each use is reported to one."""
         ...

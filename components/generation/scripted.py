@@ -16,7 +16,7 @@ Answer = Callable[[str, int], str]
 
 
 class CharacterTokenizer:
-    """One token a character. Token 0 is the end token; `alphabet[i]` is token i + 1.
+    """One token per character. Token 0 is the end token; `alphabet[i]` is token i + 1.
 
     **Example** `CharacterTokenizer("UD").encode("DU")` is (2, 1) and `decode((2, 1, 0))` is "DU".
     """
@@ -29,10 +29,6 @@ class CharacterTokenizer:
     @property
     def end_token(self) -> int:
         return 0
-
-    @property
-    def num_tokens(self) -> int:
-        return len(self._alphabet) + 1
 
     def encode(self, text: str) -> tuple[int, ...]:
         try:

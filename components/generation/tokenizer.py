@@ -60,11 +60,6 @@ class HuggingFaceTokenizer:
         """Whether "<end>" in a text is five characters: each ordinary token is one, and no chat template needs special ones."""
         return bool(self._id_of_character) and not self._tokenizer.chat_template
 
-    @property
-    def num_tokens(self) -> int:
-        """Ids that the tokenizer knows, special ones included."""
-        return len(self._tokenizer)
-
     def encode(self, text: str) -> tuple[int, ...]:
         """`text` as ids, without special tokens. Raises ConfigurationError on a character outside the alphabet."""
         if not self._id_of_character:

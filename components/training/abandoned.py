@@ -1,4 +1,4 @@
-"""The folders of trainers that were killed together with their processes: whoever trains next removes them."""
+"""The folders of trainers that were killed together with their processes: the next trainer removes them."""
 
 import os
 import shutil

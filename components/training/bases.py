@@ -91,7 +91,7 @@ def _missing(folder: Path) -> list[str]:
 
 
 def _linear_layers(folder: Path) -> Iterator[str]:
-    """The last parts of the names of all matrices; reads no more of the weight files than what they say of themselves."""
+    """The last parts of the names of all matrices; reads only the headers of the weight files."""
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, framework="numpy") as tensors:
             for name in tensors.keys():  # noqa: SIM118  it is no mapping
@@ -117,7 +117,7 @@ def _checked_hub_name(name: str, *, policy: str) -> frozenset[str] | None:
 
 
 def unreachable(name: str, error: Exception, *, policy: str = "<name>") -> ConfigurationError:
-    """What is told of a base that is neither a folder nor a hub model that can be had."""
+    """The error for a base that is neither a folder nor a reachable hub model."""
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return ConfigurationError(
         f"policies.{policy}.base {name!r}: neither a model folder nor a hub model that can be reached ({reason}); "

@@ -11,7 +11,7 @@ PAD, END = "<pad>", "<end>"
 
 
 def character_tokenizer(alphabet: str) -> Any:
-    """A PreTrainedTokenizerFast with ids 0 and 1 for padding and the end, then one id a character, and no other id.
+    """A PreTrainedTokenizerFast with ids 0 and 1 for padding and the end, then one id per character, and no other id.
 
     **Example** alphabet "UDLR": 6 tokens; "UL" is (2, 4).
 

@@ -42,15 +42,7 @@ def write_initial_checkpoint(model_folder: Path, output_folder: Path, policy: st
     output_folder.mkdir(parents=True)
     shutil.copytree(model_folder, output_folder / MODEL_FOLDER)
     model = load_model(output_folder / MODEL_FOLDER)
-    manifest = CheckpointManifest(
-        policy=policy,
-        step=0,
-        weights_digest=model_digest(model),
-        optimizer_digest=NO_OPTIMIZER,
-        probe=probe_for(model),
-    )
-    write_manifest(output_folder, manifest)
-    return manifest
+    return _initial_manifest(output_folder, policy, model, weights_digest=model_digest(model))
 
 
 def write_initial_adapter(
@@ -66,15 +58,22 @@ def write_initial_adapter(
     add_adapter(model, policy, adapter, seed=seed)
     tensors = adapter_tensors(model, policy)
     write_adapter(tensors, adapter, output_folder / ADAPTER_FOLDER)
+    digest = adapted_digest(base_digest, tensors_digest(tensors))
+    return _initial_manifest(output_folder, policy, model, weights_digest=digest, base_digest=base_digest)
+
+
+def _initial_manifest(
+    folder: Path, policy: str, model: nn.Module, *, weights_digest: str, base_digest: str | None = None
+) -> CheckpointManifest:
     manifest = CheckpointManifest(
         policy=policy,
         step=0,
-        weights_digest=adapted_digest(base_digest, tensors_digest(tensors)),
+        weights_digest=weights_digest,
         optimizer_digest=NO_OPTIMIZER,
         probe=probe_for(model),
         base_digest=base_digest,
     )
-    write_manifest(output_folder, manifest)
+    write_manifest(folder, manifest)
     return manifest
 
 

@@ -1,7 +1,7 @@
 """What a trainer and its worker processes say to each other, and where.
 
 A private folder holds the handover file (mode 0600: the socket's key lies in it), the socket on which rank 0 listens, the
-log, and after a failure one report a rank. Messages are JSON, so nothing that crosses can run code.
+log, and after a failure one report per rank. Messages are JSON, so nothing that crosses can run code.
 """
 
 import json

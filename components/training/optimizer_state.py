@@ -50,7 +50,7 @@ def write_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
     num_files = ranks.size if learner.zero_optimization() else 1
     if ranks.first:
         folder.mkdir(parents=True)
-    ranks.broadcast(None)  # nobody writes before the folder is there
+    ranks.broadcast(None)  # no rank writes before the folder exists
     digest = None
     if ranks.rank < num_files:
         tensors = _pieces(learner, ranks)

@@ -89,6 +89,6 @@ def join_ranks(training: TrainingConfig, rendezvous: str | None) -> Ranks:
 
 
 def import_models() -> None:
-    """Import what loading a model will need: better here, while nobody waits yet, than in the first update."""
+    """Import what loading a model needs before the first update waits for it."""
     for name in ("AutoModelForCausalLM", "PreTrainedModel", "GenerationMixin", "AutoTokenizer"):
         getattr(transformers, name)

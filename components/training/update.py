@@ -103,7 +103,7 @@ class Update:
         totals.num_updates += 1
 
     def _sampler_lag(self) -> int:
-        """How many updates ago the weights were made that sampled the batch: 0, or 1 under overlap; 0 where nobody said."""
+        """How many updates ago the weights were made that sampled the batch: 0, or 1 under overlap; 0 if unknown."""
         version, job = self.batch.version, self.job
         if version is None:
             return 0
@@ -152,45 +152,41 @@ def unclipped_grad_norm(learner: Learner) -> float | None:
 
 
 class _Totals:
-    """Sums over the update's micro-batches on this rank."""
+    """Sums over the update's micro-batches on this rank, with the number of tokens behind them."""
 
     def __init__(self) -> None:
         self.num_updates = 0
         self.learning_rate = 0.0
         self.grad_norm = 0.0
         self.mismatch_max_abs = scalar(0.0)
-        self._mismatch_kl = scalar(0.0)
-        self._mismatch_factor = scalar(0.0)
-        self._num_mismatch_tokens = 0
-        self._num_tokens = 0
         self._loss = scalar(0.0)
-        self._sums: dict[str, Tensor] = {}
+        self._terms: dict[str, Tensor] = {}
+        self._mismatch = {"mismatch_kl": scalar(0.0), "mismatch_factor": scalar(0.0)}
+        self._num_tokens = self._num_mismatch_tokens = 0
 
     def add(self, loss: Tensor, sums: dict[str, Tensor], num_tokens: int) -> None:
         self._loss += loss.detach().double().cpu()
         self._num_tokens += num_tokens
         for name, value in sums.items():
-            self._sums[name] = self._sums.get(name, scalar(0.0)) + value.cpu()
+            self._terms[name] = self._terms.get(name, scalar(0.0)) + value.cpu()
 
     def add_mismatch(self, trainer_N: Tensor, sampler_N: Tensor) -> None:
-        mismatch = mismatch_statistics(trainer_N, sampler_N)
-        self._mismatch_kl += mismatch.kl_sum.cpu()
-        self._mismatch_factor += mismatch.factor_sum.cpu()
-        self.mismatch_max_abs = torch.maximum(self.mismatch_max_abs, mismatch.max_abs.cpu())
+        sums, largest = mismatch_statistics(trainer_N, sampler_N)
         self._num_mismatch_tokens += trainer_N.numel()
+        self.mismatch_max_abs = torch.maximum(self.mismatch_max_abs, largest.cpu())
+        for name, value in sums.items():
+            self._mismatch[name] += value.cpu()
 
     def metrics(self, ranks: Ranks) -> dict[str, float]:
-        names = sorted(self._sums)
-        counts = [scalar(self._num_tokens), scalar(self._num_mismatch_tokens)]
-        parts = [self._loss, self._mismatch_kl, self._mismatch_factor, *counts, *(self._sums[name] for name in names)]
-        loss, kl, factor, num_tokens, num_mismatch_tokens, *sums = ranks.sum(torch.stack(parts)).tolist()
+        counts = {"tokens": scalar(self._num_tokens), "mismatch tokens": scalar(self._num_mismatch_tokens)}
+        parts = {"loss": self._loss, **counts, **self._mismatch, **dict(sorted(self._terms.items()))}
+        whole = dict(zip(parts, ranks.sum(torch.stack(list(parts.values()))).tolist(), strict=True))
         return {
-            **means(dict(zip(names, sums, strict=True)), int(num_tokens)),
-            "loss": loss / self.num_updates,
+            **means({name: whole[name] for name in sorted(self._terms)}, int(whole["tokens"])),
+            **means({name: whole[name] for name in self._mismatch}, int(whole["mismatch tokens"])),
+            "loss": whole["loss"] / self.num_updates,
             "grad_norm": self.grad_norm / self.num_updates,
             "learning_rate": self.learning_rate,
-            "mismatch_kl": kl / max(num_mismatch_tokens, 1),
-            "mismatch_factor": factor / max(num_mismatch_tokens, 1),
             "mismatch_max_abs": float(ranks.max(self.mismatch_max_abs)),
             "num_updates": float(self.num_updates),
         }

@@ -3,8 +3,7 @@
 Bounded by steps, never by time: equal arguments give equal weights.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +11,7 @@ from torch import nn
 
 from components.artifacts.digests import model_digest
 from components.config import WarmStartConfig
+from components.cpu_threads import cpu_threads
 from components.errors import ConfigurationError, WarmStartTooWeak
 from components.schema import PolicyVersion, TrainGroup
 from components.training.checkpoint import load_model
@@ -36,7 +36,7 @@ Progress = Callable[[int, int, float, float | None], None]
 class WarmStartReport:
     """How a warm start went. `losses[i]` is the mean negative log-likelihood of step i's demonstrated tokens, in nats.
 
-    `success_by_step` has one entry a check; `success_rate` is the last one.
+    `success_by_step` has one entry per check; `success_rate` is the last one.
     """
 
     num_steps: int
@@ -74,7 +74,7 @@ def warm_start(
     roles = [role for role in teacher.roles if any(role in student.roles for student in students.values())]
     losses: list[float] = []
     success_by_step: dict[int, float] = {}
-    with _threads(num_threads):
+    with cpu_threads(num_threads):
         clones = {policy: _clone(student, config) for policy, student in students.items()}
         for step in range(config.max_steps):
             role = roles[step % len(roles)]
@@ -148,14 +148,3 @@ def _check_gate(report: WarmStartReport, config: WarmStartConfig) -> None:
             f"{report.success_rate:.3f} of {config.num_check_problems} problems, which leaves too little to learn: "
             f"lower check_every {config.check_every}, raise noise {config.noise}, or use a larger environment"
         )
-
-
-@contextmanager
-def _threads(num_threads: int) -> Iterator[None]:
-    """torch's thread count, on which float sums depend, set for the duration."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(num_threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -26,7 +26,7 @@ _log = logging.getLogger(LOGGER)
 
 
 class Worker:
-    """One rank with the states it holds: a learner a policy, and the digests that name its state.
+    """One rank with the states it holds: a learner per policy, and the digests that name its state.
 
     Policies whose weights are their own have a worker each. Adapters on one base share a worker, and in it the base; ZeRO 3,
     which takes the base apart, holds one of them at a time.
@@ -55,7 +55,7 @@ class Worker:
         clock = [time.perf_counter()]
         if is_own(job.loss.policy_loss) and self._own_code_folder is not None:
             make_findable(job.loss.policy_loss.partition(":")[0], self._own_code_folder)
-        policy_loss(job.loss)  # own code that cannot be used is told before any work
+        policy_loss(job.loss)  # an unusable own loss fails before any work
         learner = self._learner(job)
         self._held.pop(job.policy, None)
         batch = decode(job.batch_file.read_bytes(), TrainBatch)

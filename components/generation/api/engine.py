@@ -25,14 +25,14 @@ from components.schema import ApiUsage, PolicyVersion
 _SEED_BITS = 31
 """Some servers hold a seed in 32 bits with a sign."""
 _TEMPLATE_TOKENS = 256
-"""The most that a chat template may add to a prompt's own tokens, of which there is at most one a byte."""
+"""The most that a chat template may add to a prompt's own tokens, of which there is at most one per byte."""
 
 
 class ApiGenerator:
     """A Generator that asks an API. It holds its one version from the start; there is nothing to load and to score.
 
     A token is a byte of the answer (`ByteTokenizer`); `max_new_tokens` is sent as it is and counts the provider's own tokens,
-    so that a completion may have more tokens than that. `logprobs` is empty, because nobody knows them; a policy behind an
+    so that a completion may have more tokens than that. `logprobs` is empty, because they are unknown; a policy behind an
     API is never trained, so that nothing asks for them.
 
     Answers do not repeat: a seed is a best effort at OpenAI and absent at Anthropic. What a run journalled is never asked

@@ -20,10 +20,6 @@ class ByteTokenizer:
     def end_token(self) -> int:
         return _END
 
-    @property
-    def num_tokens(self) -> int:
-        return _NUM_BYTES + 2
-
     def encode(self, text: str) -> tuple[int, ...]:
         """The bytes of `text`. Raises ConfigurationError on half of a surrogate pair, which is no character."""
         try:

@@ -12,7 +12,7 @@ from components.generation.weights import built_model
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A module that adapters share; `turn` is held by whoever computes with it, because one adapter answers at a time."""
+    """A module that adapters share; `turn` is held while computing with it, because one adapter is active at a time."""
 
     module: Any
     digest: str

@@ -1,4 +1,4 @@
-"""Decoding over any Hugging Face causal language model: all live candidates one token a step, together with whoever comes in.
+"""Decoding over any Hugging Face causal language model: one token per step for all live candidates, beside those admitted.
 
 A step feeds the newest token of each running candidate and the whole prompts of new rows, laid end to end without padding.
 Candidates of one prompt share its keys and values; those that finish leave at once, and others take their places.
@@ -26,7 +26,7 @@ Choose = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor
 def decode(model: Any, rows: Sequence[Row], choose: Choose, *, capacity: Capacity) -> None:
     """Feed `rows` through `model`; `choose` sees each candidate's logits and says how it goes on.
 
-    `choose` collects the results: it is called with each candidate's number exactly once a position, in order of positions.
+    `choose` collects the results: it is called with each candidate's number exactly once per position, in order.
 
     Raises ConfigurationError for a model whose attention cannot be replaced or that carries more than attention along.
     """
@@ -64,7 +64,7 @@ class _Batch:
         """Logits [V] of the first token, for each row whose candidates have not all come in."""
 
     def admit(self) -> bool:
-        """Let in whoever there is room for; False when nobody is left."""
+        """Admit waiting candidates up to capacity; False when none is left."""
         self._admission = self._schedule.admit()
         return self._schedule.num_live > 0
 
@@ -84,7 +84,7 @@ class _Batch:
         return torch.cat([logits[:num_running], self._joining_logits()])
 
     def follow(self, tokens_M: torch.Tensor, finished_M: npt.NDArray[np.bool_]) -> None:
-        """Take the chosen tokens; let the finished candidates go."""
+        """Take the chosen tokens and release finished candidates."""
         self._schedule.position_M += 1
         self._newest_M = tokens_M
         if not finished_M.any():

@@ -1,7 +1,7 @@
 """The in-process engine: samples from any Hugging Face causal language model with full attention, batched, with a cache."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 
 from components.artifacts.adapters import adapted_digest, load_adapter, use_adapter
 from components.config import GenerationConfig
+from components.cpu_threads import cpu_threads
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.base_models import BaseModels
@@ -128,7 +129,7 @@ class TransformersGenerator:
         self._check_lengths(prompts_R, max_new_tokens_R)
         budget = self._config.max_batch_tokens
         rows = rows_of(prompts_R, num_candidates_R, max_new_tokens_R)
-        with self._turn, _cpu_threads(self._config.num_threads):
+        with self._turn, cpu_threads(self._config.num_threads):
             if self._adapted_policy is not None:
                 use_adapter(self._model, self._adapted_policy)
             for batch in batches_of(rows, max_tokens=budget):
@@ -153,17 +154,3 @@ def _completions(sampling: Sampling, end_token: int, version: PolicyVersion) -> 
             finish_reason="stop" if tokens[length - 1] == end_token else "length",
             version=version,
         )
-
-
-@contextmanager
-def _cpu_threads(num_threads: int) -> Iterator[None]:
-    """torch's thread count, which belongs to the whole process, set for the duration."""
-    before = torch.get_num_threads()
-    if before == num_threads:
-        yield
-        return
-    torch.set_num_threads(num_threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -15,8 +15,8 @@ Views = tuple[torch.Tensor, ...]
 class KeyValues:
     """Keys and values: of prompts [layers, prompts, heads, columns, head_dim], and of answers with places instead of prompts.
 
-    Room for all of `capacity` is taken when the first prompt comes in. Values that nobody has filled are zero, because a weight
-    of zero makes nothing of a finite value only; scores of keys that nobody has filled are replaced by the mask.
+    Memory for all of `capacity` is allocated with the first prompt. Unfilled values are zero, because a weight
+    of zero makes nothing of a finite value only; scores of unfilled keys are replaced by the mask.
     """
 
     def __init__(self, num_layers: int, capacity: Capacity, device: torch.device) -> None:

@@ -1,8 +1,8 @@
-"""Who sits where while a batch decodes. Candidates take places in order as these fall free; a prompt is held while anyone
-needs it. Numbers only: what is computed for them lies elsewhere, in the same order.
+"""Slot allocation for continuous batching. Candidates take free places in order; a prompt is held while any candidate needs
+it. Indices only: the tensors lie elsewhere, in the same order.
 
-M live candidates sit in places 0 to M - 1, and H held prompts in 0 to H - 1. Whoever leaves is replaced by the last one, so
-both stay without gaps and what others hold need not move. Source of refilling step by step: Yu et al., "Orca: a distributed
+M live candidates have places 0 to M - 1, and H held prompts 0 to H - 1. The last one takes the place of one that leaves, so
+both stay without gaps and the others need not move. Source of refilling step by step: Yu et al., "Orca: a distributed
 serving system for transformer-based generative models", OSDI 2022.
 """
 
@@ -16,13 +16,13 @@ from components.generation.local.batching import Capacity, Row
 
 Integers = npt.NDArray[np.int64]
 Moves = tuple[Integers, Integers]
-"""(to, from): the places that fell free and who moves there."""
+"""(to, from): the freed places and what moves there."""
 _NOBODY: Moves = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Who came in. New prompts follow those that are held, new candidates follow those that are live."""
+    """What was admitted. New prompts follow those that are held, new candidates follow those that are live."""
 
     rows: list[int]
     """Numbers of the rows whose prompts are new."""
@@ -72,7 +72,7 @@ class Schedule:
         return admission
 
     def leave(self, finished_M: npt.NDArray[np.bool_]) -> tuple[Moves, Moves]:
-        """Let finished candidates go, and prompts that nobody needs; say who moved, among candidates and among prompts."""
+        """Release finished candidates, and prompts without any; returns the moves of candidates and of prompts."""
         self.live_H -= np.bincount(self.prompt_M[finished_M], minlength=len(self.live_H))
         places = _closed(~finished_M)
         self.candidate_M, self.prompt_M, self.position_M = (

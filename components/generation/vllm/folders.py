@@ -28,7 +28,7 @@ def checked_base(folder: Path, version: PolicyVersion, adapter: Path | None) -> 
 
 
 def kept_adapter(adapter: Path, into: Path) -> Path:
-    """A copy of the adapter's folder at `into`, which nobody else changes: a server may read it again at any time."""
+    """A copy of the adapter's folder at `into`, which stays as it is: a server may read it again at any time."""
     if not into.exists():
         unfinished = _unfinished(adapter, into, ignored=())
         unfinished.rename(into)

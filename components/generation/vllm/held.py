@@ -62,5 +62,5 @@ class Serving:
 
 
 def adapter_name(policy: str, digest: str) -> str:
-    """The name under which an adapter is served: one a version, so that a request can never meet another."""
+    """The name under which an adapter is served: one per version, so that a request never meets another."""
     return f"{policy}@{digest[:16]}"

@@ -5,7 +5,7 @@
      prompt_logprobs: [null, {"17": {logprob}}, ...]}
 
 The server must run with `--logprobs-mode processed_logprobs`: only then are its log-probabilities those of the tempered
-distribution that it draws from. One request a candidate: vLLM gives the n-th answer of a request the request's seed plus n,
+distribution that it draws from. One request per candidate: vLLM gives the n-th answer of a request the request's seed plus n,
 which is another seed than the candidate's own.
 """
 

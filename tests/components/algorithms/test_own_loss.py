@@ -57,7 +57,7 @@ def test_a_rank_without_tokens_asks_nobody_and_has_a_gradient(own_module: Own) -
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ("return i.logprobs_N.mean()", r":1: returned the shape \(\); return \(3,\), one loss a token"),
+        ("return i.logprobs_N.mean()", r":1: returned the shape \(\); return \(3,\), one loss per token"),
         ("return i.logprobs_N[:2]", r":1: returned the shape \(2,\); return \(3,\)"),
         ("return i.logprobs_N.tolist()", r":1: returned list; return a tensor of shape \(3,\)"),
         ("return i.logprobs_N > 0", r":1: returned torch\.bool; return floats"),
