@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 MAX_VALUES = 500_000
@@ -12,8 +13,14 @@ _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _STRING_BYTES = re.compile(_STRING.pattern.encode(), re.DOTALL)
 
 
-def bounded_json(content: str | bytes, *, max_length: int | None = None, max_values: int = MAX_VALUES) -> Any:
-    """The value that `content` spells.
+def bounded_json(
+    content: str | bytes,
+    *,
+    max_length: int | None = None,
+    max_values: int = MAX_VALUES,
+    object_hook: Callable[[dict[str, Any]], Any] | None = None,
+) -> Any:
+    """The value that `content` spells; `object_hook`, as that of `json.loads`, makes something else of its objects.
 
     Raises ValueError for all that is wrong with it: longer than `max_length` (characters of text, else bytes), more than
     `max_values` values, nested too deep, a number of thousands of digits, or no JSON.
@@ -25,7 +32,7 @@ def bounded_json(content: str | bytes, *, max_length: int | None = None, max_val
     if _num_marks(content) > max_values and (found := _num_marks(_without_strings(content))) > max_values:
         raise ValueError(f"JSON of {found} values; at most {max_values} are read")
     try:
-        return json.loads(content)
+        return json.loads(content, object_hook=object_hook)
     except RecursionError as error:
         raise ValueError("JSON that is nested too deep") from error
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from components.errors import ConfigurationError
@@ -72,7 +72,7 @@ class GroupKey:
     episode: int
     turn: int
     agent: str
-    repeat: int = field(default=0, metadata={"left_out": True})
+    repeat: int = 0
 
     @property
     def seed_parts(self) -> tuple[str | int, ...]:

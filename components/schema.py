@@ -171,7 +171,7 @@ class Node:
     candidates: tuple[Candidate, ...]
     chosen: int
     explored: bool = False
-    lane: int = field(default=0, metadata={"left_out": True})
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,9 +273,7 @@ class ScoredShard:
     shard: int
     rewards_E_N_K: tuple[tuple[tuple[float | None, ...], ...], ...]
     num_overlong: int | None = None
-    own_E_N_K: Mapping[str, tuple[tuple[tuple[float, ...], ...], ...]] | None = field(
-        default=None, metadata={"left_out": True}
-    )
+    own_E_N_K: Mapping[str, tuple[tuple[tuple[float, ...], ...], ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

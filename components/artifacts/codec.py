@@ -1,4 +1,4 @@
-"""Values to bytes and back: numbers as safetensors columns, structure as JSON beside them, all under zstd.
+"""Values to bytes and back: tuples of numbers as safetensors columns, everything else as JSON beside them, all under zstd.
 
 A payload is a zstd frame around a safetensors file with three tensors: `structure` (JSON text), `ints` (int32 when all fit,
 else int64) and `floats` (float64, so exact). `zstd -d` and any safetensors reader open it without Troupe.
@@ -9,22 +9,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 import zstandard
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from components.artifacts.reading import Cursor, FieldTable, reader
-from components.artifacts.writing import Columns, is_record, writer
+from components.artifacts.columns import Columns, is_record, record_adapter
+from components.artifacts.records import first_complaint
 from components.bounded_json import MAX_VALUES, bounded_json
 from components.errors import ArtifactCorrupt, StoreRefused
 
 T = TypeVar("T")
 _DAMAGED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The layout that `encode` writes; `decode` reads no other."""
-
-FORMER_NAMES = {"Turn": "Node", "turns": "nodes"}
-"""What types and fields of older payloads are called here."""
 
 _COMPRESSION_LEVEL = 3
 MAX_RATIO = 128
@@ -39,28 +37,26 @@ def encode(value: Any) -> bytes:
     Raises TypeError when the value holds something that its annotations do not promise, and StoreRefused for one that packs
     so well that `decode` would take it for a bomb.
 
-    **Example** a RolloutShard of 128 turns, 8 candidates each, 11 tokens each: 11,264 completion tokens lie in `ints`, as
+    **Example** a RolloutShard of 128 nodes, 8 candidates each, 11 tokens each: 11,264 completion tokens lie in `ints`, as
     many log-probabilities in `floats`, and `structure` holds the texts, the outcomes and the lengths.
     """
     cls: Any = type(value)
     if not is_record(cls):
         raise TypeError(f"only dataclasses and pydantic models are stored, not {cls.__qualname__}")
+    try:
+        (checked,) = record_adapter(cls).validate_python((value,), strict=True)
+    except ValidationError as error:
+        raise TypeError(f"{cls.__qualname__}: {first_complaint(error)}") from error
     columns = Columns()
-    tree = writer(cls)(value, columns)
-    structure: dict[str, Any] = {
-        "version": SCHEMA_VERSION,
-        "type": cls.__qualname__,
-        "fields": dict(sorted(columns.fields.items())),
-        "value": tree,
+    structure = {"version": SCHEMA_VERSION, "type": cls.__qualname__, "value": columns.written(checked)}
+    text = json.dumps(structure, separators=(",", ":"), check_circular=False).encode()
+    ints = np.array(columns.ints, dtype=np.int64)
+    narrow = ints.astype(np.int32)
+    tensors = {
+        "structure": np.frombuffer(text, dtype=np.uint8),
+        "ints": narrow if np.array_equal(narrow, ints) else ints,
+        "floats": np.array(columns.floats, dtype=np.float64),
     }
-    tensors = {"floats": np.array(columns.floats, dtype=np.float64)}
-    ints = _int_column(columns.ints)
-    if ints is None:
-        structure["wide_ints"] = columns.ints
-    else:
-        tensors["ints"] = ints
-    text = json.dumps(structure, separators=(",", ":")).encode()
-    tensors["structure"] = np.frombuffer(text, dtype=np.uint8)
     compressor = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL, write_checksum=True, write_content_size=True)
     unpacked = save(tensors)
     content = compressor.compress(unpacked)
@@ -78,26 +74,23 @@ def decode(content: bytes, as_type: type[T]) -> T:
         return _decode(content, as_type)
     # A damaged payload can fail at any layer, each with its own class; none of them is worth a retry.
     except (zstandard.ZstdError, SafetensorError, *_DAMAGED) as e:
-        raise ArtifactCorrupt(f"these {len(content)} bytes are no stored {as_type.__qualname__}: {e}") from e
+        why = first_complaint(e) if isinstance(e, ValidationError) else str(e)
+        raise ArtifactCorrupt(f"these {len(content)} bytes are no stored {as_type.__qualname__}: {why}") from e
 
 
 def _decode(content: bytes, as_type: type[T]) -> T:
     tensors = load(_unpacked(content))
-    structure = bounded_json(tensors["structure"].tobytes(), max_values=max(MAX_VALUES, len(content)))
+    columns = Columns(ints=tensors["ints"].tolist(), floats=tensors["floats"].tolist())
+    structure = bounded_json(
+        tensors["structure"].tobytes(), max_values=max(MAX_VALUES, len(content)), object_hook=columns.read
+    )
     if structure["version"] != SCHEMA_VERSION:
         raise ValueError(f"schema version {structure['version']}, this program reads {SCHEMA_VERSION}")
     if structure["type"] != as_type.__qualname__:
         raise ValueError(f"it is a {structure['type']}")
-    ints = structure["wide_ints"] if "wide_ints" in structure else tensors["ints"].tolist()
-    cursor = Cursor(ints=ints, floats=tensors["floats"].tolist())
-    table: FieldTable = tuple(
-        (FORMER_NAMES.get(name, name), tuple(FORMER_NAMES.get(field, field) for field in fields))
-        for name, fields in structure["fields"].items()
-    )
-    record_type: Any = as_type
-    value: T = reader(record_type, table)(structure["value"], cursor)
-    if not cursor.exhausted:
-        raise ValueError(f"{len(ints)} ints and {len(cursor.floats)} floats do not match the structure")
+    columns.check_all_read()
+    value: T
+    (value,) = record_adapter(as_type).validate_python((structure["value"],))
     return value
 
 
@@ -113,13 +106,3 @@ def _unpacked(content: bytes) -> bytes:
 
 def _max_unpacked_bytes(content: bytes) -> int:
     return max(MIN_UNPACKED_BYTES, MAX_RATIO * len(content))
-
-
-def _int_column(ints: list[int]) -> np.ndarray[Any, Any] | None:
-    """int32 when all fit, else int64, else None."""
-    try:
-        column = np.array(ints, dtype=np.int64)
-    except OverflowError:
-        return None
-    narrow = column.astype(np.int32)
-    return narrow if np.array_equal(narrow, column) else column

@@ -48,7 +48,7 @@ def read_as(key: str, content: bytes, as_type: type[M]) -> M:
     try:
         return as_type.model_validate(unsealed(key, content))
     except ValidationError as error:
-        raise damaged(key, f"no {as_type.__name__} of this version of Troupe ({_first_complaint(error)})") from error
+        raise damaged(key, f"no {as_type.__name__} of this version of Troupe ({first_complaint(error)})") from error
 
 
 def damaged(key: str, what: str) -> ArtifactCorrupt:
@@ -84,7 +84,8 @@ def _digest(value: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _first_complaint(error: ValidationError) -> str:
+def first_complaint(error: ValidationError) -> str:
+    """What pydantic found first, and how much more, in one line."""
     first, *others = error.errors(include_url=False, include_input=False)
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" + (f", and {len(others)} more" if others else "")
