@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.artifacts.digests import joined_digest, model_tensors, tensors_digest
+from components.artifacts.digests import joined_digest, tensors_digest
 from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
 
@@ -129,15 +129,6 @@ def adapter_tensors(model: "nn.Module", policy: str) -> "dict[str, Tensor]":
 def has_adapter(model: "nn.Module", policy: str) -> bool:
     """Whether `model` has an adapter of this policy."""
     return bool(adapter_tensors(model, policy))
-
-
-def base_tensors(model: "nn.Module") -> "dict[str, Tensor]":
-    """`model_tensors` as they were before adapters were added: without them, under the old names."""
-    return {
-        name.replace(".base_layer.", "."): tensor
-        for name, tensor in model_tensors(model).items()
-        if not re.search(r"\.lora_[AB]\.", name)
-    }
 
 
 def adapted_digest(base_digest: str, adapter_digest: str) -> str:

@@ -90,7 +90,8 @@ def _decode(content: bytes, as_type: type[T]) -> T:
         raise ValueError(f"it is a {structure['type']}")
     columns.check_all_read()
     value: T
-    (value,) = record_adapter(as_type).validate_python((structure["value"],))
+    record_type: Any = as_type
+    (value,) = record_adapter(record_type).validate_python((structure["value"],))
     return value
 
 

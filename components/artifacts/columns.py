@@ -14,13 +14,13 @@ _STR = frozenset({str})
 
 
 @lru_cache(maxsize=256)
-def is_record(cls: type[Any]) -> bool:
+def is_record(cls: Any) -> bool:
     """Whether values of this type are written field by field."""
     return is_dataclass(cls) or issubclass(cls, BaseModel)
 
 
 @lru_cache(maxsize=64)
-def record_adapter(cls: type[Any]) -> TypeAdapter[Any]:
+def record_adapter(cls: Any) -> TypeAdapter[Any]:
     """What checks and builds a record and all within, unknown fields refused. The record stands alone in a tuple, because
     pydantic takes no settings beside a dataclass itself."""
     return TypeAdapter(tuple[cls], config=ConfigDict(extra="forbid", revalidate_instances="always"))
@@ -40,7 +40,7 @@ class Columns:
 
     def written(self, value: Any) -> Any:
         """A checked value as JSON. Raises TypeError for what JSON cannot hold."""
-        kind = type(value)
+        kind: Any = type(value)
         if kind in _PLAIN:
             return value
         if kind is tuple:
@@ -51,9 +51,10 @@ class Columns:
             return [each if type(each) in _PLAIN else self.written(each) for each in value]
         if is_record(kind):
             return self._record_written(value)
-        for base, written in ((float, float), (Mapping, self._mapping_written)):  # numpy's, and views of mappings
-            if isinstance(value, base):
-                return written(value)
+        if isinstance(value, float):  # numpy's
+            return float(value)
+        if isinstance(value, Mapping):
+            return self._mapping_written(value)
         raise TypeError(f"a {kind.__qualname__} cannot be stored")
 
     def read(self, tree: dict[str, Any]) -> Any:
@@ -89,7 +90,8 @@ class Columns:
 
     def _record_written(self, value: Any) -> dict[str, Any]:
         tree = {}
-        for name, default in _defaults(type(value)):
+        kind: Any = type(value)
+        for name, default in _defaults(kind):
             each = getattr(value, name)
             if type(each) not in _PLAIN:
                 tree[name] = self.written(each)
@@ -108,7 +110,7 @@ class Columns:
 
 
 @lru_cache(maxsize=64)
-def _defaults(cls: type[Any]) -> tuple[tuple[str, Any], ...]:
+def _defaults(cls: Any) -> tuple[tuple[str, Any], ...]:
     """The fields of a record in order, each with the default at which it is left out, or MISSING.
 
     A new field with a default thus changes no bytes of who does not use it. Floats are always written: -0.0 equals 0.0.

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import read_as, sealed, unsealed
+from components.artifacts.records import read_as, sealed
 from components.artifacts.refs import Frozen
 from components.artifacts.stage import Clock, utc_now
 from components.config import RunConfig, StoreConfig, differing_fields
@@ -193,13 +193,6 @@ def indexed_runs(store: ArtifactStore) -> list[str]:
 def index_key(run_id: str) -> str:
     """The record by which the run is listed."""
     return f"{_INDEX}{run_id}.json"
-
-
-def run_started_at(store: ArtifactStore, run_id: str) -> datetime | None:
-    """When the run first started, or None when there is no such run."""
-    key = index_key(run_id)
-    content = store.read(key)
-    return None if content is None else datetime.fromisoformat(unsealed(key, content)["started_at"])
 
 
 def _dropped_key(run_id: str, lineage: int) -> str:

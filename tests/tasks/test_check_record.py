@@ -8,10 +8,10 @@ import pytest
 from components.config import RunConfig
 from components.environments.base import NO_TOOLS
 from components.errors import RecordRefuted
-from components.sandbox.scripted import ScriptedSandbox, printed
 from components.schema import Execution, RolloutShard, ToolRecord
 from flows.presets import preset_config
 from tasks import world
+from tests.components.sandbox.scripted import ScriptedSandbox, printed
 
 PROGRAMS = [Execution(program=f"print({number})") for number in range(30)]
 

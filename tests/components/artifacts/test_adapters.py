@@ -1,6 +1,7 @@
 """Adapters in a live module, against matrices multiplied by hand and against PEFT's own reader."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from components.artifacts.adapters import (
     adapter_tensors,
     add_adapter,
     base_alone,
-    base_tensors,
     has_adapter,
     load_adapter,
     read_adapter_config,
@@ -150,3 +150,12 @@ def test_another_shape_and_damaged_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text(json.dumps({"r": 3}))
     with pytest.raises(ArtifactCorrupt, match="describes no adapter"):
         read_adapter_config(tmp_path)
+
+
+def base_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """`model_tensors` as they were before adapters were added: without them, under the old names."""
+    return {
+        name.replace(".base_layer.", "."): tensor
+        for name, tensor in model_tensors(model).items()
+        if not re.search(r"\.lora_[AB]\.", name)
+    }

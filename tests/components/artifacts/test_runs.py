@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import read_as
+from components.artifacts.records import read_as, unsealed
 from components.artifacts.runs import (
     Lineage,
     drop_lineage,
     freeze_config,
     has_leftovers,
+    index_key,
     lineage_for,
     list_runs,
     read_config,
     read_lineages,
-    run_started_at,
     start_lineage,
     store_option,
 )
@@ -181,7 +181,7 @@ def test_runs_are_listed_without_those_that_never_froze(store: ArtifactStore) ->
     store.create("runs/_shared/steps/000000/x/manifest.json", b"{}")
     store.create("index/runs/crashed.json", b"{}")
     assert list_runs(store) == ["a", "a.1", "b"]
-    assert run_started_at(store, "absent") is None
+    assert store.read(index_key("absent")) is None
     assert read_config(store, "absent") is None
 
 
@@ -216,3 +216,10 @@ def test_lineages_never_go_back_as_a_run_goes_on(starts: list[tuple[int, str]], 
     assert lineage_for(lineages, *earlier) <= lineage_for(lineages, *later)
     if starts:
         assert lineage_for(lineages, *starts[-1]) == len(starts)
+
+
+def run_started_at(store: ArtifactStore, run_id: str) -> datetime:
+    """When the run first started, as its index entry says."""
+    content = store.read(index_key(run_id))
+    assert content is not None
+    return datetime.fromisoformat(unsealed(index_key(run_id), content)["started_at"])

@@ -11,9 +11,9 @@ import pytest
 
 from components.environments.base import MAX_ANSWER_CHARACTERS, MultiAgentEnv, ToolCall
 from components.environments.registry import FAMILIES, family, family_options
-from components.sandbox.scripted import printed
 from components.schema import Execution, ExecutionResult, Passage, Query
 from tests.components.environments.hostile import all_texts, near_values, nests, simple_texts, spread
+from tests.components.sandbox.scripted import printed
 from tests.costs import Piece, assert_cheap
 
 OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {

@@ -15,9 +15,9 @@ from components.rewards.own_rewards import OwnReward
 from components.rewards.score import score_shard
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.sandbox.ledger import ExecutionLedger, World
-from components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
 from components.schema import ActionOutcome, Execution, ExecutionResult, Limits, RolloutShard, ToolRecord
 from tests.components.rollout.toy_team import RUBRIC, ToyEnv, ToyFamily, toy_problems, toy_router
+from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
 
 
 class ProgramEnv(ToyEnv):

@@ -9,9 +9,9 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.errors import DeadlineExceeded, ExecutionFailed, RetrieverUnavailable, SandboxUnavailable
 from components.sandbox.ledger import ExecutionLedger, World
-from components.sandbox.scripted import Respond, ScriptedSandbox, printed, sandbox_failed
 from components.sandbox.tool_journal import ToolJournal
 from components.schema import Execution, ExecutionResult, Limits, Passage, Query
+from tests.components.sandbox.scripted import Respond, ScriptedSandbox, printed, sandbox_failed
 
 
 def echo(program: str, stdin: str) -> ExecutionResult:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import Box, BoxGone, BoxOutOfMemory, BoxSilent, FakeBox
+from components.sandbox.box import Box, BoxGone, BoxOutOfMemory, BoxSilent
 from components.sandbox.pool import MAX_USES, BoxPool
 from components.sandbox.protocol import LENGTH, MAX_ANSWER_BYTES
 from components.schema import Limits
 from tests.components.sandbox.answers import answer
+from tests.components.sandbox.fake_box import FakeBox
 
 WELL = answer(b"well")
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from components.errors import PermanentError, RecordRefuted
 from components.sandbox.ledger import ExecutionLedger, World
-from components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
 from components.sandbox.spot_check import NUM_ATTEMPTS, SpotCheck, spot_check
 from components.schema import Execution, ExecutionResult, Limits, ToolRecord
+from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
 
 
 def answer(program: str, stdin: str) -> ExecutionResult:

@@ -11,8 +11,8 @@ from components.environments.games.python_tool import PythonTool
 from components.environments.registry import family, family_options
 from components.environments.shared.json_text import parse_json
 from components.errors import MalformedAction
-from components.sandbox.scripted import printed
 from tests.components.environments.mutations import HOSTILE, damaged
+from tests.components.sandbox.scripted import printed
 
 
 @pytest.mark.parametrize("name", ["plan_path", "sokoban", "sudoku"])

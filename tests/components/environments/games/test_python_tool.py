@@ -15,8 +15,8 @@ from components.environments.registry import family, family_options
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError, ExecutionFailed
 from components.sandbox.ledger import ExecutionLedger, World
-from components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
 from components.schema import Execution, ExecutionResult, Limits
+from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
 
 TOOL, PLAN = "tool_agent", "plan_agent"
 WRITERS = ("plan_path", "sokoban", "sudoku", "blocksworld", "eight_queens")

@@ -1,4 +1,4 @@
-"""The shipped fake: a sandbox whose answers are a function of the program, for tests of what stands on a sandbox."""
+"""A sandbox whose answers are a function of the program, for tests of what stands on a sandbox."""
 
 import threading
 from collections.abc import Callable, Mapping
