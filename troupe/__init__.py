@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from components.schema import Candidate, Episode, EvalReport, Node
     from troupe.running import evaluate, load_config, load_team, train
     from troupe.runs.summary import TrainingReport
-    from troupe.teams.evaluation import EvaluationReport
+    from troupe.teams.reports import EvaluationReport
     from troupe.teams.run_team import Team
 
 __all__ = [
@@ -53,7 +53,7 @@ _PLACES = {
     "Environment": "components.environments.environment:Environment",
     "Episode": "components.schema:Episode",
     "EvalReport": "components.schema:EvalReport",
-    "EvaluationReport": "troupe.teams.evaluation:EvaluationReport",
+    "EvaluationReport": "troupe.teams.reports:EvaluationReport",
     "MalformedAnswer": "components.errors:MalformedAction",
     "Options": "components.artifacts.refs:Frozen",
     "RunConfig": "components.config:RunConfig",

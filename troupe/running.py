@@ -8,7 +8,8 @@ from rich.console import Console
 from components.config import RunConfig
 from flows.presets import preset_config
 from troupe.runs.summary import TrainingReport
-from troupe.teams.evaluation import EvaluationOrder, EvaluationReport, evaluate_anybody
+from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody
+from troupe.teams.reports import EvaluationReport
 from troupe.teams.run_team import Team, run_team, stored_run
 from troupe.training.in_process import run_training, stored_in
 

@@ -53,10 +53,13 @@ def evaluate(
     episode without success.
     """
     episodes: list[Episode] = []
+    rules = eval_rules(
+        plan.turn_order, max_turns=plan.max_turns, sampling=plan.sampling, suite=plan.suite, seed=plan.seed
+    )
     for at in range(0, len(plan.problems), plan.problems_per_block):
         block = plan.problems[at : at + plan.problems_per_block]
         starts = [Start(problem=problem, episode=0) for problem in block]
-        episodes += play(starts, eval_rules(plan), family=family, router=router, rubric=rubric, tools=tools)
+        episodes += play(starts, rules, family=family, router=router, rubric=rubric, tools=tools)
         check_failures(episodes, num_planned=len(plan.problems), max_failed_fraction=plan.max_failed_fraction)
         if progress is not None:
             progress(len(episodes), len(plan.problems))
@@ -68,15 +71,15 @@ def temperature_of(sampling: Sampling) -> float:
     return 1.0 if sampling == "sample" else 0.0
 
 
-def eval_rules(plan: EvalPlan) -> Rules:
-    """One candidate a node, at temperature 1 or 0."""
+def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, suite: str, seed: int) -> Rules:
+    """One candidate a node, at temperature 1 or 0, under the draws of `suite`."""
     return Rules(
-        turn_order=plan.turn_order,
-        max_turns=plan.max_turns,
+        turn_order=turn_order,
+        max_turns=max_turns,
         group_size=1,
-        temperature=temperature_of(plan.sampling),
-        seed=plan.seed,
-        purpose=("evaluate", plan.suite),
+        temperature=temperature_of(sampling),
+        seed=seed,
+        purpose=("evaluate", suite),
     )
 
 

@@ -8,15 +8,14 @@ from components.config import RolloutConfig
 from components.environments.base import NO_TOOLS, EnvironmentFamily, RecordingTools
 from components.rewards.base import Rubric
 from components.rollout.failures import check_failures
-from components.rollout.independent import independent_rules, independent_starts
 from components.rollout.journal import FinishedBlock, Journal
+from components.rollout.modes import num_episodes, rollout_rules, starts
 from components.rollout.play import play
 from components.rollout.refills import Refilling, replaced
 from components.rollout.router import Router
-from components.rollout.rules import Rules, Start, playing_order
+from components.rollout.rules import playing_order
 from components.rollout.shards import NumberedProblem
 from components.rollout.statistics import total_usage
-from components.rollout.tree import tree_rules, tree_starts
 from components.schema import Episode, ExecutionResult, Passage, Refills, RolloutShard, ToolRecord
 from components.turn_order import TurnOrder, agents_of
 
@@ -59,13 +58,15 @@ def collect_shard(
     Raises TooManyFailedEpisodes as soon as more episodes failed than all that are planned may hold; the block that went over
     is not journalled, so that a later attempt plays it again.
     """
-    rules = _rules(plan, family.roles)
-    playing = {router.policy_of(role) for role in agents_of(rules.turn_order, family.roles)}
     settings = plan.settings
+    given = family.roles if plan.turn_order is None else plan.turn_order
+    order = playing_order(settings.mode, given, roles=family.roles)
+    rules = rollout_rules(settings, turn_order=order, max_turns=plan.max_turns, seed=plan.seed, step=plan.step)
+    playing = {router.policy_of(role) for role in agents_of(order, family.roles)}
     is_long = len(plan.problems) > settings.problems_per_block or settings.max_refills > 0
 
     def played(block: Sequence[NumberedProblem]) -> FinishedBlock:
-        episodes = play(_starts(plan, block), rules, family=family, router=router, rubric=rubric, tools=tools)
+        episodes = play(starts(block, settings), rules, family=family, router=router, rubric=rubric, tools=tools)
         return FinishedBlock(episodes=episodes, tools=tools.take_record(), api_usage=router.take_usage())
 
     blocks = _Blocks(plan, played, journal if is_long else None, progress)
@@ -148,11 +149,6 @@ class _Blocks:
         return fresh
 
 
-def num_episodes(settings: RolloutConfig) -> int:
-    """How many episodes one problem has."""
-    return 1 if settings.mode == "tree" else settings.group_size
-
-
 def _joined(records: Iterable[ToolRecord]) -> ToolRecord:
     """All answers of a shard; two blocks that asked the same were told the same, or the first one stands."""
     executions: dict[str, ExecutionResult] = {}
@@ -161,16 +157,3 @@ def _joined(records: Iterable[ToolRecord]) -> ToolRecord:
         executions = {**record.executions, **executions}
         passages = {**record.passages, **passages}
     return ToolRecord(executions=executions, passages=passages)
-
-
-def _rules(plan: ShardPlan, roles: tuple[str, ...]) -> Rules:
-    make = tree_rules if plan.settings.mode == "tree" else independent_rules
-    given = roles if plan.turn_order is None else plan.turn_order
-    turn_order = playing_order(plan.settings.mode, given, roles=roles)
-    return make(plan.settings, turn_order=turn_order, max_turns=plan.max_turns, seed=plan.seed, step=plan.step)
-
-
-def _starts(plan: ShardPlan, problems: Sequence[NumberedProblem]) -> tuple[Start, ...]:
-    if plan.settings.mode == "tree":
-        return tree_starts(problems)
-    return independent_starts(problems, plan.settings.group_size)

@@ -9,7 +9,7 @@ from components.long_lived import long_lived
 from troupe.cli.reading import JsonOption, StoreOption, reading_bar
 
 if TYPE_CHECKING:
-    from troupe.teams.evaluation import EvaluationReport
+    from troupe.teams.reports import EvaluationReport
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -53,11 +53,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(report.model_dump(mode="json"), indent=2))
         return
-    low, high = report.interval
-    typer.echo(
-        f"{report.agent} on {report.suite} ({report.sampling}): {report.success_rate:.1%} of {report.n} solved, "
-        f"95% interval {low:.1%} to {high:.1%}, mean reward {report.mean_reward:.3f}"
-    )
+    typer.echo(f"{report.agent} on {report.suite} ({report.sampling}): {report.sentence}")
     typer.echo(f"\nnext: {next_command(report, suite, store)}")
 
 

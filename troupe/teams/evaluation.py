@@ -6,39 +6,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from components.artifacts.refs import Frozen
 from components.config import RunConfig, parse_config
 from components.environments.base import EnvironmentFamily, RandomPlayer, demonstrator
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
+from components.evaluation.answered_play import Answer, Ended, play_answers
 from components.evaluation.held_out import EvalPlan, Sampling, evaluate
-from components.evaluation.scripted_team import Answer, play_scripted
-from components.evaluation.statistics import wilson_interval
 from components.evaluation.suites import suite_problems
 from components.identity import seed_for
-from components.metrics import mean
 from components.schema import PolicyVersion, Problem
 from components.scratch import scratch_folder
 from flows.presets import with_overrides
 from tasks import wiring, world
+from troupe.teams.reports import EvaluationReport, counted
 from troupe.teams.run_team import Team, checked_sampling, run_team, stored_run, team_order
 from troupe.teams.suite_choice import suite_config
 
 SCRIPTED = ("expert", "random", "noop")
 Progress = Callable[[int, int], None]
 _PROBLEMS_AT_ONCE = 50
-
-
-class EvaluationReport(Frozen):
-    """Success on a suite, with its 95% Wilson interval. `mean_reward` is over the final actions."""
-
-    suite: str
-    agent: str
-    sampling: str
-    success_rate: float
-    n: int
-    interval: tuple[float, float]
-    mean_reward: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +102,10 @@ def evaluate_scripted(order: SuiteOrder, agent: str, progress: Progress) -> Eval
     """An expert, random or idle team on a suite."""
     environment, _ = wiring.environment(order.config)
     problems, tools = order.problems(), world.tools(order.config)
-    episodes = []
+    episodes: list[Ended | None] = []
     for first in range(0, len(problems), _PROBLEMS_AT_ONCE):
         block = problems[first : first + _PROBLEMS_AT_ONCE]
-        episodes += play_scripted(
+        episodes += play_answers(
             block,
             [scripted_answer(agent, environment, seed_for(order.seed, "play", first + i)) for i in range(len(block))],
             family=environment,
@@ -129,16 +115,8 @@ def evaluate_scripted(order: SuiteOrder, agent: str, progress: Progress) -> Eval
             max_turns=order.config.environment.max_turns,
         )
         progress(len(episodes), len(problems))
-    num_successes = sum(episode.success for episode in episodes)
-    return EvaluationReport(
-        suite=order.title,
-        agent=agent,
-        sampling="scripted",
-        success_rate=num_successes / len(episodes),
-        n=len(episodes),
-        interval=wilson_interval(num_successes, len(episodes)),
-        mean_reward=mean(episode.reward for episode in episodes),
-    )
+    played = counted([ended for ended in episodes if ended is not None])
+    return EvaluationReport(suite=order.title, agent=agent, sampling="scripted", **played)
 
 
 def scripted_answer(agent: str, environment: EnvironmentFamily, seed: int) -> Answer:
@@ -146,11 +124,12 @@ def scripted_answer(agent: str, environment: EnvironmentFamily, seed: int) -> An
     rng = Random(seed)
 
     if agent == "noop":
-        return lambda env, role: ""
+        return lambda env, node: ""
     if agent == "random" and isinstance(environment, RandomPlayer):
         player = environment
-        return lambda env, role: player.random_action(env, role, rng)
-    return demonstrator(environment).expert_action
+        return lambda env, node: player.random_action(env, node.agent, rng)
+    expert = demonstrator(environment)
+    return lambda env, node: expert.expert_action(env, node.agent)
 
 
 def evaluate_model(order: SuiteOrder, base: str, sampling: Sampling, progress: Progress) -> EvaluationReport:
@@ -197,12 +176,5 @@ def _played(order: SuiteOrder, team: Team, sampling: Sampling, progress: Progres
         tools=world.tools(order.config),
         progress=progress,
     )
-    return EvaluationReport(
-        suite=order.title,
-        agent=team.name,
-        sampling=sampling,
-        success_rate=report.success_rate,
-        n=report.n,
-        interval=report.interval,
-        mean_reward=report.mean_reward,
-    )
+    numbers = {name: getattr(report, name) for name in ("success_rate", "n", "interval", "mean_reward")}
+    return EvaluationReport(suite=order.title, agent=team.name, sampling=sampling, **numbers)

@@ -1,25 +1,23 @@
 """Play an environment in the terminal, as a person or by watching a run's team, the expert, a random or an idle agent."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, TextIO, TypeVar
 
-from components.artifacts.refs import Frozen
-from components.config import RunConfig
+from components.config import RewardConfig, RunConfig
 from components.environments.base import MultiAgentEnv, Split
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
-from components.evaluation.statistics import wilson_interval
-from components.metrics import mean
+from components.evaluation.answered_play import Ended, play_answers
 from components.nearest import remedy_for
 from components.plain_text import printable
-from components.schema import ActionOutcome, Problem
-from components.turn_order import phases
+from components.rewards.rubric import rubric_for
+from components.schema import ActionOutcome
 from tasks import wiring, world
 from tasks.run import Run
 from troupe.teams.players import AGENTS, Player, named_run, person, scripted, team_player
+from troupe.teams.reports import PlayReport, counted
 from troupe.teams.run_team import checked_sampling, run_team, team_order
 from troupe.teams.suite_choice import played_config
 
@@ -47,28 +45,6 @@ class PlayOrder:
     max_turns: int | None
     sampling: str | None
     store_uri: str | None
-
-
-class PlayReport(Frozen):
-    """How it went. `n` counts finished episodes, `interval` is the 95% Wilson interval of the success rate.
-
-    `mean_reward` is the mean over episodes of the last acting agent's last reward under the environment's default weights.
-    """
-
-    env: str
-    agent: str
-    success_rate: float
-    n: int
-    interval: tuple[float, float]
-    mean_reward: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ended:
-    """How an episode ended; `reward` is that of the last answer, 0 where there was none."""
-
-    success: bool
-    reward: float
 
 
 def play(
@@ -102,8 +78,8 @@ def play(
         finished = list(_finished(order, config, player, split, stdout, progress))
     finally:
         world.close_sandboxes()
-    report = _report(config.environment.name, player.name, finished)
-    print(_summary(report), file=stdout)
+    report = PlayReport(env=config.environment.name, agent=player.name, **counted(finished))
+    print(f"{report.env}, {report.agent}: {report.sentence}", file=stdout)
     return report
 
 
@@ -130,18 +106,26 @@ def _introduced(player: Player, order: PlayOrder) -> str:
 
 def _finished(
     order: PlayOrder, config: RunConfig, player: Player, split: Split, stdout: TextIO, progress: Progress
-) -> Iterator[_Ended]:
+) -> Iterator[Ended]:
     """The episodes that were played to their end."""
     environment, options = wiring.environment(config)
-    tools = world.tools(config)
+    tools, rubric = world.tools(config), rubric_for(environment, RewardConfig())
     max_turns = order.max_turns or (None if player.is_person else config.environment.max_turns)
-    shown_on = stdout if order.episodes == 1 and not player.is_person else None
+    is_shown = order.episodes == 1 and not player.is_person
     for index in range(order.episodes):
         problem = environment.problem(options, split=split, index=index, seed=order.seed)
-        env = environment.build(problem, tools)
         if player.is_person:
             print(f"\n{environment.name}, episode {index + 1} of {order.episodes}", file=stdout)
-        ended = _played(env, player, index, problem, max_turns, shown_on)
+        (ended,) = play_answers(
+            [problem],
+            [player.answers(index, problem)],
+            family=environment,
+            tools=tools,
+            rubric=rubric,
+            turn_order=player.turn_order,
+            max_turns=max_turns,
+            onlooker=_Screen(stdout) if is_shown else None,
+        )
         if ended is None:
             return
         if order.episodes > 1 and not player.is_person:
@@ -149,44 +133,24 @@ def _finished(
         yield ended
 
 
-def _played(
-    env: MultiAgentEnv, player: Player, index: int, problem: Problem, max_turns: int | None, shown_on: TextIO | None
-) -> _Ended | None:
-    """Play one episode to its end; None when somebody left."""
-    answer = player.answers(index, problem)
-    last_role = None
-    _show(env, "start", shown_on)
-    for turn, coming in groupby(phases(env, player.turn_order, max_turns), key=lambda phase: phase.turn + 1):
-        for phase in coming:
-            answers = [(node.agent, answer(env, node)) for node in phase.groups(problem.problem_id, 0)]
-            for role, action in answers:
-                if action is None:
-                    return None
-                if env.done:
-                    break
-                outcome, last_role = env.apply(role, action), role
-                if shown_on:
-                    print(f"turn {turn}, {role}: {_inset(action)}{_refusal(outcome)}", file=shown_on)
-        _show(env, f"after turn {turn}", shown_on)
-    return _Ended(success=env.success, reward=env.team_reward + env.local_reward(last_role) if last_role else 0.0)
+class _Screen:
+    """Shows an episode turn by turn."""
 
+    def __init__(self, stdout: TextIO) -> None:
+        self._stdout = stdout
 
-def _report(environment: str, agent: str, finished: Sequence[_Ended]) -> PlayReport:
-    num_successes = sum(ended.success for ended in finished)
-    return PlayReport(
-        env=environment,
-        agent=agent,
-        success_rate=mean(float(ended.success) for ended in finished),
-        n=len(finished),
-        interval=wilson_interval(num_successes, len(finished)),
-        mean_reward=mean(ended.reward for ended in finished),
-    )
+    def began(self, env: MultiAgentEnv) -> None:
+        self._show(env, "start")
 
+    def acted(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None:
+        print(f"turn {turn + 1}, {role}: {_inset(action)}{_refusal(outcome)}", file=self._stdout)
 
-def _show(env: MultiAgentEnv, caption: str, stdout: TextIO | None) -> None:
-    if stdout:
-        picture = _drawn(env.render(color=stdout.isatty()))
-        print(f"\n{caption}{', solved' if env.success else ''}\n{picture}", file=stdout)
+    def turn_ended(self, env: MultiAgentEnv, turn: int) -> None:
+        self._show(env, f"after turn {turn + 1}")
+
+    def _show(self, env: MultiAgentEnv, caption: str) -> None:
+        picture = _drawn(env.render(color=self._stdout.isatty()))
+        print(f"\n{caption}{', solved' if env.success else ''}\n{picture}", file=self._stdout)
 
 
 def _drawn(picture: str) -> str:
@@ -214,11 +178,3 @@ def _one_of(field: str, value: str, known: tuple[Name, ...]) -> Name:
             return name
     remedy = remedy_for(value, known, otherwise=f"use one of {', '.join(known)}")
     raise ConfigurationError(f"{field} {value!r}: {remedy}")
-
-
-def _summary(report: PlayReport) -> str:
-    low, high = report.interval
-    return (
-        f"{report.env}, {report.agent}: {report.success_rate:.1%} of {report.n} solved "
-        f"(95% interval {low:.1%} to {high:.1%}), mean reward {report.mean_reward:.3f}"
-    )

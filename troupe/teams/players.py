@@ -6,6 +6,7 @@ from typing import TextIO
 
 from components.environments.base import Demonstrator, EnvironmentFamily, MultiAgentEnv
 from components.errors import ConfigurationError, ServiceMissing
+from components.evaluation.answered_play import Answer
 from components.evaluation.held_out import Sampling
 from components.identity import GroupKey, seed_for
 from components.nearest import remedy_for
@@ -14,12 +15,10 @@ from components.turn_order import TurnOrder
 from tasks.run import Run
 from troupe.teams.evaluation import SCRIPTED, scripted_answer
 from troupe.teams.person import Person
-from troupe.teams.run_team import Team, named_step, stored_run, team_rules
+from troupe.teams.run_team import Team, named_step, stored_run
 
 AGENTS = ("human", *SCRIPTED)
 """Who plays without a run."""
-Answer = Callable[[MultiAgentEnv, GroupKey], str | None]
-"""What the agent of a node answers in a state; None leaves the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +50,7 @@ def scripted(agent: str, family: EnvironmentFamily, turn_order: TurnOrder, *, se
     """The expert, the random or the idle agent."""
 
     def answers(index: int, problem: Problem) -> Answer:
-        answered = scripted_answer(agent, family, seed_for(seed, "play", index))
-        return lambda env, node: answered(env, node.agent)
+        return scripted_answer(agent, family, seed_for(seed, "play", index))
 
     return Player(name=agent, turn_order=turn_order, answers=answers)
 
@@ -72,7 +70,7 @@ def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
 
 def team_player(team: Team, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Player:
     """The team of a run, one candidate a node, under the draws of an evaluation of `suite` with this seed."""
-    rules = team_rules(team, turn_order, sampling=sampling, suite=suite, seed=seed)
+    rules = team.rules(turn_order, sampling=sampling, suite=suite, seed=seed)
 
     def answer(env: MultiAgentEnv, node: GroupKey) -> str:
         (seed,) = rules.seeds(node)

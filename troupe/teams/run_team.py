@@ -10,7 +10,7 @@ from components.config import RunConfig
 from components.environments.base import Split
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError, StaleEngine
-from components.evaluation.held_out import Sampling, temperature_of
+from components.evaluation.held_out import Sampling, eval_rules, temperature_of
 from components.rollout.play import play
 from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start, playing_order
@@ -49,6 +49,11 @@ class Team:
         named = f"environment.name {self.config.environment.name}"
         return team_order(self.config, self.config, named=named, team=self.name)
 
+    def rules(self, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Rules:
+        """How an evaluation of `suite` with this seed is played."""
+        max_turns = self.config.environment.max_turns
+        return eval_rules(turn_order, max_turns=max_turns, sampling=sampling, suite=suite, seed=seed)
+
     def answer(self, agent: str, sees: Observation | str, *, sampling: Sampling = "greedy", seed: int = 0) -> str:
         """What `agent` answers to what it sees; `seed` decides the draw where `sampling` is "sample"."""
         observation = Observation(instructions="", state=sees) if isinstance(sees, str) else sees
@@ -67,7 +72,7 @@ class Team:
         playing = partial(
             play,
             [Start(problem=problem, episode=0)],
-            team_rules(self, self._turn_order, sampling=sampling, suite=split, seed=seed),
+            self.rules(self._turn_order, sampling=sampling, suite=split, seed=seed),
             family=environment,
             router=self.router,
             rubric=wiring.rubric(self.config),
@@ -83,18 +88,6 @@ class Team:
         except StaleEngine:
             self.load()
             return ask()
-
-
-def team_rules(team: Team, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Rules:
-    """One candidate a node, under the draws of an evaluation of `suite` with this seed."""
-    return Rules(
-        turn_order=turn_order,
-        max_turns=team.config.environment.max_turns,
-        group_size=1,
-        temperature=temperature_of(sampling),
-        seed=seed,
-        purpose=("evaluate", suite),
-    )
 
 
 def named_step(text: str, *, argument: str) -> tuple[str, int | None]:

@@ -3,10 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.config import RunConfig, parse_config
-from components.rollout.independent import independent_starts
+from components.config import RolloutConfig, RunConfig, parse_config
+from components.rollout.modes import starts
 from components.rollout.shards import problem_indices, shard_problems
-from components.rollout.tree import tree_starts
 from tests.components.rollout.toy_team import ToyFamily, ToyOptions
 
 
@@ -45,5 +44,6 @@ def test_equal_problems_of_a_step_are_numbered_through_its_shards() -> None:
 
 def test_episodes_of_equal_problems_never_share_a_number() -> None:
     problems = shard_problems(config(8, 1), ToyFamily(1), ToyOptions(num_names=3), step=0, shard=0)
-    for starts, expected in ((tree_starts(problems), 8), (independent_starts(problems, 4), 32)):
-        assert len({(start.problem.problem_id, start.episode) for start in starts}) == expected == len(starts)
+    for mode, expected in (("tree", 8), ("independent", 32)):
+        played = starts(problems, RolloutConfig(mode=mode, group_size=4))
+        assert len({(start.problem.problem_id, start.episode) for start in played}) == expected == len(played)

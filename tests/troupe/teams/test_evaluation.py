@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from components.errors import ConfigurationError
 from troupe.cli import app
-from troupe.teams.evaluation import EvaluationOrder, EvaluationReport, evaluate_anybody
+from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody
+from troupe.teams.reports import EvaluationReport
 from troupe.teams.suite_choice import suite_config
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
-from troupe.teams.play import PlayOrder, PlayReport, play
+from troupe.teams.play import PlayOrder, play
+from troupe.teams.reports import PlayReport
 
 GAMES = ("plan_path", "sokoban", "sudoku")
 

@@ -23,7 +23,8 @@ from tasks.run import Run
 from tasks.steps import finish_step
 from tasks.warm_start import warm_start
 from troupe.cli import app
-from troupe.teams.play import PlayOrder, PlayReport, play
+from troupe.teams.play import PlayOrder, play
+from troupe.teams.reports import PlayReport
 
 
 @pytest.fixture(scope="module")

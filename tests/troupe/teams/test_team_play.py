@@ -10,7 +10,8 @@ from components.config import parse_config
 from components.errors import ConfigurationError
 from flows.preflight import check_environment
 from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody
-from troupe.teams.play import PlayOrder, PlayReport, play
+from troupe.teams.play import PlayOrder, play
+from troupe.teams.reports import PlayReport
 
 NAME = "tests.components.rollout.own_teams"
 

@@ -1,0 +1,54 @@
+"""What `troupe play` and `troupe evaluate` say of a team."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from components.artifacts.refs import Frozen
+from components.evaluation.answered_play import Ended
+from components.evaluation.statistics import wilson_interval
+from components.metrics import mean
+
+
+class SuccessReport(Frozen):
+    """How often `agent` succeeded. `n` counts finished episodes, `interval` is the 95% Wilson interval of the success rate.
+
+    `mean_reward` is the mean over episodes of the final action's reward.
+    """
+
+    agent: str
+    success_rate: float
+    n: int
+    interval: tuple[float, float]
+    mean_reward: float
+
+    @property
+    def sentence(self) -> str:
+        """**Example** "71.0% of 200 solved, 95% interval 64.4% to 76.8%, mean reward 0.912"."""
+        low, high = self.interval
+        return (
+            f"{self.success_rate:.1%} of {self.n} solved, 95% interval {low:.1%} to {high:.1%}, "
+            f"mean reward {self.mean_reward:.3f}"
+        )
+
+
+class EvaluationReport(SuccessReport):
+    """Success on a suite."""
+
+    suite: str
+    sampling: str
+
+
+class PlayReport(SuccessReport):
+    """Success in an environment, under its default reward weights."""
+
+    env: str
+
+
+def counted(episodes: Sequence[Ended]) -> dict[str, Any]:
+    """The numbers of a `SuccessReport` over these episodes; a rate of 0 where there are none."""
+    return {
+        "success_rate": mean(float(ended.success) for ended in episodes),
+        "n": len(episodes),
+        "interval": wilson_interval(sum(ended.success for ended in episodes), len(episodes)),
+        "mean_reward": mean(ended.reward for ended in episodes),
+    }
