@@ -43,7 +43,8 @@ def score_shard(
     A candidate at which the sandbox failed has no reward (None), and so has one whose programs, run once more, did something
     else. Raises TooManyUnscorable when that is more than `max_unscorable_fraction` of the shard, and AssertionError naming the
     group when an outcome differs although no tool was asked: environments are deterministic, so the record or the environment
-    is wrong and its rewards mean nothing. The same holds where others acted than `turn_order` says; None believes the record.
+    is wrong and its rewards mean nothing. A component that the environment did not report then is no difference. The same holds
+    where others acted than `turn_order` says; None believes the record.
     """
     replays = [_Replay(episode, family, rubric, tools, overlong, turn_order) for episode in shard.episodes]
     num_nodes = max((len(episode.nodes) for episode in shard.episodes), default=0)
@@ -150,7 +151,7 @@ class _Replay:
         candidates = tuple(self._replayed(candidate, after[candidate.text][0]) for candidate in node.candidates)
         self._nodes.append(replace(node, candidates=candidates))
         chosen = node.candidates[node.chosen]
-        self._has_diverged |= after[chosen.text][0] != chosen.outcome
+        self._has_diverged |= not _repeats(after[chosen.text][0], chosen.outcome)
         env.restore(before if self._has_ended else after[chosen.text][1])
         self._success = self._success if self._has_ended else env.success
         if env.done:
@@ -195,7 +196,7 @@ class _Replay:
         recorded = node.candidates[index].outcome
         if replayed.unscorable is not None:
             return None
-        if replayed != recorded and recorded.unscorable is None:
+        if recorded.unscorable is None and not _repeats(replayed, recorded):
             assert self._has_tools, f"{node.group} candidate {index}: replay gives {replayed}, recorded is {recorded}"
             return None
         return _finite(self._rubric.reward(replayed) - self._punishment(node, index), node.group)
@@ -206,6 +207,13 @@ class _Replay:
         lost = self._overlong.punishment(node.group.agent, len(node.candidates[index].tokens))
         self.num_overlong += lost > 0.0
         return lost
+
+
+def _repeats(replayed: ActionOutcome, recorded: ActionOutcome) -> bool:
+    """Whether the replay found what was recorded. It may find components that the environment did not report then."""
+    team = {name: value for name, value in replayed.team.items() if name in recorded.team}
+    local = {name: value for name, value in replayed.local.items() if name in recorded.local}
+    return replace(replayed, team=team, local=local) == recorded
 
 
 def _finite(reward: float, group: GroupKey) -> float:
