@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,17 @@ def test_the_environment_that_is_shown_is_the_example() -> None:
     example = (ROOT / "examples" / "guess" / "guess.py").read_text()
     assert example.endswith(f"\n\n{shown}")
     assert len([line for line in shown.splitlines() if line]) <= 20
+
+
+def test_every_extra_that_a_remedy_names_exists() -> None:
+    asked = subprocess.run(
+        ["git", "grep", "-hoE", r"troupe\[[a-z]+\]", "--", "*.py", "*.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    named = {line[len("troupe[") : -1] for line in asked.stdout.split()}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert named
+    assert named <= extras.keys()

@@ -98,8 +98,8 @@ def _libraries() -> _Libraries:
         return _Libraries()
     except ImportError as error:
         raise ConfigurationError(
-            f"environment.name 'search': searching a local corpus needs {error.name}; pip install 'troupe[search]', or set "
-            "environment.options.retriever_url"
+            f"environment.name 'search': searching a local corpus needs {error.name}; `pip install bm25s pystemmer`, "
+            "or set environment.options.retriever_url"
         ) from error
 
 
