@@ -1,19 +1,19 @@
 """The artifact store over a directory: every write is a synced temporary file that then takes its final name at once."""
 
 import os
-import secrets
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from components.artifacts import layout
 from components.artifacts.base import StoredObject
-from components.artifacts.local_files import PART_PREFIX, ContentSource, store_errors, sync_folder, write_part
+from components.artifacts.content_store import ContentStore
+from components.artifacts.local_files import PART_PREFIX, store_errors, sync_folder, write_part
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
 
 
-class LocalArtifactStore:
+class LocalArtifactStore(ContentStore):
     """Artifacts below `root`, which is made on the first write. Safe for several processes of one host.
 
     Raises StoreRefused when the disk is full or may not be written; nothing half-written takes a final name.
@@ -39,58 +39,10 @@ class LocalArtifactStore:
                 raise StoreRefused(f"there is no directory {self._root}") from error
 
     def probe(self) -> None:
-        """Prove that records can be created once, read and removed here."""
-        key = f"probe/{secrets.token_hex(8)}"
-        created = self.create(key, b"first")
-        try:
-            if (created, self.create(key, b"second")) != (True, False) or self.read(key) != b"first":
-                raise StoreRefused(
-                    f"{self._root}: this file system lets a record be created twice; use another directory"
-                )
-        finally:
-            self.delete(key)
-
-    def put_bytes(self, content: bytes, *, kind: str) -> ArtifactRef:
-        """The reference of `content`, synced to disk when this returns."""
-        ref = layout.payload_ref(content, kind=kind)
-        self._place(self._path(ref.key), content, ref.sha256, ref.num_bytes)
-        return ref
-
-    def get_bytes(self, ref: ArtifactRef) -> bytes:
-        """The bytes behind `ref`, verified."""
-        content = self.read(ref.key)
-        if content is None:
-            raise ArtifactMissing(f"{ref.key}: not in {self.uri}")
-        return layout.check_content(ref, content)
-
-    def put_folder(self, folder: Path) -> ArtifactRef:
-        """The reference of a folder of files, all below one directory of the store."""
-        with store_errors(self._root):
-            listing = layout.list_folder(folder)
-        ref = layout.folder_ref(listing)
-        for path, (sha256, num_bytes) in listing.items():
-            self._place(self._path(f"{ref.key}/{path}"), folder / path, sha256, num_bytes)
-        return ref
-
-    def get_folder(self, ref: ArtifactRef, into: Path, *, under: str = "") -> Path:
-        """`into`, holding exactly the files of `ref`; those already there with the right bytes are kept."""
-        listing = layout.files_under(layout.checked_listing(ref), under)
-        for path, (sha256, num_bytes) in listing.items():
-            source, target = self._path(f"{ref.key}/{path}"), into / path
-            if not source.is_file():
-                raise ArtifactMissing(f"{ref.key}/{path}: not in {self.uri}")
-            with store_errors(into, use="filled"):
-                if layout.file_matches(target, sha256, num_bytes):
-                    continue
-                part, found = write_part(target, source, sync=False)
-                try:
-                    layout.check_digest(f"{ref.key}/{path}", (sha256, num_bytes), found)
-                    os.replace(part, target)
-                finally:
-                    part.unlink(missing_ok=True)
-        into.mkdir(parents=True, exist_ok=True)
-        layout.prune_folder(into, listing)
-        return into
+        """Prove that records can be created once, read, listed and removed here."""
+        self._prove(
+            place=f"{self._root}:", otherwise="this file system lets a record be created twice; use another directory"
+        )
 
     def folder_uri(self, ref: ArtifactRef) -> str:
         """Where other programs find the folder."""
@@ -173,8 +125,9 @@ class LocalArtifactStore:
         assert all(part not in ("", ".", "..") for part in parts), f"not a store key: {key!r}"
         return self._root.joinpath(*parts)
 
-    def _place(self, target: Path, source: ContentSource, sha256: str, num_bytes: int) -> None:
-        """Give `target` these bytes, unless it has them, in which case it counts as written now."""
+    def _upload(self, key: str, source: bytes | Path, sha256: str, num_bytes: int) -> None:
+        """What is there already counts as written now."""
+        target = self._path(key)
         with store_errors(self._root):
             if layout.file_matches(target, sha256, num_bytes):
                 os.utime(target)
@@ -187,6 +140,13 @@ class LocalArtifactStore:
             finally:
                 part.unlink(missing_ok=True)
             sync_folder(target.parent)
+
+    def _download(self, key: str, target: Path) -> tuple[Path, tuple[str, int]]:
+        source = self._path(key)
+        if not source.is_file():
+            raise ArtifactMissing(f"{key}: not in {self.uri}")
+        with store_errors(target, use="filled"):
+            return write_part(target, source, sync=False)
 
     def _keys(self, prefix: str) -> Iterator[str]:
         start = self._root / prefix.rpartition("/")[0]

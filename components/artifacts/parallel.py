@@ -12,11 +12,15 @@ NUM_THREADS = 16
 
 
 def in_parallel(
-    work: Callable[[A], B], arguments: Iterable[A], *, done: Callable[[int], None] = lambda count: None
+    work: Callable[[A], B],
+    arguments: Iterable[A],
+    *,
+    done: Callable[[int], None] = lambda count: None,
+    num_threads: int = NUM_THREADS,
 ) -> list[B]:
     """`work` of every argument, in their order; `done` hears how many there are so far. The first error ends it."""
     results: list[B] = []
-    with ThreadPoolExecutor(max_workers=NUM_THREADS) as pool:
+    with ThreadPoolExecutor(max_workers=num_threads) as pool:
         futures = [pool.submit(work, argument) for argument in arguments]
         try:
             for future in futures:

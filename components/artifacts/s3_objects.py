@@ -2,10 +2,9 @@
 
 import base64
 import hashlib
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -15,7 +14,7 @@ from typing import Any
 from components.artifacts import layout
 from components.artifacts.base import StoredObject
 from components.artifacts.local_files import store_errors, write_part
-from components.artifacts.s3_connection import PART_BYTES, ObjectMissing, S3Connection
+from components.artifacts.s3_connection import PART_BYTES, ObjectExists, ObjectMissing, S3Connection
 from components.artifacts.s3_errors import answered_status
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, StoreUnavailable
 
@@ -23,22 +22,12 @@ _HEAD_PAYS_BYTES = 1 << 20
 """From this size on, asking whether an object is there is cheaper than sending it again."""
 
 _CHUNK_BYTES = 1 << 20
-_NUM_THREADS = 4
 _MOST_DELETED = 1000
 _NUM_WITNESSES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnfinishedUpload:
-    """A multipart upload that was begun and neither completed nor aborted."""
-
-    name: str
-    upload_id: str
-    age_seconds: float
-
-
 class S3Objects:
-    """The verbs of `S3ArtifactStore` at the level of single objects. Keys are relative to `prefix`."""
+    """The verbs of a store for single objects. Keys are relative to `prefix`."""
 
     def __init__(self, connection: S3Connection, *, prefix: str) -> None:
         self._connection = connection
@@ -74,64 +63,63 @@ class S3Objects:
             self._blame(key, error)
             raise
 
-    def create(self, key: str, content: bytes, *, token: str) -> bool:
-        """PUT with `If-None-Match: *`; `token` in the metadata tells this writer's object from a rival's."""
-        self._connection.call(
-            f"create {key}",
-            lambda s3: s3.put_object(
-                Bucket=self._bucket,
-                Key=self._prefix + key,
-                Body=content,
+    def create(self, key: str, content: bytes) -> bool:
+        """Write a record unless it exists: a PUT with `If-None-Match: *`.
+
+        When an answer is lost, the second attempt finds the first one's record. A random token in the object's metadata
+        tells it from a rival's, even from one of equal bytes.
+        """
+        token = secrets.token_hex(8)
+        try:
+            self._put(
+                key,
+                content,
+                hashlib.sha256(content).hexdigest(),
+                doing="create",
+                about={"writer": token},
                 IfNoneMatch="*",
-                ChecksumSHA256=_checksum(hashlib.sha256(content).hexdigest()),
-                Metadata={"writer": token},
-            ),
-        )
+            )
+        except ObjectExists as lost:
+            return lost.repeated and self.head(key)["Metadata"].get("writer") == token
         return True
 
-    def upload(self, key: str, source: bytes | Path, sha256: str, num_bytes: int) -> None:
+    def _upload(self, key: str, source: bytes | Path, sha256: str, num_bytes: int) -> None:
         """Make `key` hold these bytes, unless a young object of this size and digest is there already."""
         if num_bytes >= _HEAD_PAYS_BYTES and self._is_there(key, sha256, num_bytes):
             return
         if isinstance(source, bytes) or num_bytes <= PART_BYTES:
-            self._upload_whole(key, source, sha256)
+            content = source if isinstance(source, bytes) else _file_content(source, sha256)
+            self._put(key, content, sha256, doing="upload", about={"sha256": sha256})
         else:
             self._upload_in_parts(key, source, sha256)
 
-    def download(self, key: str, target: Path, promised: tuple[str, int]) -> None:
-        """Make `target` hold the object's bytes; they take this name after they were verified."""
-        with store_errors(target, use="filled"):
-            if layout.file_matches(target, *promised):
-                return
-
+    def _download(self, key: str, target: Path) -> tuple[Path, tuple[str, int]]:
         def attempt(s3: Any) -> tuple[Path, tuple[str, int]]:
             body = s3.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"]
             with store_errors(target, use="filled"):
                 return write_part(target, body.iter_chunks(_CHUNK_BYTES), sync=False)
 
         try:
-            part, found = self._connection.call(f"download {key}", attempt)
+            return self._connection.call(f"download {key}", attempt)
         except ObjectMissing as error:
             raise ArtifactMissing(f"{key}: not in {self._connection.place}") from error
         except StoreUnavailable as error:
             self._blame(key, error)
             raise
-        try:
-            layout.check_digest(key, promised, found)
-            with store_errors(target, use="filled"):
-                os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
 
-    def objects(self, prefix: str) -> Iterator[StoredObject]:
-        """The objects under `prefix` in the server's order."""
-        for page in self._pages("list_objects_v2", {"Prefix": self._prefix + prefix}, ("ContinuationToken",)):
-            for found in page.get("Contents", []):
-                yield StoredObject(
-                    key=found["Key"].removeprefix(self._prefix),
-                    num_bytes=found["Size"],
-                    age_seconds=_age_seconds(page, found["LastModified"]),
-                )
+    def scan(self, prefix: str) -> Iterator[StoredObject]:
+        """The objects under `prefix` in lexical order, with their sizes and ages."""
+        found = [
+            StoredObject(
+                key=each["Key"].removeprefix(self._prefix),
+                num_bytes=each["Size"],
+                age_seconds=_age_seconds(page, each["LastModified"]),
+            )
+            for page in self._pages("list_objects_v2", {"Prefix": self._prefix + prefix}, ("ContinuationToken",))
+            for each in page.get("Contents", [])
+        ]
+        # Servers that keep directories list "a/b" before "a-b".
+        return iter(sorted(found, key=lambda each: each.key))
 
     def delete(self, key: str) -> None:
         """Remove an object, if it is there."""
@@ -147,20 +135,19 @@ class S3Objects:
             for failed in answer.get("Errors", []):
                 self.delete(failed["Key"].removeprefix(self._prefix))
 
-    def unfinished_uploads(self) -> Iterator[UnfinishedUpload]:
-        """The multipart uploads that are open below the prefix."""
-        for page in self._pages("list_multipart_uploads", {"Prefix": self._prefix}, ("KeyMarker", "UploadIdMarker")):
-            for found in page.get("Uploads", []):
-                age_seconds = _age_seconds(page, found["Initiated"])
-                yield UnfinishedUpload(name=found["Key"], upload_id=found["UploadId"], age_seconds=age_seconds)
-
-    def abort(self, upload: UnfinishedUpload) -> None:
-        """Discard the parts of an unfinished upload."""
-        arguments = {"Bucket": self._bucket, "Key": upload.name, "UploadId": upload.upload_id}
-        try:
-            self._connection.call(f"abort {upload.name}", lambda s3: s3.abort_multipart_upload(**arguments))
-        except ObjectMissing:
-            return
+    def discard_unfinished(self, *, older_than_seconds: float, dry_run: bool) -> int:
+        """Abort the multipart uploads of writers that died; returns how many there were."""
+        stale = [
+            found
+            for page in self._pages("list_multipart_uploads", {"Prefix": self._prefix}, ("KeyMarker", "UploadIdMarker"))
+            for found in page.get("Uploads", [])
+            if _age_seconds(page, found["Initiated"]) >= older_than_seconds
+        ]
+        for found in [] if dry_run else stale:
+            arguments = {"Bucket": self._bucket, "Key": found["Key"], "UploadId": found["UploadId"]}
+            with suppress(ObjectMissing):
+                self._page("abort_multipart_upload", arguments)
+        return len(stale)
 
     def _blame(self, key: str, error: StoreUnavailable) -> None:
         """Raise ArtifactCorrupt when the server fails at this object and gives others: it found the stored bytes damaged."""
@@ -212,17 +199,19 @@ class S3Objects:
         is_same = answer["ContentLength"] == num_bytes and answer["Metadata"].get("sha256") == sha256
         return is_same and _age_seconds(answer, answer["LastModified"]) < layout.REUSE_SECONDS
 
-    def _upload_whole(self, key: str, source: bytes | Path, sha256: str) -> None:
+    def _put(
+        self, key: str, content: bytes, sha256: str, *, doing: str, about: dict[str, str], **condition: str
+    ) -> None:
         """One PUT that the server refuses when the bytes it received have another SHA-256."""
-        content = source if isinstance(source, bytes) else _file_content(source, sha256)
         self._connection.call(
-            f"upload {key}",
+            f"{doing} {key}",
             lambda s3: s3.put_object(
                 Bucket=self._bucket,
                 Key=self._prefix + key,
                 Body=content,
-                ChecksumSHA256=_checksum(sha256),
-                Metadata={"sha256": sha256},
+                ChecksumSHA256=base64.b64encode(bytes.fromhex(sha256)).decode(),
+                Metadata=about,
+                **condition,
             ),
         )
 
@@ -234,29 +223,12 @@ class S3Objects:
         self._connection.call(f"upload {key}", attempt)
 
 
-def each(work: Callable[[str], None], paths: Iterable[str]) -> None:
-    """Do `work` for all paths side by side; the first error ends it."""
-    with ThreadPoolExecutor(max_workers=_NUM_THREADS) as pool:
-        futures = [pool.submit(work, path) for path in paths]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
 def _file_content(path: Path, sha256: str) -> bytes:
     with store_errors(path):
         content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != sha256:
         raise ArtifactCorrupt(f"{path} changed while it was being stored")
     return content
-
-
-def _checksum(sha256: str) -> str:
-    """A hexadecimal SHA-256 as S3's headers spell it."""
-    return base64.b64encode(bytes.fromhex(sha256)).decode()
 
 
 def _age_seconds(answer: Any, written_at: datetime) -> float:
