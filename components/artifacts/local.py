@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from components.artifacts import layout
-from components.artifacts.base import StoredObject
-from components.artifacts.content_store import ContentStore
+from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.local_files import PART_PREFIX, store_errors, sync_folder, write_part
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
 
 
-class LocalArtifactStore(ContentStore):
+class LocalArtifactStore(ArtifactStore):
     """Artifacts below `root`, which is made on the first write. Safe for several processes of one host.
 
     Raises StoreRefused when the disk is full or may not be written; nothing half-written takes a final name.
@@ -100,13 +99,6 @@ class LocalArtifactStore(ContentStore):
         """Remove objects, one after the other."""
         for key in keys:
             self.delete(key)
-
-    def age_seconds(self, key: str) -> float:
-        """Seconds since the object was written."""
-        try:
-            return max(0.0, time.time() - self._path(key).stat().st_mtime)
-        except FileNotFoundError as error:
-            raise ArtifactMissing(f"{key}: not in {self.uri}") from error
 
     def discard_unfinished(self, *, older_than_seconds: float, dry_run: bool) -> int:
         """Remove temporary files of writers that died; returns how many there were."""

@@ -1,6 +1,6 @@
 """The artifact store over S3: digests on everything that moves, `If-None-Match: *` on everything that commits."""
 
-from components.artifacts.content_store import ContentStore
+from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef
 from components.artifacts.s3_connection import S3Connection
 from components.artifacts.s3_objects import S3Objects
@@ -9,7 +9,7 @@ from components.errors import StoreRefused
 _PROBE_PATIENCE_SECONDS = 10.0
 
 
-class S3ArtifactStore(S3Objects, ContentStore):
+class S3ArtifactStore(S3Objects, ArtifactStore):
     """Artifacts in one bucket, below `prefix`. Thread-safe; the client is made on the first call.
 
     Every verb outlasts an outage of `retry_seconds` and then raises StoreUnavailable. Credentials come from the usual AWS

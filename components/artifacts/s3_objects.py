@@ -43,11 +43,6 @@ class S3Objects:
         except ObjectMissing as error:
             raise ArtifactMissing(f"{key}: not in {self._connection.place}") from error
 
-    def age_seconds(self, key: str) -> float:
-        """Seconds since the object was written, by the server's clock."""
-        answer = self.head(key)
-        return _age_seconds(answer, answer["LastModified"])
-
     def read(self, key: str) -> bytes | None:
         """An object's bytes, or None when there is none."""
 

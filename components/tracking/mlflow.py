@@ -1,26 +1,27 @@
-"""Tracking in an MLflow server. The only module that imports mlflow, and not before the first request: it takes a second.
+"""Tracking in an MLflow server.
 
 What makes a repeat harmless, as MLflow 3 behaves: its metrics table is keyed by (run, name, timestamp, step, value), so an
 equal point is stored once; a run is found by its tag `troupe.run_id`, a model version by its tags step and digest.
 """
 
-import http.client
-import socket
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
-from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
+from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import EvalReport, IterationReport
+from components.tracking.mlflow_server import (
+    check_answers,
+    is_away,
+    mlflow_exception,
+    named_errors,
+    new_client,
+    tolerating,
+)
 from components.tracking.pages import page_url
 from components.tracking.points import evaluation_points, iteration_points
 
-REQUEST_TIMEOUT_SECONDS = 3
 MAX_RACES = 8
 """How often in a row other creators may come first before that is an error."""
 RUN_ID_TAG = "troupe.run_id"
@@ -50,35 +51,8 @@ class MlflowTracker:
         self._about: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
 
     def check(self) -> None:
-        """Raise TrackingUnavailable while the server is away, ConfigurationError where its address or the access is wrong.
-
-        Costs one GET and no import of mlflow.
-        """
-        try:
-            with urllib.request.urlopen(f"{self._url}/health", timeout=REQUEST_TIMEOUT_SECONDS):
-                return
-        except urllib.error.HTTPError as error:
-            if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-                raise ConfigurationError(
-                    f"tracking.url {self._url}: the server answers {error.code} {error.reason}; set "
-                    "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
-                ) from error
-            if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
-                return
-            raise _unavailable(self._url, error) from error
-        except (ValueError, http.client.InvalidURL) as error:
-            raise ConfigurationError(
-                f"tracking.url {self._url!r} is no address ({error}); write http(s)://host:port"
-            ) from error
-        except OSError as error:
-            if (
-                isinstance(reason := getattr(error, "reason", error), socket.gaierror)
-                and reason.errno == socket.EAI_NONAME
-            ):
-                raise ConfigurationError(
-                    f"tracking.url {self._url}: there is no host of that name; write http(s)://host:port of an MLflow server"
-                ) from error
-            raise _unavailable(self._url, error) from error
+        """Raise TrackingUnavailable while the server is away, ConfigurationError where its address or the access is wrong."""
+        check_answers(self._url)
 
     def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
         """Find the run or make it, and mark it RUNNING.
@@ -87,7 +61,7 @@ class MlflowTracker:
         `troupe.changed.<name>`.
         """
         self._about[run_id] = (dict(params), dict(tags))
-        with _named_errors(self._url):
+        with named_errors(self._url):
             self._mlflow_ids[run_id] = self._opened(run_id)
 
     def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
@@ -108,7 +82,7 @@ class MlflowTracker:
             return
         name = f"{run_id}.{policy}"
         lineage = {RUN_ID_TAG: run_id, "troupe.policy": policy, STEP_TAG: str(step), DIGEST_TAG: weights_digest}
-        with _named_errors(self._url):
+        with named_errors(self._url):
             found = self._versions(name, step=step, weights_digest=weights_digest)
             if not found:
                 mlflow_id = self._mlflow_id(run_id)
@@ -120,7 +94,7 @@ class MlflowTracker:
                 found = self._versions(name, step=step, weights_digest=weights_digest)
             for twin in found[1:]:
                 delete = partial(self._client().delete_model_version, name, twin.version)
-                _tolerating("RESOURCE_DOES_NOT_EXIST", delete)
+                tolerating("RESOURCE_DOES_NOT_EXIST", delete)
 
     def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
         """Say in a tag and in the description of a version whether its files are still in the store.
@@ -130,7 +104,7 @@ class MlflowTracker:
         if not self._register_models:
             return
         name, files = f"{run_id}.{policy}", "in the store" if are_there else "removed by troupe gc"
-        with _named_errors(self._url):
+        with named_errors(self._url):
             for version in self._versions(name, step=step, weights_digest=weights_digest):
                 self._client().set_model_version_tag(name, version.version, FILES_TAG, files)
                 description = (
@@ -140,25 +114,25 @@ class MlflowTracker:
 
     def finish_run(self, run_id: str, *, succeeded: bool) -> None:
         """Mark the run FINISHED or FAILED, with the time of this call as its end."""
-        with _named_errors(self._url):
+        with named_errors(self._url):
             self._client().set_terminated(self._mlflow_id(run_id), "FINISHED" if succeeded else "FAILED")
 
     def remove_run(self, run_id: str) -> list[str]:
         """Delete the run, which MLflow keeps in its trash, and for good the models registered from it."""
-        with _named_errors(self._url):
+        with named_errors(self._url):
             runs = self._runs(run_id)
             for run in runs:
                 self._client().delete_run(run.info.run_id)
             models = self._client().search_registered_models(f"tags.`{RUN_ID_TAG}` = '{run_id}'")
             for model in models:
                 delete = partial(self._client().delete_registered_model, model.name)
-                _tolerating("RESOURCE_DOES_NOT_EXIST", delete)
+                tolerating("RESOURCE_DOES_NOT_EXIST", delete)
         self._mlflow_ids.pop(run_id, None)
         return [*(f"run {run.info.run_id}" for run in runs), *(f"model {model.name}" for model in models)]
 
     def mark_killed(self, run_id: str) -> bool:
         """Mark the run KILLED if it is there and said to be running, and whether it was: its process is gone."""
-        with _named_errors(self._url):
+        with named_errors(self._url):
             running = [run for run in self._runs(run_id) if run.info.status == "RUNNING"]
             for run in running:
                 self._client().set_terminated(run.info.run_id, "KILLED")
@@ -172,17 +146,14 @@ class MlflowTracker:
 
     def _client(self) -> Any:
         if self._cached_client is None:
-            from mlflow import MlflowClient
-
-            _bound_waiting()
-            self._cached_client = MlflowClient(self._url, registry_uri=self._url)
+            self._cached_client = new_client(self._url)
         return self._cached_client
 
     def _experiment_id(self) -> str:
         if self._cached_experiment_id is None:
             experiment = self._client().get_experiment_by_name(self._experiment)
             if experiment is None:
-                _tolerating("RESOURCE_ALREADY_EXISTS", lambda: self._client().create_experiment(self._experiment))
+                tolerating("RESOURCE_ALREADY_EXISTS", lambda: self._client().create_experiment(self._experiment))
                 experiment = self._client().get_experiment_by_name(self._experiment)
             self._cached_experiment_id = str(experiment.experiment_id)
         return self._cached_experiment_id
@@ -219,9 +190,9 @@ class MlflowTracker:
                 if winner.info.status != "RUNNING":
                     self._client().update_run(winner.info.run_id, status="RUNNING")
                 return str(winner.info.run_id)
-            except _mlflow_exception() as error:
+            except mlflow_exception() as error:
                 # A parameter that another process adds at the same instant is a BAD_REQUEST here.
-                if attempt == MAX_RACES or _is_away(error):
+                if attempt == MAX_RACES or is_away(error):
                     raise
                 is_settled = error.error_code != "BAD_REQUEST" and self._is_live(winner.info.run_id)
                 if is_settled:
@@ -250,7 +221,7 @@ class MlflowTracker:
             self._client().log_batch(run.info.run_id, params=new_params, tags=new_tags)
 
     def _log(self, run_id: str, points: Mapping[str, float], step: int, timestamp_ms: int) -> None:
-        with _named_errors(self._url):
+        with named_errors(self._url):
             from mlflow.entities import Metric
 
             metrics = [Metric(name, value, timestamp_ms, step) for name, value in points.items()]
@@ -261,8 +232,8 @@ class MlflowTracker:
                 try:
                     self._client().log_batch(mlflow_id, metrics=metrics)
                     return
-                except _mlflow_exception() as error:
-                    if attempt == MAX_RACES or _is_away(error) or self._is_live(mlflow_id):
+                except mlflow_exception() as error:
+                    if attempt == MAX_RACES or is_away(error) or self._is_live(mlflow_id):
                         raise
                     self._mlflow_ids.pop(run_id, None)
 
@@ -270,7 +241,7 @@ class MlflowTracker:
         """False once a run was deleted: by a person, or as the loser of a race."""
         try:
             return bool(self._client().get_run(mlflow_id).info.lifecycle_stage == "active")
-        except _mlflow_exception() as error:
+        except mlflow_exception() as error:
             if error.error_code == "RESOURCE_DOES_NOT_EXIST":
                 return False
             raise
@@ -289,7 +260,7 @@ class MlflowTracker:
         if newest:
             return str(newest[0].version)
         create = partial(self._client().create_registered_model, name, tags={RUN_ID_TAG: run_id})
-        _tolerating("RESOURCE_ALREADY_EXISTS", create)
+        tolerating("RESOURCE_ALREADY_EXISTS", create)
         return None
 
     def _source(self, mlflow_id: str, policy: str, step: int, folder_uri: str) -> str:
@@ -302,53 +273,3 @@ class MlflowTracker:
 
     def _create_version(self, name: str, source: str, mlflow_id: str, tags: Mapping[str, str]) -> None:
         self._client().create_model_version(name, source, run_id=mlflow_id, tags=dict(tags), await_creation_for=0)
-
-
-def _bound_waiting() -> None:
-    """MLflow's own defaults wait 120 s and retry for minutes; the outbox repeats instead. What the user set stays."""
-    from mlflow import environment_variables as settings
-
-    for setting, value in (
-        (settings.MLFLOW_HTTP_REQUEST_TIMEOUT, REQUEST_TIMEOUT_SECONDS),
-        (settings.MLFLOW_HTTP_REQUEST_MAX_RETRIES, 0),
-        (settings.MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT, True),
-    ):
-        if not setting.is_set():
-            setting.set(value)
-
-
-def _mlflow_exception() -> Any:
-    from mlflow.exceptions import MlflowException
-
-    return MlflowException
-
-
-def _tolerating(error_code: str, request: Callable[[], object]) -> None:
-    """Send `request`; an answer of `error_code` means that another process was first, which is as good."""
-    try:
-        request()
-    except _mlflow_exception() as error:
-        if error.error_code != error_code:
-            raise
-
-
-def _is_away(error: Any) -> bool:
-    """Whether an MlflowException stands for a server that is down, overloaded or failing; its status says so."""
-    status = int(error.get_http_status_code())
-    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS
-
-
-def _unavailable(url: str, cause: object) -> TrackingUnavailable:
-    reason = str(cause).rpartition("): ")[2].rstrip("\"')")  # the innermost of the messages that urllib3 nests
-    return TrackingUnavailable(f"MLflow at {url} does not answer ({reason}); start it with `troupe up`")
-
-
-@contextmanager
-def _named_errors(url: str) -> Iterator[None]:
-    """Turns MLflow's one exception class into ours, by the status that it stands for."""
-    try:
-        yield
-    except _mlflow_exception() as error:
-        if _is_away(error):
-            raise _unavailable(url, error) from error
-        raise PermanentError(f"MLflow at {url} refused: {error}") from error

@@ -23,7 +23,7 @@ def build(as_json: JsonOption = False) -> None:
     from rich.console import Console
 
     from troupe.machine.sandbox import build as build_all
-    from troupe.runs.tables import sandbox_build_table
+    from troupe.machine.tables import sandbox_build_table
 
     progress = Console(stderr=True)
     with progress.status("looking") as line:
@@ -78,7 +78,7 @@ def attack(
 def status(as_json: JsonOption = False) -> None:
     """Backends, daemon, image, limits in force, boxes and leftovers. Starts nothing that stays."""
     from troupe.machine.sandbox import status_document
-    from troupe.runs.tables import sandbox_status_table
+    from troupe.machine.tables import sandbox_status_table
 
     document: dict[str, Any] = status_document()
     emit(document, as_json=as_json, table=sandbox_status_table)

@@ -34,7 +34,7 @@ def up(
     from infra.services.stack import deploy
     from infra.services.stack import up as start
     from tasks.home import made_home
-    from troupe.runs.tables import access_lines, services_table
+    from troupe.machine.tables import access_lines, services_table
 
     home = made_home()
     deployments = write_deployments(home)  # a slip in a prefect.yaml is told before anything starts
@@ -91,7 +91,7 @@ def status(as_json: JsonOption = False) -> None:
     from infra.services.stack import status as read
     from tasks.home import HOME
     from troupe.cli.reading import emit
-    from troupe.runs.tables import access_lines, services_table
+    from troupe.machine.tables import access_lines, services_table
 
     document = read(HOME).document()
     emit(document, as_json=as_json, table=services_table)
@@ -116,7 +116,7 @@ def doctor(as_json: JsonOption = False) -> None:
     """What works on this machine, and how to get what does not."""
     from troupe.cli.reading import emit
     from troupe.machine.doctor import checks
-    from troupe.runs.tables import doctor_table
+    from troupe.machine.tables import doctor_table
 
     found = checks()
     emit([check.document() for check in found], as_json=as_json, table=doctor_table)

@@ -10,6 +10,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from components.plain_text import printable
 from components.sandbox.attacks.base import Attack
 from components.sandbox.attacks.carrying_out import AttackReport
 from components.sandbox.base import SandboxDescription
@@ -79,14 +80,9 @@ def result_document(result: ExecutionResult) -> dict[str, Any]:
 def print_result(result: ExecutionResult, description: SandboxDescription) -> None:
     """The program's output on the streams that it used, then on standard error a line on how it ended."""
     for text, stream in ((result.stdout, sys.stdout), (result.stderr, sys.stderr)):
-        stream.write(plain(text) if stream.isatty() else text)
+        stream.write(printable(text) if stream.isatty() else text)
         stream.flush()
     detail = f": {result.detail}" if result.detail else ""
     code = "" if result.exit_code is None else f", exit code {result.exit_code}"
     times = f"{result.wall_seconds:.3f} s, {result.cpu_seconds:.3f} s of CPU time"
     print(f"{result.status}{code}{detail} ({times}, {description.backend})", file=sys.stderr)
-
-
-def plain(text: str) -> str:
-    """`text` as a terminal may see it: what would command the terminal is spelled out."""
-    return "".join(each if each in "\n\t" or each.isprintable() else repr(each)[1:-1] for each in text)

@@ -1,8 +1,6 @@
-"""Documents as tables for people."""
+"""Runs and stores as tables for people."""
 
-import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Group
@@ -10,9 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from components import metrics as m
-from components.tracking.pages import page_url
-from infra.services.password import USER, password_file
-from troupe.machine.check import OPTIONAL
 
 SPARKS = "▁▂▃▄▅▆▇█"
 MOST_ROWS = 24
@@ -22,9 +17,7 @@ def runs_table(rows: Sequence[Mapping[str, Any]]) -> Group | Text:
     """One line per run, and below them one for each that is damaged."""
     if not rows:
         return Text("no runs yet")
-    table = Table(box=None, header_style="bold")
-    for column in ("run", "preset", "state", "step", "started"):
-        table.add_column(column)
+    table = _table("<run", "<preset", "<state", "<step", "<started")
     for row in rows:
         started = str(row["started_at"] or "")
         step = "–" if row["step"] is None else str(row["step"])
@@ -53,15 +46,22 @@ def run_table(document: Mapping[str, Any]) -> Group:
 
 def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
     """Held-out success by step and way of sampling, and what the last agent makes of proposals."""
-    table = Table(box=None, header_style="bold", title="held-out play, without the tree", title_justify="left")
-    for column in ("step", "sampling", "success", "95% interval", "n", "keeps good", "repairs bad"):
-        table.add_column(column, justify="left" if column == "sampling" else "right")
+    columns = (">step", "<sampling", ">success", ">95% interval", ">n", ">keeps good", ">repairs bad")
+    table = _table(*columns, title="held-out play, without the tree")
     for report in evaluations:
         low, high = report["interval"]
         table.add_row(
             str(report["step"]), report["sampling"], f"{report['success_rate']:.3f}", f"{low:.3f} to {high:.3f}",
             str(report["n"]), share(report["keep_rate"]), share(report["repair_rate"]),
         )  # fmt: skip
+    return table
+
+
+def _table(*columns: str, title: str | None = None) -> Table:
+    """An empty table. Of each column, "<name" stands left and ">name" right."""
+    table = Table(box=None, header_style="bold", title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column[1:], justify="left" if column[0] == "<" else "right")
     return table
 
 
@@ -75,9 +75,8 @@ def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
         m.REPAIR_RATE: "repairs bad",
         m.ZERO_GROUP_FRACTION: "equal groups",
     }
-    table = Table(box=None, header_style="bold", title="steps", title_justify="left", padding=(0, 1, 0, 0))
-    for heading in ("step", *shown.values(), "time in s"):
-        table.add_column(heading, justify="right")
+    table = _table(*(f">{heading}" for heading in ("step", *shown.values(), "time in s")), title="steps")
+    table.padding = (0, 1, 0, 0)
     table.add_column("tries", no_wrap=True)
     table.add_column("checkpoint", no_wrap=True)
     stride = max(1, -(-len(steps) // MOST_ROWS))
@@ -96,9 +95,7 @@ def _own_rewards(steps: Sequence[Mapping[str, Any]]) -> list[Any]:
     names = sorted({name for step in steps for name in step["metrics"] if m.is_own_reward(name)})
     if not names:
         return []
-    table = Table(box=None, header_style="bold", title="own rewards, by agent", title_justify="left")
-    for column in ("component", "agent", "first", "last", "course"):
-        table.add_column(column, justify="right" if column in {"first", "last"} else "left")
+    table = _table("<component", "<agent", ">first", ">last", "<course", title="own rewards, by agent")
     for name in names:
         agent, _, component = name.removeprefix("reward/").rpartition("/")
         values = [step["metrics"][name] for step in steps if name in step["metrics"]]
@@ -112,9 +109,7 @@ def _short(stage: str) -> str:
 
 
 def _seconds_table(steps: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, header_style="bold", title="seconds by stage, all steps", title_justify="left")
-    for column in ("stage", "median", "total", "course"):
-        table.add_column(column, justify="left" if column in {"stage", "course"} else "right")
+    table = _table("<stage", ">median", ">total", "<course", title="seconds by stage, all steps")
     for name in steps[-1]["timings"]:
         values = [step["timings"].get(name, 0.0) for step in steps]
         median = sorted(values)[len(values) // 2]
@@ -160,94 +155,6 @@ def stretches(numbers: Sequence[int]) -> str:
         else:
             joined.append([number])
     return ", ".join("-".join(str(end) for end in each) for each in joined)
-
-
-def services_table(document: Mapping[str, Any]) -> Table:
-    """Where the local services answer."""
-    table = Table(box=None, show_header=False)
-    places = {
-        "Prefect": ("prefect", "ui_url"),
-        "MLflow": ("mlflow", "url"),
-        "S3": ("s3", "endpoint"),
-        "worker": ("worker", "pid"),
-    }
-    for title, (service, field) in places.items():
-        found = document[service]
-        if found is None:
-            table.add_row(title, Text("down", style="dim"))
-        else:
-            address = str(found.get(field, "up"))
-            table.add_row(title, Text(page_url(address) if title == "MLflow" else address))
-    return table
-
-
-def access_lines(document: Mapping[str, Any], home: Path) -> list[str]:
-    """How the owner gets into the pages that are up, and how his own programs do. The password itself is not told."""
-    read = f"`cat {shlex.quote(str(password_file(home)))}`"
-    lines = []
-    if document["prefect"]:
-        lines.append(f"Prefect's pages ask for a password: {read}")
-    if document["mlflow"]:
-        lines.append(f"MLflow's pages ask for a name, {USER}, and the same password: {read}")
-    if any(document.values()):
-        lines.append('mlflow, prefect, aws and Python clients in this shell: eval "$(troupe env)"')
-    return lines
-
-
-def doctor_table(checks: Sequence[Mapping[str, Any]]) -> Table:
-    """One line a check, with the remedy where it failed."""
-    table = Table(box=None, show_header=False)
-    for check in checks:
-        mark = Text("ok", style="green") if check["ok"] else Text("missing", style="yellow")
-        if not check["ok"] and check["remedy"].startswith(OPTIONAL):
-            mark = Text("optional", style="dim")
-        table.add_row(
-            mark, check["name"], check["detail"] if check["ok"] else f"{check['detail']}\n  {check['remedy']}"
-        )
-    return table
-
-
-def sandbox_status_table(document: Mapping[str, Any]) -> Table:
-    """How the sandbox stands on this machine."""
-    table = Table(box=None, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    taken = document["auto"]
-    table.add_row("auto takes", Text(taken or "nothing: no backend works", style="green" if taken else "red"))
-    for name, backend in document["backends"].items():
-        table.add_row(name, backend["detail"] if backend["works"] else f"{backend['detail']}\n  {backend['remedy']}")
-    table.add_row("docker daemon", _daemon(document["engine"]))
-    table.add_row("image", document["image_digest"])
-    for name, value in document["limits"].items():
-        table.add_row(name, value)
-    table.add_row("boxes running", ", ".join(f"{name} {count}" for name, count in document["boxes"].items()))
-    table.add_row(
-        "leftovers", f"{document['leftovers']}; the next sandbox removes them" if document["leftovers"] else "0"
-    )
-    return table
-
-
-def sandbox_build_table(document: Mapping[str, Any]) -> Table:
-    """What was built."""
-    table = Table(box=None, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("digest", document["digest"])
-    table.add_row("size", f"{document['num_bytes'] / 2**20:.1f} MiB")
-    table.add_row("folder", document["folder"])
-    daemon = document["engine"]
-    table.add_row(
-        "docker daemon",
-        f"none: {document['why_no_engine']}; bubblewrap needs none" if daemon is None else _daemon(daemon),
-    )
-    table.add_row("seconds", f"{document['seconds']:.1f}")
-    return table
-
-
-def _daemon(daemon: Mapping[str, Any] | None) -> str:
-    if daemon is None:
-        return "none runs"
-    return f"version {daemon['version']} at {daemon['host']}, {'private' if daemon['private'] else 'not ours'}"
 
 
 def spark(values: Sequence[float], width: int = 40) -> str:

@@ -62,17 +62,8 @@ def load_rows(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
 
 @cache
 def _loaded(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
-<<<<<<< HEAD:components/environments/shared/dataset_rows.py
     import datasets
 
-=======
-    try:
-        import datasets
-    except ImportError as error:
-        raise ConfigurationError(
-            f"{field}.path {source.path!r}: reading datasets needs the library `datasets`; `pip install datasets`"
-        ) from error
->>>>>>> ee71492 (Remedies name extras and packages that exist):components/environments/dataset_rows.py
     loaded = _read(source, field)
     if not isinstance(loaded, datasets.Dataset):
         raise ConfigurationError(

@@ -174,12 +174,6 @@ def test_a_scan_tells_sizes_and_ages(store: ArtifactStore) -> None:
     (found,) = store.scan("payloads/")
     assert (found.key, found.num_bytes) == (ref.key, 16)
     assert 0 <= found.age_seconds < 60
-    assert 0 <= store.age_seconds(ref.key) < 60
-
-
-def test_the_age_of_nothing_is_an_error(store: ArtifactStore) -> None:
-    with pytest.raises(ArtifactMissing):
-        store.age_seconds("runs/absent.json")
 
 
 def test_deleting_twice_is_no_error(store: ArtifactStore) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from components.plain_text import printable
 from components.sandbox.attacks.carrying_out import AttackReport
 from components.sandbox.base import SandboxDescription
 from components.sandbox.daemon import stop_daemon
 from troupe.machine.sandbox import attack_document
-from troupe.machine.sandbox_display import plain
 
 ROOT = Path(__file__).resolve().parents[3]
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs `apt-get install -y bubblewrap`")
@@ -152,5 +152,5 @@ def test_build_and_status_tell_of_daemon_image_and_limits(home: Path) -> None:
 
 
 def test_what_commands_a_terminal_is_spelled_out() -> None:
-    assert plain("ok\n\tü") == "ok\n\tü"
-    assert plain("\x1b[2J\x07\0\r") == "\\x1b[2J\\x07\\x00\\r"
+    assert printable("ok\n\tü") == "ok\n\tü"
+    assert printable("\x1b[2J\x07\0\r") == "\\x1b[2J\\x07\\x00\\x0d"

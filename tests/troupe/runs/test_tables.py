@@ -5,7 +5,8 @@ from typing import Any
 from rich.console import Console
 
 from troupe.machine.check import OPTIONAL, Check
-from troupe.runs.tables import doctor_table, run_table
+from troupe.machine.tables import doctor_table
+from troupe.runs.tables import run_table
 
 
 def rendered(document: dict[str, Any], *, width: int) -> list[str]:

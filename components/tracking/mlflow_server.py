@@ -1,0 +1,98 @@
+"""One MLflow server: whether it answers, a client for it, and its errors as ours.
+
+The library is imported with the first request and not before: that takes a second.
+"""
+
+import http.client
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
+
+REQUEST_TIMEOUT_SECONDS = 3
+
+
+def check_answers(url: str) -> None:
+    """Raise TrackingUnavailable while the server is away, ConfigurationError where its address or the access is wrong.
+
+    Costs one GET and no import of mlflow.
+    """
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=REQUEST_TIMEOUT_SECONDS):
+            return
+    except urllib.error.HTTPError as error:
+        if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise ConfigurationError(
+                f"tracking.url {url}: the server answers {error.code} {error.reason}; set "
+                "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+            ) from error
+        if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return
+        raise _unavailable(url, error) from error
+    except (ValueError, http.client.InvalidURL) as error:
+        raise ConfigurationError(f"tracking.url {url!r} is no address ({error}); write http(s)://host:port") from error
+    except OSError as error:
+        if isinstance(reason := getattr(error, "reason", error), socket.gaierror) and reason.errno == socket.EAI_NONAME:
+            raise ConfigurationError(
+                f"tracking.url {url}: there is no host of that name; write http(s)://host:port of an MLflow server"
+            ) from error
+        raise _unavailable(url, error) from error
+
+
+def new_client(url: str) -> Any:
+    """A client that waits no longer than the user says. MLflow's own defaults wait 120 s and retry for minutes; the outbox
+    repeats instead."""
+    from mlflow import MlflowClient
+    from mlflow import environment_variables as settings
+
+    for setting, value in (
+        (settings.MLFLOW_HTTP_REQUEST_TIMEOUT, REQUEST_TIMEOUT_SECONDS),
+        (settings.MLFLOW_HTTP_REQUEST_MAX_RETRIES, 0),
+        (settings.MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT, True),
+    ):
+        if not setting.is_set():
+            setting.set(value)
+    return MlflowClient(url, registry_uri=url)
+
+
+def mlflow_exception() -> Any:
+    """MLflow's one exception class."""
+    from mlflow.exceptions import MlflowException
+
+    return MlflowException
+
+
+def tolerating(error_code: str, request: Callable[[], object]) -> None:
+    """Send `request`; an answer of `error_code` means that another process was first, which is as good."""
+    try:
+        request()
+    except mlflow_exception() as error:
+        if error.error_code != error_code:
+            raise
+
+
+def is_away(error: Any) -> bool:
+    """Whether an MlflowException stands for a server that is down, overloaded or failing; its status says so."""
+    status = int(error.get_http_status_code())
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS
+
+
+def _unavailable(url: str, cause: object) -> TrackingUnavailable:
+    reason = str(cause).rpartition("): ")[2].rstrip("\"')")  # the innermost of the messages that urllib3 nests
+    return TrackingUnavailable(f"MLflow at {url} does not answer ({reason}); start it with `troupe up`")
+
+
+@contextmanager
+def named_errors(url: str) -> Iterator[None]:
+    """Turns MLflow's one exception class into ours, by the status that it stands for."""
+    try:
+        yield
+    except mlflow_exception() as error:
+        if is_away(error):
+            raise _unavailable(url, error) from error
+        raise PermanentError(f"MLflow at {url} refused: {error}") from error
