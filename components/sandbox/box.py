@@ -14,6 +14,8 @@ RUNNER_FILES = {
     "box_counts.py": "/components/sandbox/box_counts.py",
     "clearing.py": "/components/sandbox/clearing.py",
     "confinement.py": "/components/sandbox/confinement.py",
+    "job.py": "/components/sandbox/job.py",
+    "program.py": "/components/sandbox/program.py",
 }
 """All that is ours in a box: files of this folder, and where they lie in the root file system."""
 RUNNER_ENVIRONMENT = {
