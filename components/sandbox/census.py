@@ -16,7 +16,7 @@ _GROUPS = "troupe"
 
 
 class Census(Frozen):
-    """Boxes, and what nobody owns any more: `clean_leftovers` removes that."""
+    """Boxes, and what nobody owns any more: the next sandbox removes that."""
 
     containers: int
     namespaces: int

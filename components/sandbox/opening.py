@@ -8,16 +8,13 @@ from typing import Literal
 
 from components.artifacts.refs import Frozen
 from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
-from components.sandbox import cgroups
 from components.sandbox.base import Backend
 from components.sandbox.box import BoxLimits
 from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.container import check_limits_kept, open_containers
-from components.sandbox.daemon import INSTALL, clean_dead_daemon, dockerd_program, ensure_daemon, running_daemon
-from components.sandbox.docker_api import DockerApi
+from components.sandbox.daemon import INSTALL, dockerd_program, ensure_daemon, running_daemon
 from components.sandbox.pool import BoxPool
-from components.sandbox.reaper import remove_leftovers
-from components.sandbox.rootfs import cached_rootfs, remove_unused_rootfs
+from components.sandbox.rootfs import cached_rootfs
 from components.schema import Limits
 
 BOXES_PER_CORE = 2
@@ -93,17 +90,6 @@ def probe(backend: Backend, *, state_folder: Path, docker_host: str | None = Non
         return Probe(works=True, detail=look[backend](), remedy="")
     except (ServiceMissing, SandboxUnavailable) as error:
         return Probe(works=False, detail=str(error), remedy=_REMEDIES[backend])
-
-
-def clean_leftovers(state_folder: Path, docker_host: str | None = None) -> int:
-    """Remove what dead owners left of either backend: containers, a killed private daemon, control groups, unfinished file
-    systems. Returns how many things there were. Nothing of a living owner is touched."""
-    removed = cgroups.remove_leftovers() + remove_unused_rootfs(state_folder) + clean_dead_daemon(state_folder)
-    daemon = running_daemon(state_folder, docker_host)
-    if daemon is not None:
-        with DockerApi(daemon.host) as api:
-            removed += remove_leftovers(api, local=daemon.is_local)
-    return removed
 
 
 def _first(backends: dict[Backend, Callable[[], BoxPool]]) -> BoxPool:

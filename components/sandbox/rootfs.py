@@ -26,7 +26,7 @@ from components.sandbox.owner import Owner, this_owner
 _PYTHON = RUNNER_COMMAND[0]
 _RECIPE = 2  # count up when what is built changes
 _RUNNER_FILES = {Path(__file__).with_name(name): path for name, path in RUNNER_FILES.items()}
-_UNUSED_SECONDS = 7 * 24 * 3600.0
+_UNUSED_SECONDS = 30 * 24 * 3600.0
 _BUILD_TIMEOUT_SECONDS = 300.0
 _PART_PREFIX = ".part-"
 _FOLDERS = ("dev", "etc", "proc", "sys", "tmp", "usr/bin")
@@ -92,12 +92,14 @@ def build_rootfs(into: Path, *, python: Path | None = None) -> str:
 def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
     """The file system of this interpreter and runner below `state_folder`, and its digest; built when it is not there.
 
-    Several processes may ask at once: the first one to finish provides it for all. It is not to be written to.
+    Several processes may ask at once: the first one to finish provides it for all. It is not to be written to. Who builds one
+    removes what is left of others.
     """
     folder = _cache(state_folder) / _key()
     ready = folder / "digest"
     if not ready.is_file():
         _cache(state_folder).mkdir(parents=True, exist_ok=True)
+        remove_unused_rootfs(state_folder)
         part = Path(tempfile.mkdtemp(prefix=_PART_PREFIX, suffix=f"-{this_owner()}", dir=_cache(state_folder)))
         try:
             (part / "digest").write_text(build_rootfs(part / "root"))
@@ -140,7 +142,7 @@ def write_tar(root: Path, out: IO[bytes]) -> None:
 
 
 def remove_unused_rootfs(state_folder: Path) -> int:
-    """Remove what killed builders left and file systems that nobody has asked for in a week; returns how many."""
+    """Remove what killed builders left and file systems that nobody has asked for in a month; returns how many."""
     removed = 0
     for folder in _cache(state_folder).glob("*"):
         if folder.name.startswith(_PART_PREFIX):

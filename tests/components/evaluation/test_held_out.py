@@ -11,10 +11,10 @@ from components.errors import TooManyFailedEpisodes
 from components.evaluation.held_out import EvalPlan, evaluate
 from components.evaluation.statistics import wilson_interval
 from components.evaluation.suites import suite_problems
-from components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from components.rewards.rubric import rubric_for
 from components.rollout.router import Router, Seat
 from components.schema import EvalReport, PolicyVersion
+from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.rollout.toy_team import (
     RUBRIC,
     PaidGenerator,

@@ -6,8 +6,8 @@ import pytest
 
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import GenerationRequest
-from components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from components.schema import PolicyVersion
+from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 
 VERSION = PolicyVersion(policy="p", step=3, weights_digest="d")
 TOKENIZER = CharacterTokenizer("abc0123456789")

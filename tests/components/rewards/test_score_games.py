@@ -8,13 +8,13 @@ import pytest
 from components.artifacts import codec
 from components.config import RewardConfig, RolloutConfig
 from components.environments.registry import family, family_options
-from components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
 from components.rollout.router import Router, Seat
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.shards import NumberedProblem
 from components.schema import PolicyVersion, RolloutShard
+from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 
 GAMES = ("plan_path", "sokoban", "sudoku")
 PUZZLES = ("blocksworld", "eight_queens")

@@ -8,13 +8,13 @@ from components.artifacts.refs import Frozen
 from components.environments.environment import Environment
 from components.environments.own_family import OwnFamily, own_family
 from components.environments.team_env import Step
-from components.generation.scripted import CharacterTokenizer
 from components.rewards.base import Rubric
 from components.rollout.play import play
 from components.rollout.router import Router, Seat
 from components.rollout.rules import Rules, Start
 from components.schema import Episode, Node
 from components.turn_order import TurnOrder
+from tests.components.generation.scripted import CharacterTokenizer
 from tests.components.rollout.toy_team import VERSION, RecordingGenerator, chance
 
 Lines = Callable[[str], Sequence[str]]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from components.errors import ConfigurationError, StoreUnavailable
-from components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from components.rewards.base import Rubric
 from components.rollout.play import play
 from components.rollout.rules import Rules, Start
+from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.rollout.toy_team import (
     ALPHABET,
     RUBRIC,

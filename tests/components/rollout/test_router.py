@@ -7,10 +7,10 @@ import pytest
 from components.config import parse_config
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
-from components.generation.scripted import CharacterTokenizer
 from components.rollout.prompts import encode_observation
 from components.rollout.router import RoleRequest, Router, Seat, seats_of
 from components.schema import Observation, PolicyVersion
+from tests.components.generation.scripted import CharacterTokenizer
 from tests.components.rollout.toy_team import RecordingGenerator
 
 OLD = PolicyVersion(policy="small", step=0, weights_digest="a")

@@ -11,12 +11,12 @@ from typing import Any
 
 from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, Tools
-from components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from components.identity import content_id
 from components.rewards.base import Rubric
 from components.rollout.router import Router, Seat
 from components.rollout.shards import NumberedProblem
 from components.schema import ActionOutcome, ApiUsage, Observation, PolicyVersion, Problem
+from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789:/|=,>-"
 RUBRIC = Rubric(team_weight=2.0, weights={"team.quality": 1.0, "local.style": 0.5})

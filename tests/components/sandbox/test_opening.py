@@ -9,9 +9,10 @@ import pytest
 
 from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
 from components.sandbox.daemon import Daemon
-from components.sandbox.opening import clean_leftovers, open_sandbox, probe
+from components.sandbox.opening import open_sandbox, probe
 from components.sandbox.owner import this_owner
 from tests.components.sandbox.conftest import NOWHERE
+from tests.components.sandbox.leftovers import clean_leftovers
 
 
 @pytest.fixture

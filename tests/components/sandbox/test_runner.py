@@ -10,8 +10,8 @@ import pytest
 
 from components.sandbox.attacks.process_one import TAKE_BACK
 from components.sandbox.bubblewrap import open_bubblewrap
-from components.sandbox.pool import BoxPool
 from components.sandbox.job import Capture
+from components.sandbox.pool import BoxPool
 from components.schema import Limits
 
 SHORT = Limits(wall_seconds=1.0, cpu_seconds=5.0)

@@ -10,9 +10,9 @@ from components.config import WarmStartConfig
 from components.environments.environment import Environment
 from components.environments.team_env import Step
 from components.errors import ConfigurationError
-from components.generation.scripted import CharacterTokenizer
 from components.training.demonstrations import Student, Teacher
 from components.turn_order import BRANCHING, TurnOrder
+from tests.components.generation.scripted import CharacterTokenizer
 from tests.components.rollout.own_teams import Desk, Votes, family_of
 
 

@@ -1,4 +1,4 @@
-"""The shipped fake engine: answers come from a function of the prompt's text and the candidate's seed.
+"""An engine without a model: answers come from a function of the prompt's text and the candidate's seed.
 
 It honours the whole `Generator` contract (versions, end token, length limit, order, greedy) without a model, so that the
 sampler, the flows and their tests run in milliseconds.
