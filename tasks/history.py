@@ -35,7 +35,7 @@ from tasks.step_records import (
 STEPS_PER_BLOCK = 100
 _EVALUATION = TypeAdapter(EvalReport)
 _MOST_MENDED = 2
-"""Blocks that are written at once, so that a run of an older version gets its own by and by."""
+"""Blocks that are written at once, so that a run of an older version gets its blocks gradually."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""What a finished step is told as: the report for the store and MLflow, and the page for Prefect."""
+"""How a finished step is reported: the report for the store and MLflow, and the page for Prefect."""
 
 import re
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Garbage collection: old checkpoints, payloads that nothing refers to, and what interrupted writers left.
 
-It removes only what it is certain of. A run with a record that cannot be read is left alone, and while there is one, nobody
-knows what that record referred to: then only the files of checkpoints that go are removed, and none that nothing refers to.
+It removes only what is certainly not needed. A run with a record that cannot be read is left alone, and while there is one, what
+that record referred to is unknown: then only the files of expired checkpoints are removed, and none that nothing refers to.
 """
 
 import itertools
@@ -101,7 +101,7 @@ def collect_garbage(
 def _needless(
     records: "Records", content: Sequence[StoredObject], *, keep_checkpoints: int, grace_seconds: float
 ) -> tuple[list[StoredObject], list[StoredObject]]:
-    """The manifests of checkpoints that have had their time, and the content that no other record refers to."""
+    """The manifests of expired checkpoints, and the content that no other record refers to."""
     expired = records.expired(keep_checkpoints=keep_checkpoints, grace_seconds=grace_seconds)
     unused = _unused(content, records.references(without=expired), grace_seconds=grace_seconds)
     if records.damaged:
@@ -133,7 +133,7 @@ class Records:
         return found
 
     def expired(self, *, keep_checkpoints: int, grace_seconds: float) -> list[StoredObject]:
-        """The manifests of checkpoints that have had their time, of runs whose records can all be read."""
+        """The manifests of expired checkpoints, of runs whose records can all be read."""
         restarts: dict[str, list[int]] = defaultdict(list)
         for key, content in self._contents.items():
             if (match := _LINEAGE.fullmatch(key)) and match[1] not in self.damaged:

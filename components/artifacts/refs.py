@@ -57,5 +57,5 @@ class StageManifest(Frozen):
     finished_at: str
     """UTC, ISO 8601."""
     record: str | None = None
-    """Where whoever ran the stage files its output for itself: a copy that is worth no more than this manifest."""
+    """Prefect's cache key for this output: a copy that is worth no more than this manifest."""
     kind: Literal["stage"] = "stage"

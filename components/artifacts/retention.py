@@ -1,4 +1,4 @@
-"""Which checkpoints of a run have had their time: a pure function of the keys in a store."""
+"""Which checkpoints of a run have expired: a pure function of the keys in a store."""
 
 import re
 from collections import defaultdict

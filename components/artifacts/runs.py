@@ -170,7 +170,7 @@ def lineage_for(lineages: Sequence[Lineage], step: int, stage: str) -> int:
 def has_leftovers(store: ArtifactStore, run_id: str) -> bool:
     """Whether an interrupted removal left records of a run that is no longer there.
 
-    Whoever tries to start a run leaves the records of his session; all else of a run comes after its configuration.
+    An attempt to start a run leaves the records of its session; everything else of a run comes after its configuration.
     """
     if store.read(config_key(run_id)) is not None:
         return False

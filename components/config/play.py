@@ -102,7 +102,7 @@ class RolloutConfig(Section):
     """Failed episodes that a shard may hold before the stage raises."""
     max_refills: int = Field(0, ge=0)
     """Dynamic sampling (DAPO, arXiv 2503.14476): how often a shard replaces problems whose groups all lack a signal by new
-    ones. What is still silent after that is trained without, and counted; it is no error."""
+    ones. Problems still without signal are excluded and counted; that is no error."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "RolloutConfig":

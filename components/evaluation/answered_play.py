@@ -11,11 +11,11 @@ from components.schema import ActionOutcome, Problem
 from components.turn_order import BRANCHING, Phase, TurnOrder, phases
 
 Answer = Callable[[MultiAgentEnv, GroupKey], str | None]
-"""What the agent of a node answers in a state; None leaves the table."""
+"""What the agent of a node answers in a state; None quits."""
 
 
 class Onlooker(Protocol):
-    """Whoever is shown the episodes while they are played."""
+    """Shows the episodes while they are played."""
 
     def began(self, env: MultiAgentEnv) -> None: ...
 

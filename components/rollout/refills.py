@@ -2,7 +2,7 @@
 section 3.2).
 
 DAPO keeps drawing until its batch is full, and verl's run dies when that takes too long. Here a shard replaces at most
-`rollout.max_refills` times and then trains with what it has: a problem that is still silent stays, and is counted. Which
+`rollout.max_refills` times and then trains with what it has: a problem still without signal stays, and is counted. Which
 problem comes next depends on the step, the place and how often it was replaced, never on blocks, shards or what was
 interrupted.
 """

@@ -52,9 +52,9 @@ class Rules:
     def choose(self, group: GroupKey, rewards: Sequence[float], *, is_last: bool) -> tuple[int, bool]:
         """The place in `rewards` of the candidate that is handed on, and whether it was drawn at random.
 
-        `rewards` are those of the candidates that can be scored, which may be fewer than `group_size`. The best one, of
-        equals the first; with `random_handoff_probability` any of them, except where nobody acts after it (`is_last`): that
-        action is the team's.
+        `rewards` are those of the candidates that can be scored, which may be fewer than `group_size`. The best is chosen, ties
+        go to the lowest index; with `random_handoff_probability` any of them, except where nobody acts after it (`is_last`):
+        that action is the team's.
 
         **Example** rewards (.1, 1.3, 1.3) give (1, False).
         """

@@ -67,7 +67,7 @@ class AttachedStream:
             self._buffer += chunk
 
     def close(self) -> None:
-        """Hang up, from any thread; whoever waits for an answer waits no more."""
+        """Hang up, from any thread; a waiting reader stops waiting."""
         # A daemon that waits for a client to read a flooding container does not answer a kill: shut the stream first.
         self._hung_up = True
         with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ class ToolJournal:
     """The records under one key prefix. Each refers to a payload, is named by its content and never changes.
 
     The payload is written before the record, so a crash leaves garbage, never half a record. Two writers of one stage may
-    both append; whoever reads takes the first answer to a call in the order of the records' names.
+    both append; a reader takes the first answer to a call in the order of the records' names.
     """
 
     def __init__(self, store: ArtifactStore, prefix: str) -> None:

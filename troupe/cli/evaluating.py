@@ -58,7 +58,7 @@ def evaluate(
 
 
 def next_command(report: "EvaluationReport", suite: str | None, store: str | None) -> str:
-    """How to see what was counted: a run's team at play, for whoever is no run the expert."""
+    """How to watch what was counted: a run's team at play; the expert for everybody else."""
     played = (suite or report.suite).partition("/")[0]
     if "@" not in report.agent:
         return f"troupe play {played} --agent expert"

@@ -33,7 +33,7 @@ def services_table(document: Mapping[str, Any]) -> Table:
 
 
 def access_lines(document: Mapping[str, Any], home: Path) -> list[str]:
-    """How the owner gets into the pages that are up, and how his own programs do. The password itself is not told."""
+    """How the owner, and the owner's programs, log in to the pages that are up. The password itself is not shown."""
     read = f"`cat {shlex.quote(str(password_file(home)))}`"
     lines = []
     if document["prefect"]:

@@ -154,7 +154,7 @@ def _step_document(store: ArtifactStore, step: ShownStep) -> dict[str, Any]:
 
 
 def unknown_run(store: ArtifactStore, run_id: str) -> ConfigurationError:
-    """What is told of a name that no run has: the nearest one, and some that there are."""
+    """The error for an unknown name: the nearest one, and some that exist."""
     known = list_runs(store)
     nearest = difflib.get_close_matches(run_id, known, n=1, cutoff=0.6)
     meant = f"; did you mean {nearest[0]!r}?" if nearest else ""

@@ -55,7 +55,7 @@ class SuiteOrder:
         return f"{self.config.environment.name}/{self.name}"
 
     def problems(self) -> tuple[Problem, ...]:
-        """Different problems, the same for whoever is evaluated under this seed."""
+        """Different problems, the same for everybody evaluated under this seed."""
         environment, options = wiring.environment(self.config)
         return suite_problems(self.name, environment, options, num_problems=self.num_problems, seed=self.seed)
 

@@ -35,7 +35,7 @@ class Player:
 
 
 def person(family: EnvironmentFamily, turn_order: TurnOrder, stdin: TextIO, stdout: TextIO) -> Player:
-    """Whoever sits at the terminal; the first episode explains itself."""
+    """The person at the terminal; the first episode explains itself."""
 
     writes_prose = not (isinstance(family, Demonstrator) and family.copies_proposals)
 
