@@ -1,7 +1,7 @@
 """Garbage collection: old checkpoints, payloads that nothing refers to, and what interrupted writers left.
 
-It removes only what is certainly not needed. A run with a record that cannot be read is left alone, and while there is one, what
-that record referred to is unknown: then only the files of expired checkpoints are removed, and none that nothing refers to.
+It removes only what is certainly not needed. A run with a record that cannot be read is left alone, and what that record refers
+to is unknown: while there is one, only the files of expired checkpoints are removed, and none that nothing refers to.
 """
 
 import itertools

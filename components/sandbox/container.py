@@ -16,7 +16,7 @@ from components.sandbox.box import BOX_UID, Box, BoxGone, BoxLimits, BoxOutOfMem
 from components.sandbox.container_config import box_labels, check_daemon, container_config, has_own_users
 from components.sandbox.daemon import Daemon, revive_daemon
 from components.sandbox.docker_api import DockerApi
-from components.sandbox.image import ensure_image, named_image
+from components.sandbox.image import ensure_image
 from components.sandbox.pool import BoxPool
 from components.sandbox.protocol import check_ready
 from components.sandbox.reaper import Patrol, remove_container, remove_leftovers, remove_own
@@ -118,18 +118,15 @@ class ContainerBox:
 class _Containers:
     """Makes the boxes of one pool, and finds the daemon again when it was killed."""
 
-    def __init__(
-        self, daemon: Daemon, *, state_folder: Path, image: str | None, limits: BoxLimits, run_label: str
-    ) -> None:
+    def __init__(self, daemon: Daemon, *, state_folder: Path, limits: BoxLimits, run_label: str) -> None:
         self._state_folder = state_folder
-        self._image = image
         self._limits = limits
         self._run_label = run_label
         self._pool = str(next(_pool_numbers))
         self._daemon = daemon
         self._lock = threading.Lock()
         self._link: DaemonLink | None = DaemonLink(daemon)
-        self._tag, self.image_digest = self._ensure_image(self._link)
+        self._tag, self.image_digest = ensure_image(self._link.api, state_folder)
         with self._link.api.call("the daemon does not describe itself") as docker:
             self.own_users = has_own_users(docker.info())
         self.sweep()
@@ -172,15 +169,10 @@ class _Containers:
     def _linked_again(self) -> DaemonLink:
         self._daemon = revive_daemon(self._daemon, self._state_folder)
         link = DaemonLink(self._daemon)
-        _, digest = self._ensure_image(link)
+        _, digest = ensure_image(link.api, self._state_folder)
         if digest != self.image_digest:
             raise ConfigurationError("sandbox: its image changed while it was open; open it again")
         return link
-
-    def _ensure_image(self, link: DaemonLink) -> tuple[str, str]:
-        if self._image is not None:
-            return named_image(link.api, self._image)
-        return ensure_image(link.api, self._state_folder)
 
 
 def check_limits_kept(daemon: Daemon) -> None:
@@ -194,18 +186,17 @@ def open_containers(
     *,
     num_boxes: int,
     state_folder: Path,
-    image: str | None = None,
     limits: Limits | None = None,
     run_label: str = "",
 ) -> BoxPool:
-    """A pool of containers in `daemon`, of our own image unless `image` names one. Leftovers of dead owners are removed.
+    """A pool of containers in `daemon`, of our own image. Leftovers of dead owners are removed.
 
     `limits` are the largest that programs will have; None means `Limits()`. Raises SandboxUnavailable when the daemon does
-    not answer, ServiceMissing when it would not keep to the limits, ConfigurationError when there is no such image.
+    not answer, ServiceMissing when it would not keep to the limits.
     """
     box_limits = BoxLimits.around(limits or Limits())
     check_limits_kept(daemon)
-    containers = _Containers(daemon, state_folder=state_folder, image=image, limits=box_limits, run_label=run_label)
+    containers = _Containers(daemon, state_folder=state_folder, limits=box_limits, run_label=run_label)
     description = SandboxDescription(
         backend="docker",
         image_digest=containers.image_digest,

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from components.errors import ConfigurationError, SandboxUnavailable
+from components.errors import SandboxUnavailable
 from components.sandbox.docker_api import DockerApi, is_missing
 from components.sandbox.rootfs import cached_rootfs, write_tar
 
@@ -26,20 +26,6 @@ def ensure_image(api: DockerApi, state_folder: Path) -> tuple[str, str]:
     if found is None or (found["Config"].get("Labels") or {}).get(DIGEST_LABEL) != digest:
         _import(api.host, root, tag, digest)
     return f"{REPOSITORY}:{tag}", digest
-
-
-def named_image(api: DockerApi, image: str) -> tuple[str, str]:
-    """An image that the caller built from sandbox.Dockerfile, and the daemon's id of it.
-
-    Raises ConfigurationError when the daemon has none of that name, SandboxUnavailable when it does not answer.
-    """
-    found = _inspect(api, image)
-    if found is None:
-        raise ConfigurationError(
-            f"sandbox image {image!r}: the daemon has none of that name; build it from infra/images/sandbox.Dockerfile, "
-            "or name none to have one made from this machine's Python"
-        )
-    return image, str(found["Id"])
 
 
 def _inspect(api: DockerApi, name: str) -> dict[str, Any] | None:

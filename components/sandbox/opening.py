@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from components.artifacts.refs import Frozen
-from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
+from components.errors import SandboxUnavailable, ServiceMissing
 from components.sandbox.base import Backend
 from components.sandbox.box import BoxLimits
 from components.sandbox.bubblewrap import open_bubblewrap
@@ -39,28 +39,25 @@ def open_sandbox(
     state_folder: Path,
     num_boxes: int | None = None,
     docker_host: str | None = None,
-    image: str | None = None,
     limits: Limits | None = None,
     run_label: str = "",
 ) -> BoxPool:
     """A sandbox whose first box is ready. `auto` takes docker, then bubblewrap.
 
     `state_folder` keeps the file system of the boxes and a private daemon. `num_boxes` None means two a core. `docker_host`
-    names a daemon, `image` one of its images instead of our own. `limits` are the largest that programs will have, None
+    names a daemon. `limits` are the largest that programs will have, None
     means `Limits()`: a box is made a little larger. `run_label` marks containers for people.
 
     Raises ServiceMissing with the install commands when no backend can work here, SandboxUnavailable when the one asked for
-    should work and does not, ConfigurationError for an image that there is none of.
+    should work and does not.
     """
-    if image is not None and backend == "bubblewrap":
-        raise ConfigurationError(f"sandbox image {image!r}: bubblewrap has no images; use the backend docker")
     state_folder.mkdir(parents=True, exist_ok=True)
     num_boxes = num_boxes or BOXES_PER_CORE * len(os.sched_getaffinity(0))
 
     def docker() -> BoxPool:
         daemon = ensure_daemon(state_folder, docker_host)
         pool = open_containers(
-            daemon, num_boxes=num_boxes, state_folder=state_folder, image=image, limits=limits, run_label=run_label
+            daemon, num_boxes=num_boxes, state_folder=state_folder, limits=limits, run_label=run_label
         )
         try:
             pool.wait_ready()
@@ -75,7 +72,7 @@ def open_sandbox(
             rootfs, num_boxes=num_boxes, image_digest=digest, limits=BoxLimits.around(limits or Limits())
         )
 
-    if backend == "docker" or image is not None:
+    if backend == "docker":
         return docker()
     return bubblewrap() if backend == "bubblewrap" else _first({"docker": docker, "bubblewrap": bubblewrap})
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
+from components.errors import SandboxUnavailable, ServiceMissing
 from components.sandbox.box import BoxLimits
 from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.container import open_containers
@@ -236,11 +236,6 @@ def test_a_frozen_daemon_is_given_up_by_jobs_and_by_close_within_their_limits(
     finally:
         os.kill(pid, signal.SIGCONT)
     assert eventually(lambda: containers(api) == {}, seconds=20)
-
-
-def test_an_image_that_there_is_none_of_is_refused_by_name(daemon: Daemon, state_folder: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"'troupe-sandbox:none'.*sandbox.Dockerfile"):
-        open_containers(daemon, num_boxes=1, state_folder=state_folder, image="troupe-sandbox:none")
 
 
 GOOD = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
+from components.errors import SandboxUnavailable, ServiceMissing
 from components.sandbox.daemon import Daemon
 from components.sandbox.opening import open_sandbox, probe
 from components.sandbox.owner import this_owner
@@ -69,11 +69,6 @@ def test_a_backend_that_was_asked_for_is_not_replaced_by_another(
         open_sandbox("docker", state_folder=state_folder, docker_host=NOWHERE)
     with pytest.raises(ServiceMissing, match="apt-get install -y bubblewrap"):
         open_sandbox("bubblewrap", state_folder=state_folder)
-
-
-def test_bubblewrap_has_no_images(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="'some:image'"):
-        open_sandbox("bubblewrap", state_folder=tmp_path, image="some:image")
 
 
 def test_a_probe_of_docker_tells_an_daemon_that_runs_one_that_can_start_and_none(
