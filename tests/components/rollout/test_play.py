@@ -8,7 +8,7 @@ import pytest
 from components.errors import ConfigurationError, StoreUnavailable
 from components.rewards.base import Rubric
 from components.rollout.play import play
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import Start
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.rollout.toy_team import (
     ALPHABET,
@@ -17,21 +17,10 @@ from tests.components.rollout.toy_team import (
     RecordingGenerator,
     ToyEnv,
     ToyFamily,
+    team_rules,
     toy_problems,
     toy_router,
 )
-
-
-def team_rules(handoff: float, group_size: int = 8) -> Rules:
-    return Rules(
-        turn_order=("agent0", "agent1"),
-        max_turns=2,
-        group_size=group_size,
-        temperature=1.0,
-        seed=0,
-        purpose=("rollout", 0),
-        random_handoff_probability=handoff,
-    )
 
 
 def test_one_engine_call_serves_all_live_episodes_and_candidates_of_a_node() -> None:

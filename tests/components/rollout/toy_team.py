@@ -14,6 +14,7 @@ from components.environments.base import NO_TOOLS, Tools
 from components.identity import content_id
 from components.rewards.base import Rubric
 from components.rollout.router import Router, Seat
+from components.rollout.rules import Rules
 from components.rollout.shards import NumberedProblem
 from components.schema import ActionOutcome, ApiUsage, Observation, PolicyVersion, Problem
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
@@ -210,4 +211,17 @@ def toy_problems(family: ToyFamily, num_problems: int, seed: int = 0, **options:
     return tuple(
         NumberedProblem(problem=family.problem(chosen, split="train", index=index, seed=seed), occurrence=0)
         for index in range(num_problems)
+    )
+
+
+def team_rules(handoff: float, group_size: int = 8) -> Rules:
+    """Two agents for two turns; the first one's proposal is handed on at random with probability `handoff`."""
+    return Rules(
+        turn_order=("agent0", "agent1"),
+        max_turns=2,
+        group_size=group_size,
+        temperature=1.0,
+        seed=0,
+        purpose=("rollout", 0),
+        random_handoff_probability=handoff,
     )

@@ -2,13 +2,13 @@
 
 import fcntl
 import os
-import threading
 from pathlib import Path
 
 import pytest
 
 from components.sandbox import reach
 from components.sandbox.box_root import DEVICES, BoxRoots
+from tests.components.sandbox.threads import in_a_thread
 
 
 @pytest.fixture
@@ -20,23 +20,6 @@ def folder(tmp_path: Path) -> Path:
     (root / "file").write_text("content")
     root.parent.chmod(0o700)
     return root
-
-
-def in_a_thread(work: object) -> None:
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            assert callable(work)
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
 
 
 def test_a_lock_in_one_root_is_not_seen_in_another(folder: Path) -> None:

@@ -2,8 +2,6 @@
 
 import os
 import subprocess
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from components.errors import ConfigurationError
 from components.sandbox import reach
 from components.sandbox.reach import ReachableFolder
+from tests.components.sandbox.threads import in_a_thread
 
 NOBODY = 65534
 
@@ -31,22 +30,6 @@ def mounts_of(folder: Path) -> list[str]:
     lines = Path("/proc/thread-self/mountinfo").read_text().splitlines()
     ours = "/".join(folder.parts[-3:])
     return [line for line in lines if line.split()[3].endswith(ours) or line.split()[4] in reach.PLACES]
-
-
-def in_a_thread(work: Callable[[], None]) -> None:
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
