@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from components.artifacts import codec
 from components.artifacts.gc import collect_garbage
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import get, put
@@ -55,6 +56,21 @@ def test_a_damaged_payload_is_raised_with_the_stage_that_made_it(
     (tmp_path / "store" / ref.key).unlink()
     with pytest.raises(ArtifactMissing, match="--from-stage collect_rollouts --step 3"), naming_remedies(run, 3):
         get(store, ref, Problem)
+
+
+def test_a_payload_of_another_schema_is_refused_in_one_line_with_what_computes_it_again(
+    store: LocalArtifactStore, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Problem(problem_id="p", environment="none", payload={})
+    with monkeypatch.context() as before:
+        before.setattr(codec, "SCHEMA_VERSION", 1)
+        ref = run_stage(store, stage_key(run, 3, "collect_rollouts"), lambda: put(store, problem), ArtifactRef).output
+    with pytest.raises(ArtifactCorrupt) as caught, naming_remedies(run, 3):
+        get(store, ref, Problem)
+    assert str(caught.value) == (
+        f"{ref.key}: schema version 1, this program reads 2; "
+        "`troupe resume r --from-stage collect_rollouts --step 3` computes it again"
+    )
 
 
 def test_a_damaged_checkpoint_is_made_again_by_the_update_before(
