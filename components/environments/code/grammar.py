@@ -10,6 +10,7 @@ from typing import Any
 from components.environments.code.problem import Case, CodeProblem, Kind
 from components.environments.code.programs import escaped, without_warnings
 from components.environments.code.text import nests_deep, printable
+from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 
 ARROW = "=>"
@@ -39,7 +40,7 @@ def cases_in(answer: str, problem: CodeProblem) -> tuple[Case, ...]:
     bounds = problem.bounds
     if len(answer) > bounds.max_answer_characters:
         raise MalformedAction(f"{len(answer)} characters; at most {bounds.max_answer_characters} are allowed")
-    if any("\ud800" <= character <= "\udfff" for character in answer):
+    if not is_text(answer):
         raise MalformedAction("the answer holds half a character")
     found: dict[str, Case] = {}
     for case in (*_lines(answer, problem), *_blocks(answer, problem)):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from components.environments.code.observations import State, case_lines
 from components.environments.code.problem import CodeProblem
 from components.environments.code.text import printable
+from components.environments.shared.pictures import styled
 
 _HEADING, _PASSED, _FAILED = "1;36", "32", "31"
 
@@ -12,10 +13,8 @@ _HEADING, _PASSED, _FAILED = "1;36", "32", "31"
 def picture(problem: CodeProblem, state: State, *, color: bool) -> str:
     """Statement, program, and the tests with their marks, as plain ASCII or with ANSI colours. Of the hidden tests it says
     only how many the newest program passes."""
-    lines = []
-    for text, style in _styled_lines(problem, state):
-        lines.append(f"\x1b[{style}m{text}\x1b[0m" if color and style else text)
-    return "\n".join(lines)
+    lines = _styled_lines(problem, state)
+    return "\n".join(styled(text, style) if color and style else text for text, style in lines)
 
 
 def _styled_lines(problem: CodeProblem, state: State) -> Iterator[tuple[str, str]]:

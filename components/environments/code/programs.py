@@ -15,6 +15,7 @@ from components.bounded_json import bounded_json
 from components.environments.code.checker import outputs_match, values_match
 from components.environments.code.problem import Case, CodeProblem, Kind
 from components.environments.code.text import nests_deep, printable
+from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult, Limits
 
@@ -73,7 +74,7 @@ def syntax_fault(program: str) -> str | None:
     How deep an expression may nest depends on the depth of the stack, so the parser gets a stack of its own: the same text
     has the same answer wherever it is asked.
     """
-    if not program.isascii() and any("\ud800" <= character <= "\udfff" for character in program):
+    if not is_text(program):
         return "the answer holds half a character"
     with ThreadPoolExecutor(max_workers=1) as fresh_stack:
         return fresh_stack.submit(_parse_fault, program).result()

@@ -2,8 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -111,16 +110,9 @@ def _ids(table: Table) -> Sequence[str]:
     """Which problem each row states; none of a procedural table, which states no row's."""
     if table.dataset == "procedural":
         return ()
-    layout = LAYOUTS[table.dataset]
-    with _in_layout(table):
-        return tuple(statement_id(layout.statement(row)) for row in _rows(table))
-
-
-@contextmanager
-def _in_layout(table: Table) -> Iterator[None]:
-    """Where rows are read: one without a column that its layout has is the user's mistake."""
+    statement = LAYOUTS[table.dataset].statement
     try:
-        yield
+        return tuple(statement_id(str(row[statement])) for row in _rows(table))
     except (KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(
             f"{table.field} {_place(table)}: its rows are not in the layout of {table.dataset} "

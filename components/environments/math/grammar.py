@@ -4,6 +4,7 @@ import re
 
 from components.environments.math.numbers import number
 from components.environments.math.spelling import MAX_FINAL_CHARACTERS, boxed, plain
+from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult
 
@@ -24,7 +25,7 @@ def parse_program(text: str, *, max_characters: int) -> Execution:
         raise MalformedAction("no program")
     if len(program) > max_characters:
         raise MalformedAction(f"a program of {len(program)} characters; at most {max_characters} are allowed")
-    if "\0" in program or any("\ud800" <= character <= "\udfff" for character in program):
+    if "\0" in program or not is_text(program):
         raise MalformedAction("a program with characters that are no text")
     return Execution(program=program + "\n")
 
@@ -42,7 +43,7 @@ def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
         raise MalformedAction("no final answer: put it into \\boxed{}, or write it alone on one line")
     if len(answer) > max_characters:
         raise MalformedAction(f"an answer of {len(answer)} characters; at most {max_characters} are allowed")
-    if any("\ud800" <= character <= "\udfff" for character in answer):
+    if not is_text(answer):
         raise MalformedAction("an answer with characters that are no text")
     if numbers_only and number(plain(answer)) is None:
         raise MalformedAction(f"{answer!r} is no number")

@@ -58,18 +58,31 @@ class Layout:
 
     train: DatasetSource | None
     test: DatasetSource | None
-    columns: tuple[str, ...]
-    read: Callable[[Mapping[str, Any]], tuple[str, str, Any]]
-    """A row's statement, answer, and whatever names its year."""
+    statement: str
+    """The column of the problem."""
+    answer: str
+    """The column of its answer."""
+    year: str | int | None = None
+    """The column that tells the contest's year, which a copy may lack, or the year of all rows."""
+    required: tuple[str, ...] = ()
+    """Columns beside these two that a copy must have."""
+    cleaned: Callable[[Any, Any], tuple[Any, Any]] = lambda statement, answer: (statement, answer)
+    """What a cell of each column holds of the problem and of its answer."""
     load: Callable[[DatasetSource, str], Sequence[Mapping[str, Any]]] = load_rows
     """The rows of a source, which the option of that name gives. Raises ConfigurationError."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those that every row must have."""
+        return (self.statement, self.answer, *self.required)
 
     def question(self, row: Mapping[str, Any]) -> Question | None:
         """The question of a row that has these columns; None for one without a statement or a short answer.
 
-        A statement that no contest would print is none, and no answer is longer than the longest.
+        A statement that no contest would print is none, and no answer is longer than the longest. An empty cell is no text.
         """
-        statement, answer, year = self.read(row)
+        cells = self.cleaned(row[self.statement], row[self.answer])
+        statement, answer = map(_text, cells)
         answer = " ".join(answer.split())
         if (
             len(statement) > MAX_STATEMENT_CHARACTERS
@@ -77,68 +90,50 @@ class Layout:
             or not 0 < len(answer) <= MAX_FINAL_CHARACTERS
         ):
             return None
-        found = _YEAR.search(str(year)) if year is not None else None
+        found = _YEAR.search(str(row.get(self.year) if isinstance(self.year, str) else self.year))
         return Question(statement=statement.strip(), answer=answer, year=int(found[0]) if found else None)
 
 
-def _gsm8k(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    _, mark, answer = _text(row["answer"]).rpartition("####")
-    return _text(row["question"]), answer if mark else "", None
+def _gsm8k(statement: Any, answer: Any) -> tuple[Any, str]:
+    """The answer stands behind a mark, after the way to it."""
+    _, mark, final = str(answer).rpartition("####")
+    return statement, final if mark else ""
 
 
-def _polaris(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return _text(row["problem"]), _text(row["answer"]), row.get("year")
+def _dapo(prompt: Sequence[Mapping[str, str]], reward_model: Mapping[str, Any]) -> tuple[str, Any]:
+    asked = [message["content"] for message in prompt if message["role"] == "user"]
+    return _DAPO_WRAPPING.sub("", asked[-1] if asked else ""), reward_model["ground_truth"]
 
 
-def _dapo(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    asked = [message["content"] for message in row["prompt"] if message["role"] == "user"]
-    return _DAPO_WRAPPING.sub("", asked[-1] if asked else ""), _text(row["reward_model"]["ground_truth"]), None
+def _olympiadbench(statement: Any, answers: Sequence[Any] | None) -> tuple[Any, str]:
+    return statement, ", ".join(_text(answer).strip() for answer in answers or ())
 
 
-def _aime_past(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return _text(row["Question"]), _text(row["Answer"]), row["Year"]
+def _text(cell: Any) -> str:
+    return "" if cell is None else str(cell)
 
 
-def _aime24(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return _text(row["Problem"]), _text(row["Answer"]), 2024
+def _single(path: str, statement: str, answer: str, *, name: str | None = None, **more: Any) -> Layout:
+    """A dataset whose one split serves both."""
+    source = DatasetSource(path=path, name=name, split="train")
+    return Layout(train=source, test=source, statement=statement, answer=answer, **more)
 
 
-def _aime25(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return _text(row["problem"]), _text(row["answer"]), 2025
-
-
-def _olympiadbench(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    answers: Sequence[str] = row["final_answer"] or ()
-    return _text(row["question"]), ", ".join(_text(answer).strip() for answer in answers), None
-
-
-def _own(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return row["question"], row["answer"], None
-
-
-def _text(value: Any) -> str:
-    """A cell as text; an empty cell is no text, and so its row is left out."""
-    return "" if value is None else str(value)
-
-
-def _single(path: str, columns: tuple[str, ...], read: Callable[[Mapping[str, Any]], tuple[str, str, Any]]) -> Layout:
-    source = DatasetSource(path=path, split="train")
-    return Layout(train=source, test=source, columns=columns, read=read)
-
-
-_OLYMPIAD = DatasetSource(path="Hothan/OlympiadBench", name="OE_TO_maths_en_COMP", split="train")
 LAYOUTS: Mapping[DatasetName, Layout] = {
-    "polaris": _single("POLARIS-Project/Polaris-Dataset-53K", ("problem", "answer"), _polaris),
-    "dapo_math": _single("BytedTsinghua-SIA/DAPO-Math-17k", ("prompt", "reward_model"), _dapo),
-    "aime_past": _single("gneubig/aime-1983-2024", ("Question", "Answer", "Year"), _aime_past),
-    "aime24": _single("Maxwell-Jia/AIME_2024", ("Problem", "Answer"), _aime24),
-    "aime25": _single("yentinglin/aime_2025", ("problem", "answer"), _aime25),
-    "olympiadbench": Layout(train=_OLYMPIAD, test=_OLYMPIAD, columns=("question", "final_answer"), read=_olympiadbench),
+    "polaris": _single("POLARIS-Project/Polaris-Dataset-53K", "problem", "answer", year="year"),
+    "dapo_math": _single("BytedTsinghua-SIA/DAPO-Math-17k", "prompt", "reward_model", cleaned=_dapo),
+    "aime_past": _single("gneubig/aime-1983-2024", "Question", "Answer", year="Year", required=("Year",)),
+    "aime24": _single("Maxwell-Jia/AIME_2024", "Problem", "Answer", year=2024),
+    "aime25": _single("yentinglin/aime_2025", "problem", "answer", year=2025),
+    "olympiadbench": _single(
+        "Hothan/OlympiadBench", "question", "final_answer", name="OE_TO_maths_en_COMP", cleaned=_olympiadbench
+    ),
     "gsm8k": Layout(
         train=DatasetSource(path="openai/gsm8k", name="main", split="train"),
         test=DatasetSource(path="openai/gsm8k", name="main", split="test"),
-        columns=("question", "answer"),
-        read=_gsm8k,
+        statement="question",
+        answer="answer",
+        cleaned=_gsm8k,
     ),
-    "own": Layout(train=None, test=None, columns=(), read=_own, load=own_rows_as(OwnQuestion)),
+    "own": Layout(train=None, test=None, statement="question", answer="answer", load=own_rows_as(OwnQuestion)),
 }

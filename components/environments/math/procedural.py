@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from components.environments.math.arithmetic import draw_expression
 from components.environments.math.numbers import number
-from components.errors import ConfigurationError
 
 Generator = Literal[
     "arithmetic",
@@ -52,12 +51,7 @@ def _in_words(expression: str) -> str:
 
 @cache
 def _reasoning_gym() -> Any:
-    try:
-        with warnings.catch_warnings():  # one of its dependencies compiles with syntax warnings
-            warnings.simplefilter("ignore")
-            import reasoning_gym
-    except ImportError as error:
-        raise ConfigurationError(
-            "environment.options.generators: all but arithmetic need the library reasoning-gym; pip install reasoning-gym"
-        ) from error
+    with warnings.catch_warnings():  # one of its dependencies compiles with syntax warnings
+        warnings.simplefilter("ignore")
+        import reasoning_gym
     return reasoning_gym

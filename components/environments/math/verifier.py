@@ -2,7 +2,6 @@
 
 import atexit
 import contextlib
-import importlib.util
 import json
 import os
 import queue
@@ -16,7 +15,7 @@ from pathlib import Path
 from components.environments.math import formulas
 from components.environments.math.judging import NeedsFormulas, compared, undecided
 from components.environments.math.spelling import MAX_CHARACTERS, plain
-from components.errors import ConfigurationError, ExecutionFailed
+from components.errors import ExecutionFailed
 
 _NUM_PROCESSES = min(4, os.cpu_count() or 1)
 _START_SECONDS = 60.0
@@ -150,10 +149,6 @@ class _FormulaProcess:
 
 @lru_cache(maxsize=1)
 def _pool_of(pid: int) -> FormulaProcesses:
-    if importlib.util.find_spec("math_verify") is None:
-        raise ConfigurationError(
-            "environment.name 'math': comparing formulas needs math-verify; pip install math-verify"
-        )
     pool = FormulaProcesses()
     atexit.register(pool.close)
     return pool

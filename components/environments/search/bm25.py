@@ -13,7 +13,6 @@ import numpy as np
 
 from components.environments.search.corpus import Corpus
 from components.environments.search.questions import Text
-from components.errors import ConfigurationError
 from components.identity import fingerprint
 from components.schema import Passage, Query
 
@@ -31,24 +30,28 @@ _TITLE_WEIGHT = 2
 class Bm25Retriever:
     """A `Retriever` over one corpus, held in memory. Only passages that share a word with the query are found.
 
-    Of equally good passages the one that stands first in the corpus comes first. Raises ConfigurationError when the
-    libraries are missing.
+    Of equally good passages the one that stands first in the corpus comes first.
     """
 
     def __init__(self, corpus: Corpus) -> None:
-        libraries = _libraries()
+        import bm25s  # type: ignore[import-untyped, unused-ignore]
+        import Stemmer  # type: ignore[import-not-found, unused-ignore]
+        from bm25s.stopwords import STOPWORDS_EN  # type: ignore[import-untyped, unused-ignore]
+
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for DEBUG, which a run's log would show
         self._passages = corpus.passages
-        self._words = _Words(libraries)
-        vocabulary: dict[str, int] = {}
-        documents = [self._numbered(passage, vocabulary) for passage in corpus.passages]
-        self._vocabulary = vocabulary
-        self._index = libraries.bm25s.BM25(method=_METHOD, k1=_K1, b=_B)
-        self._index.index((documents, dict(vocabulary)), show_progress=False)
+        self._stopwords = frozenset(STOPWORDS_EN)
+        self._stem = lru_cache(maxsize=_MAX_STEMS)(Stemmer.Stemmer("english").stemWord)
+        self._vocabulary: dict[str, int] = {}
+        documents = [self._numbered(passage) for passage in corpus.passages]
+        self._index = bm25s.BM25(method=_METHOD, k1=_K1, b=_B)
+        self._index.index((documents, dict(self._vocabulary)), show_progress=False)
         settings = [_METHOD, _K1, _B, _TITLE_WEIGHT, _WORD.pattern, _MAX_QUERY_WORDS]
-        self.digest = fingerprint(["bm25", corpus.digest, *settings, libraries.versions])
+        versions = [str(bm25s.__version__), str(Stemmer.version())]
+        self.digest = fingerprint(["bm25", corpus.digest, *settings, versions])
 
     def search(self, query: Query) -> tuple[Passage, ...]:
-        known = [self._vocabulary[word] for word in self._words.of(query.text) if word in self._vocabulary]
+        known = [self._vocabulary[word] for word in self._words(query.text) if word in self._vocabulary]
         known = known[:_MAX_QUERY_WORDS]
         if not known or query.num_passages < 1:
             return ()
@@ -58,11 +61,15 @@ class Bm25Retriever:
             for place in best_places(scores, query.num_passages)
         )
 
-    def _numbered(self, passage: Text, vocabulary: dict[str, int]) -> list[int]:
+    def _numbered(self, passage: Text) -> list[int]:
         """The words of a passage as numbers; new words get the next ones."""
         title, text = passage
-        words = [*self._words.of(title) * _TITLE_WEIGHT, *self._words.of(text)]
-        return [vocabulary.setdefault(word, len(vocabulary)) for word in words]
+        words = [*self._words(title) * _TITLE_WEIGHT, *self._words(text)]
+        return [self._vocabulary.setdefault(word, len(self._vocabulary)) for word in words]
+
+    def _words(self, text: str) -> list[str]:
+        """The words of a text, in lower case and stemmed, without those that stand everywhere."""
+        return [self._stem(word) for word in _WORD.findall(text.lower()) if word not in self._stopwords]
 
 
 def best_places(scores: Any, count: int) -> list[int]:
@@ -76,39 +83,3 @@ def best_places(scores: Any, count: int) -> list[int]:
         places = places[scores[places] >= least]
     order = np.lexsort((places, -scores[places]))
     return [int(place) for place in places[order[:count]]]
-
-
-class _Libraries:
-    """The libraries that this module alone imports, once they are needed."""
-
-    def __init__(self) -> None:
-        import bm25s  # type: ignore[import-untyped, unused-ignore]
-        import Stemmer  # type: ignore[import-not-found, unused-ignore]
-        from bm25s.stopwords import STOPWORDS_EN  # type: ignore[import-untyped, unused-ignore]
-
-        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for DEBUG, which a run's log would show
-        self.bm25s: Any = bm25s
-        self.stopwords = frozenset(STOPWORDS_EN)
-        self.stemmer: Any = Stemmer.Stemmer("english")
-        self.versions = [str(bm25s.__version__), str(Stemmer.version())]
-
-
-def _libraries() -> _Libraries:
-    try:
-        return _Libraries()
-    except ImportError as error:
-        raise ConfigurationError(
-            f"environment.name 'search': searching a local corpus needs {error.name}; `pip install bm25s pystemmer`, "
-            "or set environment.options.retriever_url"
-        ) from error
-
-
-class _Words:
-    """The words of a text, in lower case and stemmed, without those that stand everywhere."""
-
-    def __init__(self, libraries: _Libraries) -> None:
-        self._stopwords = libraries.stopwords
-        self._stem = lru_cache(maxsize=_MAX_STEMS)(libraries.stemmer.stemWord)
-
-    def of(self, text: str) -> list[str]:
-        return [self._stem(word) for word in _WORD.findall(text.lower()) if word not in self._stopwords]

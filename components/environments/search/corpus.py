@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.environments.search.questions import Text
+from components.environments.shared.own_rows import json_lines
 from components.errors import ConfigurationError
 
 _FIELD = "environment.options.corpus"
@@ -36,13 +37,7 @@ def read_corpus(path: str) -> Corpus:
     `contents` holds the title, optionally in quotes, in its first line and the text in the others, as the corpora of
     FlashRAG and Search-R1 do. Raises ConfigurationError naming file, line and remedy.
     """
-    try:
-        with Path(path).open(encoding="utf-8") as lines:
-            found = corpus_of(_passages(lines, path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"{_FIELD} {path!r}: cannot be read: {error}; name a .jsonl file of passages"
-        ) from error
+    found = corpus_of(_passages(path))
     if not found.passages:
         raise ConfigurationError(f"{_FIELD} {path!r}: holds no passage; name a .jsonl file of passages")
     return found
@@ -66,17 +61,11 @@ def passage_of(document: Any) -> Text | None:
     return (first.strip().strip('"'), rest) if rest else ("", contents)
 
 
-def _passages(lines: Iterable[str], path: str) -> Iterator[Text]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            passage = passage_of(json.loads(line))
-        except ValueError as error:
-            raise ConfigurationError(f"{_FIELD} {path!r}: line {number} is no JSON: {error}") from error
+def _passages(path: str) -> Iterator[Text]:
+    for place, document in json_lines(Path(path), f"{_FIELD} {path!r}"):
+        passage = passage_of(document)
         if passage is None:
             raise ConfigurationError(
-                f"{_FIELD} {path!r}: line {number} holds no passage; write "
-                '{"title": ..., "text": ...} or {"contents": ...}'
+                f'{place}: holds no passage; write {{"title": ..., "text": ...}} or {{"contents": ...}}'
             )
         yield passage

@@ -85,7 +85,7 @@ class SearchEnv(TeamEnv[SearchState]):
         """Notes count from the line on in which they stand, so a later query of the same answer may refer to them."""
         state, queries = self._state, list[Query]()
         notes: list[str] = []
-        for line in parse_searcher(action, self.sizes.bounds):
+        for line in parse_searcher(action, self.sizes):
             if isinstance(line, Note):
                 if not 1 <= line.number <= len(state.sub_questions) or state.answers[line.number - 1] is not None:
                     raise MalformedAction(f"#{line.number} is no open sub-question")
@@ -137,7 +137,7 @@ class SearchEnv(TeamEnv[SearchState]):
         return frozenset(map(normalized, notes)) & self._expected_notes()
 
     def _reasoned(self, action: str) -> Step:
-        decided = parse_reasoner(action, self.sizes.bounds)
+        decided = parse_reasoner(action, self.sizes)
         if isinstance(decided, Ask):
             return self._asked(decided)
         verdict = judge(decided.text, self.question.answers, question=self.question.text)

@@ -41,10 +41,10 @@ class SearchFamily(Demonstrations, Family[SearchOptions, SearchEnv]):
                 "dataset (and this one as test_dataset), or environment.options.train as a file in its layout"
             )
         question = questions[shuffled_index(index, num_rows=len(questions), seed=seed, split=split)]
-        return {**_with_plain_answers(question, options.sizes).as_payload(), "sizes": options.sizes.as_payload()}
+        return {**_with_plain_answers(question, options.sizes).as_payload(), "sizes": options.sizes.model_dump()}
 
     def play(self, payload: Mapping[str, Any], tools: Tools) -> SearchEnv:
-        return SearchEnv(Question.from_payload(payload), Sizes.from_payload(payload["sizes"]), tools=tools)
+        return SearchEnv(Question.from_payload(payload), Sizes.model_validate(payload["sizes"]), tools=tools)
 
     def retriever(self, options: Frozen) -> Retriever | None:
         return retriever_for(self.checked(options))

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from components.environments.search.sizes import Sizes
 from components.errors import MalformedAction
 
 _SEARCH = re.compile(r"(?:\?|\**+search query:\**+)(?P<text>.*)", re.IGNORECASE)
@@ -46,15 +47,7 @@ class Answer:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """How much one answer may hold: marked lines, and characters of text behind a mark."""
-
-    num_lines: int
-    num_characters: int
-
-
-def parse_searcher(text: str, bounds: Bounds) -> tuple[Search | Note, ...]:
+def parse_searcher(text: str, sizes: Sizes) -> tuple[Search | Note, ...]:
     """The searcher's lines in order.
 
     `? words` or `Search Query: words` searches, `#2 = words` answers sub-question 2. Raises MalformedAction when there is
@@ -65,16 +58,16 @@ def parse_searcher(text: str, bounds: Bounds) -> tuple[Search | Note, ...]:
     lines: list[Search | Note] = []
     for line in _lines(text):
         if note := _NOTE.fullmatch(line):
-            lines.append(Note(number=int(note["number"]), text=_content(note["text"], bounds)))
+            lines.append(Note(number=int(note["number"]), text=_content(note["text"], sizes)))
         elif search := _SEARCH.fullmatch(line):
-            lines.append(Search(text=_content(search["text"], bounds)))
+            lines.append(Search(text=_content(search["text"], sizes)))
     if not lines:
         raise MalformedAction("no line begins with ? (a query) or #1 = (the answer of a sub-question)")
-    _check_count(len(lines), bounds)
+    _check_count(len(lines), sizes)
     return tuple(lines)
 
 
-def parse_reasoner(text: str, bounds: Bounds) -> Ask | Answer:
+def parse_reasoner(text: str, sizes: Sizes) -> Ask | Answer:
     """The reasoner's sub-questions, or its final answer.
 
     `? words` or `### words` asks, `= words` or `Answer: words` answers. Raises MalformedAction when there is neither, when
@@ -84,9 +77,9 @@ def parse_reasoner(text: str, bounds: Bounds) -> Ask | Answer:
     answers: list[str] = []
     for line in _lines(text):
         if ask := _ASK.fullmatch(line):
-            asked.append(_content(ask["text"], bounds))
+            asked.append(_content(ask["text"], sizes))
         elif answer := _ANSWER.fullmatch(line):
-            answers.append(_content(answer["text"], bounds))
+            answers.append(_content(answer["text"], sizes))
     if not asked and not answers:
         raise MalformedAction("no line begins with ? (a sub-question) or = (the final answer)")
     if asked and answers:
@@ -95,7 +88,7 @@ def parse_reasoner(text: str, bounds: Bounds) -> Ask | Answer:
         if len(set(answers)) > 1:
             raise MalformedAction(f"{len(set(answers))} different final answers; give one")
         return Answer(text=answers[0])
-    _check_count(len(asked), bounds)
+    _check_count(len(asked), sizes)
     return Ask(texts=tuple(asked))
 
 
@@ -128,15 +121,15 @@ def _lines(text: str) -> Iterator[str]:
     return (line.strip() for line in text.splitlines())
 
 
-def _content(text: str, bounds: Bounds) -> str:
+def _content(text: str, sizes: Sizes) -> str:
     content = single_line(text)
     if not content:
         raise MalformedAction("a mark without words behind it")
-    if len(content) > bounds.num_characters:
-        raise MalformedAction(f"a line of {len(content)} characters; at most {bounds.num_characters} are allowed")
+    if len(content) > sizes.line_characters:
+        raise MalformedAction(f"a line of {len(content)} characters; at most {sizes.line_characters} are allowed")
     return content
 
 
-def _check_count(count: int, bounds: Bounds) -> None:
-    if count > bounds.num_lines:
-        raise MalformedAction(f"{count} marked lines; at most {bounds.num_lines} are allowed")
+def _check_count(count: int, sizes: Sizes) -> None:
+    if count > sizes.num_lines:
+        raise MalformedAction(f"{count} marked lines; at most {sizes.num_lines} are allowed")

@@ -1,7 +1,6 @@
 """The options of `search`: which questions, which passages, which retriever, and how much is shown."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -97,6 +96,5 @@ class SearchOptions(Frozen):
     @property
     def sizes(self) -> Sizes:
         """The level's sizes with what was set by hand."""
-        usual = SIZES_BY_LEVEL[self.chosen_level]
-        given = {name: getattr(self, name, None) for name in Sizes.__dataclass_fields__}
-        return replace(usual, **{name: value for name, value in given.items() if value is not None})
+        given = self.model_dump(include=set(Sizes.model_fields), exclude_none=True)
+        return SIZES_BY_LEVEL[self.chosen_level].model_copy(update=given)

@@ -7,6 +7,7 @@ from components.environments.search.judges import normalized
 from components.environments.search.observing import folded
 from components.environments.search.questions import Question
 from components.environments.search.state import SearchState
+from components.environments.shared.pictures import styled
 
 _WIDTH = 100
 _NUM_SHOWN = 6
@@ -16,7 +17,7 @@ _BOLD, _DIM, _GOOD, _BAD, _NAME = "1", "2", "32", "31", "36"
 def picture(question: Question, state: SearchState, *, color: bool) -> str:
     """The state in plain ASCII or with ANSI colours; the newest passages stand first."""
     return "\n".join(
-        _styled(line, style) if color else line for text, style in _lines(question, state) for line in _wrapped(text)
+        styled(line, style) if color else line for text, style in _lines(question, state) for line in _wrapped(text)
     )
 
 
@@ -36,7 +37,3 @@ def _lines(question: Question, state: SearchState) -> Iterator[tuple[str, str]]:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(folded(text), _WIDTH, subsequent_indent="  ") or [""]
-
-
-def _styled(text: str, style: str) -> str:
-    return f"\x1b[{style}m{text}\x1b[0m"

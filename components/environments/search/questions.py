@@ -1,14 +1,14 @@
 """A question with its gold answers and the chain of passages that leads to them, whatever data set it came from."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from components.artifacts.refs import Frozen
 from components.environments.search.judges import mentions, normalized
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hop:
+class Hop(Frozen):
     """One link of the chain: a passage that is needed, and what the data say about it.
 
     A passage is the one meant when its title is `title` and its text holds `snippet` (empty: any text). A sub-question
@@ -32,8 +32,7 @@ class Hop:
         return any(mentions(text, name) for name in self.names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Frozen):
     """`hops` lie in the order in which they can be walked; none where the data name no passages."""
 
     text: str
@@ -50,17 +49,13 @@ class Question:
         return {
             "question": self.text,
             "answers": list(self.answers),
-            "hops": [{**asdict(hop), "names": list(hop.names)} for hop in self.hops],
+            "hops": [hop.model_dump(mode="json") for hop in self.hops],
         }
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> "Question":
         """The question that `as_payload` spelled."""
-        return cls(
-            text=payload["question"],
-            answers=tuple(payload["answers"]),
-            hops=tuple(Hop(**{**hop, "names": tuple(hop["names"])}) for hop in payload["hops"]),
-        )
+        return cls(text=payload["question"], answers=payload["answers"], hops=payload["hops"])
 
 
 Text = tuple[str, str]

@@ -1,14 +1,11 @@
 """How much an environment shows and how much an answer may hold, in characters and counts."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
 
-from components.environments.search.grammar import Bounds
+from components.artifacts.refs import Frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class Sizes(Frozen):
     """The bounds of one environment. `ascii_only` folds what is shown to printable ASCII."""
 
     num_passages: int
@@ -28,11 +25,6 @@ class Sizes:
     ascii_only: bool
 
     @property
-    def bounds(self) -> Bounds:
-        """What one answer may hold."""
-        return Bounds(num_lines=self.num_lines, num_characters=self.line_characters)
-
-    @property
     def observation_characters(self) -> int:
         """No observation is longer."""
         sub_question = len("#99  = \n") + 2 * self.line_characters
@@ -44,15 +36,6 @@ class Sizes:
     def action_characters(self) -> int:
         """No well-formed answer in short form is longer, thoughts left out."""
         return self.num_lines * (len("#99=\n") + self.line_characters) - 1
-
-    def as_payload(self) -> dict[str, Any]:
-        """These sizes as plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> "Sizes":
-        """The sizes that `as_payload` spelled."""
-        return cls(**payload)
 
 
 SIZES_BY_LEVEL: Mapping[int, Sizes] = {

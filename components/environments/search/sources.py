@@ -11,7 +11,7 @@ from components.environments.search.hub_rows import ReadRows, read_rows
 from components.environments.search.invented_world import procedural_questions
 from components.environments.search.options import USUAL_COPIES, SearchOptions
 from components.environments.search.questions import QuestionSet
-from components.environments.shared.dataset_rows import load_rows
+from components.environments.shared.dataset_rows import DatasetSource, load_rows
 from components.environments.shared.splits import train_without_test
 from components.errors import ConfigurationError
 
@@ -22,14 +22,7 @@ def question_set(options: SearchOptions) -> QuestionSet:
     """The questions of both splits. Raises ConfigurationError when a data set cannot be read."""
     if options.dataset == "procedural":
         return _procedural(options.chosen_level, options.world_seed)
-    return _read(options.model_copy(update=_IRRELEVANT))
-
-
-_IRRELEVANT = {
-    name: SearchOptions.model_fields[name].default
-    for name in SearchOptions.model_fields
-    if name not in {"dataset", "test_dataset", "train", "test"}
-}
+    return _read(_source(options, "train"), _source(options, "test"))
 
 
 @lru_cache(maxsize=4)
@@ -38,25 +31,26 @@ def _procedural(level: int, world_seed: int) -> QuestionSet:
 
 
 @lru_cache(maxsize=2)
-def _read(options: SearchOptions) -> QuestionSet:
-    train, test = (_rows(options, split) for split in ("train", "test"))
+def _read(train_source: DatasetSource | None, test_source: DatasetSource | None) -> QuestionSet:
+    train, test = _rows(train_source, "train"), _rows(test_source, "test")
     kept = train_without_test(*([question.content for question in side.questions] for side in (train, test)))
-    sides = [side for side in (train, test) if side.questions]
+    bring_passages = all(side.passages for side in (train, test) if side.questions)
     return QuestionSet(
         train=tuple(train.questions[position] for position in kept),
         test=test.questions,
-        passages=tuple(dict.fromkeys((*train.passages, *test.passages)))
-        if all(side.passages for side in sides)
-        else (),
+        passages=tuple(dict.fromkeys((*train.passages, *test.passages))) if bring_passages else (),
     )
 
 
-def _rows(options: SearchOptions, split: Split) -> ReadRows:
+def _rows(source: DatasetSource | None, split: Split) -> ReadRows:
     field = f"environment.options.{split}"
-    source = (options.train if split == "train" else options.test) or USUAL_COPIES.get(
-        (options.dataset_of(split), split)
-    )
     return _NO_ROWS if source is None else read_rows(load_rows(source, field=field), field=field)
+
+
+def _source(options: SearchOptions, split: Split) -> DatasetSource | None:
+    """Where the questions of a split lie; None for a data set that has none."""
+    given = options.train if split == "train" else options.test
+    return given or USUAL_COPIES.get((options.dataset_of(split), split))
 
 
 def retriever_for(options: SearchOptions) -> Retriever:
@@ -68,7 +62,14 @@ def retriever_for(options: SearchOptions) -> Retriever:
         return _local_file(options.corpus, _state_of(options.corpus))
     if options.dataset == "procedural":
         return _invented(options.chosen_level, options.world_seed)
-    return _brought(options.model_copy(update=_IRRELEVANT))
+    if not question_set(options).passages:
+        names = sorted({options.dataset, options.dataset_of("test")})
+        raise ConfigurationError(
+            f"environment.options.dataset {' and '.join(map(repr, names))}: not all of its questions bring passages; set "
+            "environment.options.corpus to a .jsonl file of passages, or environment.options.retriever_url to a running "
+            "retriever"
+        )
+    return _brought(_source(options, "train"), _source(options, "test"))
 
 
 @lru_cache(maxsize=8)
@@ -96,13 +97,5 @@ def _invented(level: int, world_seed: int) -> Retriever:
 
 
 @lru_cache(maxsize=2)
-def _brought(options: SearchOptions) -> Retriever:
-    passages = _read(options).passages
-    if not passages:
-        names = sorted({options.dataset, options.dataset_of("test")})
-        raise ConfigurationError(
-            f"environment.options.dataset {' and '.join(map(repr, names))}: not all of its questions bring passages; set "
-            "environment.options.corpus to a .jsonl file of passages, or environment.options.retriever_url to a running "
-            "retriever"
-        )
-    return Bm25Retriever(corpus_of(passages))
+def _brought(train_source: DatasetSource | None, test_source: DatasetSource | None) -> Retriever:
+    return Bm25Retriever(corpus_of(_read(train_source, test_source).passages))

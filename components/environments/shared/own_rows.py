@@ -1,6 +1,6 @@
 """Rows of a JSONL file of one's own, each checked as it is read: what is wrong is named with its file, line and field."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,9 @@ def own_rows_as(row_type: type[OwnRow]) -> Callable[[DatasetSource, str], Sequen
 
     @cache
     def read(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
-        path = _checked_path(source, field)
-        lines = _text(path, field).split("\n")
-        places = ((f"{field}.path {source.path!r}, line {n}", line) for n, line in enumerate(lines, start=1))
-        rows = tuple(_row(line, place, row_type) for place, line in places if line.strip())
+        _check_source(source, field)
+        lines = json_lines(Path(source.path), f"{field}.path {source.path!r}")
+        rows = tuple(_row(value, place, row_type) for place, value in lines)
         if not rows:
             raise ConfigurationError(f"{field}.path {source.path!r}: holds no row")
         return rows
@@ -39,7 +38,25 @@ def own_rows_as(row_type: type[OwnRow]) -> Callable[[DatasetSource, str], Sequen
     return read
 
 
-def _checked_path(source: DatasetSource, field: str) -> Path:
+def json_lines(path: Path, named: str) -> Iterator[tuple[str, Any]]:
+    """Where each line that is not empty stands, and its value.
+
+    Raises ConfigurationError, which begins with `named` or with the place, for what is no file, no text or no JSON.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield f"{named}, line {number}", bounded_json(line)
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{named}: is no text in UTF-8") from error
+    except OSError as error:
+        raise ConfigurationError(f"{named}: {error.strerror}; correct the path") from error
+    except ValueError as error:
+        raise ConfigurationError(f"{named}, line {number}: no JSON ({error}); write one object on each line") from error
+
+
+def _check_source(source: DatasetSource, field: str) -> None:
     if (source.name, source.split, source.revision) != (None, None, None):
         raise ConfigurationError(
             f"{field}.path {source.path!r}: a file is one split; leave name, split and revision out"
@@ -48,23 +65,9 @@ def _checked_path(source: DatasetSource, field: str) -> Path:
         raise ConfigurationError(
             f"{field}.path {source.path!r}: rows of one's own are read from a {OWN_SUFFIX} file, a JSON object on each line"
         )
-    return Path(source.path)
 
 
-def _text(path: Path, field: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{field}.path {str(path)!r}: is no text in UTF-8") from error
-    except OSError as error:
-        raise ConfigurationError(f"{field}.path {str(path)!r}: {error.strerror}; correct the path") from error
-
-
-def _row(line: str, place: str, row_type: type[OwnRow]) -> Mapping[str, Any]:
-    try:
-        value = bounded_json(line)
-    except ValueError as error:
-        raise ConfigurationError(f"{place}: no JSON ({error}); write one object on each line") from error
+def _row(value: Any, place: str, row_type: type[OwnRow]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"{place}: {type(value).__name__} instead of an object; write {{...}} on each line")
     try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from components.environments.shared.text import shown
-from components.environments.stateful.tools import Argument, Done, Refusal, Tool
+from components.environments.stateful.tools import Argument, Done, Refusal, Tool, declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -48,28 +48,16 @@ class Calendar:
         """The tools by name."""
         title, people = Argument(kind="text"), Argument(kind="texts")
         slot = Argument(kind="integer", high=self.num_slots)
-        tools = (
-            Tool(
-                name="free",
-                summary="lists the slots in which all of them are free",
-                act=self._free,
-                arguments={"people": people},
-            ),
-            Tool(
-                name="meet",
-                summary="makes a meeting of exactly these people",
-                act=self._meet,
-                arguments={"title": title, "people": people, "slot": slot},
-            ),
-            Tool(
-                name="move",
-                summary="moves a meeting to another slot",
-                act=self._move,
-                arguments={"title": title, "slot": slot},
-            ),
-            Tool(name="cancel", summary="removes a meeting", act=self._cancel, arguments={"title": title}),
+        in_slot = {"title": title, "slot": slot}
+        by_people = {"title": title, "people": people, "slot": slot}
+        return declared(
+            [
+                ("free", "lists the slots in which all of them are free", self._free, {"people": people}),
+                ("meet", "makes a meeting of exactly these people", self._meet, by_people),
+                ("move", "moves a meeting to another slot", self._move, in_slot),
+                ("cancel", "removes a meeting", self._cancel, {"title": title}),
+            ]
         )
-        return {tool.name: tool for tool in tools}
 
     def _unknown(self, people: Sequence[str]) -> Refusal | None:
         for person in people:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.environments.shared.text import shown
-from components.environments.stateful.tools import Argument, Done, Refusal, Tool
+from components.environments.stateful.tools import Act, Argument, Done, Refusal, Tool, declared
 from components.environments.stateful.tree import (
     ROOT,
     File,
@@ -32,17 +32,23 @@ class Disk:
 
     def tools(self) -> dict[str, Tool[Tree]]:
         """The tools by name."""
-        tools = (
-            _reading("list", "names what is in a folder", self._list, "folder"),
-            _reading("read", "gives a file's text and age in days", self._read, "file"),
-            _reading("find", "lists the files whose names end so", self._find, "ending"),
-            _changing("make", "makes an empty folder", self._make, "folder"),
-            _changing("move", "moves a file or folder into a folder", self._move, "source", "folder"),
-            _changing("copy", "copies a file into a folder; the copy is new", self._copy, "source", "folder"),
-            _changing("delete", "deletes a file or an empty folder", self._delete, "path"),
-            _changing("write", "makes or overwrites a file", self._write, "file", "text"),
+        reading = (
+            ("list", "names what is in a folder", self._list, ("folder",)),
+            ("read", "gives a file's text and age in days", self._read, ("file",)),
+            ("find", "lists the files whose names end so", self._find, ("ending",)),
         )
-        return {tool.name: tool for tool in tools}
+        changing = (
+            ("make", "makes an empty folder", self._make, ("folder",)),
+            ("move", "moves a file or folder into a folder", self._move, ("source", "folder")),
+            ("copy", "copies a file into a folder; the copy is new", self._copy, ("source", "folder")),
+            ("delete", "deletes a file or an empty folder", self._delete, ("path",)),
+            ("write", "makes or overwrites a file", self._write, ("file", "text")),
+        )
+        return declared(
+            (name, summary, on_tree(act), dict.fromkeys(arguments, Argument(kind="text")))
+            for tools, on_tree in ((reading, _reading), (changing, _changing))
+            for name, summary, act, arguments in tools
+        )
 
     def _list(self, nodes: Nodes, given: Given) -> Any:
         folder = given["folder"]
@@ -119,30 +125,24 @@ class Disk:
         return None
 
 
-def _reading(name: str, summary: str, act: Callable[[Nodes, Given], Any], *arguments: str) -> Tool[Tree]:
-    """A tool that answers with a value and changes nothing."""
+def _reading(act: Callable[[Nodes, Given], Any]) -> Act[Tree]:
+    """Answers with a value and changes nothing."""
 
     def on_tree(tree: Tree, given: Given) -> Done[Tree] | Refusal:
         value = act(dict(tree), given)
         return value if isinstance(value, Refusal) else Done(state=tree, value=value)
 
-    return _declared(name, summary, on_tree, arguments)
+    return on_tree
 
 
-def _changing(name: str, summary: str, act: Callable[[Nodes, Given], Nodes | Refusal], *arguments: str) -> Tool[Tree]:
-    """A tool that gives the nodes of the tree after it."""
+def _changing(act: Callable[[Nodes, Given], Nodes | Refusal]) -> Act[Tree]:
+    """Gives the nodes of the tree after it."""
 
     def on_tree(tree: Tree, given: Given) -> Done[Tree] | Refusal:
         nodes = act(dict(tree), given)
         return nodes if isinstance(nodes, Refusal) else Done(state=tree_of(nodes))
 
-    return _declared(name, summary, on_tree, arguments)
-
-
-def _declared(
-    name: str, summary: str, act: Callable[[Tree, Given], Done[Tree] | Refusal], arguments: tuple[str, ...]
-) -> Tool[Tree]:
-    return Tool(name=name, summary=summary, act=act, arguments=dict.fromkeys(arguments, Argument(kind="text")))
+    return on_tree
 
 
 def _no_folder(nodes: Nodes, path: str) -> Refusal | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from components.environments.shared.text import shown
-from components.environments.stateful.tools import Argument, Done, Refusal, Tool
+from components.environments.stateful.tools import Argument, Done, Refusal, Tool, declared
 
 MAX_COUNT = 9
 MAX_ORDERS = 4
@@ -87,39 +87,18 @@ class Shop:
     def tools(self) -> dict[str, Tool[ShopState]]:
         """The tools by name."""
         offer, count = Argument(kind="text"), Argument(kind="integer", high=MAX_COUNT)
-        tools = (
-            Tool(
-                name="search",
-                summary="lists the offers of that name",
-                act=self._search,
-                arguments={"name": Argument(kind="text")},
-            ),
-            Tool(
-                name="add",
-                summary="puts units of an offer into the cart",
-                act=self._add,
-                arguments={"offer": offer, "count": count},
-            ),
-            Tool(
-                name="remove",
-                summary="takes units of an offer out of the cart",
-                act=self._remove,
-                arguments={"offer": offer, "count": count},
-            ),
-            Tool(
-                name="pay",
-                summary="orders all that is in the cart",
-                act=self._pay,
-                arguments={"coupon": Argument(kind="text", required=False)},
-            ),
-            Tool(
-                name="cancel",
-                summary="takes an order back: goods, money and coupon are as before it",
-                act=self._cancel,
-                arguments={"order": Argument(kind="integer", high=ORDER_NUMBERS)},
-            ),
+        units = {"offer": offer, "count": count}
+        coupon, order = Argument(kind="text", required=False), Argument(kind="integer", high=ORDER_NUMBERS)
+        took_back = "takes an order back: goods, money and coupon are as before it"
+        return declared(
+            [
+                ("search", "lists the offers of that name", self._search, {"name": Argument(kind="text")}),
+                ("add", "puts units of an offer into the cart", self._add, units),
+                ("remove", "takes units of an offer out of the cart", self._remove, units),
+                ("pay", "orders all that is in the cart", self._pay, {"coupon": coupon}),
+                ("cancel", took_back, self._cancel, {"order": order}),
+            ]
         )
-        return {tool.name: tool for tool in tools}
 
     def _place(self, offer_id: str) -> int | Refusal:
         for place, offer in enumerate(self.offers):

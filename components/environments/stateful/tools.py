@@ -4,7 +4,7 @@ A call is an object `{"tool": name, ...arguments}`. Tools are pure: a state and 
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -95,7 +95,7 @@ class Tool(Generic[State]):
 
     name: str
     summary: str
-    act: Callable[[State, Mapping[str, Any]], Done[State] | Refusal]
+    act: "Act[State]"
     arguments: Mapping[str, Argument] = field(default_factory=dict)
 
     @property
@@ -108,6 +108,16 @@ class Tool(Generic[State]):
             f"{name}{'' if argument.required else '?'}: {argument.meaning}" for name, argument in self.arguments.items()
         )
         return f"{self.name}({arguments}): {self.summary}"
+
+
+Act = Callable[[State, Mapping[str, Any]], Done[State] | Refusal]
+
+
+def declared(tools: Iterable[tuple[str, str, Act[State], Mapping[str, Argument]]]) -> dict[str, Tool[State]]:
+    """Tools by name, each from its name, summary, action and arguments."""
+    return {
+        name: Tool(name=name, summary=summary, act=act, arguments=arguments) for name, summary, act, arguments in tools
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

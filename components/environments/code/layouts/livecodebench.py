@@ -50,10 +50,6 @@ def _checked(tests: Any) -> list[dict[str, Any]]:
     return tests
 
 
-def _statement(row: Row) -> str:
-    return str(row["question_content"])
-
-
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     shown, deciding = (unpacked_tests(row[name]) for name in ("public_test_cases", "private_test_cases"))
     is_function = any(test["testtype"] == "functional" for test in (*shown, *deciding))
@@ -62,7 +58,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         raise Unusable("a function without a name")
     draft = Draft(
         kind="function" if entry else "stdin",
-        statement=_statement(row),
+        statement=str(row["question_content"]),
         shown=[_case(test) for test in shown],
         deciding=[_case(test) for test in deciding],
         entry=entry,
@@ -85,6 +81,6 @@ def _case(test: dict[str, Any]) -> Case:
 
 LIVECODEBENCH = Layout(
     places={"test": DatasetSource(path="lighteval/code_generation_lite", name="release_v6", split="test")},
-    statement=_statement,
+    statement="question_content",
     problem=_problem,
 )

@@ -56,17 +56,13 @@ def _fault(test: OwnTest, *, is_function: bool) -> str | None:
     return None if test.output.strip() else "output: empty, so that nothing would decide"
 
 
-def _statement(row: Row) -> str:
-    return str(row["prompt"])
-
-
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     entry = row["entry"]
     cases = [_case(test, is_function=bool(entry)) for test in row["tests"]]
     shown, deciding = split_shown(cases, options)
     draft = Draft(
         kind="function" if entry else "stdin",
-        statement=_statement(row),
+        statement=str(row["prompt"]),
         shown=shown,
         deciding=deciding,
         solutions=[row["solution"]] if row["solution"] else (),
@@ -81,4 +77,4 @@ def _case(test: Row, *, is_function: bool) -> Case:
     return read(test["input"], test["output"])
 
 
-OWN = Layout(places={}, statement=_statement, problem=_problem, load=own_rows_as(OwnProblem))
+OWN = Layout(places={}, statement="prompt", problem=_problem, load=own_rows_as(OwnProblem))

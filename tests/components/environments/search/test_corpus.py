@@ -49,7 +49,7 @@ def test_title_and_text_are_kept_apart_in_the_digest() -> None:
 
 @pytest.mark.parametrize(
     ("line", "reason"),
-    [("{", "line 2 is no JSON"), ('{"title": "x"}', "line 2 holds no passage"), ("[1]", "line 2 holds no passage")],
+    [("{", "line 2: no JSON"), ('{"title": "x"}', "line 2: holds no passage"), ("[1]", "line 2: holds no passage")],
 )
 def test_a_line_that_is_no_passage_is_named(tmp_path: Path, line: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
@@ -60,8 +60,8 @@ def test_a_missing_binary_or_empty_file_is_named(tmp_path: Path) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
     for path, reason in (
-        (str(tmp_path / "none"), "cannot be read"),
-        (str(binary), "cannot be read"),
+        (str(tmp_path / "none"), "No such file or directory; correct the path"),
+        (str(binary), "no text in UTF-8"),
         (written(tmp_path), "no passage"),
     ):
         with pytest.raises(ConfigurationError, match=reason):

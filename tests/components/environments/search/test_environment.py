@@ -236,7 +236,7 @@ def test_no_answer_raises_and_a_snapshot_brings_everything_back(
 @given(st.text(min_size=1, max_size=2000), st.integers(0, 2))
 @settings(max_examples=60, deadline=None)
 def test_what_is_shown_is_bounded_and_ascii_where_asked(text: str, level: int) -> None:
-    sizes = replace(SIZES_BY_LEVEL[level], ascii_only=True)
+    sizes = SIZES_BY_LEVEL[level].model_copy(update={"ascii_only": True})
     shelf = Shelf([("M", text), ("M", text[::-1]), (f"{text} M", "x" * 9000)])
     question = Question(text=text, answers=("x",), hops=(Hop(title="M"),))
     env = table(question, shelf=shelf, sizes=sizes)

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from components.environments.search.grammar import (
     Answer,
     Ask,
-    Bounds,
     Note,
     Search,
     parse_reasoner,
     parse_searcher,
     resolved,
 )
+from components.environments.search.sizes import SIZES_BY_LEVEL
 from components.errors import MalformedAction
 
-BOUNDS = Bounds(num_lines=3, num_characters=30)
+SIZES = SIZES_BY_LEVEL[1].model_copy(update={"num_lines": 3, "line_characters": 30})
 MARKED = st.lists(
     st.sampled_from(
         ["?", "=", "###", "####", "#1 =", "#", "Answer:", "**Search Query:**", "words", " ", "\n", "\x0b", "\ud800"]
@@ -40,7 +40,7 @@ MARKED = st.lists(
     ],
 )
 def test_what_the_searcher_may_write(text: str, lines: tuple[Search | Note, ...]) -> None:
-    assert parse_searcher(text, BOUNDS) == lines
+    assert parse_searcher(text, SIZES) == lines
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_the_searcher_may_write(text: str, lines: tuple[Search | Note, ...]
     ],
 )
 def test_what_the_reasoner_may_write(text: str, meant: Ask | Answer) -> None:
-    assert parse_reasoner(text, BOUNDS) == meant
+    assert parse_reasoner(text, SIZES) == meant
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_the_reasoner_may_write(text: str, meant: Ask | Answer) -> None:
 )
 def test_what_the_searcher_may_not_write(text: str) -> None:
     with pytest.raises(MalformedAction):
-        parse_searcher(text, BOUNDS)
+        parse_searcher(text, SIZES)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_what_the_searcher_may_not_write(text: str) -> None:
 )
 def test_what_the_reasoner_may_not_write(text: str) -> None:
     with pytest.raises(MalformedAction):
-        parse_reasoner(text, BOUNDS)
+        parse_reasoner(text, SIZES)
 
 
 def test_references_stand_for_answers_and_open_ones_are_refused() -> None:
@@ -87,7 +87,7 @@ def test_references_stand_for_answers_and_open_ones_are_refused() -> None:
 def test_no_text_makes_a_grammar_fail_otherwise(text: str) -> None:
     for parse in (parse_searcher, parse_reasoner):
         try:
-            parse(text, BOUNDS)
+            parse(text, SIZES)
         except MalformedAction:
             continue
 
@@ -97,5 +97,5 @@ def test_long_hostile_lines_are_read_in_linear_time() -> None:
         started = time.process_time()
         for parse in (parse_searcher, parse_reasoner):
             with pytest.raises(MalformedAction):
-                parse(text, BOUNDS)
+                parse(text, SIZES)
         assert time.process_time() - started < 1.0
