@@ -132,6 +132,7 @@ class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
 
     name = "blocksworld"
     options_type = BlocksworldOptions
+    game_type = BlocksworldGame
 
     def draw(self, options: BlocksworldOptions, rng: Random) -> dict[str, Any] | None:
         return {"goal": towers_of(random_arrangement(options.num_blocks, rng))}
@@ -142,9 +143,6 @@ class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
         if not options.min_distance <= length <= options.max_distance:
             return None
         return {**board, "towers": towers_of(start), "max_moves": options.max_moves}
-
-    def game(self, payload: Mapping[str, Any]) -> BlocksworldGame:
-        return BlocksworldGame(payload)
 
     def move_alphabet(self, options: BlocksworldOptions) -> str:
         return f"\nTP:|>{BETWEEN}{TABLE}{MARKS}{BLOCKS[: options.num_blocks]}"

@@ -134,6 +134,7 @@ class EightQueensFamily(PuzzleFamily[EightQueensOptions, str]):
 
     name = "eight_queens"
     options_type = EightQueensOptions
+    game_type = EightQueensGame
 
     def draw(self, options: EightQueensOptions, rng: Random) -> dict[str, Any] | None:
         free = {*rng.sample(range(options.size), options.num_free)}
@@ -142,9 +143,6 @@ class EightQueensFamily(PuzzleFamily[EightQueensOptions, str]):
 
     def draw_puzzle(self, options: EightQueensOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
         return {**board, "max_placements": options.placements}
-
-    def game(self, payload: Mapping[str, Any]) -> EightQueensGame:
-        return EightQueensGame(payload)
 
     def move_alphabet(self, options: EightQueensOptions) -> str:
         return f"\n{BLANK}TP:|>{MARKS}0123456789{SYMBOLS[9 : options.size]}{OWN[: options.size]}"

@@ -1,7 +1,7 @@
 """What the puzzle families share: expert, noisy and random play over a `Game`."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, TypeVar
 
@@ -21,6 +21,8 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
     `draw_puzzle` the rest."""
 
     env_type = ProposalEnv
+    game_type: Callable[[Mapping[str, Any]], Game[State]]
+    """The rules of one puzzle, made from its payload."""
     copies_proposals = True
     move_separator: str = ""
     remedy = "ask for a larger size or for less (density, distance, number of boxes or blanks)"
@@ -28,10 +30,6 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
     @abstractmethod
     def draw_puzzle(self, options: Options, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
         """The whole payload of a puzzle on `board` that meets `options`, or None when this board has none."""
-
-    @abstractmethod
-    def game(self, payload: Mapping[str, Any]) -> Game[State]:
-        """The rules of one puzzle."""
 
     @abstractmethod
     def move_alphabet(self, options: Options) -> str:
@@ -50,10 +48,11 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
         return None if puzzle is None else {**puzzle, **options.tool_payload}
 
     def play(self, payload: Mapping[str, Any], tools: Tools) -> ProposalEnv[State]:
+        game = self.game_type(payload)
         if payload.get("tool") != "python":
-            return ProposalEnv(self.game(payload))
+            return ProposalEnv(game)
         python = PythonTool(max_program_characters=payload["max_program_characters"])
-        return ProposalEnv(self.game(payload), python=python, tools=tools)
+        return ProposalEnv(game, python=python, tools=tools)
 
     def uses_sandbox(self, options: Frozen) -> bool:
         return self.checked(options).tool == "python"

@@ -130,6 +130,7 @@ class PlanPathFamily(PuzzleFamily[PlanPathOptions, int]):
 
     name = "plan_path"
     options_type = PlanPathOptions
+    game_type = PlanPathGame
 
     def draw(self, options: PlanPathOptions, rng: Random) -> dict[str, Any] | None:
         num_cells = options.size * options.size
@@ -148,9 +149,6 @@ class PlanPathFamily(PuzzleFamily[PlanPathOptions, int]):
             return None
         start = list(divmod(rng.choice(starts), options.size))
         return {**board, "size": options.size, "start": start, "max_moves": options.max_moves}
-
-    def game(self, payload: Mapping[str, Any]) -> PlanPathGame:
-        return PlanPathGame(payload)
 
     def solver_program(self) -> str:
         return _SOLVER

@@ -123,14 +123,14 @@ class _Proposal(Generic[State]):
     mark: str = MALFORMED_MARK
 
 
-class _Table(NamedTuple):
+class _Table(NamedTuple, Generic[State]):
     """The real state of a game, and the proposal that the plan agent sees."""
 
-    state: Any
-    proposal: _Proposal[Any] | None = None
+    state: State
+    proposal: _Proposal[State] | None = None
 
 
-class ProposalEnv(TeamEnv[_Table], Generic[State]):
+class ProposalEnv(TeamEnv[_Table[State]], Generic[State]):
     """The `MultiAgentEnv` of a game. A malformed answer leaves a mark, and the game as it is.
 
     With `python` the tool agent writes a program, which `tools` runs on the board; what it prints last is the proposal.
@@ -149,8 +149,7 @@ class ProposalEnv(TeamEnv[_Table], Generic[State]):
     @property
     def state(self) -> State:
         """The real state."""
-        state: State = self._state.state
-        return state
+        return self._state.state
 
     def set_state(self, state: State) -> None:
         """Go to another state of the same puzzle, as before a turn."""

@@ -156,6 +156,7 @@ class SokobanFamily(PuzzleFamily[SokobanOptions, SokobanState]):
 
     name = "sokoban"
     options_type = SokobanOptions
+    game_type = SokobanGame
 
     def draw(self, options: SokobanOptions, rng: Random) -> dict[str, Any] | None:
         num_cells = options.size * options.size
@@ -179,9 +180,6 @@ class SokobanFamily(PuzzleFamily[SokobanOptions, SokobanState]):
             "player": _places([state[0]], options.size)[0],
             "max_moves": options.max_moves,
         }
-
-    def game(self, payload: Mapping[str, Any]) -> SokobanGame:
-        return SokobanGame(payload)
 
     def move_alphabet(self, options: SokobanOptions) -> str:
         return f"\n{FLOOR}{WALL}A+B*GTP:|>{MARKS}{MOVES}0123456789"

@@ -155,6 +155,7 @@ class SudokuFamily(PuzzleFamily[SudokuOptions, str]):
 
     name = "sudoku"
     options_type = SudokuOptions
+    game_type = SudokuGame
     move_separator = " "
 
     def draw(self, options: SudokuOptions, rng: Random) -> dict[str, Any] | None:
@@ -166,9 +167,6 @@ class SudokuFamily(PuzzleFamily[SudokuOptions, str]):
             return None
         cells = "".join(SYMBOLS[number - 1] if number else BLANK for number in grid)
         return {"size": options.size, "rows": rows_of(cells, options.size), "max_placements": options.placements}
-
-    def game(self, payload: Mapping[str, Any]) -> SudokuGame:
-        return SudokuGame(payload)
 
     def move_alphabet(self, options: SudokuOptions) -> str:
         size = options.size

@@ -14,6 +14,7 @@ from components.evaluation.suites import suite_problems
 from components.rewards.rubric import rubric_for
 from components.rollout.router import Router, Seat
 from components.schema import EvalReport, PolicyVersion
+from tests.components.environments.bare import bare
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.rollout.toy_team import (
     RUBRIC,
@@ -38,7 +39,7 @@ def solutions(problems: Any) -> dict[str, str]:
 
 
 def plan(n: int = 40, **values: Any) -> EvalPlan:
-    problems = suite_problems("test", GAME, OPTIONS, num_problems=n, seed=0)
+    problems = suite_problems("test", bare(GAME), OPTIONS, num_problems=n, seed=0)
     defaults = {
         "suite": "test",
         "step": 3,
@@ -63,7 +64,7 @@ def report(eval_plan: EvalPlan, tool: Any, planner: Any, **options: Any) -> Eval
     seat = Seat(policy="p", prompt_format="compact", max_new_tokens=11)
     router = Router({"p": engine}, seats=dict.fromkeys(GAME.roles, seat), versions={"p": VERSION})
     rubric = rubric_for(GAME, RewardConfig())
-    return evaluate(eval_plan, family=GAME, router=router, rubric=rubric, **options)
+    return evaluate(eval_plan, family=bare(GAME), router=router, rubric=rubric, **options)
 
 
 def lost(solution: str, shown: str, seed: int) -> str:

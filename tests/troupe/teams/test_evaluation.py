@@ -5,9 +5,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
+from tests.components.environments.bare import bare
 from troupe.cli import app
-from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody
+from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody, scripted_answer
 from troupe.teams.reports import EvaluationReport
 from troupe.teams.suite_choice import suite_config
 
@@ -67,3 +69,15 @@ def test_a_seed_chooses_the_problems_and_a_preset_brings_its_options() -> None:
 def test_a_wrong_order_is_a_line_that_names_what_is_wrong(wanted: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         evaluated(**wanted)  # type: ignore[arg-type]
+
+
+def test_a_team_without_an_expert_plays_at_random_and_idles_and_says_that_it_has_none() -> None:
+    silent = bare(family("plan_path"))
+    with pytest.raises(ConfigurationError, match="'plan_path' has no expert"):
+        scripted_answer("expert", silent, 0)
+    with pytest.raises(ConfigurationError, match="'plan_path' has no expert"):
+        scripted_answer("random", silent, 0)
+    env = silent.build(silent.problem(family_options("plan_path", {}), split="test", index=0, seed=0))
+    assert scripted_answer("noop", silent, 0)(env, "plan_agent") == ""
+    silent.random_action = family("plan_path").random_action
+    assert scripted_answer("random", silent, 0)(env, "plan_agent") in "UDLR"
