@@ -51,4 +51,5 @@ def test_only_a_model_that_is_made_from_nothing_needs_an_expert(
         check_bases(configured(tmp_path, "silent_echo", base="tiny"))
     assert "\n" not in str(caught.value)
     check_bases(configured(tmp_path, "shown_echo", base="tiny"))
-    check_bases(configured(tmp_path, "silent_echo", api={"provider": "openai", "model": "any"}, trained=False))
+    pretrained = {"api": {"provider": "openai", "model": "any"}, "prompt_format": "chat", "trained": False}
+    check_bases(configured(tmp_path, "silent_echo", **pretrained))
