@@ -121,7 +121,7 @@ class MultiAgentEnv(Protocol):
     def apply(self, agent: str, action: str) -> ActionOutcome:
         """Let `agent` act, change the state, and return what happened as facts.
 
-        Raises ExecutionFailed, with the state as it was, when a tool failed: nobody knows then what the action did.
+        Raises ExecutionFailed, with the state as it was, when a tool failed: what the action did is then unknown.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The tester's grammar: one test a line, `INPUT => OUTPUT`, or blocks under `Input:` and `Output:`. Nothing is evaluated."""
+"""The tester's grammar: one test per line, `INPUT => OUTPUT`, or blocks under `Input:` and `Output:`. Nothing is evaluated."""
 
 import ast
 import json

@@ -20,10 +20,10 @@ from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult, Limits
 
 FRAME = "@result "
-"""Before the JSON of what a function returned, on the last line of the output. Everybody may print it: what follows must
+"""Before the JSON of what a function returned, on the last line of the output. Any program may print it: what follows must
 still be the expected value, which no box ever holds."""
 MAX_PROGRAM_CHARACTERS = 50_000
-"""A longer program is malformed: Python's parser needs several hundred bytes a character."""
+"""A longer program is malformed: Python's parser needs several hundred bytes per character."""
 MAX_GOT_CHARACTERS = 10_000
 """Kept of what a program gave instead of the right output; agents are shown less."""
 _FENCE = re.compile(r"```([^\n`]*)\n(.*?)(?:```|\Z)", re.DOTALL)
@@ -82,7 +82,7 @@ def syntax_fault(program: str) -> str | None:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Python's parser warns of what an agent wrote, as of `"\\d"`: nobody wants to read that, or to take it for an error."""
+    """Python's parser warns of what an agent wrote, as of `"\\d"`: those warnings are no errors of ours."""
     with _warning_filters, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -64,7 +64,7 @@ def _table(dataset: Dataset, source: DatasetSource | None, split: Split, field: 
 
 
 def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) -> CodeProblem:
-    """Problem `index` of an endless walk over the split's rows, each once an epoch; rows that make no problem are passed over.
+    """Problem `index` of an endless walk over the split's rows, each once per epoch; rows that make no problem are passed over.
 
     Raises ConfigurationError when the dataset cannot be read, has no row of this split, or none that makes a problem.
     """
@@ -99,7 +99,7 @@ def statement_id(statement: str) -> str:
 
 @lru_cache(maxsize=8)
 def _positions(train: Table, test: Table, split: Split) -> Sequence[int]:
-    """The rows of a split, found once a process."""
+    """The rows of a split, found once per process."""
     if train == test:
         return divided(_ids(train))[split]
     return train_without_test(_ids(train), _ids(test)) if split == "train" else range(len(_ids(test)))

@@ -1,4 +1,4 @@
-"""eight_queens: fill up a board with one queen a row such that none attacks another. Given queens can never be moved."""
+"""eight_queens: fill up a board with one queen per row such that none attacks another. Given queens can never be moved."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -50,7 +50,7 @@ class EightQueensOptions(ToolOptions):
 
 
 class EightQueensGame(Game[str]):
-    """The state is one character a row: the column of a given queen, the letter of an own one, or BLANK."""
+    """The state is one character per row: the column of a given queen, the letter of an own one, or BLANK."""
 
     move_width = 2
     report_meaning = "how many rows it would leave without a queen and how many queens would be attacked"

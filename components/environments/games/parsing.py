@@ -26,7 +26,7 @@ def parse_moves(text: str, *, max_moves: int) -> str:
 
 
 def parse_placements(text: str, *, size: int, max_placements: int) -> tuple[str, ...]:
-    """The placements of an answer, each as row, column and value in one symbol a piece.
+    """The placements of an answer, each as row, column and value in one symbol each.
 
     Between two placements stand spaces or one comma; one pair of brackets may enclose all; no placement at all is an
     answer too. Raises MalformedAction otherwise, and on more than `max_placements`.

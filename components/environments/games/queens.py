@@ -1,4 +1,4 @@
-"""Queens that do not attack each other, one a row. A full board is a tuple with each row's column, counted from 0."""
+"""Queens that do not attack each other, one per row. A full board is a tuple with each row's column, counted from 0."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache

@@ -23,7 +23,7 @@ class WalkTable:
 
 @lru_cache(maxsize=8192)
 def walk_table(walls: str, size: int, goal: int) -> WalkTable:
-    """The table of a board. `walls` has one character a cell, WALL where nobody can stand; `goal` is not a wall."""
+    """The table of a board. `walls` has one character per cell, WALL where the walker cannot stand; `goal` is not a wall."""
     steps = step_table(walls, size)
     distances = _distances(walls, steps, goal)
     shortest = tuple(

@@ -20,7 +20,7 @@ _OPPOSITE = (1, 0, 3, 2)
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """What play never changes: walls (one character a cell), the size, and the goals in ascending order."""
+    """What play never changes: walls (one character per cell), the size, and the goals in ascending order."""
 
     walls: str
     size: int

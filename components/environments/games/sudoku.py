@@ -65,7 +65,7 @@ class SudokuOptions(ToolOptions):
 
 
 class SudokuGame(Game[str]):
-    """The state is one character a cell: a clue's symbol, an own number's letter, or BLANK."""
+    """The state is one character per cell: a clue's symbol, an own number's letter, or BLANK."""
 
     move_width = 3
     report_meaning = "how many blanks it would leave and how many cells would clash"

@@ -1,6 +1,6 @@
 """Towers of blocks: what stands where, how far that is from a goal, and the next good move.
 
-An arrangement is a string with one character a block, in the order of BLOCKS: what the block stands on, TABLE or a block.
+An arrangement is a string with one character per block, in the order of BLOCKS: what the block stands on, TABLE or a block.
 """
 
 from collections.abc import Sequence

@@ -29,7 +29,7 @@ class MathFamily(Demonstrations, DrawnFamily[MathOptions, MathEnv]):
     remedy = "name other generators"
 
     def payload(self, options: MathOptions, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
-        """Drawn by rule, or a question of the split's dataset, all of them once an epoch."""
+        """Drawn by rule, or a question of the split's dataset, each once per epoch."""
         if options.dataset_of(split) == "procedural":
             asked = super().payload(options, split=split, index=index, seed=seed)
         else:

@@ -1,6 +1,6 @@
-"""The process that compares formulas: math-verify on top of SymPy, one fork a pair.
+"""The process that compares formulas: math-verify on top of SymPy, one fork per pair.
 
-It reads one JSON pair `[answer, expected]` a line and writes one line each: 1 equal, 0 different, ! ended by its limits.
+It reads one JSON pair `[answer, expected]` per line and writes one line each: 1 equal, 0 different, ! ended by its limits.
 Each pair is compared in a fork of the warm process, whose CPU time and memory the kernel limits. So no formula can hang
 or crash anything, none leaves anything behind for the next one, and the process needs neither signals handlers nor threads.
 """

@@ -31,7 +31,7 @@ def undecided(answer: str, expected: str) -> bool:
 
 
 def is_too_large(text: str) -> bool:
-    """Whether a formula is longer than any answer, or names a power or factorial that nobody would write out.
+    """Whether a formula is longer than any answer, or names a power or factorial too large to be written out.
 
     **Example** `2^{2020}` is not; `10^{10^{10}}` and `9999!` are.
     """

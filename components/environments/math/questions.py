@@ -15,7 +15,7 @@ TEST_YEARS = frozenset({2024, 2025})
 
 @lru_cache(maxsize=8)
 def questions_of(options: MathOptions, split: Split) -> tuple[Question, ...]:
-    """The questions of `split`, which is drawn from a dataset and not from a generator. Loaded once a process.
+    """The questions of `split`, which is drawn from a dataset and not from a generator. Loaded once per process.
 
     Two splits of one source are told apart by content, one question in five for tests.
     Raises ConfigurationError when the dataset cannot be read, lacks its columns, or no question is left.

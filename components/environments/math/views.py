@@ -129,7 +129,7 @@ def _compact_run(run: Run | None) -> str:
 
 
 def _compact(text: str | None) -> str:
-    """At most so many characters, and none outside the alphabet of a line."""
+    """`text` cut to the width of a field, with a mark for each character outside the alphabet of a line."""
     if text is None:
         return NONE_MARK
     return "".join(one if one in "0123456789+-*/%()." else OTHER_MARK for one in text[:_COMPACT_WIDTH])

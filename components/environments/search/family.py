@@ -30,7 +30,7 @@ class SearchFamily(Demonstrations, Family[SearchOptions, SearchEnv]):
     env_type = SearchEnv
 
     def payload(self, options: SearchOptions, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
-        """Question `index` of `split`: every question once an epoch, in an order that `seed` decides.
+        """Question `index` of `split`: every question once per epoch, in an order that `seed` decides.
 
         Raises ConfigurationError when the questions cannot be read, or when the split has none.
         """

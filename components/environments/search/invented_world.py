@@ -1,4 +1,4 @@
-"""The procedural questions: two invented worlds, one a split, and every chain of facts in them that makes a fair question.
+"""The procedural questions: two invented worlds, one per split, and every chain of facts in them that makes a fair question.
 
 Each entity has one passage with all its facts, so the links of a chain stand in different passages. The worlds share no
 name, so the splits share no passage, no answer and no question; the passages of both make up the corpus.

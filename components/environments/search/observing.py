@@ -57,7 +57,7 @@ def instructions(agent: str, sizes: Sizes) -> str:
 
 
 def state_text(question: str, state: SearchState, agent: str, sizes: Sizes) -> str:
-    """What `agent` sees, at most `sizes.observation_characters` long."""
+    """What `agent` sees: no part of it is longer than `sizes` says."""
     lines = [f"Q {_cut(_shown(question, sizes), sizes.question_characters)}"]
     lines += [f"#{number} {_sub_question(each, state, sizes)}" for number, each in enumerate(state.sub_questions, 1)]
     lines += _passages(state, sizes)

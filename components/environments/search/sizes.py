@@ -25,14 +25,6 @@ class Sizes(Frozen):
     ascii_only: bool
 
     @property
-    def observation_characters(self) -> int:
-        """No observation is longer."""
-        sub_question = len("#99  = \n") + 2 * self.line_characters
-        return (
-            len("Q \nS!>") + self.question_characters + self.num_sub_questions * sub_question + self.evidence_characters
-        )
-
-    @property
     def action_characters(self) -> int:
         """No well-formed answer in short form is longer, thoughts left out."""
         return self.num_lines * (len("#99=\n") + self.line_characters) - 1

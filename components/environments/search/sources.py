@@ -1,4 +1,4 @@
-"""From options to questions, passages and a retriever; each is built once a process."""
+"""From options to questions, passages and a retriever; each is built once per process."""
 
 from functools import lru_cache
 from pathlib import Path

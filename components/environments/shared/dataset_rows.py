@@ -51,7 +51,7 @@ class DatasetSource(Frozen):
 
 
 def load_rows(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
-    """The rows of `source`, loaded once a process. Rows stay on disk until they are read.
+    """The rows of `source`, loaded once per process. Rows stay on disk until they are read.
 
     Raises ConfigurationError naming `field`, the value and the remedy: no such file, an unknown dataset, split or
     configuration, unreadable content, or a hub that does not answer within seconds while no copy lies in the cache.

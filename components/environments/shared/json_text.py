@@ -9,7 +9,7 @@ from components.environments.shared.text import shown
 from components.errors import MalformedAction
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-"""One that never ends counts, too: looking for its end from every quote in it would take quadratic time."""
+"""An unterminated one counts, too: looking for its end from every quote would take quadratic time."""
 _FENCED = re.compile(r"```[A-Za-z]*[ \t]*\n(.*?)(?:\n[ \t]*)?```", re.DOTALL)
 
 

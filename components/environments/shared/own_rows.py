@@ -21,7 +21,7 @@ class OwnRow(BaseModel):
 
 
 def own_rows_as(row_type: type[OwnRow]) -> Callable[[DatasetSource, str], Sequence[Mapping[str, Any]]]:
-    """What reads the rows of a source, which the option `field` names, as values of `row_type`. Read once a process.
+    """What reads the rows of a source, which the option `field` names, as values of `row_type`. Read once per process.
 
     Raises ConfigurationError for anything but a JSONL file whose every line is such a row.
     """

@@ -51,7 +51,7 @@ def train_without_test(train: Sequence[str], test: Sequence[str]) -> tuple[int, 
 
 
 def shuffled_index(index: int, *, num_rows: int, seed: int, split: str) -> int:
-    """The row that is number `index` of an endless walk which meets every row once an epoch, each epoch in a new order.
+    """The row that is number `index` of an endless walk which meets every row once per epoch, each epoch in a new order.
 
     **Example** with 3 rows, indices 0 to 2 give some order of (0, 1, 2), and 3 to 5 another one.
     """

@@ -128,7 +128,7 @@ class PlannedWorldEnv(TeamEnv[_Table[State]], Generic[State]):
             after = _Table(state=run.state, news=news, answers=run.answers)
         distance = world.distance(reached)
         gained = progress(world.distance(table.state), distance)
-        # As in the games: what leads nowhere earns nothing, however correct, or giving up would be learned.
+        # As in the games: an answer that leads nowhere earns nothing, or giving up would be learned.
         clean = bool(calls) and not errors and gained > 0
         return Step(
             state=after,

@@ -7,7 +7,6 @@ from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.layouts.layout import (
     LEETCODE_PREAMBLE,
-    Draft,
     Layout,
     Row,
     Unusable,
@@ -36,8 +35,8 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     pairs = list(zip(tests["inputs"], tests["outputs"], strict=False))
     cases = _function_cases(pairs) if entry else [stdin_case(_text(given), _text(wanted)) for given, wanted in pairs]
     shown, deciding = split_shown(cases, options)
-    draft = Draft(
-        kind="function" if entry else "stdin",
+    return assembled(
+        options,
         statement=str(row["question"]),
         shown=shown,
         deciding=deciding,
@@ -45,8 +44,8 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         entry=entry,
         preamble=LEETCODE_PREAMBLE if entry else "",
         notes=[f"Write the function {entry}.", row["starter_code"] or ""] if entry else (),
+        num_hidden=_NUM_HIDDEN,
     )
-    return assembled(draft, options, default_num_hidden=_NUM_HIDDEN)
 
 
 def _function_cases(pairs: Sequence[tuple[Any, Any]]) -> list[Case]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from components.environments.code.grammar import stdin_case
-from components.environments.code.layouts.layout import Draft, Layout, Row, Unusable, assembled
+from components.environments.code.layouts.layout import Layout, Row, Unusable, assembled
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
@@ -18,8 +18,8 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     if row.get("input_file") or row.get("output_file"):
         raise Unusable("it reads or writes files")
     solutions = row["solutions"]
-    draft = Draft(
-        kind="stdin",
+    return assembled(
+        options,
         statement=str(row["description"]),
         shown=_cases(row["public_tests"]),
         deciding=[*_cases(row["private_tests"]), *_cases(row["generated_tests"])],
@@ -28,8 +28,8 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
             for language, text in zip(solutions["language"], solutions["solution"], strict=True)
             if language == _PYTHON3
         ],
+        num_hidden=_NUM_HIDDEN,
     )
-    return assembled(draft, options, default_num_hidden=_NUM_HIDDEN)
 
 
 def _cases(tests: Mapping[str, Sequence[str]]) -> list[Case]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from components.environments.code.grammar import function_case
 from components.environments.code.layouts.constants import constant
-from components.environments.code.layouts.layout import Draft, Layout, Row, assembled
+from components.environments.code.layouts.layout import Layout, Row, assembled
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 
@@ -32,16 +32,16 @@ def humaneval_rows() -> Sequence[Row]:
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     entry, prompt = row["entry_point"], row["prompt"]
     preamble, _, _ = prompt.partition(f"def {entry}(")
-    draft = Draft(
-        kind="function",
+    return assembled(
+        options,
         statement=f"Write the function {entry}.\n{prompt.strip()}",
         shown=() if row["task_id"] in _WRONG_EXAMPLES else list(_examples(prompt, entry)),
         deciding=list(_asserted(row["test"])),
         solutions=[f"def {entry}(" + prompt.partition(f"def {entry}(")[2] + row["canonical_solution"]],
         entry=entry,
         preamble=preamble,
+        num_hidden=_ALL,
     )
-    return assembled(draft, options, default_num_hidden=_ALL)
 
 
 def _asserted(test: str) -> Iterator[Case]:

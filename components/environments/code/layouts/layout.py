@@ -1,13 +1,13 @@
-"""The border of a dataset's layout, and how a row's tests are shared out."""
+"""The border of a dataset's layout, and how the tests of a row are divided."""
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from components.environments.base import Split
 from components.environments.code.options import CodeOptions
-from components.environments.code.problem import Case, CodeProblem, Kind
+from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.text import plain_prose, shortened
 from components.environments.shared.dataset_rows import DatasetSource, load_rows
 
@@ -40,48 +40,44 @@ class Layout:
     """The rows of a source, which the option of that name gives. Raises ConfigurationError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """What a row says, before its tests are shared out."""
-
-    kind: Kind
-    statement: str
-    shown: Sequence[Case]
-    """Tests that the dataset gives away."""
-    deciding: Sequence[Case]
-    """Tests that it keeps back."""
-    solutions: Iterable[str] = ()
-    entry: str = ""
-    preamble: str = ""
-    notes: Sequence[str] = field(default=())
-    """Lines under the statement, which are never cut."""
-
-
-def assembled(draft: Draft, options: CodeOptions, *, default_num_hidden: int) -> CodeProblem:
-    """The problem of `draft`: visible tests from the shown ones, hidden and then spare ones from the deciding ones.
+def assembled(
+    options: CodeOptions,
+    *,
+    statement: str,
+    shown: Sequence[Case],
+    deciding: Sequence[Case],
+    num_hidden: int,
+    solutions: Iterable[str] = (),
+    entry: str = "",
+    preamble: str = "",
+    notes: Sequence[str] = (),
+) -> CodeProblem:
+    """The problem of a row: visible tests from those that the dataset gives away (`shown`), hidden ones, `num_hidden` where the
+    options do not say, and then spare ones from those that it keeps back (`deciding`). `notes` stand under the statement and
+    are never cut.
 
     A shown test is no hidden one as well, unless nothing else decides; then it is hidden alone. Raises Unusable where no test
     decides. The reference is the shortest solution that can be parsed.
     """
-    fitting = [_distinct(cases, options.max_test_characters) for cases in (draft.shown, draft.deciding)]
+    fitting = [_distinct(cases, options.max_test_characters) for cases in (shown, deciding)]
     shown_inputs = {case.given.rstrip() for case in fitting[0]}
-    deciding = [case for case in fitting[1] if case.given.rstrip() not in shown_inputs] or fitting[1]
-    if not deciding:
+    kept_back = [case for case in fitting[1] if case.given.rstrip() not in shown_inputs] or fitting[1]
+    if not kept_back:
         raise Unusable("no test decides")
-    num_hidden = options.num_hidden_tests or default_num_hidden
-    hidden = tuple(deciding[:num_hidden])
+    num_hidden = options.num_hidden_tests or num_hidden
+    hidden = tuple(kept_back[:num_hidden])
     hidden_inputs = {case.given.rstrip() for case in hidden}
     visible = [case for case in fitting[0] if case.given.rstrip() not in hidden_inputs]
-    notes = "".join(f"\n{plain_prose(note)}" for note in draft.notes)
     return CodeProblem(
-        kind=draft.kind,
-        statement=shortened(plain_prose(draft.statement).strip(), options.max_statement_characters) + notes,
-        entry=draft.entry,
-        preamble=draft.preamble,
-        reference=_reference(draft.solutions),
+        kind="function" if entry else "stdin",
+        statement=shortened(plain_prose(statement).strip(), options.max_statement_characters)
+        + "".join(f"\n{plain_prose(note)}" for note in notes),
+        entry=entry,
+        preamble=preamble,
+        reference=_reference(solutions),
         visible=tuple(visible[: options.num_visible_tests]),
         hidden=hidden,
-        spare=tuple(deciding[num_hidden:][: options.max_generated_tests]),
+        spare=tuple(kept_back[num_hidden:][: options.max_generated_tests]),
         bounds=options.bounds,
     )
 

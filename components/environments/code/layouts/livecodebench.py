@@ -6,7 +6,7 @@ from typing import Any
 
 from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
-from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Draft, Layout, Row, Unusable, assembled
+from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Layout, Row, Unusable, assembled
 from components.environments.code.layouts.pickled_text import pickled_text
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
@@ -56,20 +56,20 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     entry = bounded_json(row["metadata"]).get("func_name", "") if is_function else ""
     if is_function and not entry:
         raise Unusable("a function without a name")
-    draft = Draft(
-        kind="function" if entry else "stdin",
+    return assembled(
+        options,
         statement=str(row["question_content"]),
         shown=[_case(test) for test in shown],
         deciding=[_case(test) for test in deciding],
         entry=entry,
         preamble=LEETCODE_PREAMBLE if entry else "",
         notes=[f"Write the function {entry}.", row["starter_code"]] if entry else (),
+        num_hidden=_NUM_HIDDEN,
     )
-    return assembled(draft, options, default_num_hidden=_NUM_HIDDEN)
 
 
 def _case(test: dict[str, Any]) -> Case:
-    """A functional test has one JSON value a line as its arguments."""
+    """A functional test has one JSON value per line as its arguments."""
     if test["testtype"] != "functional":
         return stdin_case(test["input"], test["output"])
     try:

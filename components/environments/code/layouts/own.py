@@ -5,7 +5,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from components.environments.code.grammar import function_case, stdin_case
-from components.environments.code.layouts.layout import Draft, Layout, Row, assembled, split_shown
+from components.environments.code.layouts.layout import Layout, Row, assembled, split_shown
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.own_rows import OwnRow, own_rows_as
@@ -60,16 +60,16 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     entry = row["entry"]
     cases = [_case(test, is_function=bool(entry)) for test in row["tests"]]
     shown, deciding = split_shown(cases, options)
-    draft = Draft(
-        kind="function" if entry else "stdin",
+    return assembled(
+        options,
         statement=str(row["prompt"]),
         shown=shown,
         deciding=deciding,
         solutions=[row["solution"]] if row["solution"] else (),
         entry=entry,
         notes=[f"Write the function {entry}."] if entry else (),
+        num_hidden=_ALL,
     )
-    return assembled(draft, options, default_num_hidden=_ALL)
 
 
 def _case(test: Row, *, is_function: bool) -> Case:

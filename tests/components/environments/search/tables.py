@@ -56,6 +56,14 @@ def tools_of(retriever: Retriever | None) -> ExecutionLedger:
     return ExecutionLedger(World(sandbox=no_sandbox, retriever=lambda: retriever, limits=Limits()))
 
 
+def observation_characters(sizes: Sizes) -> int:
+    """No observation is longer."""
+    sub_question = len("#99  = \n") + 2 * sizes.line_characters
+    return (
+        len("Q \nS!>") + sizes.question_characters + sizes.num_sub_questions * sub_question + sizes.evidence_characters
+    )
+
+
 def table(question: Question = CHAIN, *, shelf: Shelf | None = None, sizes: Sizes = SIZES_BY_LEVEL[1]) -> SearchEnv:
     return SearchEnv(question, sizes, tools_of(shelf or Shelf()))
 

@@ -18,6 +18,7 @@ from tests.components.environments.search.tables import (
     SEARCHER,
     SHELF,
     Shelf,
+    observation_characters,
     table,
     the_family,
 )
@@ -221,7 +222,7 @@ def test_no_answer_raises_and_a_snapshot_brings_everything_back(
             assert replace(env.state, refused=before.refused) == before
             assert set(outcome.team.values()) == {0.0}
             assert outcome.local["malformed"] == 1.0
-        assert len(env.observe(role).state) <= env.sizes.observation_characters
+        assert len(env.observe(role).state) <= observation_characters(env.sizes)
     snapshot, seen = env.snapshot(), [env.observe(role) for role in env.roles]
     rewards = (env.team_reward, env.done, env.success, *map(env.local_reward, env.roles))
     for role, text in more:
@@ -246,7 +247,7 @@ def test_what_is_shown_is_bounded_and_ascii_where_asked(text: str, level: int) -
         env.apply(SEARCHER, "#1=" + "z" * sizes.line_characters)
         for role in env.roles:
             shown = env.observe(role).state
-            assert len(shown) <= sizes.observation_characters
+            assert len(shown) <= observation_characters(sizes)
             assert all(character == "\n" or " " <= character <= "~" for character in shown)
 
 

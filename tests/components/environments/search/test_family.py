@@ -12,7 +12,15 @@ import pytest
 from components.environments.base import Split
 from components.environments.search.sources import question_set
 from components.identity import content_id
-from tests.components.environments.search.tables import REASONER, SEARCHER, opened, options_of, the_family, tools_of
+from tests.components.environments.search.tables import (
+    REASONER,
+    SEARCHER,
+    observation_characters,
+    opened,
+    options_of,
+    the_family,
+    tools_of,
+)
 
 LEVELS = (0, 1, 2)
 
@@ -133,7 +141,7 @@ def test_play_stays_within_the_alphabet_and_the_bounds(level: int) -> None:
         for _ in range(3):
             for role in env.roles:
                 seen = env.observe(role).state
-                assert len(seen) <= env.sizes.observation_characters
+                assert len(seen) <= observation_characters(env.sizes)
                 for action in (
                     chosen.noisy_expert_action(env, role, noise=0.5, rng=rng),
                     chosen.random_action(env, role, rng),
