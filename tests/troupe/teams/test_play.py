@@ -8,7 +8,10 @@ import pytest
 
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
+from components.identity import GroupKey
+from tests.components.environments.bare import bare
 from troupe.teams.play import PlayOrder, play
+from troupe.teams.players import person
 from troupe.teams.reports import PlayReport
 
 GAMES = ("plan_path", "sokoban", "sudoku")
@@ -164,3 +167,12 @@ def test_instructions_break_between_words(monkeypatch: pytest.MonkeyPatch) -> No
         max(map(len, explained[: explained.index(next(line for line in explained if line.startswith("planner>")))]))
         <= 60
     )
+
+
+def test_a_person_plays_an_environment_without_an_expert_in_prose() -> None:
+    silent, said = bare(family("plan_path")), io.StringIO()
+    problem = silent.problem(family_options("plan_path", {}), split="test", index=0, seed=0)
+    env, node = silent.build(problem), GroupKey(problem_id="p", episode=0, turn=0, agent="plan_agent")
+    player = person(silent, silent.roles, io.StringIO("nonsense\n.\nU\n.\n"), said)
+    assert player.answers(0, problem)(env, node) == "U"
+    assert "Not understood" in said.getvalue()
