@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
+from components.identity import GroupKey
 from tests.components.environments.bare import bare
 from troupe.cli import app
 from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody, scripted_answer
@@ -78,6 +79,7 @@ def test_a_team_without_an_expert_plays_at_random_and_idles_and_says_that_it_has
     with pytest.raises(ConfigurationError, match="'plan_path' has no expert"):
         scripted_answer("random", silent, 0)
     env = silent.build(silent.problem(family_options("plan_path", {}), split="test", index=0, seed=0))
-    assert scripted_answer("noop", silent, 0)(env, "plan_agent") == ""
+    node = GroupKey(problem_id="p", episode=0, turn=0, agent="plan_agent")
+    assert scripted_answer("noop", silent, 0)(env, node) == ""
     silent.random_action = family("plan_path").random_action
-    assert scripted_answer("random", silent, 0)(env, "plan_agent") in "UDLR"
+    assert scripted_answer("random", silent, 0)(env, node) in "UDLR"
