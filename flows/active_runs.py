@@ -15,7 +15,7 @@ import psutil
 
 from components.artifacts.refs import Frozen
 from components.errors import TroupeError
-from components.training.ownership import Owner, this_process
+from components.processes import may_run, this_process
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -31,7 +31,9 @@ class ActiveRun(Frozen):
     run_id: str
     host: str
     pid: int
-    process_started: float
+    process: str | None = None
+    """Its ProcessId; None in records of versions that wrote `process_started`, which moves with the clock."""
+    process_started: float | None = None
     api_url: str
     tracking_url: str | None
     experiment: str
@@ -40,7 +42,7 @@ class ActiveRun(Frozen):
     @property
     def is_alive(self) -> bool:
         """Whether the process runs. One of another host counts as alive: it cannot be seen from here."""
-        return self.host != socket.gethostname() or Owner(self.pid, self.process_started).alive
+        return may_run(self.host, self.pid, self.process)
 
 
 class RunRecord:
@@ -61,7 +63,7 @@ def recorded_run(
         run_id=run_id,
         host=socket.gethostname(),
         pid=process.pid,
-        process_started=process.started_at,
+        process=str(process),
         api_url=api_url,
         tracking_url=tracking_url,
         experiment=experiment,
@@ -88,7 +90,8 @@ def end_active_runs(home: Path, *, grace_seconds: float = GRACE_SECONDS) -> list
 
     SIGTERM first: the run ends its workers and boxes and says how it ended. SIGKILL after `grace_seconds`.
     """
-    here = [run for run in recorded_runs(home) if run.is_alive and run.host == socket.gethostname()]
+    # A record without its ProcessId may mean another process than the one that has its number.
+    here = [run for run in recorded_runs(home) if run.process and run.is_alive and run.host == socket.gethostname()]
     processes = {}
     for run in here:
         with suppress(psutil.NoSuchProcess):

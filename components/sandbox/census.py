@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import psutil
 
 from components.artifacts.refs import Frozen
+from components.processes import ProcessId
 from components.sandbox.box import RUNNER_PATH
 from components.sandbox.cgroups import CONTROLLERS, MOUNT
 from components.sandbox.daemon import Daemon
 from components.sandbox.docker_api import DockerApi
-from components.sandbox.owner import Owner
 from components.sandbox.reaper import OWNER_LABEL
 
 _GROUPS = "troupe"
@@ -47,6 +47,6 @@ def _namespaces() -> int:
     return sum(RUNNER_PATH in (info["cmdline"] or ()) for info in processes)
 
 
-def _known(owners: Iterable[str]) -> list[Owner]:
-    parsed = [Owner.parse(owner) for owner in owners]
+def _known(owners: Iterable[str]) -> list[ProcessId]:
+    parsed = [ProcessId.parse(owner) for owner in owners]
     return [owner for owner in parsed if owner is not None]

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.processes import ProcessId, this_process
 from components.sandbox.box import BoxLimits
-from components.sandbox.owner import Owner, this_owner
 
 MOUNT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("memory", "pids", "cpu")
@@ -75,7 +75,7 @@ class CgroupTree:
 
     def make(self, limits: BoxLimits) -> Cgroup:
         """Groups for one more box, with its limits. Raises OSError."""
-        name = f"{this_owner()}-{next(_numbers)}"
+        name = f"{this_process()}-{next(_numbers)}"
         cgroup = Cgroup({place: parent / name for place, parent in self.parents.items()})
         try:
             for place, folder in cgroup.folders.items():
@@ -112,7 +112,7 @@ def remove_leftovers(mount: Path = MOUNT) -> int:
     removed = 0
     for parent in {mount / _PARENT, *(mount / place / _PARENT for place in (*CONTROLLERS, CPU_ACCOUNT))}:
         for folder in parent.glob("*-*-*-*"):
-            owner = Owner.parse(folder.name.rpartition("-")[0])
+            owner = ProcessId.parse(folder.name.rpartition("-")[0])
             if owner is not None and owner.is_gone():
                 _remove(folder)
                 removed += 1

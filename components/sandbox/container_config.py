@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.errors import ServiceMissing
+from components.processes import this_process
 from components.sandbox.box import BOX_UID, MASKED, RUNNER_COMMAND, RUNNER_ENVIRONMENT, BoxLimits
-from components.sandbox.owner import this_owner
 from components.sandbox.reaper import HOST_LABEL, OWNER_LABEL, POOL_LABEL, RUN_LABEL
 
 _NEEDED = {
@@ -20,7 +20,7 @@ _MOUNT_FLAGS = "nosuid,nodev,noexec"
 def box_labels(*, pool: str, run_label: str) -> dict[str, str]:
     """Whose container it is."""
     return {
-        OWNER_LABEL: str(this_owner()),
+        OWNER_LABEL: str(this_process()),
         HOST_LABEL: socket.gethostname(),
         POOL_LABEL: pool,
         RUN_LABEL: run_label,

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from components.errors import SandboxUnavailable
-from components.sandbox.owner import Owner, owner_of
+from components.processes import ProcessId, collect, left_running, this_kernel
 
 _LOCK_SECONDS = 90.0
 _END_SECONDS = 10.0
@@ -29,8 +29,6 @@ _SHIM_SOCKETS = "/run/containerd/s"  # containerd's own choice, whatever folders
 _MNT_DETACH = 2
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where the daemon finds its own programs. It needs nothing else of its starter's environment, and pulls no images."""
-_started: list[subprocess.Popen[bytes]] = []
-"""Daemons that this process started, kept so that a killed one does not stay a zombie: it would hold its pid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +78,15 @@ def locked(places: Places) -> Iterator[None]:
         yield
 
 
-def dockerd_process(places: Places) -> Owner | None:
+def dockerd_process(places: Places) -> ProcessId | None:
     """The daemon's process when it runs, answering or not."""
-    for process in _started:
-        process.poll()
     try:
-        owner = Owner.parse(places.record.read_text())
+        found = ProcessId.parse(places.record.read_text())
     except FileNotFoundError:
         return None
-    return None if owner is None or owner.is_gone() else owner
+    if found is not None and found.kernel == this_kernel():
+        collect(found.pid)  # one that this process started and somebody killed would stay a zombie and hold its pid
+    return None if found is None or found.is_gone() else found
 
 
 def start_dockerd(places: Places, program: str) -> None:
@@ -114,8 +112,7 @@ def start_dockerd(places: Places, program: str) -> None:
             start_new_session=True,
             env={"PATH": os.pathsep.join([str(Path(program).parent), _SYSTEM_PATH])},
         )
-    _started.append(process)
-    places.record.write_text(str(owner_of(process.pid)))
+    places.record.write_text(str(left_running(process)))
 
 
 def stop_dockerd(places: Places) -> bool:

@@ -20,8 +20,8 @@ _QUERIES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What answers calls that nobody has answered before. `sandbox` and `retriever` are opened when first needed."""
+class ToolSources:
+    """What answers calls that no record answers. `sandbox` and `retriever` are opened when first needed."""
 
     sandbox: Callable[[], Sandbox]
     retriever: Callable[[], Retriever | None]
@@ -42,13 +42,13 @@ class ExecutionLedger:
 
     def __init__(
         self,
-        world: World,
+        sources: ToolSources,
         *,
         known: ToolRecord | None = None,
         journal: ToolJournal | None = None,
         deadline_seconds: float | None = None,
     ) -> None:
-        self._world = world
+        self._sources = sources
         self._journal = journal
         self._deadline_seconds = deadline_seconds
         self._started = monotonic()
@@ -112,14 +112,14 @@ class ExecutionLedger:
     def _key(self, call: ToolCall) -> str:
         if isinstance(call, Query):
             return _digest(["query", self._retriever.digest, call.text, call.num_passages])
-        limits = call.limits or self._world.limits
+        limits = call.limits or self._sources.limits
         numbers = [limits.wall_seconds, limits.cpu_seconds, limits.memory_mib, limits.output_kib]
-        image = self._world.sandbox().description.image_digest
+        image = self._sources.sandbox().description.image_digest
         return _digest(["run", image, call.program, call.stdin, dict(call.files), list(call.outputs), numbers])
 
     @property
     def _retriever(self) -> Retriever:
-        retriever = self._world.retriever()
+        retriever = self._sources.retriever()
         assert retriever is not None, "an environment asks for passages, and its family names no retriever"
         return retriever
 
@@ -164,17 +164,17 @@ class ExecutionLedger:
     def _asked_one(self, call: ToolCall) -> ExecutionResult | tuple[Passage, ...]:
         if isinstance(call, Query):
             return self._retriever.search(call)
-        return self._world.sandbox().run(
+        return self._sources.sandbox().run(
             call.program,
             stdin=call.stdin,
             files=call.files,
             outputs=call.outputs,
-            limits=call.limits or self._world.limits,
+            limits=call.limits or self._sources.limits,
         )
 
     def _num_at_once(self, calls: Iterable[ToolCall]) -> int:
         runs_programs = any(isinstance(call, Execution) for call in calls)
-        return self._world.sandbox().description.num_boxes if runs_programs else _QUERIES_AT_ONCE
+        return self._sources.sandbox().description.num_boxes if runs_programs else _QUERIES_AT_ONCE
 
     def _seconds_left(self) -> float | None:
         if self._deadline_seconds is None:

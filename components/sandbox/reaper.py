@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from components.errors import SandboxUnavailable
+from components.processes import ProcessId, this_kernel, this_process
 from components.sandbox.docker_api import DockerApi, is_missing
-from components.sandbox.owner import Owner, this_kernel, this_owner
 
 OWNER_LABEL = "troupe.owner"
 POOL_LABEL = "troupe.pool"
@@ -29,7 +29,7 @@ def remove_leftovers(api: DockerApi, *, local: bool) -> int:
 def remove_own(api: DockerApi, pool: str) -> int:
     """Remove the containers of one pool of this process; returns how many there were, also those that the daemon is removing
     already. Raises SandboxUnavailable."""
-    own = {OWNER_LABEL: str(this_owner()), POOL_LABEL: pool}
+    own = {OWNER_LABEL: str(this_process()), POOL_LABEL: pool}
     there = [found for found in _ours(api) if own.items() <= (found.get("Labels") or {}).items()]
     _remove(api, there)
     return len(there)
@@ -77,7 +77,7 @@ def _ours(api: DockerApi) -> list[Mapping[str, Any]]:
 
 
 def _is_leftover(labels: Mapping[str, str], *, local: bool) -> bool:
-    owner = Owner.parse(labels.get(OWNER_LABEL, ""))
+    owner = ProcessId.parse(labels.get(OWNER_LABEL, ""))
     if owner is None:
         return False  # not a name that we give
     return (local or owner.kernel == this_kernel()) and owner.is_gone()

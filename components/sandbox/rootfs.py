@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from components.errors import ConfigurationError, ServiceMissing
+from components.processes import ProcessId, this_process
 from components.sandbox.box import RUNNER_COMMAND, RUNNER_FILES
-from components.sandbox.owner import Owner, this_owner
 
 _PYTHON = RUNNER_COMMAND[0]
 _RECIPE = 2  # count up when what is built changes
@@ -78,7 +78,7 @@ def build_rootfs(into: Path, *, python: Path | None = None) -> str:
     interpreter = _ask(python or Path(sys.executable))
     parent = into.parent
     parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=_PART_PREFIX, suffix=f"-{this_owner()}", dir=parent))
+    part = Path(tempfile.mkdtemp(prefix=_PART_PREFIX, suffix=f"-{this_process()}", dir=parent))
     try:
         root = part / "root"
         _fill(root, interpreter)
@@ -100,7 +100,7 @@ def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
     if not ready.is_file():
         _cache(state_folder).mkdir(parents=True, exist_ok=True)
         remove_unused_rootfs(state_folder)
-        part = Path(tempfile.mkdtemp(prefix=_PART_PREFIX, suffix=f"-{this_owner()}", dir=_cache(state_folder)))
+        part = Path(tempfile.mkdtemp(prefix=_PART_PREFIX, suffix=f"-{this_process()}", dir=_cache(state_folder)))
         try:
             (part / "digest").write_text(build_rootfs(part / "root"))
             part.chmod(0o755)
@@ -146,7 +146,7 @@ def remove_unused_rootfs(state_folder: Path) -> int:
     removed = 0
     for folder in _cache(state_folder).glob("*"):
         if folder.name.startswith(_PART_PREFIX):
-            owner = Owner.parse(folder.name.removeprefix(_PART_PREFIX).partition("-")[2])
+            owner = ProcessId.parse(folder.name.removeprefix(_PART_PREFIX).partition("-")[2])
             stale = owner is None or owner.is_gone()
         else:
             stale = folder.name != _key() and time.time() - folder.stat().st_mtime > _UNUSED_SECONDS

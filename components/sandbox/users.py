@@ -5,7 +5,7 @@ import itertools
 import os
 from pathlib import Path
 
-from components.sandbox.owner import this_owner
+from components.processes import this_process
 
 RANGE = range(0x7000_0000, 0x7FFE_0000)
 """Numbers that no system gives to users, containers or services, and that are mapped wherever all are."""
@@ -14,7 +14,7 @@ _numbers = itertools.count()
 
 def next_box_uid() -> int:
     """A number for one more box of this process. Others have other ones: equal ones are drawn once in 268 million."""
-    digest = hashlib.sha256(f"{this_owner()}-{next(_numbers)}".encode()).digest()
+    digest = hashlib.sha256(f"{this_process()}-{next(_numbers)}".encode()).digest()
     return RANGE[int.from_bytes(digest[:8], "big") % len(RANGE)]
 
 

@@ -9,8 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from components.processes import ProcessId
 from components.training.handover import HANDOVER_FILE, Handover
-from components.training.ownership import Owner
 
 FOLDER_PREFIX = "troupe-training-"
 _HALF_MADE_SECONDS = 600.0
@@ -33,4 +33,5 @@ def _is_abandoned(folder: Path, *, age_seconds: float) -> bool:
         return age_seconds > _HALF_MADE_SECONDS
     handover = Handover.model_validate_json(path.read_bytes())
     is_here = handover.owner_host == socket.gethostname()
-    return is_here and not Owner(handover.owner_pid, handover.owner_started_at).alive
+    owner = ProcessId.parse(handover.owner)
+    return is_here and owner is not None and owner.is_gone()

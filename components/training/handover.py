@@ -32,8 +32,8 @@ class Handover(Frozen):
 
     key: SecretStr
     owner_host: str
-    owner_pid: int
-    owner_started_at: float
+    owner: str
+    """The ProcessId of the trainer's process."""
     training: TrainingConfig
     deepspeed: Mapping[str, Any]
     rendezvous: str | None = None

@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import SecretStr
 
 from components.config import TrainingConfig
+from components.processes import this_process
 from components.training.abandoned import FOLDER_PREFIX, remove_abandoned_folders
 from components.training.handover import LOG_FILE, RENDEZVOUS_FILE, Handover, write_handover
 from components.training.hosts import Host, host_commands
-from components.training.ownership import this_process
 from components.training.processes import Processes
 
 _LAUNCHER = """
@@ -42,12 +42,11 @@ def launch(
     `training` asks for as their environment."""
     remove_abandoned_folders()
     folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
-    owner, key = this_process(), secrets.token_hex(32)
+    key = secrets.token_hex(32)
     handover = Handover(
         key=SecretStr(key),
         owner_host=socket.gethostname(),
-        owner_pid=owner.pid,
-        owner_started_at=owner.started_at,
+        owner=str(this_process()),
         training=training,
         deepspeed=deepspeed,
         # A port that is free now may be somebody's by the time that rank 0 listens.

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from components.errors import LogprobMismatch, TroupeError
+from components.processes import ProcessId
 from components.training.base import UpdateJob
 from components.training.handover import (
     MAX_MESSAGE_BYTES,
@@ -25,7 +26,7 @@ from components.training.handover import (
     read_handover,
     report_failure,
 )
-from components.training.ownership import Owner, end_with, end_with_input
+from components.training.ownership import end_with, end_with_input
 from components.training.ranks import Ranks
 from components.training.real_deepspeed import RealDeepSpeed, join_ranks
 from components.training.worker import LOGGER, Worker
@@ -86,7 +87,9 @@ def main() -> None:
     if arguments.end_with_input:
         end_with_input()
     else:
-        end_with(Owner(handover.owner_pid, handover.owner_started_at), folder=folder)
+        owner = ProcessId.parse(handover.owner)
+        assert owner is not None, f"{handover.owner!r} names no process"
+        end_with(owner, folder=folder)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     _log.setLevel(logging.INFO)
     torch.set_num_threads(handover.training.num_threads)

@@ -1,7 +1,7 @@
 """A background process that we own: its own session, a log file, and a record by which a later command finds it again.
 
-A pid alone proves nothing, because pids are used again. A process is ours when its pid and its start time are those of
-the record, or when it carries our mark in its environment: that finds what outlived its parent.
+A pid alone proves nothing, because pids are used again. A process is ours when it is the very one of the record, or when
+it carries our mark in its environment: that finds what outlived its parent.
 """
 
 import os
@@ -16,29 +16,31 @@ from pathlib import Path
 import psutil
 
 from components.artifacts.refs import Frozen
+from components.processes import ProcessId, collect, left_running, process_of
 
 MARK = "TROUPE_SERVICE"
 _KILL_SECONDS = 10.0
-_STARTED: dict[int, subprocess.Popen[bytes]] = {}
 
 
 class ProcessRecord(Frozen):
-    """What is written down about a started service. `started_at` is in seconds since the epoch, as the system tells it.
+    """What is written down about a started service.
 
     `launch_digest` names the command and the environment it was given, so that a changed one is noticed.
     """
 
     name: str
     pid: int
-    started_at: float
+    process: str = ""
+    """Its ProcessId; empty in records of versions that wrote `started_at`, which moves with the clock."""
+    started_at: float | None = None
     command: tuple[str, ...]
     log: Path
     ports: Mapping[str, int]
     launch_digest: str
 
 
-def start(command: Iterable[str], *, env: Mapping[str, str], log: Path, cwd: Path, mark: str) -> tuple[int, float]:
-    """(pid, start time) of `command`, running in a session of its own and writing to `log`.
+def start(command: Iterable[str], *, env: Mapping[str, str], log: Path, cwd: Path, mark: str) -> ProcessId:
+    """The process of `command`, running in a session of its own and writing to `log`.
 
     `mark` is handed on to everything that it starts. The log, and all files that it makes, are for this user alone.
     """
@@ -54,14 +56,11 @@ def start(command: Iterable[str], *, env: Mapping[str, str], log: Path, cwd: Pat
             start_new_session=True,
             umask=0o077,
         )
-    _STARTED[child.pid] = child
-    with suppress(psutil.NoSuchProcess):
-        return child.pid, float(psutil.Process(child.pid).create_time())
-    return child.pid, 0.0
+    return left_running(child)
 
 
 def is_alive(record: ProcessRecord) -> bool:
-    """Whether the very process of `record` runs: the same pid and the same start time, and not a zombie."""
+    """Whether the very process of `record` runs, and is no zombie."""
     process = _the_process(record)
     return process is not None and _runs(process)
 
@@ -69,7 +68,7 @@ def is_alive(record: ProcessRecord) -> bool:
 def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
     """End the process, its group and whatever else carries `mark`; returns when none of them runs.
 
-    SIGTERM first, SIGKILL after `grace_seconds`. A pid with another start time is left alone.
+    SIGTERM first, SIGKILL after `grace_seconds`. Another process that has the pid by now is left alone.
     """
     owned = {process.pid: process for process in marked(mark)}
     leader = _the_process(record)
@@ -83,7 +82,7 @@ def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
                 process.terminate()
     deadline = time.monotonic() + grace_seconds
     while any(_runs(process) for process in owned.values()) and time.monotonic() < deadline:
-        _reap(record.pid)
+        collect(record.pid)
         time.sleep(0.05)
     last = list({**owned, **{late.pid: late for late in marked(mark)}}.values())
     for process in last:
@@ -95,7 +94,7 @@ def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
         if time.monotonic() >= deadline:
             raise TimeoutError(f"processes {left} still run {_KILL_SECONDS:.0f} s after SIGKILL")
         time.sleep(0.02)
-    _reap(record.pid)
+    collect(record.pid)
 
 
 def marked(mark: str) -> Iterator[psutil.Process]:
@@ -109,9 +108,11 @@ def marked(mark: str) -> Iterator[psutil.Process]:
 
 def _the_process(record: ProcessRecord) -> psutil.Process | None:
     """The process of `record`, or None where its pid is free or belongs to another now."""
-    with suppress(psutil.NoSuchProcess):
+    with suppress(psutil.Error, ProcessLookupError):
         process = psutil.Process(record.pid)
-        if abs(process.create_time() - record.started_at) < 0.05:
+        if record.process:
+            return process if str(process_of(record.pid)) == record.process else None
+        if process.environ().get(MARK, "").startswith(f"{record.name}@"):
             return process
     return None
 
@@ -126,10 +127,3 @@ def _group(process: psutil.Process) -> int | None:
     with suppress(ProcessLookupError):
         return os.getpgid(process.pid)
     return None
-
-
-def _reap(pid: int) -> None:
-    """Collect a child of this very process that has ended, so that it does not stay a zombie."""
-    child = _STARTED.get(pid)
-    if child is not None and child.poll() is not None:
-        del _STARTED[pid]

@@ -36,13 +36,13 @@ def ensure_started(home: Path, server: Service, launch: Launch, *, ports: Mappin
         stop_service(home, record, server)
     log = home / "logs" / f"{server.name}.log"
     env = service_environment(launch.env)
-    pid, started_at = start(launch.command, env=env, log=log, cwd=cwd, mark=mark_of(home, server.name))
+    process = start(launch.command, env=env, log=log, cwd=cwd, mark=mark_of(home, server.name))
     write_record(
         home,
         ProcessRecord(
             name=server.name,
-            pid=pid,
-            started_at=started_at,
+            pid=process.pid,
+            process=str(process),
             command=launch.command,
             log=log,
             ports=ports,

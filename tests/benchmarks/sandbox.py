@@ -24,13 +24,13 @@ from dataclasses import asdict, dataclass
 
 import psutil
 
+from components.processes import this_process
 from components.sandbox.base import Sandbox
 from components.sandbox.box import BOX_UID, BoxLimits
 from components.sandbox.container_config import container_config
 from components.sandbox.daemon import running_daemon
 from components.sandbox.docker_api import DockerApi
 from components.sandbox.opening import open_sandbox
-from components.sandbox.owner import this_owner
 from components.sandbox.reaper import OWNER_LABEL
 from components.schema import ExecutionResult, Limits
 from troupe.machine.sandbox import docker_host, state_folder
@@ -236,7 +236,7 @@ def boxes_left() -> list[str]:
     left = [f"process {child.pid}" for child in psutil.Process().children(recursive=True) if child.name() == "bwrap"]
     daemon = running_daemon(state_folder(), docker_host())
     if daemon is not None:
-        ours = {"label": f"{OWNER_LABEL}={this_owner()}"}
+        ours = {"label": f"{OWNER_LABEL}={this_process()}"}
         with DockerApi(daemon.host) as api, api.call("containers cannot be listed") as docker:
             left += [f"container {found['Id'][:12]}" for found in docker.containers(all=True, filters=ours)]
     return left

@@ -1,5 +1,7 @@
 """Which process works on which flow run, and how the runs of this host are ended."""
 
+import json
+import os
 import socket
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from components.processes import process_of, this_process
 from flows.active_runs import ActiveRun, end_active_runs, recorded_run, recorded_runs, settle_dead_runs
 from tests.processes import alive
 
@@ -23,7 +26,7 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def record(home: Path, name: str, process: psutil.Process, *, host: str) -> None:
     run = ActiveRun(
-        flow_run_id=name, run_id=name, host=host, pid=process.pid, process_started=process.create_time(),
+        flow_run_id=name, run_id=name, host=host, pid=process.pid, process=str(process_of(process.pid)),
         api_url="http://here/api", tracking_url=None, experiment="troupe",
     )  # fmt: skip
     (home / "runs").mkdir(exist_ok=True)
@@ -61,8 +64,17 @@ def test_a_living_run_is_ended_and_a_used_pid_is_left_alone(habit: str, tmp_path
         assert ours.stdout.readline() == "works\n"
         record(tmp_path, "ours", psutil.Process(ours.pid), host=socket.gethostname())
         reused = recorded_runs(tmp_path)[0].model_copy(
-            update={"flow_run_id": "old", "run_id": "old", "pid": psutil.Process().pid, "process_started": 1.0}
+            update={"flow_run_id": "old", "run_id": "old", "process": str(this_process()._replace(started=1))}
         )
         (tmp_path / "runs" / "old.json").write_text(reused.model_dump_json())
+        fields = reused.model_dump(exclude={"process"}) | {
+            "flow_run_id": "older",
+            "pid": os.getpid(),
+            "process_started": 1.0,
+        }
+        (tmp_path / "runs" / "older.json").write_text(json.dumps(fields))
+        assert [run.is_alive for run in recorded_runs(tmp_path)] == [False, True, True], (
+            "whoever has its number may be it"
+        )
         assert end_active_runs(tmp_path, grace_seconds=1.0) == ["ours"]
         assert not alive(ours.pid)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from components.processes import this_process
 from components.sandbox.box import BoxLimits
 from components.sandbox.cgroups import CONTROLLERS, CPU_ACCOUNT, Cgroup, find_cgroups, remove_leftovers
-from components.sandbox.owner import this_owner
 
 LIMITS = BoxLimits(memory_mib=64, num_processes=7, num_cpus=0.5)
-NOBODY = f"{this_owner().kernel}-{2**22 + 1}-1-0"
+NOBODY = f"{this_process().kernel}-{2**22 + 1}-1-0"
 
 
 def mounted(folder: Path, version: int) -> Path:
@@ -45,7 +45,7 @@ def test_version_2_has_one_group_with_all_limits(tmp_path: Path, as_root: None) 
     cgroup = tree.make(LIMITS)
     [(place, folder)] = cgroup.folders.items()
     assert (place, folder.parent) == ("", tmp_path / "troupe")
-    assert folder.name.startswith(f"{this_owner()}-")
+    assert folder.name.startswith(f"{this_process()}-")
     assert written(folder) == {"memory.max": str(64 << 20), "pids.max": "7", "cpu.max": "50000 100000"}
     assert (tmp_path / "troupe" / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
     cgroup.add(123)
@@ -109,7 +109,7 @@ def test_only_root_makes_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_groups_of_the_living_stay_and_those_of_the_dead_go(tmp_path: Path) -> None:
     parent = mounted(tmp_path, 2) / "troupe"
-    mine, strange = parent / f"{this_owner()}-5", parent / "somebody-elses-group-here"
+    mine, strange = parent / f"{this_process()}-5", parent / "somebody-elses-group-here"
     dead = parent / NOBODY
     for folder in (mine, dead, strange):
         folder.mkdir()

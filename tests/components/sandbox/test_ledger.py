@@ -8,7 +8,7 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from components.errors import DeadlineExceeded, ExecutionFailed, RetrieverUnavailable, SandboxUnavailable
-from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.sandbox.tool_journal import ToolJournal
 from components.schema import Execution, ExecutionResult, Limits, Passage, Query
 from tests.components.sandbox.scripted import Respond, ScriptedSandbox, printed, sandbox_failed
@@ -31,8 +31,10 @@ class ScriptedRetriever:
         return tuple(Passage(title=query.text, text=str(i), score=-i) for i in range(query.num_passages))
 
 
-def world(sandbox: ScriptedSandbox, retriever: ScriptedRetriever | None = None, limits: Limits | None = None) -> World:
-    return World(sandbox=lambda: sandbox, retriever=lambda: retriever, limits=limits or Limits())
+def world(
+    sandbox: ScriptedSandbox, retriever: ScriptedRetriever | None = None, limits: Limits | None = None
+) -> ToolSources:
+    return ToolSources(sandbox=lambda: sandbox, retriever=lambda: retriever, limits=limits or Limits())
 
 
 def programs(num: int) -> list[Execution]:

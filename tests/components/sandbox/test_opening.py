@@ -10,7 +10,7 @@ import pytest
 from components.errors import SandboxUnavailable, ServiceMissing
 from components.sandbox.daemon import Daemon
 from components.sandbox.opening import open_sandbox, probe
-from components.sandbox.owner import this_owner
+from components.processes import this_process
 from tests.components.sandbox.conftest import NOWHERE
 from tests.components.sandbox.leftovers import clean_leftovers
 
@@ -97,8 +97,8 @@ def test_a_probe_of_bubblewrap_runs_a_program(bwrap: None, state_folder: Path, m
 
 
 def test_leftovers_of_dead_owners_are_cleaned_without_an_daemon(no_machine_daemon: None, tmp_path: Path) -> None:
-    owner = this_owner()
-    for started_ticks in (owner.started_ticks, owner.started_ticks - 1):
-        (tmp_path / "rootfs" / f".part-x-{owner._replace(started_ticks=started_ticks)}").mkdir(parents=True)
+    owner = this_process()
+    for started in (owner.started, owner.started - 1):
+        (tmp_path / "rootfs" / f".part-x-{owner._replace(started=started)}").mkdir(parents=True)
     assert clean_leftovers(tmp_path) == 1
     assert [path.name for path in (tmp_path / "rootfs").iterdir()] == [f".part-x-{owner}"]

@@ -5,8 +5,8 @@ from typing import Any, cast
 import docker
 import requests
 
+from components.processes import this_process
 from components.sandbox.docker_api import DockerApi
-from components.sandbox.owner import this_owner
 from components.sandbox.reaper import OWNER_LABEL, POOL_LABEL, remove_own
 
 
@@ -18,7 +18,7 @@ class BusyClient:
 
     def containers(self, **_: Any) -> list[dict[str, Any]]:
         self.num_listings -= 1
-        labels = {OWNER_LABEL: str(this_owner()), POOL_LABEL: "pool"}
+        labels = {OWNER_LABEL: str(this_process()), POOL_LABEL: "pool"}
         return [{"Id": "1" * 64, "Labels": labels}] if self.num_listings >= 0 else []
 
     def remove_container(self, container_id: str, **_: Any) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigurationError
+from components.processes import this_process
 from components.sandbox import rootfs
-from components.sandbox.owner import this_owner
 from components.sandbox.rootfs import build_rootfs, cached_rootfs, remove_unused_rootfs, rootfs_digest, write_tar
 
 RUNNER = Path(rootfs.__file__).with_name("runner.py")
@@ -139,9 +139,9 @@ def test_another_runner_asks_for_another_file_system(
 
 
 def test_what_a_killed_builder_left_is_removed_and_a_living_one_is_not(tmp_path: Path) -> None:
-    owner = this_owner()
+    owner = this_process()
     living = tmp_path / "rootfs" / f".part-abc-{owner}"
-    dead = tmp_path / "rootfs" / f".part-abc-{owner._replace(started_ticks=owner.started_ticks - 1)}"
+    dead = tmp_path / "rootfs" / f".part-abc-{owner._replace(started=owner.started - 1)}"
     (living / "root").mkdir(parents=True)
     (dead / "root").mkdir(parents=True)
     assert remove_unused_rootfs(tmp_path) == 1

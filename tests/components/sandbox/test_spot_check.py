@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.errors import PermanentError, RecordRefuted
-from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.sandbox.spot_check import NUM_ATTEMPTS, SpotCheck, spot_check
 from components.schema import Execution, ExecutionResult, Limits, ToolRecord
 from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
@@ -24,7 +24,7 @@ def ended(status: Any, stdout: str = "") -> ExecutionResult:
 
 
 def ledger(sandbox: ScriptedSandbox, known: ToolRecord | None = None) -> ExecutionLedger:
-    return ExecutionLedger(World(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()), known=known)
+    return ExecutionLedger(ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()), known=known)
 
 
 def record(num_programs: int) -> tuple[list[Execution], ToolRecord]:
@@ -65,7 +65,7 @@ def test_an_honest_record_is_confirmed_and_each_program_runs_once_more() -> None
 def test_a_forged_ledger_is_refuted_with_shard_program_and_both_ends() -> None:
     executions, known = record(20)
     honest = ExecutionLedger(
-        World(sandbox=lambda: ScriptedSandbox(answer), retriever=lambda: None, limits=Limits()), known=known
+        ToolSources(sandbox=lambda: ScriptedSandbox(answer), retriever=lambda: None, limits=Limits()), known=known
     )
     forged_key = sorted(known.executions)[7]
     for execution in executions:

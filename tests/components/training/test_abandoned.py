@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from components.config import TrainingConfig
+from components.processes import this_process
 from components.training.abandoned import remove_abandoned_folders
 from components.training.handover import HANDOVER_FILE
-from components.training.ownership import this_process
 from components.training.trainer import DeepSpeedTrainer
 
 MAKE_AND_WAIT = """
@@ -24,11 +24,10 @@ from pathlib import Path
 from pydantic import SecretStr
 from components.config import TrainingConfig
 from components.training.handover import Handover, write_handover
-from components.training.ownership import this_process
+from components.processes import this_process
 import socket
-owner = this_process()
 write_handover(Path(sys.argv[1]), Handover(
-    key=SecretStr("hidden"), owner_host=socket.gethostname(), owner_pid=owner.pid, owner_started_at=owner.started_at,
+    key=SecretStr("hidden"), owner_host=socket.gethostname(), owner=str(this_process()),
     training=TrainingConfig(), deepspeed={},
 ))
 print("written", flush=True)
@@ -64,8 +63,8 @@ def test_a_killed_owners_folder_goes_with_the_next_start(
 def test_other_hosts_half_made_and_foreign_folders_stay(temporary: Path) -> None:
     away = temporary / "troupe-training-away"
     away.mkdir()
-    process = this_process()
-    values = {"key": "k", "owner_host": "another-host", "owner_pid": process.pid + 1, "owner_started_at": 1.0}
+    gone = this_process()._replace(started=1)
+    values = {"key": "k", "owner_host": "another-host", "owner": str(gone)}
     (away / HANDOVER_FILE).write_text(json.dumps({**values, "training": {}, "deepspeed": {}}))
     half_made, old, linked_to = (temporary / f"troupe-training-{name}" for name in ("half", "old", "link"))
     half_made.mkdir()

@@ -1,14 +1,13 @@
 import os
 import subprocess
 import sys
-import time
 
-import psutil
 import pytest
 from pydantic import SecretStr
 
 from components.config import TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed, WorkerDied
+from components.processes import process_of
 from components.training.handover import (
     Failure,
     Handover,
@@ -18,15 +17,14 @@ from components.training.handover import (
     report_failure,
     write_handover,
 )
-from components.training.ownership import ORPHANED_EXIT_CODE, Owner, this_process
+from components.training.ownership import ORPHANED_EXIT_CODE
 
 
 def _handover() -> Handover:
     return Handover(
         key=SecretStr("hidden"),
         owner_host="here",
-        owner_pid=1,
-        owner_started_at=2.5,
+        owner="kernel-1-25",
         training=TrainingConfig(num_ranks=2),
         deepspeed={"zero_optimization": {"stage": 0}},
     )
@@ -70,28 +68,12 @@ def test_reports_of_ranks_are_read_in_order(tmp_path) -> None:
     assert read_failures(tmp_path) == failures
 
 
-def test_an_owner_is_a_process_and_not_just_a_number() -> None:
-    me = this_process()
-    assert me.alive
-    assert not Owner(me.pid, me.started_at - 100).alive
-
-
-def test_a_dead_process_and_a_zombie_own_nothing() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    owner = Owner(child.pid, psutil.Process(child.pid).create_time())
-    assert owner.alive
-    child.kill()
-    time.sleep(0.2)
-    assert not owner.alive
-    child.wait()
-    assert not owner.alive
-
-
 _CHILD = """
 import sys
 from pathlib import Path
-from components.training.ownership import Owner, end_with
-end_with(Owner(int(sys.argv[1]), float(sys.argv[2])), folder=Path(sys.argv[3]))
+from components.processes import ProcessId
+from components.training.ownership import end_with
+end_with(ProcessId.parse(sys.argv[1]), folder=Path(sys.argv[2]))
 print("watching", flush=True)
 while True:
     pass
@@ -101,7 +83,7 @@ while True:
 def test_a_busy_process_ends_when_its_owner_does_and_takes_its_folder_along(tmp_path) -> None:
     owner = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     (tmp_path / "folder").mkdir()
-    arguments = [str(owner.pid), repr(psutil.Process(owner.pid).create_time()), str(tmp_path / "folder")]
+    arguments = [str(process_of(owner.pid)), str(tmp_path / "folder")]
     with subprocess.Popen(
         [sys.executable, "-c", _CHILD, *arguments],
         stdout=subprocess.PIPE,

@@ -1,5 +1,6 @@
 """Nothing of ours survives, and nothing of others is touched."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from components.processes import process_of
 from infra.services.process import MARK, ProcessRecord, is_alive, marked, start, stop
 from tests.processes import alive
 from tests.strangers import needs_another_user, strangers_process
@@ -45,9 +47,9 @@ def mark(tmp_path: Path) -> Iterator[str]:
 def started(tmp_path: Path, mark: str) -> Callable[[tuple[str, ...]], ProcessRecord]:
     def begin(command: tuple[str, ...]) -> ProcessRecord:
         log = tmp_path / "logs" / "test.log"
-        pid, started_at = start(command, env=dict(os.environ), log=log, cwd=tmp_path, mark=mark)
+        process = start(command, env=dict(os.environ), log=log, cwd=tmp_path, mark=mark)
         record = ProcessRecord(
-            name="test", pid=pid, started_at=started_at, command=command, log=log, ports={}, launch_digest=""
+            name="test", pid=process.pid, process=str(process), command=command, log=log, ports={}, launch_digest=""
         )
         wait_for(lambda: "up" in log.read_text())
         return record
@@ -121,7 +123,7 @@ def test_a_dead_child_that_another_process_does_not_collect_holds_nobody_up(
     parent = "import subprocess, time; child = subprocess.Popen(['sleep', '60'], start_new_session=True); "
     record = started((sys.executable, "-c", f"{parent}print('up', child.pid, flush=True); time.sleep(60)"))
     child = psutil.Process(int(record.log.read_text().split()[1]))
-    other = record.model_copy(update={"pid": child.pid, "started_at": child.create_time()})
+    other = record.model_copy(update={"pid": child.pid, "process": str(process_of(child.pid))})
     began = time.monotonic()
     stop(other, mark="nobody's", grace_seconds=5)
     assert child.status() == psutil.STATUS_ZOMBIE
@@ -132,11 +134,11 @@ def test_a_dead_child_that_another_process_does_not_collect_holds_nobody_up(
 def test_a_pid_that_another_process_has_now_is_left_alone(mark: str, tmp_path: Path) -> None:
     with subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL, start_new_session=True) as stranger:
         try:
-            started_at = psutil.Process(stranger.pid).create_time()
+            process = process_of(stranger.pid)
             stale = ProcessRecord(
                 name="test",
                 pid=stranger.pid,
-                started_at=started_at - 60,
+                process=str(process._replace(started=process.started - 1)),
                 command=SLEEPER,
                 log=tmp_path / "log",
                 ports={},
@@ -147,6 +149,20 @@ def test_a_pid_that_another_process_has_now_is_left_alone(mark: str, tmp_path: P
             assert stranger.poll() is None
         finally:
             stranger.kill()
+
+
+def test_a_service_of_an_older_version_is_known_by_its_mark(
+    started: Callable[[tuple[str, ...]], ProcessRecord], mark: str, tmp_path: Path
+) -> None:
+    record = started(SLEEPER)
+    fields = {**record.model_dump(mode="json", exclude={"process"}), "started_at": 1.5}
+    older = ProcessRecord.model_validate_json(json.dumps(fields))
+    assert is_alive(older)
+    stop(older, mark=mark, grace_seconds=5)
+    assert not is_alive(older)
+    with subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL) as stranger:
+        assert not is_alive(older.model_copy(update={"pid": stranger.pid}))
+        stranger.kill()
 
 
 def test_the_mark_of_another_home_is_not_ours(tmp_path: Path, mark: str) -> None:
