@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from components.artifacts.digests import joined_digest, tensors_digest
 from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
+from components.torch_process import building_a_model
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -33,7 +34,6 @@ def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed:
     The base's parameters no longer require gradients. Raises ConfigurationError when the model has none of the targets.
     """
     import peft
-    import torch
 
     lora = peft.LoraConfig(
         r=config.rank,
@@ -43,9 +43,8 @@ def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed:
         bias="none",
         task_type="CAUSAL_LM",
     )
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+    with building_a_model(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a second adapter on one base is what is wanted
-        torch.manual_seed(seed)
         try:
             peft.inject_adapter_in_model(lora, model, _module_name(policy))
         except ValueError as error:

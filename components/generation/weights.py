@@ -13,6 +13,7 @@ from transformers.utils import logging as transformers_logging
 from components.artifacts.digests import model_digest, model_tensors, tensors_digest
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.schema import PolicyVersion
+from components.torch_process import building_a_model
 
 _NOT_ARCHITECTURE = ("transformers_version", "_name_or_path", "torch_dtype", "dtype")
 
@@ -54,7 +55,8 @@ def built_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, 
     """A module with the weights in `folder`, ready for inference, and the digest of the weights as they are on disk."""
     transformers_logging.disable_progress_bar()
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto", attn_implementation="sdpa")
+        with building_a_model():
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto", attn_implementation="sdpa")
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         raise ArtifactCorrupt(f"the model in {folder} cannot be loaded: {error}") from error
     kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])

@@ -21,6 +21,7 @@ from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.identity import GroupKey
 from components.schema import TrainGroup
+from components.torch_process import building_a_model
 from components.training.base import MODEL_FOLDER, CheckpointManifest, Probe
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
@@ -90,9 +91,10 @@ def load_model(folder: Path) -> nn.Module:
     if not (folder / "config.json").is_file():
         raise ConfigurationError(f"{folder} is no model folder: it has no config.json")
     try:
-        model: nn.Module = AutoModelForCausalLM.from_pretrained(
-            folder, dtype="auto", attn_implementation="sdpa", local_files_only=True
-        )
+        with building_a_model():
+            model: nn.Module = AutoModelForCausalLM.from_pretrained(
+                folder, dtype="auto", attn_implementation="sdpa", local_files_only=True
+            )
     # A damaged folder fails in safetensors, json or torch, each with its own class.
     except Exception as error:
         raise ArtifactCorrupt(f"{folder} cannot be read as a model: {error}") from error

@@ -9,6 +9,7 @@ from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from components.config import PolicyConfig, TinyModelConfig
+from components.torch_process import building_a_model
 from components.training.bases import HUB_FILES, check_tiny, checked_folder, smollm2_file, unreachable
 from components.training.character_tokenizer import character_tokenizer
 from components.training.model_folder import write_model_folder
@@ -55,8 +56,7 @@ def _tiny_model(shape: TinyModelConfig, tokenizer: Any, seed: int) -> Any:
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=None,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with building_a_model(seed):
         return Qwen3ForCausalLM(config)
 
 
@@ -69,11 +69,13 @@ def _smollm2() -> tuple[Any, Any]:
     folder, name = file.parent, file.name
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
     tokenizer.model_max_length = _SMOLLM_CONTEXT_TOKENS
-    quantized = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
+    with building_a_model():
+        quantized = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
     settings = quantized.config.to_dict()
     for key in ("quantization_config", "_name_or_path", "transformers_version"):
         settings.pop(key, None)
-    model = type(quantized)(type(quantized.config)(**settings))
+    with building_a_model():
+        model = type(quantized)(type(quantized.config)(**settings))
     model.load_state_dict(quantized.state_dict(), strict=True)
     return model, tokenizer
 
@@ -87,6 +89,7 @@ def _downloaded(name: str) -> tuple[Any, Any]:
     """A hub model from the network or the cache. One failed look-up ends it: loading by name would retry for a minute."""
     try:
         folder = snapshot_download(name, allow_patterns=HUB_FILES)
-        return AutoModelForCausalLM.from_pretrained(folder, dtype="auto"), AutoTokenizer.from_pretrained(folder)
+        with building_a_model():
+            return AutoModelForCausalLM.from_pretrained(folder, dtype="auto"), AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError) as error:
         raise unreachable(name, error) from error

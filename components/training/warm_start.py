@@ -11,9 +11,9 @@ from torch import nn
 
 from components.artifacts.digests import model_digest
 from components.config import WarmStartConfig
-from components.cpu_threads import cpu_threads
 from components.errors import ConfigurationError, WarmStartTooWeak
 from components.schema import PolicyVersion, TrainGroup
+from components.torch_process import computing_with
 from components.training.checkpoint import load_model
 from components.training.demonstrations import Student, Teacher
 from components.training.forward import completion_logprobs
@@ -74,7 +74,7 @@ def warm_start(
     roles = [role for role in teacher.roles if any(role in student.roles for student in students.values())]
     losses: list[float] = []
     success_by_step: dict[int, float] = {}
-    with cpu_threads(num_threads):
+    with computing_with(num_threads):
         clones = {policy: _clone(student, config) for policy, student in students.items()}
         for step in range(config.max_steps):
             role = roles[step % len(roles)]

@@ -9,7 +9,6 @@ import torch
 
 from components.artifacts.adapters import adapted_digest, load_adapter, use_adapter
 from components.config import GenerationConfig
-from components.cpu_threads import cpu_threads
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.base_models import BaseModels
@@ -19,6 +18,7 @@ from components.generation.local.decoding import Choose, decode
 from components.generation.tokenizer import HuggingFaceTokenizer
 from components.generation.weights import architecture_of, built_model, check_weights, refreshed_model
 from components.schema import PolicyVersion
+from components.torch_process import computing_with
 
 
 class TransformersGenerator:
@@ -129,7 +129,7 @@ class TransformersGenerator:
         self._check_lengths(prompts_R, max_new_tokens_R)
         budget = self._config.max_batch_tokens
         rows = rows_of(prompts_R, num_candidates_R, max_new_tokens_R)
-        with self._turn, cpu_threads(self._config.num_threads):
+        with self._turn, computing_with(self._config.num_threads):
             if self._adapted_policy is not None:
                 use_adapter(self._model, self._adapted_policy)
             for batch in batches_of(rows, max_tokens=budget):

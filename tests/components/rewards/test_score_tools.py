@@ -14,7 +14,7 @@ from components.rewards.base import Rubric
 from components.rewards.own_rewards import OwnReward
 from components.rewards.score import score_shard
 from components.rollout.sampler import ShardPlan, collect_shard
-from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.schema import ActionOutcome, Execution, ExecutionResult, Limits, RolloutShard, ToolRecord
 from tests.components.rollout.toy_team import RUBRIC, ToyEnv, ToyFamily, toy_problems, toy_router
 from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
@@ -54,7 +54,7 @@ def length(program: str, stdin: str) -> ExecutionResult:
 
 
 def ledger(sandbox: ScriptedSandbox, known: ToolRecord | None = None) -> ExecutionLedger:
-    return ExecutionLedger(World(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()), known=known)
+    return ExecutionLedger(ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()), known=known)
 
 
 def played(sandbox: ScriptedSandbox, max_failed_fraction: float = 1.0, **changes: Any) -> RolloutShard:

@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +123,15 @@ def test_smollm_becomes_an_ordinary_model_folder(tmp_path: Path) -> None:
     prompt = tokenizer.encode_chat("Answer in one sentence.", "What is the capital of France?")
     answer = model.generate(torch.tensor([prompt]), max_new_tokens=24, do_sample=False)[0, len(prompt) :]
     assert "Paris" in tokenizer.decode(answer.tolist())
+
+
+def test_models_that_several_threads_build_are_those_that_one_builds(tmp_path: Path) -> None:
+    def digest(number: int) -> str:
+        folder = tmp_path / f"{number}"
+        tiny(folder, seed=number % 4)
+        return model_digest(load_model(folder))
+
+    alone = [digest(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(digest, range(4, 20)))
+    assert together == alone * 4
