@@ -4,32 +4,35 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from components.algorithms.registry import estimator
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, StoreConfig
-from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
 from components.own_code import is_own
-from components.rewards.rubric import rubric_for
+from components.tracking.base import Tracker
 from components.turn_order import agents_of
 from flows.problem_counts import check_problem_counts
 from flows.runners import check_ray, task_runner
-from tasks import wiring, world
+from tasks.engines import Engines
+from tasks.first_checkpoints import check_bases
+from tasks.scenario import scenario_of
+from tasks.session import Session
+from tasks.stores import open_store, s3_endpoint
 
 _log = logging.getLogger(__name__)
 LEAST_FREE_BYTES = 500 * 2**20
 
 
-def preflight(config: RunConfig) -> None:
-    """Return when a run of `config` can start; otherwise raise one error that names the field, the value and the remedy.
+def preflight(session: Session) -> None:
+    """Return when the session's run can start; otherwise raise one error that names the field, the value and the remedy.
 
     Raises ConfigurationError, ServiceMissing, EngineUnavailable, StaleEngine, StoreRefused or StoreUnavailable.
     """
-    check_configuration(config)
-    check_services(config)
+    check_configuration(session.config)
+    check_services(session)
 
 
 def check_configuration(config: RunConfig) -> None:
@@ -40,36 +43,35 @@ def check_configuration(config: RunConfig) -> None:
     check_devices(config)
     check_ray(config.resources)
     check_space(config)
-    wiring.check_apis(config)
-    if config.generation.vllm.urls:
-        check_engines(config)
+    with closing(Engines(config)) as engines:
+        engines.check_apis()
+        if config.generation.vllm.urls:
+            check_engines(config, engines)
     if config.store.kind == "local":
         check_store(config)
 
 
-def check_services(config: RunConfig) -> None:
+def check_services(session: Session) -> None:
     """What a run needs beside its configuration: packages, boxes, engines, the store, MLflow."""
+    config = session.config
     task_runner(config.resources)
-    check_tools(config)
+    session.toolbox.open()
     if not config.generation.vllm.urls:
-        check_engines(config)
+        check_engines(config, session.engines)
     if config.store.kind != "local":
         check_store(config)
-    check_tracking(config)
+    check_tracking(session.tracker)
 
 
-def check_engines(config: RunConfig) -> None:
+def check_engines(config: RunConfig, engines: Engines) -> None:
     """The vLLM servers answer, where some are asked for."""
     if config.generation.engine == "vllm":
-        wiring.check_servers(config)
+        engines.check_servers()
 
 
 def check_store(config: RunConfig) -> None:
     """The store can be used, and holds the policies before training, or these can be made."""
-    probe_store(config.store)
-    from tasks.warm_start import check_bases
-
-    check_bases(config)
+    check_bases(probe_store(config.store), config)
 
 
 def check_base_names(config: RunConfig) -> None:
@@ -80,27 +82,26 @@ def check_base_names(config: RunConfig) -> None:
         check_base(policy, settings)
 
 
-def check_tracking(config: RunConfig) -> None:
+def check_tracking(tracker: Tracker) -> None:
     """Warn where the tracking server is away: reports wait for it. Raises ConfigurationError for a wrong address."""
     try:
-        wiring.tracker(config).check()
+        tracker.check()
     except TrackingUnavailable as error:
         _log.warning("training starts without MLflow, reports wait in the store: %s", error)
 
 
 def check_environment(config: RunConfig) -> None:
     """The environment exists, its options hold, its roles are played, and the rubric names real components."""
-    environment = family(config.environment.name)
-    family_options(config.environment.name, config.environment.options)
-    playing = agents_of(wiring.turn_order(config), environment.roles)
-    missing, unknown = set(playing) - set(config.agents), set(config.agents) - set(environment.roles)
+    scenario = scenario_of(config)
+    roles = scenario.family.roles
+    playing = agents_of(scenario.turn_order, roles)
+    missing, unknown = set(playing) - set(config.agents), set(config.agents) - set(roles)
     if missing or unknown:
         raise ConfigurationError(
             f"agents: {sorted(config.agents)} given, but {config.environment.name} in rollout.mode {config.rollout.mode} "
             f"is played by {sorted(playing)}; name these"
         )
-    rubric_for(environment, config.rewards)
-    wiring.overlong(config)
+    _ = scenario.rubric, scenario.overlong  # each raises what is wrong with it
 
 
 def check_own_code(config: RunConfig) -> None:
@@ -108,7 +109,7 @@ def check_own_code(config: RunConfig) -> None:
 
     Raises ConfigurationError with the field, the file and the line.
     """
-    wiring.own(config)
+    _ = scenario_of(config).own_rewards
     estimator(config.algorithm.advantage, source=config.algorithm.source)
     if is_own(config.loss.policy_loss):
         from components.algorithms.loss_registry import policy_loss  # imports torch, as every loss does
@@ -116,22 +117,18 @@ def check_own_code(config: RunConfig) -> None:
         policy_loss(config.loss)
 
 
-def check_tools(config: RunConfig) -> None:
-    """What the environment will ask for answers: boxes start, and the retriever's corpus is there.
-
-    Raises ServiceMissing with the install command, SandboxUnavailable or RetrieverUnavailable.
-    """
-    environment, options = wiring.environment(config)
-    if environment.uses_sandbox(options):
-        world.sandbox(config)
-    world.retriever(config)
-
-
 def check_devices(config: RunConfig) -> None:
     """The devices that the configuration names are there."""
     for field, device in (("generation", config.generation.device), ("training", config.training.device)):
-        if device == "cuda" and not wiring.cuda_is_available():
+        if device == "cuda" and not cuda_is_available():
             raise ServiceMissing(f"{field}.device is cuda, but torch sees no CUDA device here; set {field}.device=cpu")
+
+
+def cuda_is_available() -> bool:
+    """Whether torch sees a CUDA device."""
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def check_space(config: RunConfig) -> None:
@@ -156,7 +153,7 @@ def check_free(folder: Path, *, field: str, remedy: str) -> None:
 
 def probe_store(config: StoreConfig) -> ArtifactStore:
     """The store, once it has proved that it can be used."""
-    store = wiring.open_store(config)
+    store = open_store(config)
     try:
         with naming_local_server(config):
             store.probe()
@@ -173,6 +170,6 @@ def naming_local_server(config: StoreConfig) -> Iterator[None]:
     try:
         yield
     except (StoreRefused, StoreUnavailable) as error:
-        if config.kind == "s3" and config.endpoint_url is None and wiring.s3_endpoint() is None:
+        if config.kind == "s3" and config.endpoint_url is None and s3_endpoint() is None:
             raise type(error)(f"{error}; for a local S3 server run `troupe up`") from error
         raise

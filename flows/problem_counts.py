@@ -6,7 +6,7 @@ from typing import NamedTuple
 from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.evaluation.suites import different_problems
-from tasks import wiring
+from tasks.scenario import SUITE_SEED, scenario_of
 
 
 class Demand(NamedTuple):
@@ -26,10 +26,8 @@ def demands(config: RunConfig) -> Iterator[Demand]:
     """
     yield Demand("rollout.num_problems", "train", config.rollout.num_problems, config.seed)
     if any(policy.base == "tiny" and policy.api is None for policy in config.policies.values()):
-        yield Demand(
-            "warm_start.num_check_problems", "train_check", config.warm_start.num_check_problems, wiring.SUITE_SEED
-        )
-    yield Demand("evaluation.num_problems", "test", config.evaluation.num_problems, wiring.SUITE_SEED)
+        yield Demand("warm_start.num_check_problems", "train_check", config.warm_start.num_check_problems, SUITE_SEED)
+    yield Demand("evaluation.num_problems", "test", config.evaluation.num_problems, SUITE_SEED)
 
 
 def check_problem_counts(config: RunConfig) -> None:
@@ -37,7 +35,8 @@ def check_problem_counts(config: RunConfig) -> None:
 
     Draws the problems as the run will; of datasets this reads the rows, which a run reads anyway.
     """
-    family, options = wiring.environment(config)
+    scenario = scenario_of(config)
+    family, options = scenario.family, scenario.options
     for demand in demands(config):
         found = different_problems(demand.suite, family, options, num_problems=demand.num_problems, seed=demand.seed)
         if len(found) < demand.num_problems:

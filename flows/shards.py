@@ -8,49 +8,48 @@ from prefect.futures import wait
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import ResourceConfig
-from tasks import wiring
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_rewards import compute_rewards
 from tasks.refresh_weights import refresh_weights
-from tasks.run import Run
+from tasks.session import Session
 from tasks.steps import checkpoints_before
 
 
-def played_by(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
+def played_by(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
     """The checkpoints whose weights play a step that begins with `checkpoints`.
 
     With `rollout.overlap` one_step it was played while the step before was updating, so by the weights before that update.
     """
-    if run.config.rollout.overlap == "none" or step == 0:
+    if session.config.rollout.overlap == "none" or step == 0:
         return checkpoints
-    return checkpoints_before(wiring.store(run.config), run, step - 1)
+    return checkpoints_before(session.store, session.run, step - 1)
 
 
-def rollouts_of(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> list[ArtifactRef]:
+def rollouts_of(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[ArtifactRef]:
     """The RolloutShards of a step, in order."""
-    versions = refresh_weights(run, step, checkpoints)
-    calls = [(run, step, shard, versions) for shard in range(run.config.rollout.num_shards)]
-    return each_of(collect_rollouts, calls, run.config.resources)
+    versions = refresh_weights(session, step, checkpoints)
+    calls = [(session, step, shard, versions) for shard in range(session.config.rollout.num_shards)]
+    return each_of(collect_rollouts, calls, session.config.resources)
 
 
-def rewards_of(run: Run, step: int, rollouts: Sequence[ArtifactRef]) -> list[ArtifactRef]:
+def rewards_of(session: Session, step: int, rollouts: Sequence[ArtifactRef]) -> list[ArtifactRef]:
     """The ScoredShards of a step, in order."""
-    calls = [(run, step, shard, ref) for shard, ref in enumerate(rollouts)]
-    return each_of(compute_rewards, calls, run.config.resources)
+    calls = [(session, step, shard, ref) for shard, ref in enumerate(rollouts)]
+    return each_of(compute_rewards, calls, session.config.resources)
 
 
 @contextmanager
-def rollouts_ahead(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> Iterator[None]:
+def rollouts_ahead(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> Iterator[None]:
     """Inside, with `rollout.overlap` one_step, the next step is played by the weights from before this step's update.
 
     What was played is committed, so the next step finds it; a failure here is that step's to repeat.
     """
-    if run.config.rollout.overlap == "none" or step + 1 >= run.config.num_steps:
+    if session.config.rollout.overlap == "none" or step + 1 >= session.config.num_steps:
         yield
         return
-    versions = refresh_weights(run, step + 1, checkpoints)
-    calls = [(run, step + 1, shard, versions) for shard in range(run.config.rollout.num_shards)]
-    futures = submitted(collect_rollouts, calls, run.config.resources)
+    versions = refresh_weights(session, step + 1, checkpoints)
+    calls = [(session, step + 1, shard, versions) for shard in range(session.config.rollout.num_shards)]
+    futures = submitted(collect_rollouts, calls, session.config.resources)
     try:
         yield
     except Exception:

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from prefect import flow, runtime
@@ -11,19 +12,22 @@ from prefect import flow, runtime
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.schema import EvalReport
-from flows.active_runs import RunRecord, recorded_run, settle_dead_runs
+from flows.active_runs import recorded_run, settle_dead_runs
 from flows.heartbeat import without_own_heartbeat
 from flows.patient_prefect import be_patient_with_prefect
 from flows.preflight import preflight
 from flows.runners import one_cluster, task_runner
 from flows.training_iteration import training_iteration
-from tasks import progress, wiring
+from tasks import progress
 from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions
 from tasks.home import HOME
+from tasks.own_sources import with_sources
 from tasks.refresh_weights import refresh_weights
 from tasks.run import Run
-from tasks.session import open_session, summary
-from tasks.steps import first_step
+from tasks.session import Session
+from tasks.steps import checkpoints_before, first_step
+from tasks.trackers import run_url, tracking_url
+from tasks.training_work import freeze, summary, training
 from tasks.warm_start import warm_start
 
 _log = logging.getLogger(__name__)
@@ -43,45 +47,53 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     Whatever an earlier call with this run_id has finished is read, not computed again.
     """
     be_patient_with_prefect(config.resources.prefect_patience_seconds)
-    config = wiring.with_sources(config)
-    preflight(config)
-    name = run_id or config.preset
-    with recorded(name, config) as record, open_session(name, config) as session, one_cluster(config):
-        record.is_published = lambda: session.publishing is None or session.outbox.is_finished
-        run = session.run
-        tell_links(run)
-        checkpoints = warm_start(run)
-        session.freeze()  # what fails before leaves the run's name free
-        start = first_step(wiring.store(config), run, flow_run_id=str(runtime.flow_run.id))
-        evaluations = []
-        for step in range(start + 1):
-            if is_evaluated(config, step):
-                evaluations += evaluate_checkpoints(run, step, session.checkpoints_before(step) or checkpoints)
-        checkpoints = session.checkpoints_before(start) or checkpoints
-        iterate = training_iteration.with_options(task_runner=task_runner(config.resources))
-        with without_own_heartbeat():
-            for step in range(start, config.num_steps):
-                checkpoints = iterate(run, step, checkpoints)
-                tell_links(run)
-                if is_evaluated(config, step + 1):
-                    evaluations += evaluate_checkpoints(run, step + 1, checkpoints)
-    return summary(session, checkpoints, evaluations) | {"flow_run_url": runtime.flow_run.ui_url}
+    config = with_sources(config)
+    began_at_seconds = monotonic()
+    with Session(Run(run_id=run_id or config.preset, config=config)) as session:
+        preflight(session)
+        with recorded(session), training(session), one_cluster(config):
+            checkpoints, evaluations = train_steps(session)
+        done = summary(session, checkpoints, evaluations, began_at_seconds=began_at_seconds)
+    return done | {"flow_run_url": runtime.flow_run.ui_url}
+
+
+def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalReport]]:
+    """The checkpoints after the last step, and the evaluations on the way there."""
+    tell_links(session)
+    first = warm_start(session)
+    freeze(session)  # what fails before leaves the run's name free
+    run, store, num_steps = session.run, session.store, session.config.num_steps
+    start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
+    evaluations = []
+    for step in range(start + 1):
+        if is_evaluated(session.config, step):
+            evaluations += evaluate_checkpoints(session, step, checkpoints_before(store, run, step))
+    checkpoints = checkpoints_before(store, run, start) if start else first
+    iterate = training_iteration.with_options(task_runner=task_runner(session.config.resources))
+    with without_own_heartbeat():
+        for step in range(start, num_steps):
+            checkpoints = iterate(session, step, checkpoints)
+            tell_links(session)
+            if is_evaluated(session.config, step + 1):
+                evaluations += evaluate_checkpoints(session, step + 1, checkpoints)
+    return checkpoints, evaluations
 
 
 @contextmanager
-def recorded(run_id: str, config: RunConfig) -> Iterator[RunRecord]:
+def recorded(session: Session) -> Iterator[None]:
     """Inside, this process is on record as working on the run. First, runs that ended without a word are told of."""
     if settled := settle_dead_runs(HOME):
         _log.warning("ended without a word, and Prefect knows it now: %s", ", ".join(settled))
     with recorded_run(
         HOME,
         flow_run_id=str(runtime.flow_run.id),
-        run_id=run_id,
+        run_id=session.run.run_id,
         api_url=os.environ.get("PREFECT_API_URL", ""),
-        tracking_url=wiring.tracking_url(config.tracking),
-        experiment=config.tracking.experiment,
+        tracking_url=tracking_url(session.config.tracking),
+        experiment=session.config.tracking.experiment,
     ) as record:
-        yield record
+        record.is_published = lambda: session.publishing is None or session.publishing.outbox.is_finished
+        yield
 
 
 def is_evaluated(config: RunConfig, step: int) -> bool:
@@ -90,18 +102,19 @@ def is_evaluated(config: RunConfig, step: int) -> bool:
     return step in (0, config.num_steps) or (every > 0 and step % every == 0)
 
 
-def evaluate_checkpoints(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
+def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
     """One report for each configured way of sampling; the engines are loaded only when one is missing."""
-    versions, samplings = named_versions(run.config, checkpoints), run.config.evaluation.sampling
-    if not are_evaluated(run, step, samplings, versions):
-        versions = refresh_weights(run, step, checkpoints)
-    reports = [evaluate_policy(run, step, sampling, versions) for sampling in samplings]
+    versions, samplings = named_versions(session.config, checkpoints), session.config.evaluation.sampling
+    if not are_evaluated(session, step, samplings, versions):
+        versions = refresh_weights(session, step, checkpoints)
+    reports = [evaluate_policy(session, step, sampling, versions) for sampling in samplings]
     for report in reports:
         progress.tell("evaluated", step, 1, 1, report=report)
-    tell_links(run)
+    tell_links(session)
     return reports
 
 
-def tell_links(run: Run) -> None:
+def tell_links(session: Session) -> None:
     """Say where a person looks at the run; MLflow's page is there once it has answered."""
-    progress.tell("links", 0, 1, 1, Prefect=runtime.flow_run.ui_url, MLflow=wiring.run_url(run.config, run.run_id))
+    mlflow = run_url(session.tracker, session.run.run_id)
+    progress.tell("links", 0, 1, 1, Prefect=runtime.flow_run.ui_url, MLflow=mlflow)

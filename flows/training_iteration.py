@@ -5,43 +5,43 @@ from prefect.futures import PrefectFuture, as_completed
 
 from components.artifacts.refs import CheckpointRef
 from flows.shards import played_by, rewards_of, rollouts_ahead, rollouts_of
-from tasks import wiring
 from tasks.compute_advantages import compute_advantages
 from tasks.publish_checkpoint import publish_checkpoint
 from tasks.reports import show_iteration
-from tasks.run import PolicyUpdate, Run, StepBatches
+from tasks.run import PolicyUpdate, StepBatches
+from tasks.session import Session
 from tasks.steps import finish_step, finished_step
 from tasks.update_policy import update_policy
 
 
-@flow(name="training-iteration", flow_run_name="{run.run_id}/step-{step:06d}", validate_parameters=False)
-def training_iteration(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
+@flow(name="training-iteration", flow_run_name="{session.run.run_id}/step-{step:06d}", validate_parameters=False)
+def training_iteration(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
     """From the checkpoints of a step to those of the next. A finished step returns what it left."""
-    store = wiring.store(run.config)
+    run, store = session.run, session.store
     if finished := finished_step(store, run, step):
         return finished
-    rollouts = rollouts_of(run, step, played_by(run, step, checkpoints))
-    scored = rewards_of(run, step, rollouts)
-    batches = compute_advantages(run, step, rollouts, scored)
-    with rollouts_ahead(run, step, checkpoints):
-        updates = update_policies(run, step, checkpoints, batches)
-    report = publish_checkpoint(run, step, batches, updates)
-    show_iteration(run, report)
+    rollouts = rollouts_of(session, step, played_by(session, step, checkpoints))
+    scored = rewards_of(session, step, rollouts)
+    batches = compute_advantages(session, step, rollouts, scored)
+    with rollouts_ahead(session, step, checkpoints):
+        updates = update_policies(session, step, checkpoints, batches)
+    report = publish_checkpoint(session, step, batches, updates)
+    show_iteration(session, report)
     return finish_step(
         store, run, step, checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
     )
 
 
 def update_policies(
-    run: Run, step: int, checkpoints: dict[str, CheckpointRef], batches: StepBatches
+    session: Session, step: int, checkpoints: dict[str, CheckpointRef], batches: StepBatches
 ) -> dict[str, PolicyUpdate]:
     """The updates of all trained policies, as many side by side as `resources.max_updates_at_once` allows.
 
     Each is committed by itself; the step is finished, and any of them is served, when all of them are.
     """
-    calls = {policy: (run, step, policy, checkpoints[policy], ref) for policy, ref in batches.batches.items()}
+    calls = {policy: (session, step, policy, checkpoints[policy], ref) for policy, ref in batches.batches.items()}
     # Workers belong to this process: they are never started on another node.
-    at_once = run.config.resources.max_updates_at_once if run.config.resources.runner == "thread" else 1
+    at_once = session.config.resources.max_updates_at_once if session.config.resources.runner == "thread" else 1
     if at_once == 1:
         return {policy: update_policy(*call) for policy, call in calls.items()}
     task, futures = update_policy.for_threads(), {}

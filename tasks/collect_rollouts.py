@@ -3,38 +3,28 @@
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.rollout.journal import Journal
-from components.rollout.sampler import ShardPlan, collect_shard
-from components.rollout.shards import shard_problems
+from components.rollout.sampler import collect_shard
+from components.sandbox.tool_journal import ToolJournal
 from components.schema import PolicyVersion
-from tasks import progress, wiring, world
-from tasks.refresh_weights import hold
-from tasks.run import Run
+from tasks import progress
+from tasks.refresh_weights import ensure_loaded
+from tasks.session import Session
 from tasks.stage_task import current_key, stage_task
 
 
 @stage_task("collect_rollouts", version=1)
-def collect_rollouts(run: Run, step: int, part: int, versions: dict[str, PolicyVersion]) -> ArtifactRef:
+def collect_rollouts(session: Session, step: int, part: int, versions: dict[str, PolicyVersion]) -> ArtifactRef:
     """The reference of the shard's RolloutShard. Finished blocks of an interrupted attempt are not played again."""
-    hold(run, versions)
-    config, store = run.config, wiring.store(run.config)
-    family, options = wiring.environment(config)
-    plan = ShardPlan(
-        step=step,
-        shard=part,
-        seed=config.seed,
-        max_turns=config.environment.max_turns,
-        settings=config.rollout,
-        problems=shard_problems(config, family, options, step=step, shard=part),
-        turn_order=wiring.turn_order(config),
-    )
+    ensure_loaded(session, versions)
+    scenario, store, key = session.scenario, session.store, current_key()
     shard = collect_shard(
-        plan,
-        family=family,
-        router=wiring.router(config, versions),
-        rubric=wiring.rubric(config),
-        tools=world.tools(config, journal=current_key().path),
-        refilling=wiring.refilling(config, step=step, shard=part),
-        journal=Journal(store, current_key().path),
+        scenario.shard_plan(step=step, shard=part),
+        family=scenario.family,
+        router=session.router(versions),
+        rubric=scenario.rubric,
+        tools=session.toolbox.tools(journal=ToolJournal(store, key.path)),
+        refilling=scenario.refilling(step=step, shard=part),
+        journal=Journal(store, key.path),
         progress=progress.teller("collect_rollouts", step),
     )
     return put(store, shard)

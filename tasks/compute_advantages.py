@@ -1,19 +1,21 @@
-"""All shards of a step joined into one training batch a policy."""
+"""All shards of a step joined into one training batch per policy."""
 
 from components.algorithms.batching import train_batches
 from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
 from components.rollout.statistics import step_metrics
 from components.schema import RolloutShard, ScoredShard
-from tasks import wiring
-from tasks.run import Run, StepBatches
+from tasks.run import StepBatches
+from tasks.session import Session
 from tasks.stage_task import stage_task
 
 
 @stage_task("compute_advantages", version=1)
-def compute_advantages(run: Run, step: int, rollouts: list[ArtifactRef], scored: list[ArtifactRef]) -> StepBatches:
+def compute_advantages(
+    session: Session, step: int, rollouts: list[ArtifactRef], scored: list[ArtifactRef]
+) -> StepBatches:
     """The references of the trained policies' batches, and what the step's episodes looked like."""
-    config, store = run.config, wiring.store(run.config)
+    config, store = session.config, session.store
     shards = [get(store, ref, RolloutShard) for ref in rollouts]
     scores = [get(store, ref, ScoredShard) for ref in scored]
     trained = [policy for policy, settings in config.policies.items() if settings.trained]

@@ -6,15 +6,15 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.layout import checked_listing
 from components.artifacts.parallel import in_parallel
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from tasks.first_checkpoints import known_first_checkpoints
 from tasks.history import has_checkpoint_files, read_history
 from tasks.run import Run
 from tasks.steps import finished_step, first_unfinished_step
-from tasks.warm_start import known_warm_start
 
 
 def checkpoints_after(store: ArtifactStore, run: Run, num_updates: int) -> dict[str, CheckpointRef] | None:
     """What the run left after so many updates, with or without files; None where it has not come so far."""
-    return known_warm_start(run) if num_updates == 0 else finished_step(store, run, num_updates - 1)
+    return known_first_checkpoints(store, run) if num_updates == 0 else finished_step(store, run, num_updates - 1)
 
 
 def is_kept(store: ArtifactStore, checkpoint: CheckpointRef) -> bool:
@@ -29,7 +29,7 @@ def kept_steps(store: ArtifactStore, run: Run) -> list[int]:
     """
     history = read_history(store, run, first_unfinished_step(store, run))
     kept = in_parallel(lambda step: has_checkpoint_files(store, step), history.steps)
-    start = known_warm_start(run)
+    start = known_first_checkpoints(store, run)
     first = [0] if start and all(is_kept(store, checkpoint) for checkpoint in start.values()) else []
     return first + [shown.step + 1 for shown, is_there in zip(history.steps, kept, strict=True) if is_there]
 

@@ -18,8 +18,8 @@ from components.artifacts.stage import read_manifest
 from components.bounded_json import bounded_json
 from components.errors import PrefectUnavailable, StoreGone, TransientError
 from components.patience import is_interrupted
-from tasks import wiring
 from tasks.run import stage_key
+from tasks.session import Session
 
 _log = logging.getLogger(__name__)
 _SERIALIZER = JSONSerializer()
@@ -48,8 +48,9 @@ class StageCache(CachePolicy):
         self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
     ) -> str:
         """The record that the manifest names; where there is none, this task run's, for the manifest to name."""
-        key = stage_key(self.stage, self.version, inputs)
-        manifest = read_manifest(wiring.store(inputs["run"].config), key)
+        session: Session = inputs["session"]
+        key = stage_key(self.stage, self.version, session.run, inputs)
+        manifest = read_manifest(session.store, key)
         _absent.set(key.path if manifest is None else None)
         record = manifest and manifest.record
         if record and _may_be_read(task_ctx.result_store, record):

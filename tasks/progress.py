@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,24 +19,24 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
-_listeners: list[Listener] = []
+_listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Send all progress of this process to `listener` inside the block."""
-    _listeners.append(listener)
+    """Send what is told inside the block to `listener`: by this thread, and by the flows and tasks that it starts."""
+    token = _listeners.set((*_listeners.get(), listener))
     try:
         yield
     finally:
-        _listeners.remove(listener)
+        _listeners.reset(token)
 
 
 def tell(stage: str, step: int, done: int, total: int, **facts: Any) -> None:
     """Report progress; costs nothing when nobody listens."""
-    if _listeners:
+    if listeners := _listeners.get():
         progress = Progress(stage=stage, step=step, done=done, total=total, facts=facts)
-        for listener in list(_listeners):
+        for listener in listeners:
             listener(progress)
 
 

@@ -2,14 +2,17 @@
 
 from components.schema import IterationReport
 from tasks.reports import iteration_report
-from tasks.run import PolicyUpdate, Run, StepBatches
-from tasks.session import post_iteration, session_of
+from tasks.run import PolicyUpdate, StepBatches
+from tasks.session import Session
 from tasks.stage_task import stage_task
 
 
 @stage_task("publish_checkpoint", version=1)
-def publish_checkpoint(run: Run, step: int, batches: StepBatches, updates: dict[str, PolicyUpdate]) -> IterationReport:
+def publish_checkpoint(
+    session: Session, step: int, batches: StepBatches, updates: dict[str, PolicyUpdate]
+) -> IterationReport:
     """The step's report, durable in the store and due for publishing. Publishing again changes nothing."""
-    report = iteration_report(run, step, batches, updates, known=session_of(run).manifests)
-    post_iteration(run, report, {policy: update.checkpoint for policy, update in updates.items()})
+    report = iteration_report(session, step, batches, updates)
+    session.published.post_iteration(report, {policy: update.checkpoint for policy, update in updates.items()})
+    session.forget_manifests(step)
     return report

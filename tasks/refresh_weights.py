@@ -9,46 +9,46 @@ from components.generation.refresh import refresh
 from components.schema import PolicyVersion
 from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import read_manifest
-from tasks import progress, wiring
-from tasks.checkpoints import checkpoint_folder
+from tasks import progress
+from tasks.engines import fixed_versions
 from tasks.options import stage_options
 from tasks.remedies import naming_remedies
-from tasks.run import Run
+from tasks.session import Session
 from tasks.steps import checkpoints_before
 
 
 # An engine forgets its weights with its process, so a refresh is an effect: never cached, cheap to repeat.
 @task(**stage_options("refresh_weights", version=1, cached=False), cache_policy=NO_CACHE)
-def refresh_weights(run: Run, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
+def refresh_weights(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The policy versions that the engines hold now, each verified by digest and by a log-probability probe."""
     progress.tell("refresh_weights", step, 0, 1)
-    versions = wiring.fixed_versions(run.config)
+    versions = fixed_versions(session.config)
     for policy, checkpoint in checkpoints.items():
-        with naming_remedies(run, step):
-            versions[policy], difference = held(run, checkpoint)
+        with naming_remedies(session.store, session.run, step):
+            versions[policy], difference = load_checkpoint(session, checkpoint)
         progress.tell("refresh_weights", step, 1, 1, probe_difference=difference)
     return versions
 
 
-def hold(run: Run, versions: dict[str, PolicyVersion]) -> None:
-    """Make the engines of this process hold `versions`, unless they do: a shard may be played where no refresh was."""
+def ensure_loaded(session: Session, versions: dict[str, PolicyVersion]) -> None:
+    """Make the session's engines hold `versions`, unless they do: a shard may be played where no refresh was."""
     for policy, version in versions.items():
-        if run.config.policies[policy].api is None and wiring.generator(run.config, policy).version != version:
-            checkpoint = checkpoints_before(wiring.store(run.config), run, version.step)[policy]
-            found, _ = held(run, checkpoint)
-            assert found == version, f"step {version.step} of {run.run_id} left {found}, not {version}"
+        if session.config.policies[policy].api is None and session.engines.of(policy).version != version:
+            checkpoint = checkpoints_before(session.store, session.run, version.step)[policy]
+            found, _ = load_checkpoint(session, checkpoint)
+            assert found == version, f"step {version.step} of {session.run.run_id} left {found}, not {version}"
 
 
-def held(run: Run, checkpoint: CheckpointRef) -> tuple[PolicyVersion, float]:
-    """The version in `checkpoint`, which its engine holds now, and how far the two differ on its probe."""
-    folder = checkpoint_folder(run.config, checkpoint)
+def load_checkpoint(session: Session, checkpoint: CheckpointRef) -> tuple[PolicyVersion, float]:
+    """The version in `checkpoint`, which its engine holds from here on, and how far the two differ on its probe."""
+    folder = session.copies.of(checkpoint)
     version = PolicyVersion(policy=checkpoint.policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
     difference = refresh(
-        wiring.generator(run.config, checkpoint.policy),
+        session.engines.of(checkpoint.policy),
         folder=folder / MODEL_FOLDER,
         version=version,
         adapter=folder / ADAPTER_FOLDER if checkpoint.base is not None else None,
         probe=read_manifest(folder).probe,
-        tolerance=run.config.generation.probe_tolerance,
+        tolerance=session.config.generation.probe_tolerance,
     )
     return version, difference

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
 from components.identity import STAGES
-from tasks import wiring
 from tasks.history import has_checkpoint_files, read_history
 from tasks.run import Run
 from tasks.step_records import manifest_keys, stage_of
@@ -21,7 +20,7 @@ _FULL_TEXT = "No space left on device"
 
 
 @contextmanager
-def naming_remedies(run: Run, step: int) -> Iterator[None]:
+def naming_remedies(store: ArtifactStore, run: Run, step: int) -> Iterator[None]:
     """Around work that reads what earlier stages left and writes to this machine's disk.
 
     A payload that is damaged or gone is raised with the command that makes it again, a full disk with the folder.
@@ -32,7 +31,7 @@ def naming_remedies(run: Run, step: int) -> Iterator[None]:
         found = _PAYLOAD.search(str(error))
         if found is None or "`troupe " in str(error):  # records name their remedy themselves
             raise
-        raise type(error)(f"{error}; {_remedy(wiring.store(run.config), run, step, found[0])}") from error
+        raise type(error)(f"{error}; {_remedy(store, run, step, found[0])}") from error
     except StoreRefused:
         raise
     except (

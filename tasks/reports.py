@@ -1,8 +1,6 @@
 """How a finished step is reported: the report for the store and MLflow, and the page for Prefect."""
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
 from prefect.artifacts import create_markdown_artifact
 
@@ -11,19 +9,18 @@ from components.identity import STAGES
 from components.metrics import seconds, train
 from components.plain_text import markdown_cell
 from components.schema import IterationReport
-from tasks import progress, wiring
-from tasks.run import PolicyUpdate, Run, StepBatches
+from tasks import progress
+from tasks.run import PolicyUpdate, StepBatches
+from tasks.session import Session
 from tasks.step_records import step_manifests
+from tasks.trackers import run_url
 
 
 def iteration_report(
-    run: Run,
-    step: int,
-    batches: StepBatches,
-    updates: dict[str, PolicyUpdate],
-    known: Mapping[str, StageManifest] = MappingProxyType({}),
+    session: Session, step: int, batches: StepBatches, updates: dict[str, PolicyUpdate]
 ) -> IterationReport:
-    """The report of a step from its committed stages; `known` are manifests that need not be read."""
+    """The report of a step from its committed stages."""
+    run = session.run
     metrics = dict(batches.metrics)
     for policy, update in updates.items():
         metrics |= {train(policy, name): value for name, value in update.metrics.items()}
@@ -31,7 +28,7 @@ def iteration_report(
         run_id=run.run_id,
         step=step,
         metrics=metrics,
-        timings=stage_seconds(step_manifests(wiring.store(run.config), run, step, known)),
+        timings=stage_seconds(step_manifests(session.store, run, step, session.manifests)),
         checkpoint_digest={policy: update.checkpoint.weights_digest for policy, update in updates.items()},
         optimizer_digest={policy: update.checkpoint.optimizer_digest for policy, update in updates.items()},
     )
@@ -65,11 +62,10 @@ def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
     return "\n".join(lines)
 
 
-def show_iteration(run: Run, report: IterationReport) -> None:
+def show_iteration(session: Session, report: IterationReport) -> None:
     """Tell the terminal about a finished step, and leave its page in Prefect."""
-    progress.tell(
-        "iteration", report.step, report.step + 1, run.config.num_steps, metrics=report.metrics, timings=report.timings
-    )
-    page = iteration_page(report, run_url=wiring.run_url(run.config, run.run_id))
-    key = f"iteration-{re.sub('[^a-z0-9-]', '-', run.run_id)}"
-    create_markdown_artifact(key=key, markdown=page, description=f"{run.run_id}, step {report.step}")
+    num_steps = session.config.num_steps
+    progress.tell("iteration", report.step, report.step + 1, num_steps, metrics=report.metrics, timings=report.timings)
+    page = iteration_page(report, run_url=run_url(session.tracker, report.run_id))
+    key = f"iteration-{re.sub('[^a-z0-9-]', '-', report.run_id)}"
+    create_markdown_artifact(key=key, markdown=page, description=f"{report.run_id}, step {report.step}")

@@ -9,7 +9,6 @@ from components.artifacts.refs import ArtifactRef, Frozen
 from components.artifacts.runs import start_lineage, store_option
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.identity import STAGES
-from tasks import wiring
 from tasks.provenance import stage_versions
 from tasks.run import Run
 from tasks.step_records import manifest_keys, read_manifest_at, stage_of
@@ -33,14 +32,14 @@ class Restart(Frozen):
     stage: str
 
 
-def record_restart(run: Run, restart: Restart) -> int:
+def record_restart(store: ArtifactStore, run: Run, restart: Restart) -> int:
     """The number of the run's restart under `run.config`, which is recorded only when it can begin.
 
     Raises ConfigurationError naming what is missing or damaged, and where the run can be restarted instead.
     """
-    check_restart(run, restart)
+    check_restart(store, run, restart)
     return start_lineage(
-        wiring.store(run.config),
+        store,
         run.run_id,
         from_step=restart.step,
         from_stage=restart.stage,
@@ -49,9 +48,8 @@ def record_restart(run: Run, restart: Restart) -> int:
     )
 
 
-def check_restart(run: Run, restart: Restart) -> None:
+def check_restart(store: ArtifactStore, run: Run, restart: Restart) -> None:
     """Pass when the stage has all that it begins with. `run` is the run as it stands, before the restart."""
-    store = wiring.store(run.config)
     if restart.stage not in RESTARTABLE:
         raise ConfigurationError(f"--from-stage {restart.stage!r}: stages are {', '.join(RESTARTABLE)}")
     num_finished = first_unfinished_step(store, run)

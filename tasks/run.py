@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
@@ -47,15 +48,14 @@ class PolicyUpdate(Frozen):
     metrics: dict[str, float]
 
 
-def stage_key(stage: str, version: int, arguments: Mapping[str, Any]) -> StageKey:
-    """The key of a stage called with `arguments`.
+def stage_key(stage: str, version: int, run: Run, arguments: Mapping[str, Any] = MappingProxyType({})) -> StageKey:
+    """The key of a stage of `run`, called with `arguments`.
 
-    `run`, `step` and `part` have places of their own; everything else, together with the part of the configuration that
+    `step` and `part` have places of their own; everything but the session, together with the part of the configuration that
     the stage depends on, goes into the fingerprint.
     """
-    run: Run = arguments["run"]
     step = int(arguments.get("step", 0))
-    inputs = {name: _plain(value) for name, value in arguments.items() if name not in {"run", "step", "part"}}
+    inputs = {name: _plain(value) for name, value in arguments.items() if name not in {"session", "step", "part"}}
     return StageKey(
         run_id=SHARED if stage == "warm_start" else run.run_id,
         step=step,

@@ -1,183 +1,136 @@
-"""A run's life in one process: its frozen configuration, its workers, its outbox, and the record of how it went."""
+"""What a run has open in one process. It is passed to every stage; closing it ends what is its own, and nothing else."""
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from time import monotonic
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Self
 
-from components.artifacts.format import ensure_format
-from components.artifacts.refs import CheckpointRef, StageManifest
-from components.artifacts.runs import freeze_config, lineage_for, store_option
+from components.artifacts.base import ArtifactStore
+from components.artifacts.refs import StageManifest
 from components.config import RunConfig
-from components.patience import is_interrupted, patient
-from components.schema import EvalReport, IterationReport
-from components.tracking.drain import OutboxDrain
-from components.tracking.outbox import Outbox
-from tasks import wiring, world
-from tasks.provenance import provenance
+from components.rollout.router import Router
+from components.schema import PolicyVersion
+from components.tracking.base import Tracker
+from tasks.copies import CheckpointCopies
+from tasks.engines import Engines
+from tasks.publishing import Publishing
 from tasks.run import Run
-from tasks.sessions import begin_session, end_session
-from tasks.starts import remarks, startable_run
+from tasks.scenario import scenario_of
 from tasks.step_records import step_of
-from tasks.steps import finished_step
-
-_log = logging.getLogger(__name__)
-FLUSH_SECONDS = 30.0
-"""How long the end of a run waits for MLflow; what is not published by then is published by the next start."""
-INTERRUPTED_FLUSH_SECONDS = 3.0
-"""The same for a run that somebody ends."""
-_open: dict[str, "Session"] = {}
+from tasks.stores import open_store
+from tasks.toolbox import Toolbox
+from tasks.trackers import tracker_of
+from tasks.trainers import Trainers
 
 
-@dataclass(slots=True, kw_only=True)
 class Session:
-    """A run that this process works on. Its name is its own, and it is shown, once its configuration is frozen."""
+    """The owner of a run's store, engines, trainers, tools and tracker. Each is opened when it is first needed.
 
-    run: Run
-    opened_at_seconds: float
-    """On the monotonic clock of this process."""
-    publishing: tuple[Outbox, OutboxDrain] | None = None
-    """None until the configuration is frozen."""
-    manifests: dict[str, StageManifest] = field(default_factory=dict)
-    """By key, those that this process has committed or read since the last report: the next one need not read them."""
-
-    @property
-    def outbox(self) -> Outbox:
-        """What waits for the tracking server."""
-        assert self.publishing is not None, f"run {self.run.run_id} publishes before its configuration is frozen"
-        return self.publishing[0]
-
-    @property
-    def drain(self) -> OutboxDrain:
-        """What publishes it."""
-        assert self.publishing is not None, f"run {self.run.run_id} publishes before its configuration is frozen"
-        return self.publishing[1]
-
-    def freeze(self) -> None:
-        """Let the run's name stand for its configuration from here on. Raises ConfigDrift when a rival was faster.
-
-        Call it when the policies have been made: what fails before leaves the name free for another configuration.
-        """
-        run, config = self.run, self.run.config
-        store = wiring.store(config)
-        freeze_config(store, run.run_id, config)
-        if self.publishing is None:
-            outbox = Outbox(store, run.run_id, params=run_params(config), tags=run_tags(config))
-            self.publishing = outbox, OutboxDrain(outbox, wiring.tracker(config))
-
-    def checkpoints_before(self, step: int) -> dict[str, CheckpointRef] | None:
-        """The checkpoints with which `step` starts, or None for the first step."""
-        return finished_step(wiring.store(self.run.config), self.run, step - 1) if step > 0 else None
-
-
-def session_of(run: Run) -> Session:
-    """The open session of `run` in this process."""
-    assert run.run_id in _open, f"run {run.run_id} has no open session in this process"
-    return _open[run.run_id]
-
-
-def note_manifest(run: Run, key: str, manifest: StageManifest) -> None:
-    """Let the run's session know a committed stage. A process in which none is open, as a Ray worker, notes nothing."""
-    if run.run_id in _open:
-        _open[run.run_id].manifests[key] = manifest
-
-
-@contextmanager
-def open_session(run_id: str, config: RunConfig) -> Iterator[Session]:
-    """Work on a run: start what it needs, and leave a record of what computed and how it ended.
-
-    Raises ConfigDrift when the run exists under another configuration, and whatever else `startable_run` does. Whatever
-    happens inside, the workers are ended and what is due in the outbox is published as far as MLflow allows.
+    It is no value: Prefect hands it through as it is, and shows it by its name alone. In another process, which is a Ray
+    worker's, it arrives as that process's own session of the same run.
     """
-    store = wiring.store(config)
-    run = startable_run(store, run_id, config)
-    for line in remarks(store, run):
-        _log.info("%s", line)
-    ensure_format(store)
-    record = begin_session(store, run)
-    session = Session(run=run, opened_at_seconds=monotonic())
-    _open[run_id] = session
-    error: BaseException | None = None
-    try:
-        with patient():
-            wiring.warm_up_trainers(run)
-            yield session
-    except BaseException as caught:
-        error = caught
-        raise
-    finally:
-        _open.pop(run_id, None)
-        wiring.close_trainers()
-        world.close_sandboxes()
-        if session.publishing is not None:
-            flush_seconds = INTERRUPTED_FLUSH_SECONDS if is_interrupted() else FLUSH_SECONDS
-            report = session.drain.close(flush_seconds, succeeded=error is None)
-            if report.num_pending:
-                _log.warning("%d reports wait for the tracking server: %s", report.num_pending, report.error)
-        # Who interrupts a run has found no fault in it.
-        end_session(store, run_id, record, error if isinstance(error, Exception) else None)
+
+    # No __dict__, in which Prefect would look for JSON.
+    __slots__ = (
+        "_copies",
+        "_store",
+        "_tracker",
+        "engines",
+        "manifests",
+        "publishing",
+        "run",
+        "scenario",
+        "toolbox",
+        "trainers",
+    )
+
+    def __init__(self, run: Run) -> None:
+        """Raises ConfigurationError for an environment that cannot be used."""
+        self.run = run
+        self.scenario = scenario_of(run.config)
+        self.engines = Engines(run.config)
+        self.trainers = Trainers(run)
+        self.toolbox = Toolbox(self.scenario)
+        self.publishing: Publishing | None = None
+        """None until the run's name stands for its configuration."""
+        self.manifests: dict[str, StageManifest] = {}
+        """By key, those that this session has committed or read since the last report: the next one need not read them."""
+        self._store: ArtifactStore | None = None
+        self._tracker: Tracker | None = None
+        self._copies: CheckpointCopies | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return session_of_worker, (self.run,)
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's configuration."""
+        return self.run.config
+
+    @property
+    def store(self) -> ArtifactStore:
+        """Where the run lies."""
+        if self._store is None:
+            self._store = open_store(self.config.store)
+        return self._store
+
+    @property
+    def copies(self) -> CheckpointCopies:
+        """Of the run's checkpoints."""
+        if self._copies is None:
+            self._copies = CheckpointCopies(self.store, num_policies=len(self.config.policies))
+        return self._copies
+
+    @property
+    def tracker(self) -> Tracker:
+        """Where the run is shown."""
+        if self._tracker is None:
+            self._tracker = tracker_of(self.config.tracking)
+        return self._tracker
+
+    @property
+    def published(self) -> Publishing:
+        """What is shown of the run."""
+        assert self.publishing is not None, f"run {self.run.run_id} publishes before its configuration is frozen"
+        return self.publishing
+
+    def note_manifest(self, key: str, manifest: StageManifest) -> None:
+        """Remember a committed stage for the report of its step. A Ray worker, which reports nothing, forgets it."""
+        if self.publishing is not None:
+            self.manifests[key] = manifest
+
+    def forget_manifests(self, step: int) -> None:
+        """Forget the stages of a step that has been reported, and of earlier ones."""
+        for key in [key for key in self.manifests if step_of(key) <= step]:
+            del self.manifests[key]
+
+    def router(self, versions: dict[str, PolicyVersion]) -> Router:
+        """Roles to policies to engines, at the named versions."""
+        generators = {policy: self.engines.of(policy) for policy in self.config.policies}
+        return Router(generators, seats=self.scenario.seats, versions=versions)
+
+    def close(self) -> None:
+        """End the workers and boxes, and let go of the engines and local copies. All of it, even when some of it fails."""
+        with ExitStack() as last_first:
+            if self._copies is not None:
+                last_first.callback(self._copies.close)
+            last_first.callback(self.engines.close)
+            last_first.callback(self.toolbox.close)
+            last_first.callback(self.trainers.close)
 
 
-def post_iteration(run: Run, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:
-    """Make a step's report and checkpoints due for publishing; returns without waiting for the tracking server."""
-    session = session_of(run)
-    store = wiring.store(run.config)
-    session.outbox.post_iteration(report, lineage=lineage_for(run.lineages, report.step, "publish_checkpoint"))
-    for policy, checkpoint in checkpoints.items():
-        session.outbox.post_checkpoint(
-            policy=policy,
-            step=checkpoint.step,
-            weights_digest=checkpoint.weights_digest,
-            folder_uri=store.folder_uri(checkpoint.folder),
-        )
-    session.drain.poke()
-    for key in list(session.manifests):
-        if step_of(key) <= report.step:
-            del session.manifests[key]
+_of_this_worker: dict[str, Session] = {}
+"""The one place where a session is found and not passed: Ray calls stages in processes of its own. What such a process holds
+open ends with it, and it ends with the connection of the run's own process to the cluster."""
 
 
-def post_evaluation(run: Run, report: EvalReport) -> None:
-    """Make an evaluation due for publishing."""
-    session = session_of(run)
-    session.outbox.post_evaluation(report, lineage=lineage_for(run.lineages, report.step, "evaluate_policy"))
-    session.drain.poke()
-
-
-def run_tags(config: RunConfig) -> dict[str, str]:
-    """By what runs are searched for."""
-    return {
-        "troupe.preset": config.preset,
-        "troupe.specialisation": config.specialisation,
-        **provenance().tags(),
-    }
-
-
-def run_params(config: RunConfig) -> dict[str, str]:
-    """The configuration as flat text, as parameter tables show it. **Example** `{"rollout.group_size": "8"}`."""
-
-    def leaves(values: Any, path: str) -> Iterator[tuple[str, str]]:
-        if isinstance(values, dict) and values:
-            for key, value in values.items():
-                yield from leaves(value, f"{path}.{key}" if path else str(key))
-        else:
-            yield path, str(values)
-
-    return dict(leaves(config.model_dump(mode="json", exclude={"store", "tracking"}), ""))
-
-
-def summary(session: Session, checkpoints: dict[str, CheckpointRef], evaluations: list[EvalReport]) -> dict[str, Any]:
-    """What the `train` flow returns: plain JSON."""
-    run = session.run
-    return {
-        "run_id": run.run_id,
-        "store_option": store_option(wiring.store(run.config)),
-        "num_steps": run.config.num_steps,
-        "checkpoint_digest": {policy: ref.weights_digest for policy, ref in checkpoints.items()},
-        "evaluations": [asdict(report) | {"interval": list(report.interval)} for report in evaluations],
-        "seconds": monotonic() - session.opened_at_seconds,
-        "num_unpublished": session.outbox.num_pending,
-        "run_url": wiring.run_url(run.config, run.run_id),
-        "api_usage": wiring.api_usage(run.config),
-    }
+def session_of_worker(run: Run) -> Session:
+    """This process's session of a run that another process leads."""
+    name = run.model_dump_json()
+    if name not in _of_this_worker:
+        _of_this_worker[name] = Session(run)
+    return _of_this_worker[name]

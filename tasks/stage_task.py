@@ -1,4 +1,4 @@
-"""The coat of every stage that leaves a result: Prefect's options outside, the stage protocol inside."""
+"""What all stages that leave a result share: Prefect's options outside, the stage protocol inside."""
 
 import functools
 import inspect
@@ -12,11 +12,11 @@ from prefect.transactions import get_transaction
 
 from components.artifacts.stage import manifest_key, run_stage
 from components.identity import StageKey
-from tasks import progress, wiring
+from tasks import progress
 from tasks.options import stage_options, was_just_absent
 from tasks.remedies import naming_remedies
 from tasks.run import stage_key
-from tasks.session import note_manifest
+from tasks.session import Session
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,7 +49,7 @@ def _task_named(module: str, name: str) -> Any:
 
 
 def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageTask[P, R]]:
-    """Make a Prefect task of a function `(run, step, ...) -> reference`, run under the stage protocol.
+    """Make a Prefect task of a function `(session, step, ...) -> reference`, run under the stage protocol.
 
     The function is called only when no manifest exists for its inputs; its return annotation says how the committed
     output is read back. Raise `version` when the same inputs should give another result.
@@ -63,15 +63,15 @@ def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageT
         def staged(*args: P.args, **kwargs: P.kwargs) -> R:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            arguments = bound.arguments
-            key = stage_key(stage, version, arguments)
+            session: Session = bound.arguments["session"]
+            key = stage_key(stage, version, session.run, bound.arguments)
             progress.tell(stage, key.step, 0, 1)
             token = _current.set(key)
             try:
                 transaction = get_transaction()
-                with naming_remedies(arguments["run"], key.step):
+                with naming_remedies(session.store, session.run, key.step):
                     result = run_stage(
-                        wiring.store(arguments["run"].config),
+                        session.store,
                         key,
                         lambda: compute(*args, **kwargs),
                         as_type,
@@ -80,7 +80,7 @@ def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageT
                     )
             finally:
                 _current.reset(token)
-            note_manifest(arguments["run"], manifest_key(key), result.manifest)
+            session.note_manifest(manifest_key(key), result.manifest)
             progress.tell(stage, key.step, 1, 1, reused=result.reused, seconds=result.manifest.seconds)
             return result.output  # type: ignore[no-any-return]
 

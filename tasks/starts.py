@@ -8,7 +8,7 @@ from components.errors import ConfigurationError
 from components.identity import checked_run_id
 from tasks.provenance import changed_libraries, changed_stages, provenance
 from tasks.run import Run
-from tasks.sessions import SessionStart, live_sessions, newest_lineage, readable_sessions
+from tasks.session_records import SessionStart, live_sessions, newest_lineage, readable_sessions
 from tasks.steps import first_unfinished_step
 
 

@@ -6,6 +6,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.records import damaged, sealed, unsealed
 from components.artifacts.refs import CheckpointRef
 from components.errors import TroupeError
+from tasks.first_checkpoints import first_checkpoints
 from tasks.history import STEPS_PER_BLOCK, extend_history
 from tasks.run import Run, RunAddress
 from tasks.step_records import StepRecord, read_step_record, step_record_key, summarised
@@ -36,10 +37,8 @@ def finish_step(
 
 def checkpoints_before(store: ArtifactStore, run: Run, step: int) -> dict[str, CheckpointRef]:
     """The checkpoints with which `step` begins, of a run that has come so far."""
-    from tasks.warm_start import committed_warm_start
-
     if step == 0:
-        return committed_warm_start(run)
+        return first_checkpoints(store, run)
     checkpoints = finished_step(store, run, step - 1)
     assert checkpoints is not None, f"step {step - 1} of {run.run_id} is not finished"
     return checkpoints

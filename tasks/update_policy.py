@@ -1,16 +1,59 @@
 """One policy's update: a function from a checkpoint and a batch to the next checkpoint."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from tasks import wiring
-from tasks.checkpoints import stored_checkpoint, update_job
-from tasks.run import PolicyUpdate, Run
+from components.training.base import UpdateJob
+from tasks.first_checkpoints import first_checkpoints
+from tasks.run import PolicyUpdate
+from tasks.session import Session
 from tasks.stage_task import stage_task
+from tasks.trainers import training_of
 
 
 @stage_task("update_policy", version=1)
-def update_policy(run: Run, step: int, part: str, checkpoint: CheckpointRef, batch: ArtifactRef) -> PolicyUpdate:
+def update_policy(
+    session: Session, step: int, part: str, checkpoint: CheckpointRef, batch: ArtifactRef
+) -> PolicyUpdate:
     """The next checkpoint of policy `part`, whole in the store before this returns."""
-    with update_job(run, step, checkpoint, batch) as job:
-        result = wiring.trainer(run, part).update(job)
-        stored = stored_checkpoint(run.config, job.output_folder, base=checkpoint.base)
+    with update_job(session, step, checkpoint, batch) as job:
+        result = session.trainers.of(part).update(job)
+        stored = session.copies.store(job.output_folder, base=checkpoint.base)
         return PolicyUpdate(checkpoint=stored, metrics=dict(result.metrics))
+
+
+@contextmanager
+def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: ArtifactRef) -> Iterator[UpdateJob]:
+    """The job of one update, with its inputs on disk; its output folder is removed unless it was stored."""
+    config = session.config
+    work = session.copies.work_folder(step)
+    try:
+        batch_file = work / "batch"
+        batch_file.write_bytes(session.store.get_bytes(batch))
+        yield UpdateJob(
+            policy=checkpoint.policy,
+            step=step,
+            seed=config.seed,
+            total_steps=config.num_steps,
+            checkpoint_folder=session.copies.of(checkpoint),
+            weights_digest=checkpoint.weights_digest,
+            optimizer_digest=checkpoint.optimizer_digest,
+            reference_folder=_reference_folder(session, checkpoint.policy),
+            batch_file=batch_file,
+            output_folder=work / "checkpoint",
+            temperature=config.rollout.temperature,
+            training=training_of(config, checkpoint.policy),
+            loss=config.loss,
+        )
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _reference_folder(session: Session, policy: str) -> Path | None:
+    """The policy before training, when the loss asks for it."""
+    if session.config.loss.kl_coefficient == 0:
+        return None
+    return session.copies.of(first_checkpoints(session.store, session.run)[policy])

@@ -15,7 +15,7 @@ from components.schema import EvalReport, IterationReport
 from flows.presets import preset_config
 from tasks.history import index_evaluation
 from tasks.run import PolicyUpdate, Run
-from tasks.sessions import begin_session, end_session
+from tasks.session_records import begin_session, end_session
 from tasks.steps import finish_step
 from tests.components.tracking.reports import evaluation
 

@@ -18,11 +18,11 @@ from components.schema import ActionOutcome, Candidate, Episode, Node, PolicyVer
 from components.training.base import MODEL_FOLDER, CheckpointManifest
 from components.training.checkpoint import NO_OPTIMIZER, write_manifest
 from flows.presets import preset_config
-from tasks import wiring
+from tasks.first_checkpoints import VERSION as WARM_START_VERSION
 from tasks.run import Run
 from tasks.run import stage_key as real_stage_key
 from tasks.steps import finish_step
-from tasks.warm_start import VERSION as WARM_START_VERSION
+from tasks.stores import open_store
 from tests.committed_runs import commit_evaluation, stage_key
 from tests.integration.vllm_servers import SHAPE, saved_adapter, saved_model
 
@@ -65,13 +65,13 @@ def exported_run(root: Path) -> ExportedRun:
     """The run, in a store below `root`."""
     local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
     config = preset_config("tiny", [*local, POLICIES, AGENTS, "rollout.temperature=0.8"], num_steps=2)
-    store = wiring.store(config)
+    store = open_store(config.store)
     run = Run(run_id="team", config=config)
     freeze_config(store, run.run_id, config)
     saved_model(0, root / "base" / MODEL_FOLDER)
     made = ExportedRun(run=run, store=store, folders={}, versions={}, base=root / "base" / MODEL_FOLDER)
     base = store.put_folder(root / "base")
-    key = real_stage_key("warm_start", WARM_START_VERSION, {"run": run})
+    key = real_stage_key("warm_start", WARM_START_VERSION, run)
     run_stage(store, key, lambda: _checkpoints(made, root, 0, base), dict[str, CheckpointRef])
     for step in range(2):
         _commit_rollouts(made, step)

@@ -89,7 +89,8 @@ def evaluate(
 def load_team(run: str, *, step: int | None = None, store: str | None = None) -> Team:
     """The team of a run after `step` updates (None: the newest), its weights loaded and proved by their digest.
 
-    Ask it for answers, or let it play a problem. Raises ConfigurationError for a run or a step that is not there.
+    Ask it for answers, or let it play a problem. It has engines of its own, whose memory `close` or the end of a `with` block
+    gives back. Raises ConfigurationError for a run or a step that is not there.
 
     **Example**
 

@@ -8,7 +8,7 @@ from components.environments.base import alphabet_of
 from components.identity import fingerprint
 from infra.services.vllm_server import ServedModel, VllmService, check_head_size, vllm_python
 from infra.services.vllm_stack import start_servers
-from tasks import wiring
+from tasks.scenario import scenario_of
 from tasks.served import served_models
 
 
@@ -32,8 +32,8 @@ def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
 def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) -> ServedModel:
     """A folder of the model's shape; its weights are replaced at the first refresh."""
     settings = config.policies[policies[0]]
-    family, options = wiring.environment(config)
-    alphabet = alphabet_of(family, options)
+    scenario = scenario_of(config)
+    alphabet = alphabet_of(scenario.family, scenario.options)
     shape = settings.model_dump(mode="json", include={"base", "tiny"})
     folder = home / "vllm" / "models" / fingerprint([shape, alphabet])
     if not folder.exists():

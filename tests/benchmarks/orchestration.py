@@ -75,10 +75,10 @@ class TimedStore:
 def flow_arm(config: Any, run_id: str, clock: Clock) -> None:
     """The real thing, its iterations and stages timed by what they report."""
     from flows.train import train
-    from tasks import progress, wiring
+    from tasks import progress, session
 
-    opened = wiring.open_store(config.store)
-    wiring.open_store = lambda _: TimedStore(opened, clock)  # type: ignore[assignment,return-value]
+    open_store = session.open_store
+    session.open_store = lambda store: TimedStore(open_store(store), clock)  # type: ignore[assignment,return-value]
     started_at: dict[str, float] = {}
 
     def hear(told: progress.Progress) -> None:
@@ -100,7 +100,7 @@ def flow_arm(config: Any, run_id: str, clock: Clock) -> None:
 
     with progress.listening(hear), watched_iterations(timed):
         train(config, run_id)
-    wiring.open_store = lambda _: opened  # type: ignore[assignment,return-value]
+    session.open_store = open_store
 
 
 def plain_arm(config: Any, run_id: str, clock: Clock) -> dict[str, str]:
@@ -115,16 +115,17 @@ def plain_arm(config: Any, run_id: str, clock: Clock) -> dict[str, str]:
     from components.schema import PolicyVersion
     from components.training.base import MODEL_FOLDER, UpdateJob
     from components.training.checkpoint import read_manifest
-    from tasks import wiring
-    from tasks.checkpoints import checkpoint_folder
+    from tasks.first_checkpoints import first_checkpoints
     from tasks.run import Run
-    from tasks.warm_start import committed_warm_start
+    from tasks.session import Session
 
-    run = Run(run_id=run_id, config=config)
-    family, options = wiring.environment(config)
-    folders = {name: checkpoint_folder(config, ref) for name, ref in committed_warm_start(run).items()}
+    session = Session(Run(run_id=run_id, config=config))
+    scenario = session.scenario
+    family, rubric = scenario.family, scenario.rubric
+    first = first_checkpoints(session.store, session.run)
+    folders = {name: session.copies.of(ref) for name, ref in first.items()}
     work = Path(tempfile.mkdtemp(prefix="plain-"))
-    wiring.warm_up_trainers(run)
+    session.trainers.warm_up()
     for step in range(config.num_steps):
         clock.step = step
         with clock.line("iteration"):
@@ -135,15 +136,14 @@ def plain_arm(config: Any, run_id: str, clock: Clock) -> dict[str, str]:
                     policy=policy, step=manifest.step, weights_digest=manifest.weights_digest
                 )
                 refresh(
-                    wiring.generator(config, policy), folder=folder / MODEL_FOLDER, version=versions[policy],
+                    session.engines.of(policy), folder=folder / MODEL_FOLDER, version=versions[policy],
                     probe=manifest.probe, tolerance=config.generation.probe_tolerance,
                 )  # fmt: skip
             plan = ShardPlan(
                 step=step, shard=0, seed=config.seed, max_turns=config.environment.max_turns, settings=config.rollout,
-                problems=shard_problems(config, family, options, step=step, shard=0),
+                problems=shard_problems(config, family, scenario.options, step=step, shard=0),
             )  # fmt: skip
-            rubric = wiring.rubric(config)
-            shard = collect_shard(plan, family=family, router=wiring.router(config, versions), rubric=rubric)
+            shard = collect_shard(plan, family=family, router=session.router(versions), rubric=rubric)
             scored = score_shard(shard, family=family, rubric=rubric)
             batches, _ = train_batches([shard], [scored], algorithm=config.algorithm, policies=folders)
             step_metrics([shard], [scored])
@@ -158,10 +158,11 @@ def plain_arm(config: Any, run_id: str, clock: Clock) -> dict[str, str]:
                     output_folder=output, temperature=config.rollout.temperature, training=config.training,
                     loss=config.loss,
                 )  # fmt: skip
-                wiring.trainer(run, policy).update(job)
+                session.trainers.of(policy).update(job)
                 folders[policy] = output
-    wiring.close_trainers()
-    return {policy: read_manifest(folder).weights_digest for policy, folder in folders.items()}
+    digests = {policy: read_manifest(folder).weights_digest for policy, folder in folders.items()}
+    session.close()
+    return digests
 
 
 def report(flow: Clock, plain: Clock, num_steps: int) -> None:

@@ -102,10 +102,11 @@ def levels_of(shape: Shape, group_size: int) -> tuple[list[Level], Any]:
     """plan-path's tree, and a tokenizer for it with exactly the shape's vocabulary and an end token beyond."""
     from components.rollout.shards import shard_problems
     from flows.presets import preset_config
-    from tasks import wiring
+    from tasks.scenario import scenario_of
 
     config = preset_config("plan-path", [f"rollout.num_problems={shape.num_problems}"], num_steps=1)
-    family, options = wiring.environment(config)
+    scenario = scenario_of(config)
+    family, options = scenario.family, scenario.options
     tokenizer = tokenizer_of(family.alphabet(options), shape.vocab_size)
     longest, rng = shape.max_new_tokens or family.max_action_characters(options) + 1, Random(0)
     envs = [family.build(each.problem) for each in shard_problems(config, family, options, step=0, shard=0)]

@@ -11,6 +11,7 @@ from flows import preflight
 from flows.preflight import check_space, check_tracking
 from flows.presets import preset_config
 from flows.runners import check_ray
+from tasks.trackers import tracker_of
 
 
 def ray_at(address: str | None) -> ResourceConfig:
@@ -24,7 +25,7 @@ def test_a_run_starts_without_mlflow_and_says_so_in_one_line(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     overrides = [f"tracking.url={url}"] if url else []
     with caplog.at_level(logging.WARNING):
-        check_tracking(preset_config("tiny", overrides))
+        check_tracking(tracker_of(preset_config("tiny", overrides).tracking))
     (record,) = caplog.records
     assert record.getMessage().startswith("training starts without MLflow, reports wait in the store: ")
     assert "troupe up" in record.getMessage()
@@ -36,7 +37,7 @@ def test_a_wrong_tracking_address_is_an_error_all_the_same(monkeypatch: pytest.M
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(ConfigurationError, match=r"tracking\.url http://mlfow:5000: there is no host of that name"):
-        check_tracking(preset_config("tiny", ["tracking.url=http://mlfow:5000"]))
+        check_tracking(tracker_of(preset_config("tiny", ["tracking.url=http://mlfow:5000"]).tracking))
 
 
 def test_a_full_folder_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

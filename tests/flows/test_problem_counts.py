@@ -8,6 +8,8 @@ from components.errors import ConfigurationError
 from flows import preflight
 from flows.presets import preset_config, preset_values
 from flows.problem_counts import check_problem_counts, demands
+from tasks.run import Run
+from tasks.session import Session
 
 SMALL_BOARD = "environment.options={size: 6, num_free: 3}"
 
@@ -63,6 +65,9 @@ def test_preflight_counts_before_it_asks_for_a_store(tmp_path) -> None:  # type:
     config = preset_config(
         "stateful-eight-queens", [SMALL_BOARD, "store.kind=local", f"store.root={tmp_path / 'store'}"]
     )
-    with pytest.raises(ConfigurationError, match=re.escape("warm_start.num_check_problems 200")):
-        preflight.preflight(config)
+    with (
+        pytest.raises(ConfigurationError, match=re.escape("warm_start.num_check_problems 200")),
+        Session(Run(run_id="r", config=config)) as session,
+    ):
+        preflight.preflight(session)
     assert not (tmp_path / "store").exists()

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ with long_lived():
     from components.sandbox.base import Sandbox
     from flows.presets import preset_config
     from flows.train import train
-    from tasks import wiring, world
     from tests.forked_workers import forking
+    from tasks import session, toolbox
+    from tasks.scenario import scenario_of
+    from tasks.stores import open_store
     from troupe.cli import app
 
 IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)
@@ -83,8 +86,47 @@ class StoppingSandbox:
         return self._sandbox.run(program, **wanted)
 
 
+class WaitingStore:
+    """A store whose run waits with its entries of `part` until `may_go_on`."""
+
+    def __init__(self, store: ArtifactStore, part: str, may_go_on: threading.Event) -> None:
+        self._store, self._part, self._may_go_on = store, part, may_go_on
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def create(self, key: str, content: bytes) -> bool:
+        if self._part in key:
+            assert self._may_go_on.wait(300), "nobody let this run go on"
+        return self._store.create(key, content)
+
+
+def run_beside(order: dict[str, Any], shorter: dict[str, Any]) -> None:
+    """Train both at a time, each in a thread; the first goes on with its step 1 when the shorter one has ended."""
+    shorter_ended = threading.Event()
+    waiting_root = preset_config("tiny", order["overrides"]).store.root
+    session.open_store = lambda config: (  # type: ignore[assignment]
+        WaitingStore(open_store(config), "/steps/000001/", shorter_ended)
+        if config.root == waiting_root
+        else open_store(config)
+    )
+
+    def run_shorter() -> None:
+        try:
+            run(shorter)
+        finally:
+            shorter_ended.set()
+
+    with ThreadPoolExecutor(2) as threads:
+        for ended in [threads.submit(run, order), threads.submit(run_shorter)]:
+            ended.result()
+
+
 def run(order: dict[str, Any]) -> None:
     """Run the ordered command, or train as ordered and write the summary."""
+    if shorter := order.pop("shorter", None):
+        run_beside(order, shorter)
+        return
     os.environ.update(order.get("environment", {}))
     if command := order.get("command"):
         os.dup2(2, 1)  # standard output is for the test
@@ -92,11 +134,11 @@ def run(order: dict[str, Any]) -> None:
         return
     config = preset_config(order.get("preset", "tiny"), order["overrides"])
     if at := order.get("stop_at_program"):
-        stopping = StoppingSandbox(world.sandbox(config), at)
-        world.sandbox = lambda _: stopping  # type: ignore[assignment,return-value]
+        stopping = StoppingSandbox(toolbox.Toolbox(scenario_of(config)).sandbox(), at)
+        toolbox.new_sandbox = lambda *_: stopping  # type: ignore[assignment,return-value]
     if stop := order.get("stop"):
-        opened = wiring.open_store(config.store)
-        wiring.open_store = lambda _: StoppingStore(opened, **stop)  # type: ignore[assignment]
+        opened = open_store(config.store)
+        session.open_store = lambda _: StoppingStore(opened, **stop)  # type: ignore[assignment]
     Path(order["summary"]).write_text(json.dumps(train(config, order["run_id"])))
 
 

@@ -9,9 +9,9 @@ from components.artifacts.runs import freeze_config, read_lineages
 from components.artifacts.stage import run_stage
 from components.config import RunConfig
 from flows.presets import preset_config
+from tasks.first_checkpoints import VERSION as WARM_START_VERSION
 from tasks.run import PolicyUpdate, Run, StepBatches, stage_key
 from tasks.steps import finish_step
-from tasks.warm_start import VERSION as WARM_START_VERSION
 
 
 def config_in(root: Path, *overrides: str, num_steps: int = 3) -> RunConfig:
@@ -28,7 +28,7 @@ def stored_run(root: Path, run_id: str, *, num_finished: int = 3, config: RunCon
     run = reread(store, run_id, config)
     checkpoints = run_stage(
         store,
-        stage_key("warm_start", WARM_START_VERSION, {"run": run}),
+        stage_key("warm_start", WARM_START_VERSION, run),
         lambda: {"team": checkpoint(store, root, 0, "start")},
         dict[str, CheckpointRef],
     ).output
@@ -51,16 +51,16 @@ def finish(
     def payload(kind: str) -> ArtifactRef:
         return store.put_bytes(f"{kind} {content}".encode(), kind=kind)
 
-    where = {"run": run, "step": step}
-    key = stage_key("collect_rollouts", 1, where | {"part": 0, "versions": checkpoints})
+    where = {"step": step}
+    key = stage_key("collect_rollouts", 1, run, where | {"part": 0, "versions": checkpoints})
     rollouts = run_stage(store, key, lambda: payload("RolloutShard"), ArtifactRef).output
-    key = stage_key("compute_rewards", 1, where | {"part": 0, "rollouts": rollouts})
+    key = stage_key("compute_rewards", 1, run, where | {"part": 0, "rollouts": rollouts})
     scored = run_stage(store, key, lambda: payload("ScoredShard"), ArtifactRef).output
-    key = stage_key("compute_advantages", 1, where | {"rollouts": [rollouts], "scored": [scored]})
+    key = stage_key("compute_advantages", 1, run, where | {"rollouts": [rollouts], "scored": [scored]})
     batches = run_stage(
         store, key, lambda: StepBatches(batches={"team": payload("TrainBatch")}, metrics={}), StepBatches
     ).output
-    key = stage_key("update_policy", 1, where | {"part": "team", "batch": batches.batches["team"]})
+    key = stage_key("update_policy", 1, run, where | {"part": "team", "batch": batches.batches["team"]})
     update = run_stage(
         store,
         key,

@@ -10,8 +10,10 @@ from components.environments.base import NO_TOOLS
 from components.errors import RecordRefuted
 from components.schema import Execution, RolloutShard, ToolRecord
 from flows.presets import preset_config
-from tasks import world
 from tests.components.sandbox.scripted import ScriptedSandbox, printed
+from tasks import toolbox
+from tasks.scenario import scenario_of
+from tasks.toolbox import Toolbox
 
 PROGRAMS = [Execution(program=f"print({number})") for number in range(30)]
 
@@ -20,11 +22,15 @@ def config(tmp_path: Path, *overrides: str) -> RunConfig:
     return preset_config("math-tiny", ["store.kind=local", f"store.root={tmp_path}", *overrides])
 
 
+def toolbox_of(chosen: RunConfig) -> Toolbox:
+    return Toolbox(scenario_of(chosen))
+
+
 def played(monkeypatch: pytest.MonkeyPatch, chosen: RunConfig) -> tuple[RolloutShard, ScriptedSandbox]:
     """A shard as another host hands it over, and the sandbox of this one."""
     sandbox = ScriptedSandbox(lambda program, stdin: printed(program))
-    monkeypatch.setattr(world, "sandbox", lambda config: sandbox)
-    tools = world.tools(chosen)
+    monkeypatch.setattr(toolbox, "new_sandbox", lambda config, limits: sandbox)
+    tools = toolbox_of(chosen).tools()
     for execution in PROGRAMS:
         tools.run(execution)
     sandbox.asked.clear()
@@ -32,10 +38,11 @@ def played(monkeypatch: pytest.MonkeyPatch, chosen: RunConfig) -> tuple[RolloutS
 
 
 def check(chosen: RunConfig, shard: RolloutShard) -> None:
-    tools = world.tools(chosen, known=shard.tools)
+    opened = toolbox_of(chosen)
+    tools = opened.tools(known=shard.tools)
     for execution in PROGRAMS:
         tools.run(execution)
-    world.check_record(chosen, shard, tools)
+    opened.check_record(shard, tools)
 
 
 def forged(shard: RolloutShard) -> RolloutShard:
@@ -74,7 +81,7 @@ def test_records_of_other_hosts_are_checked_and_whatever_is_asked_for(
 def test_an_environment_without_tools_has_nothing_to_check(tmp_path: Path) -> None:
     chosen: Any = config(tmp_path, "sandbox.spot_check_fraction=1.0")
     shard = RolloutShard(step=0, shard=0, policy_versions={}, episodes=(), tools=ToolRecord())
-    world.check_record(chosen, shard, NO_TOOLS)
+    toolbox_of(chosen).check_record(shard, NO_TOOLS)
 
 
 def test_the_share_that_is_checked_decides_no_result(tmp_path: Path) -> None:

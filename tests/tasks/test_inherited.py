@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from components.config import TrainingConfig
 from components.errors import ConfigurationError
 from tasks.inherited import PREFIXES, inherited, passed_on
-from tasks.wiring import trainer_environment
+from tasks.trainers import trainer_environment
 
 ACCOUNTS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "VLLM_API_KEY", "RAY_AUTH_TOKEN", "TROUPE_PASSWORD"),

@@ -11,8 +11,9 @@ from components.artifacts.local import LocalArtifactStore
 from components.config import STAGE_SECTIONS, RunConfig, parse_config, stage_config
 from components.environments import registry
 from components.errors import ConfigDrift, ConfigurationError
-from tasks import wiring
+from tasks.own_sources import with_environment_source, with_sources
 from tasks.run import Run, stage_key
+from tasks.scenario import scenario_of
 from tasks.starts import startable_run
 from tests.tasks.stored_runs import config_in, stored_run
 
@@ -51,15 +52,15 @@ def echo_in(root: Path) -> RunConfig:
 
 
 def rollout_key(config: RunConfig) -> str:
-    arguments = {"run": Run(run_id="r", config=config), "step": 0, "part": "0", "versions": {}}
-    return stage_key("collect_rollouts", 1, arguments).path
+    arguments = {"step": 0, "part": "0", "versions": {}}
+    return stage_key("collect_rollouts", 1, Run(run_id="r", config=config), arguments).path
 
 
 def test_a_changed_source_is_another_key_of_what_plays_and_of_nothing_else(edit: Edit, tmp_path: Path) -> None:
-    before = wiring.with_sources(echo_in(tmp_path))
+    before = with_sources(echo_in(tmp_path))
     assert before.environment.source is not None
     edit(ECHO.replace("10**6", "10**5"))
-    after = wiring.with_sources(echo_in(tmp_path))
+    after = with_sources(echo_in(tmp_path))
     assert rollout_key(before) != rollout_key(after)
     assert stage_config(before, "compute_rewards") != stage_config(after, "compute_rewards")
     assert stage_config(before, "compute_advantages") == stage_config(after, "compute_advantages")
@@ -67,7 +68,7 @@ def test_a_changed_source_is_another_key_of_what_plays_and_of_nothing_else(edit:
 
 
 def test_keys_of_what_is_built_in_name_no_source(tmp_path: Path) -> None:
-    config = wiring.with_sources(config_in(tmp_path))
+    config = with_sources(config_in(tmp_path))
     assert config.environment.source is None
     assert "source" not in stage_config(config, "collect_rollouts")["environment"]
     assert not {"functions", "sources"} & stage_config(config, "compute_rewards")["rewards"].keys()
@@ -77,21 +78,21 @@ def test_keys_of_what_is_built_in_name_no_source(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_with_its_source_and_with_no_other(edit: Edit, tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
-    stored_run(tmp_path / "store", "r", config=wiring.with_sources(echo_in(tmp_path / "store")))
-    assert startable_run(store, "r", wiring.with_sources(echo_in(tmp_path / "store"))).run_id == "r"
+    stored_run(tmp_path / "store", "r", config=with_sources(echo_in(tmp_path / "store")))
+    assert startable_run(store, "r", with_sources(echo_in(tmp_path / "store"))).run_id == "r"
     edit(f"# a comment\n{ECHO}")
     with pytest.raises(ConfigDrift, match=r"another source of own_echo:Echo .*--from-stage collect_rollouts --step N"):
-        startable_run(store, "r", wiring.with_sources(echo_in(tmp_path / "store")))
+        startable_run(store, "r", with_sources(echo_in(tmp_path / "store")))
     edit(ECHO)
-    assert startable_run(store, "r", wiring.with_sources(echo_in(tmp_path / "store"))).run_id == "r"
+    assert startable_run(store, "r", with_sources(echo_in(tmp_path / "store"))).run_id == "r"
 
 
 def test_a_host_with_other_files_does_not_play(edit: Edit, tmp_path: Path) -> None:
-    config = wiring.with_sources(echo_in(tmp_path))
-    assert wiring.environment(config)[0].name == "own_echo:Echo"
+    config = with_sources(echo_in(tmp_path))
+    assert scenario_of(config).family.name == "own_echo:Echo"
     edit(ECHO.replace("10**6", "10**5"))
     with pytest.raises(ConfigurationError, match="bring the same files to every host"):
-        wiring.environment(config)
+        scenario_of(config)
 
 
 OWN = """
@@ -108,7 +109,7 @@ NAMED = {
 
 def naming(stage: str, root: Path) -> RunConfig:
     """A built-in environment with one part of one's own, which `stage` is the first to depend on."""
-    return wiring.with_sources(parse_config({**config_in(root).model_dump(mode="json"), **NAMED[stage]}))
+    return with_sources(parse_config({**config_in(root).model_dump(mode="json"), **NAMED[stage]}))
 
 
 @pytest.fixture
@@ -158,16 +159,16 @@ def test_of_several_changed_parts_the_first_stage_is_named(part: Edit, tmp_path:
     root = tmp_path / "store"
     everything = {key: value for values in NAMED.values() for key, value in values.items()}
     config = parse_config({**config_in(root).model_dump(mode="json"), **everything})
-    stored_run(root, "r", config=wiring.with_sources(config))
+    stored_run(root, "r", config=with_sources(config))
     part(f"# another thought\n{OWN}")
     with pytest.raises(
         ConfigDrift, match=r"another source of .*own_part:brevity.*--from-stage compute_rewards --step N"
     ):
-        startable_run(LocalArtifactStore(root), "r", wiring.with_sources(config))
+        startable_run(LocalArtifactStore(root), "r", with_sources(config))
 
 
 def test_evaluation_asks_for_no_own_part(part: Edit, tmp_path: Path) -> None:
     config = naming("update_policy", tmp_path)
     (tmp_path / "own_part.py").unlink()
     own_code.source_digest.cache_clear()
-    assert wiring.with_environment_source(config) == config
+    assert with_environment_source(config) == config

@@ -17,6 +17,7 @@ from flows.presets import preset_config
 from tasks.refresh_weights import refresh_weights
 from tasks.remedies import naming_remedies
 from tasks.run import Run
+from tasks.session import Session
 from tests.committed_runs import commit_evaluation, commit_step, stage_key
 
 
@@ -48,13 +49,13 @@ def test_a_damaged_payload_is_raised_with_the_stage_that_made_it(
     for stage in ("collect_rollouts", "compute_rewards"):
         ref = run_stage(store, stage_key(run, 3, stage), lambda: put(store, problem), ArtifactRef).output
     (tmp_path / "store" / ref.key).write_bytes(b"flipped")
-    with pytest.raises(ArtifactCorrupt) as caught, naming_remedies(run, 3):
+    with pytest.raises(ArtifactCorrupt) as caught, naming_remedies(store, run, 3):
         get(store, ref, Problem)
     assert str(caught.value).startswith(f"{ref.key}: ")
     # The earliest stage that left these bytes: what follows it is computed again, too.
     assert str(caught.value).endswith("; `troupe resume r --from-stage collect_rollouts --step 3` computes it again")
     (tmp_path / "store" / ref.key).unlink()
-    with pytest.raises(ArtifactMissing, match="--from-stage collect_rollouts --step 3"), naming_remedies(run, 3):
+    with pytest.raises(ArtifactMissing, match="--from-stage collect_rollouts --step 3"), naming_remedies(store, run, 3):
         get(store, ref, Problem)
 
 
@@ -80,7 +81,7 @@ def test_a_damaged_checkpoint_is_made_again_by_the_update_before(
     (tmp_path / "store" / refs[1].key / "weights.bin").write_text("flipped")
     with (
         pytest.raises(ArtifactCorrupt, match="`troupe resume r --from-stage update_policy --step 1`"),
-        naming_remedies(run, 2),
+        naming_remedies(store, run, 2),
     ):
         store.get_folder(refs[1], tmp_path / "into")
 
@@ -88,7 +89,7 @@ def test_a_damaged_checkpoint_is_made_again_by_the_update_before(
 def test_a_damaged_policy_before_training_names_its_manifest(
     store: LocalArtifactStore, run: Run, tmp_path: Path
 ) -> None:
-    with pytest.raises(ArtifactMissing, match="delete the manifest of warm_start"), naming_remedies(run, 0):
+    with pytest.raises(ArtifactMissing, match="delete the manifest of warm_start"), naming_remedies(store, run, 0):
         store.get_bytes(ArtifactRef(kind="bytes", key=f"payloads/00/{0:064x}", sha256="0", num_bytes=1))
 
 
@@ -102,7 +103,7 @@ def test_a_checkpoint_that_gc_removed_is_told_with_its_neighbours(
     from tasks.steps import finished_step
 
     with pytest.raises(ArtifactMissing) as caught:
-        refresh_weights.fn(run, 5, finished_step(store, run, 4) or {})
+        refresh_weights.fn(Session(run), 5, finished_step(store, run, 4) or {})
     assert (
         "`troupe gc` removed the checkpoint after 5 updates; the nearest that are kept are those after 2 and 7, and "
         "`troupe resume r --from-stage update_policy --step 2` trains again from there"
@@ -119,7 +120,7 @@ def test_a_checkpoint_that_gc_removed_is_told_with_its_neighbours(
 )
 def test_a_full_temporary_folder_is_named(run: Run, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/tmp/there")
-    with pytest.raises(StoreRefused, match=r"no space left at /tmp/there.*set TMPDIR"), naming_remedies(run, 0):
+    with pytest.raises(StoreRefused, match=r"no space left at /tmp/there.*set TMPDIR"), naming_remedies(store, run, 0):
         raise error
 
 
@@ -134,6 +135,6 @@ def test_a_full_temporary_folder_is_named(run: Run, error: Exception, monkeypatc
     ],
 )
 def test_other_errors_pass_as_they_are(run: Run, error: Exception) -> None:
-    with pytest.raises(type(error)) as caught, naming_remedies(run, 0):
+    with pytest.raises(type(error)) as caught, naming_remedies(store, run, 0):
         raise error
     assert caught.value is error

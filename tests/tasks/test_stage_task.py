@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect import flow
+from prefect import flow, task
 from prefect.serializers import Serializer
 from prefect.settings import PREFECT_RESULTS_LOCAL_STORAGE_PATH, temporary_settings
 
@@ -20,19 +20,20 @@ from components.metrics import seconds
 from components.patience import patient
 from components.schema import ScoredShard
 from flows.presets import preset_config
-from tasks import options, wiring
+from tasks import options, progress
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_rewards import compute_rewards
 from tasks.options import is_transient
 from tasks.run import Run, stage_key
+from tasks.session import Session
 from tasks.stage_task import current_key, stage_task
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect")]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return Run(run_id="r7", config=local_config(tmp_path))
+def session(tmp_path: Path) -> Session:
+    return Session(Run(run_id="r7", config=local_config(tmp_path)))
 
 
 def local_config(root: Path, *overrides: str) -> Any:
@@ -43,11 +44,11 @@ def counted(calls: list[int], fail: Callable[[int], None] = lambda call: None) -
     """A stage that notes each call and may fail."""
 
     @stage_task("compute_rewards", version=1)
-    def scored(run: Run, step: int, part: int, scale: float = 1.0) -> ArtifactRef:
+    def scored(session: Session, step: int, part: int, scale: float = 1.0) -> ArtifactRef:
         calls.append(step)
         fail(len(calls))
         assert current_key().step == step
-        return put(wiring.store(run.config), ScoredShard(step=step, shard=part, rewards_E_N_K=(((scale,),),)))
+        return put(session.store, ScoredShard(step=step, shard=part, rewards_E_N_K=(((scale,),),)))
 
     return scored
 
@@ -57,60 +58,64 @@ def states(stage: Any, *argument_lists: tuple[Any, ...]) -> list[str]:
     names = []
     for arguments in argument_lists:
 
-        @flow
-        def once(arguments: tuple[Any, ...] = arguments) -> str:
+        @flow(validate_parameters=False)
+        def once(arguments: tuple[Any, ...]) -> str:
             return str(stage(*arguments, return_state=True).name)
 
-        names.append(once())
+        names.append(once(arguments))
     return names
 
 
-def test_a_second_flow_run_finds_the_stage_cached(run: Run) -> None:
+def test_a_second_flow_run_finds_the_stage_cached(session: Session) -> None:
     calls: list[int] = []
-    assert states(counted(calls), (run, 0, 0), (run, 0, 0), (run, 1, 0)) == ["Completed", "Cached", "Completed"]
+    assert states(counted(calls), (session, 0, 0), (session, 0, 0), (session, 1, 0)) == [
+        "Completed",
+        "Cached",
+        "Completed",
+    ]
     assert calls == [0, 1]
 
 
-def test_a_retry_finds_what_a_rival_has_committed_meanwhile(run: Run) -> None:
+def test_a_retry_finds_what_a_rival_has_committed_meanwhile(session: Session) -> None:
     calls: list[int] = []
 
     def rival_is_faster(call: int) -> None:
         def scored() -> ArtifactRef:
-            return put(wiring.store(run.config), ScoredShard(step=0, shard=0, rewards_E_N_K=(((7.0,),),)))
+            return put(session.store, ScoredShard(step=0, shard=0, rewards_E_N_K=(((7.0,),),)))
 
-        run_stage(wiring.store(run.config), current_key(), scored, ArtifactRef)
+        run_stage(session.store, current_key(), scored, ArtifactRef)
         raise StoreUnavailable("once")
 
     stage = counted(calls, rival_is_faster).with_options(retry_delay_seconds=0)
-    assert states(stage, (run, 0, 0)) == ["Completed"]
+    assert states(stage, (session, 0, 0)) == ["Completed"]
     assert calls == [0]
 
 
-def test_without_prefects_record_the_manifest_answers(run: Run, tmp_path: Path) -> None:
+def test_without_prefects_record_the_manifest_answers(session: Session, tmp_path: Path) -> None:
     calls: list[int] = []
     stage = counted(calls)
-    assert states(stage, (run, 0, 0)) == ["Completed"]
+    assert states(stage, (session, 0, 0)) == ["Completed"]
     with temporary_settings({PREFECT_RESULTS_LOCAL_STORAGE_PATH: tmp_path / "elsewhere"}):
-        assert states(stage, (run, 0, 0)) == ["Completed"]
+        assert states(stage, (session, 0, 0)) == ["Completed"]
     assert calls == [0]
 
 
 @pytest.mark.parametrize("removed", ["store", "store/runs"])
-def test_prefects_record_is_worth_nothing_without_the_manifest(removed: str, run: Run, tmp_path: Path) -> None:
+def test_prefects_record_is_worth_nothing_without_the_manifest(removed: str, session: Session, tmp_path: Path) -> None:
     calls: list[int] = []
     stage = counted(calls)
-    assert states(stage, (run, 0, 0)) == ["Completed"]
+    assert states(stage, (session, 0, 0)) == ["Completed"]
     shutil.rmtree(tmp_path / removed)
-    assert states(stage, (run, 0, 0), (run, 0, 0)) == ["Completed", "Cached"]
+    assert states(stage, (session, 0, 0), (session, 0, 0)) == ["Completed", "Cached"]
     assert calls == [0, 0]
 
 
-def test_a_stage_whose_record_is_lost_is_cached_again_once_it_was_read(run: Run) -> None:
+def test_a_stage_whose_record_is_lost_is_cached_again_once_it_was_read(session: Session) -> None:
     calls: list[int] = []
     stage = counted(calls)
-    assert states(stage, (run, 0, 0)) == ["Completed"]
+    assert states(stage, (session, 0, 0)) == ["Completed"]
     shutil.rmtree(PREFECT_RESULTS_LOCAL_STORAGE_PATH.value() / "troupe")
-    assert states(stage, (run, 0, 0), (run, 0, 0)) == ["Completed", "Cached"]
+    assert states(stage, (session, 0, 0), (session, 0, 0)) == ["Completed", "Cached"]
     assert calls == [0]
 
 
@@ -123,12 +128,12 @@ class Planted:
 
 @pytest.mark.parametrize("kind", ["pickle", "compressed/pickle", "another decoder"])
 def test_a_record_that_names_another_serializer_is_not_read(
-    kind: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     calls: list[int] = []
     stage = counted(calls)
-    assert states(stage, (run, 0, 0)) == ["Completed"]
+    assert states(stage, (session, 0, 0)) == ["Completed"]
     (path,) = [path for path in (PREFECT_RESULTS_LOCAL_STORAGE_PATH.value() / "troupe").rglob("*") if path.is_file()]
     written = json.loads(path.read_text())
     if kind == "another decoder":
@@ -138,19 +143,21 @@ def test_a_record_that_names_another_serializer_is_not_read(
         written["metadata"]["serializer"] = serializer.model_dump(mode="json")
         written["result"] = serializer.dumps(Planted()).decode()
     path.write_text(json.dumps(written))
-    assert states(stage, (run, 0, 0)) == ["Completed"]
+    assert states(stage, (session, 0, 0)) == ["Completed"]
     assert calls == [0]
     assert not (tmp_path / "planted").exists()
 
 
-def test_other_inputs_and_other_stores_are_other_work(run: Run, tmp_path: Path) -> None:
+def test_other_inputs_and_other_stores_are_other_work(session: Session, tmp_path: Path) -> None:
     calls: list[int] = []
-    elsewhere = Run(run_id="r7", config=local_config(tmp_path / "other"))
-    assert states(counted(calls), (run, 0, 0), (run, 0, 0, 2.0), (elsewhere, 0, 0)) == ["Completed"] * 3
+    elsewhere = Session(Run(run_id="r7", config=local_config(tmp_path / "other")))
+    assert states(counted(calls), (session, 0, 0), (session, 0, 0, 2.0), (elsewhere, 0, 0)) == ["Completed"] * 3
     assert calls == [0, 0, 0]
 
 
-def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(options._RETRIES, "compute_rewards", (2, 0.01, 60))  # type: ignore[index]
     calls: list[int] = []
 
@@ -158,7 +165,7 @@ def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(run: Run, m
         if call == 1:
             raise StoreUnavailable("away")
 
-    assert states(counted(calls, away_once), (run, 0, 0)) == ["Completed"]
+    assert states(counted(calls, away_once), (session, 0, 0)) == ["Completed"]
     assert len(calls) == 2
 
     refused: list[int] = []
@@ -166,7 +173,7 @@ def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(run: Run, m
     def refuse(call: int) -> None:
         raise ConfigurationError("wrong")
 
-    assert states(counted(refused, refuse), (run, 1, 0)) == ["Failed"]
+    assert states(counted(refused, refuse), (session, 1, 0)) == ["Failed"]
     assert len(refused) == 1
 
 
@@ -204,7 +211,7 @@ def test_what_has_been_waited_for_is_not_waited_for_again() -> None:
 def test_the_key_depends_on_what_the_stage_depends_on(tmp_path: Path) -> None:
     def key(stage: str, *overrides: str, **inputs: Any) -> str:
         run = Run(run_id="r7", config=local_config(tmp_path, *overrides))
-        return stage_key(stage, 1, {"run": run, "step": 3, **inputs}).path
+        return stage_key(stage, 1, run, {"step": 3, **inputs}).path
 
     assert key("collect_rollouts") == key("collect_rollouts", "training.learning_rate=1", "num_steps=99")
     assert key("collect_rollouts") != key("collect_rollouts", "rollout.temperature=0.5")
@@ -214,18 +221,35 @@ def test_the_key_depends_on_what_the_stage_depends_on(tmp_path: Path) -> None:
     assert seconds("compute_rewards") == "time/compute_rewards_seconds"
 
 
+def test_prefect_hands_a_session_through_as_it_is_to_flows_tasks_and_threads(session: Session) -> None:
+    @task
+    def same(given: Session) -> bool:
+        progress.tell("same", 0, 1, 1)
+        return given is session
+
+    @flow(validate_parameters=False)
+    def inner(given: Session) -> list[bool]:
+        return [given is session, same(given), same.submit(given).result()]
+
+    told: list[str] = []
+    with progress.listening(lambda heard: told.append(heard.stage)):
+        assert inner(session) == [True, True, True]
+    assert told == ["same", "same"], "whoever listens hears the tasks, in threads too"
+    assert inner.serialize_parameters({"given": session}) == {"given": "<Session>"}
+
+
 @pytest.mark.parametrize("stage", [collect_rollouts, compute_rewards])
 def test_a_stage_travels_by_its_name(stage: Any) -> None:
     assert pickle.loads(pickle.dumps(stage)) is stage
 
 
-def test_a_thread_is_given_no_timeout_that_could_not_end_it(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_thread_is_given_no_timeout_that_could_not_end_it(session: Session, caplog: pytest.LogCaptureFixture) -> None:
     stage = counted([])
 
     def complaints(submitted: Any, step: int) -> int:
         @flow
         def in_a_thread() -> None:
-            submitted.submit(run, step, 0).result()
+            submitted.submit(session, step, 0).result()
 
         caplog.clear()
         in_a_thread()

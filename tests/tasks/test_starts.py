@@ -12,9 +12,10 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.runs import start_lineage
 from components.errors import ConfigDrift, ConfigurationError, StoreRefused
 from components.identity import config_key
+from components.processes import process_of
 from tasks.provenance import Provenance, changed_libraries, changed_stages, provenance, stage_versions
 from tasks.run import Run
-from tasks.sessions import SessionStart, begin_session, end_session, session_records
+from tasks.session_records import SessionStart, begin_session, end_session, session_records
 from tasks.starts import remarks, startable_run
 from tests.tasks.stored_runs import config_in, reread, stored_run
 
@@ -157,9 +158,9 @@ def test_whoever_is_at_work_is_named_until_he_is_done(root: Path, store: LocalAr
 
 def test_a_killed_process_is_at_work_no_more(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r", num_finished=1)
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    rewritten(store, begin_session(store, run), lambda each: each.model_copy(update={"pid": gone.pid}))
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        gone = str(process_of(child.pid))
+    rewritten(store, begin_session(store, run), lambda each: each.model_copy(update={"process": gone}))
     assert remarks(store, run) == []
 
 

@@ -1,3 +1,4 @@
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -6,9 +7,10 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.artifacts.runs import Lineage
+from components.processes import this_process
 from flows.presets import preset_config
 from tasks.run import Run
-from tasks.sessions import begin_session, end_session, run_state
+from tasks.session_records import begin_session, end_session, run_state
 from tasks.steps import finish_step, finished_step, first_step, first_unfinished_step
 
 CONFIG = preset_config("tiny")
@@ -85,5 +87,16 @@ def test_a_session_whose_process_is_gone_was_interrupted(store: LocalArtifactSto
     start = begin_session(store, run)
     key = f"runs/r/sessions/{start.number:04d}/start.json"
     store.delete(key)
-    store.create(key, start.model_copy(update={"process_started": 1.0}).model_dump_json().encode())
+    store.create(
+        key, start.model_copy(update={"process": str(this_process()._replace(started=1))}).model_dump_json().encode()
+    )
     assert run_state(store, run, 1).name == "interrupted"
+
+
+def test_a_session_that_an_older_version_recorded_is_read_and_not_called_dead(store: LocalArtifactStore) -> None:
+    run = Run(run_id="r", config=CONFIG)
+    start = begin_session(store, run)
+    key = f"runs/r/sessions/{start.number:04d}/start.json"
+    store.delete(key)
+    store.create(key, json.dumps(start.model_dump(exclude={"process"}) | {"process_started": 1.0}).encode())
+    assert run_state(store, run, 1).name == "running"

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from flows.presets import preset_config
-from tasks import wiring
+from tasks.trackers import tracker_of
 
 ACCOUNT = {"MLFLOW_TRACKING_USERNAME": "troupe", "MLFLOW_TRACKING_PASSWORD": "local"}
 
@@ -25,5 +25,6 @@ def test_credentials_go_to_the_server_that_was_named_with_them(
     for name, value in ACCOUNT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", named) if named else monkeypatch.delenv("MLFLOW_TRACKING_URI", False)
-    wiring.tracker(preset_config("tiny", ["tracking.kind=mlflow", *([f"tracking.url={url}"] if url else [])]))
+    overrides = ["tracking.kind=mlflow", *([f"tracking.url={url}"] if url else [])]
+    tracker_of(preset_config("tiny", overrides).tracking)
     assert {name: os.environ[name] for name in ACCOUNT if name in os.environ} == (ACCOUNT if kept else {})

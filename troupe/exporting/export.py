@@ -9,11 +9,11 @@ from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.exporting.placing import checked_place, filled_at_once
 from components.nearest import meant
-from tasks import wiring
 from tasks.kept_checkpoints import checkpoints_after, is_kept, kept_steps, spelled_steps
 from tasks.remedies import naming_remedies
 from tasks.run import Run
 from tasks.steps import first_unfinished_step
+from tasks.stores import open_store
 from troupe.exporting.folders import ExportedPolicy, FolderWriter
 from troupe.teams.run_team import named_step, stored_run
 
@@ -52,10 +52,10 @@ def export(order: ExportOrder, progress: Progress) -> ExportReport:
     run_id, wanted = named_step(order.checkpoint, argument="RUN@STEP")
     place = checked_place(order.place, argument=_PLACE)
     run = stored_run(run_id, order.store_uri)
-    store = wiring.store(run.config)
+    store = open_store(run.config.store)
     chosen = _chosen_policies(run, order.policy)
     step, checkpoints = _kept_checkpoints(store, run, wanted, chosen)
-    with naming_remedies(run, step), filled_at_once(place, argument=_PLACE) as work:
+    with naming_remedies(store, run, step), filled_at_once(place, argument=_PLACE) as work:
         writer = FolderWriter(store, run, step, place=place, work=work, is_merged=order.is_merged)
         exported: list[ExportedPolicy] = []
         for policy, checkpoint in checkpoints.items():

@@ -11,11 +11,10 @@ from components.environments.registry import FAMILIES
 from components.errors import ConfigurationError
 from components.exporting.card import RecordedNode
 from components.generation.tokenizer import HuggingFaceTokenizer
-from components.rollout.router import seats_of
 from components.schema import Node, RolloutShard
-from tasks import wiring
 from tasks.history import read_history
 from tasks.run import Run
+from tasks.scenario import scenario_of
 from tasks.step_records import manifest_keys, read_manifest_at, stage_of
 
 
@@ -30,8 +29,7 @@ def answer_limits(config: RunConfig, roles: Sequence[str]) -> dict[str, int | No
     """The longest answer of each role in tokens; None where own code decides it, which an export does not run."""
     if config.environment.name not in FAMILIES:
         return {role: config.agents[role].max_new_tokens for role in roles}
-    family, options = wiring.environment(config)
-    seats = seats_of(config, max_action_characters=family.max_action_characters(options))
+    seats = scenario_of(config).seats
     return {role: seats[role].max_new_tokens for role in roles}
 
 

@@ -9,7 +9,7 @@ from components.config import RunConfig
 from components.errors import ArtifactCorrupt, TrackingUnavailable
 from components.tracking.base import Tracker
 from components.tracking.removed import MarkedFiles, folders_there, mark_removed
-from tasks import wiring
+from tasks.trackers import tracker_of
 
 
 def collect(
@@ -43,4 +43,4 @@ def _tracker(config: RunConfig, failure: str | None) -> Tracker:
     """The run's tracker, unless one has just failed: a server that is away is waited for once."""
     if failure is not None:
         raise TrackingUnavailable(failure)
-    return wiring.tracker(config)
+    return tracker_of(config.tracking)

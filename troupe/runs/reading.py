@@ -14,7 +14,7 @@ from components.errors import ArtifactCorrupt, ConfigurationError, StoreRefused
 from components.identity import checked_run_id
 from tasks.history import History, Progress, ShownStep, read_history
 from tasks.run import Run, RunAddress
-from tasks.sessions import RunState, SessionStart, run_state, session_records, standing_lineages
+from tasks.session_records import RunState, SessionStart, run_state, session_records, standing_lineages
 from tasks.steps import first_unfinished_step
 
 T = TypeVar("T")

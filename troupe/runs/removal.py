@@ -8,8 +8,8 @@ from components.artifacts.removal import Removal, RemovalReport, removal_of_line
 from components.artifacts.runs import drop_lineage, read_config
 from components.config import TrackingConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
-from tasks import wiring
-from tasks.sessions import SessionStart
+from tasks.session_records import SessionStart
+from tasks.trackers import tracker_of
 from troupe.runs.reading import unknown_run
 
 
@@ -31,7 +31,7 @@ def removed(store: ArtifactStore, removal: Removal, *, lineage: int | None, from
     """Remove what was planned; what went and what stays, as plain JSON."""
     run_id = removal.run_id
     tracking = _tracking(store, run_id)
-    gone_from_mlflow = wiring.tracker_of(tracking).remove_run(run_id) if from_mlflow else []
+    gone_from_mlflow = tracker_of(tracking).remove_run(run_id) if from_mlflow else []
     if lineage is not None:
         drop_lineage(store, run_id, lineage)
     others = any(not key.startswith(f"runs/{run_id}/") for key in _live(store, removal))

@@ -9,7 +9,7 @@ from components.config import StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
 from flows.preflight import naming_local_server
 from infra.services.client import join_local_services
-from tasks import wiring
+from tasks.stores import open_store, s3_endpoint
 
 
 def opened_store(uri: str | None) -> ArtifactStore:
@@ -23,7 +23,7 @@ def opened_store(uri: str | None) -> ArtifactStore:
     config = chosen_store(uri)
     if config.kind == "local" and not Path(str(config.root)).is_dir():
         raise ConfigurationError(f"--store {uri!r}: there is no such directory; name one that runs were stored in")
-    store = wiring.open_store(config)
+    store = open_store(config)
     with naming_local_server(config):
         store.check()
         check_format(store)
@@ -34,7 +34,7 @@ def chosen_store(uri: str | None) -> StoreConfig:
     """The configuration of the store that `--store uri` names; of the local services' bucket where it names none."""
     if uri:
         return store_config(uri)
-    if wiring.s3_endpoint() is None:
+    if s3_endpoint() is None:
         raise ServiceMissing(
             "no local services run here and no store is named: start them with `troupe up`, or name a store with "
             "--store (or TROUPE_STORE), as --store file:///absolute/path or --store s3://bucket/prefix"

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -17,7 +18,11 @@ from components.identity import seed_for
 from components.schema import PolicyVersion, Problem
 from components.scratch import scratch_folder
 from flows.presets import with_overrides
-from tasks import wiring, world
+from tasks.own_sources import with_environment_source
+from tasks.run import Run
+from tasks.scenario import Scenario, scenario_of
+from tasks.session import Session
+from tasks.toolbox import Toolbox
 from troupe.teams.reports import EvaluationReport, counted
 from troupe.teams.run_team import Team, checked_sampling, run_team, stored_run, team_order
 from troupe.teams.suite_choice import suite_config
@@ -51,13 +56,19 @@ class SuiteOrder:
     seed: int
 
     @property
+    def scenario(self) -> Scenario:
+        return scenario_of(self.config)
+
+    @property
     def title(self) -> str:
         return f"{self.config.environment.name}/{self.name}"
 
     def problems(self) -> tuple[Problem, ...]:
         """Different problems, the same for everybody evaluated under this seed."""
-        environment, options = wiring.environment(self.config)
-        return suite_problems(self.name, environment, options, num_problems=self.num_problems, seed=self.seed)
+        scenario = self.scenario
+        return suite_problems(
+            self.name, scenario.family, scenario.options, num_problems=self.num_problems, seed=self.seed
+        )
 
 
 def evaluate_anybody(order: EvaluationOrder, progress: Progress) -> EvaluationReport:
@@ -68,17 +79,14 @@ def evaluate_anybody(order: EvaluationOrder, progress: Progress) -> EvaluationRe
         raise ConfigurationError(f"--step {order.step}: only a run has steps, and {order.who!r} is none; leave it out")
     if order.suite is None and not is_run:
         raise ConfigurationError(f"--suite: name an environment or a preset for {order.who!r}, as --suite plan_path")
-    try:
-        if is_run:
-            return _run_report(order, sampling, progress)
-        config, name = suite_config(str(order.suite), order.overrides)
-        config = wiring.with_environment_source(config)
-        ordered = SuiteOrder(config=config, name=name, num_problems=order.num_problems, seed=order.seed)
-        if order.who in SCRIPTED:
-            return evaluate_scripted(ordered, order.who, progress)
-        return evaluate_model(ordered, order.who, sampling, progress)
-    finally:
-        world.close_sandboxes()
+    if is_run:
+        return _run_report(order, sampling, progress)
+    config, name = suite_config(str(order.suite), order.overrides)
+    config = with_environment_source(config)
+    ordered = SuiteOrder(config=config, name=name, num_problems=order.num_problems, seed=order.seed)
+    if order.who in SCRIPTED:
+        return evaluate_scripted(ordered, order.who, progress)
+    return evaluate_model(ordered, order.who, sampling, progress)
 
 
 def _run_report(order: EvaluationOrder, sampling: Sampling, progress: Progress) -> EvaluationReport:
@@ -88,9 +96,10 @@ def _run_report(order: EvaluationOrder, sampling: Sampling, progress: Progress) 
         config, name = suite_config(order.suite, order.overrides)
     elif order.overrides:
         config = parse_config(with_overrides(config.model_dump(mode="json"), order.overrides))
-    config = wiring.with_environment_source(config)
+    config = with_environment_source(config)
     ordered = SuiteOrder(config=config, name=name, num_problems=order.num_problems, seed=order.seed)
-    return _played(ordered, run_team(run, order.step), sampling, progress)
+    with run_team(run, order.step) as team:
+        return _played(ordered, team, sampling, progress)
 
 
 def _is_model(who: str) -> bool:
@@ -100,21 +109,23 @@ def _is_model(who: str) -> bool:
 
 def evaluate_scripted(order: SuiteOrder, agent: str, progress: Progress) -> EvaluationReport:
     """An expert, random or idle team on a suite."""
-    environment, _ = wiring.environment(order.config)
-    problems, tools = order.problems(), world.tools(order.config)
+    scenario, problems = order.scenario, order.problems()
+    family = scenario.family
     episodes: list[Ended | None] = []
-    for first in range(0, len(problems), _PROBLEMS_AT_ONCE):
-        block = problems[first : first + _PROBLEMS_AT_ONCE]
-        episodes += play_answers(
-            block,
-            [scripted_answer(agent, environment, seed_for(order.seed, "play", first + i)) for i in range(len(block))],
-            family=environment,
-            tools=tools,
-            rubric=wiring.rubric(order.config),
-            turn_order=turn_order_of(environment, order.config.environment.turn_order),
-            max_turns=order.config.environment.max_turns,
-        )
-        progress(len(episodes), len(problems))
+    with closing(Toolbox(scenario)) as toolbox:
+        tools = toolbox.tools()
+        for first in range(0, len(problems), _PROBLEMS_AT_ONCE):
+            block = problems[first : first + _PROBLEMS_AT_ONCE]
+            episodes += play_answers(
+                block,
+                [scripted_answer(agent, family, seed_for(order.seed, "play", first + i)) for i in range(len(block))],
+                family=family,
+                tools=tools,
+                rubric=scenario.rubric,
+                turn_order=turn_order_of(family, order.config.environment.turn_order),
+                max_turns=order.config.environment.max_turns,
+            )
+            progress(len(episodes), len(problems))
     played = counted([ended for ended in episodes if ended is not None])
     return EvaluationReport(suite=order.title, agent=agent, sampling="scripted", **played)
 
@@ -137,7 +148,7 @@ def evaluate_model(order: SuiteOrder, base: str, sampling: Sampling, progress: P
     from components.training.bases import check_base
 
     policies = {"team": {"base": base, "prompt_format": "chat"}}
-    agents = {role: {"policy": "team"} for role in wiring.environment(order.config)[0].roles}
+    agents = {role: {"policy": "team"} for role in order.scenario.family.roles}
     values = order.config.model_dump(mode="json") | {"policies": policies, "agents": agents}
     config = parse_config(values)
     check_base("team", config.policies["team"])
@@ -150,14 +161,15 @@ def evaluate_model(order: SuiteOrder, base: str, sampling: Sampling, progress: P
             raise ConfigurationError(f"{base!r}: a tiny model knows nothing before a run has trained it; name a run")
         write_initial_checkpoint(folder, output, "team")
         version = PolicyVersion(policy="team", step=0, weights_digest=read_manifest(output).weights_digest)
-        wiring.generator(config, "team").load(folder, version)
-        team = Team(name=base, config=config, router=wiring.router(config, {"team": version}))
-        return _played(order, team, sampling, progress)
+        with Session(Run(run_id="evaluation", config=config)) as session:
+            session.engines.of("team").load(folder, version)
+            team = Team(name=base, session=session, router=session.router({"team": version}))
+            return _played(order, team, sampling, progress)
 
 
 def _played(order: SuiteOrder, team: Team, sampling: Sampling, progress: Progress) -> EvaluationReport:
     """`team` on the order's problems."""
-    environment, _ = wiring.environment(order.config)
+    scenario = order.scenario
     plan = EvalPlan(
         suite=order.name,
         step=0,
@@ -168,13 +180,14 @@ def _played(order: SuiteOrder, team: Team, sampling: Sampling, progress: Progres
         max_turns=order.config.environment.max_turns,
         seed=order.seed,
     )
-    report = evaluate(
-        plan,
-        family=environment,
-        router=team.router,
-        rubric=wiring.rubric(order.config),
-        tools=world.tools(order.config),
-        progress=progress,
-    )
+    with closing(Toolbox(scenario)) as toolbox:
+        report = evaluate(
+            plan,
+            family=scenario.family,
+            router=team.router,
+            rubric=scenario.rubric,
+            tools=toolbox.tools(),
+            progress=progress,
+        )
     numbers = {name: getattr(report, name) for name in ("success_rate", "n", "interval", "mean_reward")}
     return EvaluationReport(suite=order.title, agent=team.name, sampling=sampling, **numbers)

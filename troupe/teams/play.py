@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any, TextIO, TypeVar
 
@@ -14,8 +15,9 @@ from components.nearest import remedy_for
 from components.plain_text import printable
 from components.rewards.rubric import rubric_for
 from components.schema import ActionOutcome
-from tasks import wiring, world
 from tasks.run import Run
+from tasks.scenario import scenario_of
+from tasks.toolbox import Toolbox
 from troupe.teams.players import AGENTS, Player, named_run, person, scripted, team_player
 from troupe.teams.reports import PlayReport, counted
 from troupe.teams.run_team import checked_sampling, run_team, team_order
@@ -66,32 +68,31 @@ def play(
             raise ConfigurationError(
                 f"--sampling {order.sampling}: only a run's team samples, not {order.agent!r}; leave it out"
             )
-    try:
+    with ExitStack() as opened:
         if is_run:
             run, step = named_run(order.agent, order.store_uri)
             config = played_config(order.environment, order.options, own=run.config)
-            player = _team(order, run, step, config, split)
+            player = _team(order, run, step, config, split, opened)
             print(f"{_introduced(player, order)}, plays {config.environment.name} ({split} problems)", file=stdout)
         else:
             config = played_config(order.environment, order.options, own=None)
             player = _without_run(order, config, stdin, stdout)
         finished = list(_finished(order, config, player, split, stdout, progress))
-    finally:
-        world.close_sandboxes()
     report = PlayReport(env=config.environment.name, agent=player.name, **counted(finished))
     print(f"{report.env}, {report.agent}: {report.sentence}", file=stdout)
     return report
 
 
-def _team(order: PlayOrder, run: Run, step: int | None, config: RunConfig, split: Split) -> Player:
+def _team(order: PlayOrder, run: Run, step: int | None, config: RunConfig, split: Split, opened: ExitStack) -> Player:
     # Told before anything is loaded.
     turn_order = team_order(run.config, config, named=f"ENV {config.environment.name}", team=run.run_id)
     sampling = checked_sampling(order.sampling or "greedy")
-    return team_player(run_team(run, step), turn_order, sampling=sampling, suite=split, seed=order.seed)
+    team = opened.enter_context(run_team(run, step))
+    return team_player(team, turn_order, sampling=sampling, suite=split, seed=order.seed)
 
 
 def _without_run(order: PlayOrder, config: RunConfig, stdin: TextIO, stdout: TextIO) -> Player:
-    environment, _ = wiring.environment(config)
+    environment = scenario_of(config).family
     turn_order = turn_order_of(environment, config.environment.turn_order)
     if order.agent == "human":
         return person(environment, turn_order, stdin, stdout)
@@ -108,29 +109,31 @@ def _finished(
     order: PlayOrder, config: RunConfig, player: Player, split: Split, stdout: TextIO, progress: Progress
 ) -> Iterator[Ended]:
     """The episodes that were played to their end."""
-    environment, options = wiring.environment(config)
-    tools, rubric = world.tools(config), rubric_for(environment, RewardConfig())
+    scenario = scenario_of(config)
+    environment, rubric = scenario.family, rubric_for(scenario.family, RewardConfig())
     max_turns = order.max_turns or (None if player.is_person else config.environment.max_turns)
     is_shown = order.episodes == 1 and not player.is_person
-    for index in range(order.episodes):
-        problem = environment.problem(options, split=split, index=index, seed=order.seed)
-        if player.is_person:
-            print(f"\n{environment.name}, episode {index + 1} of {order.episodes}", file=stdout)
-        (ended,) = play_answers(
-            [problem],
-            [player.answers(index, problem)],
-            family=environment,
-            tools=tools,
-            rubric=rubric,
-            turn_order=player.turn_order,
-            max_turns=max_turns,
-            onlooker=_Screen(stdout) if is_shown else None,
-        )
-        if ended is None:
-            return
-        if order.episodes > 1 and not player.is_person:
-            progress(index + 1, order.episodes)
-        yield ended
+    with closing(Toolbox(scenario)) as toolbox:
+        tools = toolbox.tools()
+        for index in range(order.episodes):
+            problem = environment.problem(scenario.options, split=split, index=index, seed=order.seed)
+            if player.is_person:
+                print(f"\n{environment.name}, episode {index + 1} of {order.episodes}", file=stdout)
+            (ended,) = play_answers(
+                [problem],
+                [player.answers(index, problem)],
+                family=environment,
+                tools=tools,
+                rubric=rubric,
+                turn_order=player.turn_order,
+                max_turns=max_turns,
+                onlooker=_Screen(stdout) if is_shown else None,
+            )
+            if ended is None:
+                return
+            if order.episodes > 1 and not player.is_person:
+                progress(index + 1, order.episodes)
+            yield ended
 
 
 class _Screen:

@@ -1,47 +1,60 @@
 """The team of a run with its weights in the engines: who plays in `troupe evaluate RUN` and `troupe play --agent RUN`."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TypeVar
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Self
 
 from components.config import RunConfig
 from components.environments.base import Split
 from components.environments.turn_orders import turn_order_of
-from components.errors import ConfigurationError, StaleEngine
+from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling, eval_rules, temperature_of
 from components.rollout.play import play
 from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start, playing_order
 from components.schema import Episode, Observation
 from components.turn_order import TurnOrder, agents_of
-from tasks import wiring, world
 from tasks.run import Run
+from tasks.scenario import scenario_of
+from tasks.session import Session
+from tasks.session_records import standing_run
 from troupe.runs.reading import read_run
 from troupe.runs.stores import chosen_store, opened_store
 
-T = TypeVar("T")
 _STEP = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Team:
-    """Policies that can be asked. `name` is what reports call them: "RUN@STEP", or the name of a model.
+    """Policies that can be asked, with engines of their own. `name` is what reports call them: "RUN@STEP", or a model's name.
 
-    Engines hold one version at a time: `load` puts the team's own weights into them again, after another team's were there.
+    `close` gives their memory back and ends the boxes in which their programs ran; so does the end of a `with` block.
     """
 
     name: str
-    config: RunConfig
+    session: Session
     router: Router
-    load: Callable[[], object] = field(default=lambda: None, repr=False, compare=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the engines and boxes. Nothing can be asked afterwards."""
+        self.session.close()
+
+    @property
+    def config(self) -> RunConfig:
+        """Of the run, or of the evaluation of a model."""
+        return self.session.config
 
     @property
     def roles(self) -> tuple[str, ...]:
         """The agents that act, as they come first in a turn."""
-        environment, _ = wiring.environment(self.config)
-        return agents_of(self._turn_order, environment.roles)
+        return agents_of(self._turn_order, self.session.scenario.family.roles)
 
     @property
     def _turn_order(self) -> TurnOrder:
@@ -59,35 +72,25 @@ class Team:
         observation = Observation(instructions="", state=sees) if isinstance(sees, str) else sees
         prompt_tokens = self.router.encode(agent, observation)
         request = RoleRequest(role=agent, prompt_tokens=prompt_tokens, seeds_K=(seed,))
-        ((completion,),) = self._asked(lambda: self.router.generate([request], temperature=temperature_of(sampling)))
+        ((completion,),) = self.router.generate([request], temperature=temperature_of(sampling))
         return self.router.decode(agent, completion.tokens)
 
     def play(self, index: int = 0, *, split: Split = "test", seed: int = 0, sampling: Sampling = "greedy") -> Episode:
         """The episode of problem `index` of a split of the run's own environment, played as an evaluation plays it.
 
-        Boxes in which programs run stay open for the next episode, until the process ends.
+        Boxes in which programs run stay open for the next episode, until `close`.
         """
-        environment, options = wiring.environment(self.config)
-        problem = environment.problem(options, split=split, index=index, seed=seed)
-        playing = partial(
-            play,
+        scenario = self.session.scenario
+        problem = scenario.family.problem(scenario.options, split=split, index=index, seed=seed)
+        (episode,) = play(
             [Start(problem=problem, episode=0)],
             self.rules(self._turn_order, sampling=sampling, suite=split, seed=seed),
-            family=environment,
+            family=scenario.family,
             router=self.router,
-            rubric=wiring.rubric(self.config),
-            tools=world.tools(self.config),
+            rubric=scenario.rubric,
+            tools=self.session.toolbox.tools(),
         )
-        (episode,) = self._asked(playing)
         return episode
-
-    def _asked(self, ask: Callable[[], T]) -> T:
-        """What the engines answer, with this team's weights in them."""
-        try:
-            return ask()
-        except StaleEngine:
-            self.load()
-            return ask()
 
 
 def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
@@ -105,8 +108,6 @@ def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
 
 def stored_run(run_id: str, store_uri: str | None) -> Run:
     """A run as its results show it, in the store where it lies. Raises ConfigurationError when there is none of this name."""
-    from tasks.sessions import standing_run
-
     store = opened_store(store_uri)
     return standing_run(store, read_run(store, run_id)).kept_in(chosen_store(store_uri))
 
@@ -116,22 +117,22 @@ def run_team(run: Run, step: int | None) -> Team:
 
     Everything is read from the store of `run.config`. Raises ConfigurationError for a step that the run has not finished.
     """
-    from tasks.evaluate_policy import named_versions
     from tasks.refresh_weights import refresh_weights
     from tasks.steps import checkpoints_before, first_unfinished_step
 
-    store = wiring.store(run.config)
-    num_finished = first_unfinished_step(store, run)
+    session = Session(run)
+    num_finished = first_unfinished_step(session.store, run)
     if step is not None and not 0 <= step <= num_finished:
         raise ConfigurationError(
             f"step {step} of run {run.run_id}: it has finished {num_finished} updates; use 0 to {num_finished}"
         )
     at = num_finished if step is None else step
-    checkpoints = checkpoints_before(store, run, at)
-    load = partial(refresh_weights.fn, run, at, checkpoints)
-    load()
-    router = wiring.router(run.config, named_versions(run.config, checkpoints))
-    return Team(name=f"{run.run_id}@{at}", config=run.config, router=router, load=load)
+    with ExitStack() as unless_loaded:
+        unless_loaded.callback(session.close)
+        versions = refresh_weights.fn(session, at, checkpoints_before(session.store, run, at))
+        team = Team(name=f"{run.run_id}@{at}", session=session, router=session.router(versions))
+        unless_loaded.pop_all()
+    return team
 
 
 def team_order(config: RunConfig, played: RunConfig, *, named: str, team: str) -> TurnOrder:
@@ -139,7 +140,7 @@ def team_order(config: RunConfig, played: RunConfig, *, named: str, team: str) -
 
     Raises ConfigurationError when one of its agents is played by nobody; `named` is how the environment was asked for.
     """
-    environment, _ = wiring.environment(played)
+    environment = scenario_of(played).family
     order = turn_order_of(environment, played.environment.turn_order)
     playing = playing_order(config.rollout.mode, order, roles=environment.roles)
     if missing := set(agents_of(playing, environment.roles)) - set(config.agents):

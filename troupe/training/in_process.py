@@ -15,8 +15,10 @@ from components.long_lived import long_lived
 from flows.preflight import check_base_names, check_configuration, check_services
 from flows.presets import with_overrides
 from infra.services.client import join_local_services
-from tasks import wiring
+from tasks.own_sources import with_sources
 from tasks.restarts import Restart, check_restart, record_restart
+from tasks.run import Run
+from tasks.session import Session
 from tasks.starts import remarks, startable_run
 from troupe.runs.reading import read_run
 from troupe.runs.stores import chosen_store, opened_store, store_config
@@ -46,7 +48,7 @@ def run_training(
     """
     join_local_services()
     checked_run_id(run_id)
-    config = wiring.with_sources(config)
+    config = with_sources(config)
     check_configuration(config)
     try:
         require_prefect()
@@ -62,8 +64,10 @@ def run_training(
             from flows.train import train
             from troupe.training.display import TrainingDisplay
 
-        check_services(config)
-        for line in _admitted(config, run_id, restart):
+        with Session(Run(run_id=run_id, config=config)) as session:
+            check_services(session)
+            lines = _admitted(session, restart)
+        for line in lines:
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
     with TrainingDisplay(console).shown():
         summary = train(config, run_id)
@@ -71,14 +75,14 @@ def run_training(
     return training_report(summary)
 
 
-def _admitted(config: RunConfig, run_id: str, restart: Restart | None) -> list[str]:
-    """What the starter should know, once the run may go on under `config`; a restart of it is then recorded."""
-    store = wiring.store(config)
+def _admitted(session: Session, restart: Restart | None) -> list[str]:
+    """What the starter should know, once the run may go on under its configuration; a restart of it is then recorded."""
+    store, run_id, config = session.store, session.run.run_id, session.config
     if restart is not None:
         check_format(store)
         run = read_run(store, run_id)
         told = remarks(store, run)
-        record_restart(run.model_copy(update={"config": config}), restart)
+        record_restart(store, run.model_copy(update={"config": config}), restart)
         return told
     return remarks(store, startable_run(store, run_id, config))
 
@@ -95,14 +99,15 @@ def run_resume(
     """Go on with a run in the store where it lies; with `from_stage` and `step`, restart it there."""
     if named := [override for override in overrides if override.startswith(("store.", "store="))]:
         raise ConfigurationError(f"--set {named[0]}: a run goes on where it lies; name its store with --store")
-    run = read_run(opened_store(store_uri), run_id).kept_in(chosen_store(store_uri))
+    store = opened_store(store_uri)
+    run = read_run(store, run_id).kept_in(chosen_store(store_uri))
     values = with_overrides(run.config.model_dump(mode="json"), overrides)
     if num_steps is not None:
         values["num_steps"] = num_steps
-    config = wiring.with_sources(parse_config(values))
+    config = with_sources(parse_config(values))
     restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)
     if restart is not None:
-        check_restart(run.model_copy(update={"config": config}), restart)
+        check_restart(store, run.model_copy(update={"config": config}), restart)
     run_training(config, run_id, restart=restart)
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from components import metrics
 from components.algorithms.batching import train_batches
 from components.artifacts.codec import encode
-from components.config import RunConfig
 from components.generation.refresh import refresh
 from components.rewards.score import score_shard
 from components.rollout.sampler import ShardPlan, collect_shard
@@ -24,35 +23,35 @@ from components.rollout.statistics import step_metrics
 from components.schema import PolicyVersion, RolloutShard, ScoredShard, TrainBatch
 from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import read_manifest, write_initial_checkpoint
-from tasks import wiring
 from tasks.run import Run
+from tasks.session import Session
 from tests.benchmarks.versus_trl.game import POLICY, Order, run_config
 
 
-def played(config: RunConfig, step: int, folder: Path) -> tuple[RolloutShard, ScoredShard]:
+def played(session: Session, step: int, folder: Path) -> tuple[RolloutShard, ScoredShard]:
     """The step's episodes by the weights in `folder`, and their rewards."""
-    family, options = wiring.environment(config)
+    config, scenario = session.config, session.scenario
     manifest = read_manifest(folder)
     version = PolicyVersion(policy=POLICY, step=manifest.step, weights_digest=manifest.weights_digest)
     refresh(
-        wiring.generator(config, POLICY), folder=folder / MODEL_FOLDER, version=version,
+        session.engines.of(POLICY), folder=folder / MODEL_FOLDER, version=version,
         probe=manifest.probe, tolerance=config.generation.probe_tolerance,
     )  # fmt: skip
     plan = ShardPlan(
         step=step, shard=0, seed=config.seed, max_turns=config.environment.max_turns, settings=config.rollout,
-        problems=shard_problems(config, family, options, step=step, shard=0),
+        problems=shard_problems(config, scenario.family, scenario.options, step=step, shard=0),
     )  # fmt: skip
-    rubric = wiring.rubric(config)
-    shard = collect_shard(plan, family=family, router=wiring.router(config, {POLICY: version}), rubric=rubric)
+    family, rubric = scenario.family, scenario.rubric
+    shard = collect_shard(plan, family=family, router=session.router({POLICY: version}), rubric=rubric)
     return shard, score_shard(shard, family=family, rubric=rubric)
 
 
-def updated(run: Run, step: int, folder: Path, batch: TrainBatch, work: Path) -> Path:
+def updated(session: Session, step: int, folder: Path, batch: TrainBatch, work: Path) -> Path:
     """The checkpoint folder after one update."""
-    manifest, config = read_manifest(folder), run.config
+    manifest, config = read_manifest(folder), session.config
     batch_file, output = work / "batch", work / f"checkpoint-{step + 1}"
     batch_file.write_bytes(encode(batch))
-    wiring.trainer(run, POLICY).update(
+    session.trainers.of(POLICY).update(
         UpdateJob(
             policy=POLICY, step=step, seed=config.seed, total_steps=config.num_steps, checkpoint_folder=folder,
             weights_digest=manifest.weights_digest, optimizer_digest=manifest.optimizer_digest, reference_folder=None,
@@ -67,18 +66,18 @@ def updated(run: Run, step: int, folder: Path, batch: TrainBatch, work: Path) ->
 def train(order: Order) -> dict[str, Any]:
     """Train as ordered; when steps ended, and how well they went."""
     config, work = run_config(order), Path(order.work_folder)
-    run = Run(run_id="versus-trl", config=config)
+    session = Session(Run(run_id="versus-trl", config=config))
     folder = work / "checkpoint-0"
     write_initial_checkpoint(Path(order.model_folder), folder, POLICY)
     ended_at, steps = [], []
-    wiring.warm_up_trainers(run)
+    session.trainers.warm_up()
     for step in range(config.num_steps):
-        shard, scored = played(config, step, folder)
+        shard, scored = played(session, step, folder)
         batches, _ = train_batches([shard], [scored], algorithm=config.algorithm, policies=[POLICY])
-        folder = updated(run, step, folder, batches[POLICY], work)
+        folder = updated(session, step, folder, batches[POLICY], work)
         ended_at.append(time.perf_counter())
         steps.append(step_metrics([shard], [scored]))
-    wiring.close_trainers()
+    session.close()
     return {
         "step_ended_at": ended_at,
         "success_rates": [values[metrics.SUCCESS_RATE] for values in steps],

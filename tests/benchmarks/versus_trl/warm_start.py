@@ -15,7 +15,8 @@ from components.rollout.prompts import encode_observation
 from components.training.demonstrations import Student, Teacher
 from components.training.models import prepare_model_folder
 from components.training.warm_start import WarmStartReport, warm_start
-from tasks import wiring
+from tasks.run import Run
+from tasks.session import Session
 from tasks.warm_start import success_of
 from tests.benchmarks.versus_trl.game import POLICY, ROLE, Order, run_config
 
@@ -26,7 +27,8 @@ def clone(order: Order) -> WarmStartReport:
     config = config.model_copy(
         update={"policies": {POLICY: config.policies[POLICY].model_copy(update={"base": "tiny"})}}
     )
-    family, options = wiring.environment(config)
+    session = Session(Run(run_id="versus-trl", config=config))
+    family, options = session.scenario.family, session.scenario.options
     folder = Path(order.model_folder)
     prepare_model_folder(config.policies[POLICY], alphabet=family.alphabet(options), seed=config.seed, into=folder)
     tokenizer = HuggingFaceTokenizer.from_folder(folder)
@@ -35,7 +37,7 @@ def clone(order: Order) -> WarmStartReport:
     return warm_start(
         {POLICY: student},
         Teacher(family=family, turn_order=(ROLE,), options=options, config=config.warm_start, seed=config.seed),
-        success_of=lambda versions: success_of(config, {POLICY: folder}, versions),
+        success_of=lambda versions: success_of(session, {POLICY: folder}, versions),
         num_threads=config.generation.num_threads,
     )
 

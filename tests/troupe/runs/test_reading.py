@@ -14,7 +14,7 @@ from components.artifacts.runs import Lineage, start_lineage
 from components.errors import ArtifactCorrupt, ConfigurationError
 from tasks import history
 from tasks.run import Run
-from tasks.sessions import begin_session
+from tasks.session_records import begin_session
 from tasks.step_records import step_record_key
 from tasks.steps import finished_step
 from tests.committed_runs import CONFIG, commit_evaluation, commit_step, ended_run, stage_key, started_run

@@ -12,7 +12,7 @@ from components.artifacts.removal import removal_of_run, remove
 from components.artifacts.runs import list_runs, read_lineages
 from components.errors import ConfigurationError
 from tasks.restarts import Restart, record_restart
-from tasks.sessions import begin_session, end_session
+from tasks.session_records import begin_session, end_session
 from tasks.starts import startable_run
 from tasks.steps import checkpoints_before
 from tests.tasks.stored_runs import config_in, finish, reread, stored_run
@@ -139,7 +139,7 @@ def test_a_dropped_restart_leaves_the_run_what_it_was(root: Path, store: LocalAr
     run = stored_run(root, "r")
     end_session(store, "r", begin_session(store, run), None)
     before, records = run_document(store, "r"), contents(store, "")
-    record_restart(run, Restart(step=1, stage="update_policy"))
+    record_restart(store, run, Restart(step=1, stage="update_policy"))
     restarted = reread(store, "r", run.config)
     session = begin_session(store, restarted)
     finish(store, restarted, 1, checkpoints_before(store, restarted, 1), root)
@@ -156,7 +156,7 @@ def test_a_dropped_restart_leaves_the_run_what_it_was(root: Path, store: LocalAr
     assert {key: store.read(key) for key in records} == records
     assert read_lineages(store, "r") == ()
     assert drop()["num_records"] == 0, "again is harmless"
-    assert record_restart(run, Restart(step=1, stage="update_policy")) == 2
+    assert record_restart(store, run, Restart(step=1, stage="update_policy")) == 2
 
 
 def invoked(*arguments: str) -> Any:

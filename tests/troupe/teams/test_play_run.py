@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,14 +18,15 @@ from components.evaluation.suites import suite_problems
 from components.training.checkpoint import write_initial_checkpoint
 from components.training.models import prepare_model_folder
 from flows.presets import preset_config
-from tasks import wiring
-from tasks.checkpoints import stored_checkpoint
+from tasks.engines import Engines
 from tasks.run import Run
+from tasks.session import Session
 from tasks.steps import finish_step
 from tasks.warm_start import warm_start
 from troupe.cli import app
 from troupe.teams.play import PlayOrder, play
 from troupe.teams.reports import PlayReport
+from troupe.teams.run_team import Team
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +36,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
     (root / "store").mkdir()
     overrides = ["store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none", "num_steps=1"]
     config = preset_config("tiny", [*overrides, "environment.options.max_moves=5", "environment.max_turns=3"])
-    run = Run(run_id="cloned", config=config)
-    warm_start.fn(run)
-    freeze_config(wiring.store(config), run.run_id, config)
-    family, options = wiring.environment(config)
-    prepare_model_folder(config.policies["team"], alphabet=family.alphabet(options), seed=7, into=root / "model")
-    write_initial_checkpoint(root / "model", root / "checkpoint", "team")
-    checkpoint = stored_checkpoint(config, root / "checkpoint", base=None)
-    finish_step(wiring.store(config), run, 0, {"team": checkpoint.model_copy(update={"step": 1})})
+    with Session(Run(run_id="cloned", config=config)) as session:
+        warm_start.fn(session)
+        freeze_config(session.store, "cloned", config)
+        alphabet = session.scenario.family.alphabet(session.scenario.options)
+        prepare_model_folder(config.policies["team"], alphabet=alphabet, seed=7, into=root / "model")
+        write_initial_checkpoint(root / "model", root / "checkpoint", "team")
+        checkpoint = session.copies.store(root / "checkpoint", base=None)
+        finish_step(session.store, session.run, 0, {"team": checkpoint.model_copy(update={"step": 1})})
     return LocalArtifactStore(root / "store")
 
 
@@ -133,7 +135,7 @@ def test_a_wrong_order_is_explained_before_anything_is_loaded(
     store: LocalArtifactStore, environment: str | None, agent: str, wanted: dict[str, Any], line: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(wiring, "generator", lambda *_: pytest.fail("an engine was asked for"))
+    monkeypatch.setattr(Engines, "of", lambda *_: pytest.fail("an engine was asked for"))
     with pytest.raises(ConfigurationError, match=line):
         played(store, environment, agent, **wanted)
 
@@ -153,8 +155,7 @@ def test_a_team_in_python_plays_as_an_evaluation_does(store: LocalArtifactStore,
     team = troupe.load_team("cloned", step=0, store=store.uri)
     assert (team.name, team.roles) == ("cloned@0", ("tool_agent", "plan_agent"))
     report = troupe.evaluate("cloned", step=0, num_problems=8, seed=3, sampling=sampling, store=store.uri)
-    config = team.config
-    family, options = wiring.environment(config)
+    family, options = team.session.scenario.family, team.session.scenario.options
     wanted = {each.problem_id for each in suite_problems("test", family, options, num_problems=8, seed=3)}
     episodes = {}
     for index in itertools.count():
@@ -168,7 +169,7 @@ def test_a_team_in_python_plays_as_an_evaluation_does(store: LocalArtifactStore,
 def test_a_team_answers_to_what_an_agent_sees(store: LocalArtifactStore) -> None:
     team = troupe.load_team("cloned", step=0, store=store.uri)
     episode = team.play(2)
-    family, _ = wiring.environment(team.config)
+    family = team.session.scenario.family
     seen = family.build(episode.problem).observe("tool_agent")
     first = episode.nodes[0].candidates[0].text
     assert (first, first) == (team.answer("tool_agent", seen), team.answer("tool_agent", seen.state))
@@ -177,8 +178,17 @@ def test_a_team_answers_to_what_an_agent_sees(store: LocalArtifactStore) -> None
     assert len(set(drawn)) > 1
 
 
-def test_two_teams_of_one_process_play_in_turns(store: LocalArtifactStore) -> None:
-    before, after = (troupe.load_team("cloned", step=step, store=store.uri) for step in (0, 1))
-    alone = [troupe.load_team("cloned", step=0, store=store.uri).play(i) for i in range(3)]
-    for i in range(3):
-        assert (before.play(i) == alone[i], after.play(i).success) == (True, False)
+def test_two_teams_of_one_process_play_in_turns_and_at_once(store: LocalArtifactStore) -> None:
+    def loaded(step: int) -> Team:
+        return troupe.load_team("cloned", step=step, store=store.uri)
+
+    with loaded(0) as alone:
+        expected = [alone.play(i) for i in range(3)]
+    with loaded(0) as before, loaded(1) as after, ThreadPoolExecutor(2) as threads:
+        for i in range(3):
+            assert (before.play(i) == expected[i], after.play(i).success) == (True, False)
+        together = [list(threads.map(team.play, range(3))) for team in (before, after)]
+        assert together[0] == expected
+        assert not any(episode.success for episode in together[1])
+        after.close()
+        assert before.play(0) == expected[0]

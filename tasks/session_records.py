@@ -1,4 +1,4 @@
-"""Who has worked on a run and how it ended: one record for each start, one for its end."""
+"""Who has worked on a run and how it ended: one record for each start of a session, one for its end."""
 
 import re
 import socket
@@ -11,19 +11,21 @@ from components.artifacts.records import read_as, sealed
 from components.artifacts.refs import Frozen
 from components.artifacts.runs import Lineage, read_config
 from components.errors import ArtifactCorrupt
-from components.training.ownership import Owner, this_process
+from components.processes import may_run, this_process
 from tasks.provenance import Provenance, provenance
 from tasks.run import Run
 
 
 class SessionStart(Frozen):
-    """One start of a run. Host, pid and process start time tell whether it still goes on."""
+    """One start of a run. Its process tells whether it still goes on."""
 
     number: int
     started_at: str
     host: str
     pid: int
-    process_started: float
+    process: str | None = None
+    """Its ProcessId; None in records of versions that wrote `process_started`, which moves with the clock."""
+    process_started: float | None = None
     num_steps: int
     lineage: int = 0
     """The run's newest restart at that time; 0 before any."""
@@ -33,7 +35,7 @@ class SessionStart(Frozen):
     @property
     def is_alive(self) -> bool:
         """Whether its process still runs. One of another host counts as alive: it cannot be seen from here."""
-        return self.host != socket.gethostname() or Owner(self.pid, self.process_started).alive
+        return may_run(self.host, self.pid, self.process)
 
 
 class SessionEnd(Frozen):
@@ -62,7 +64,7 @@ def begin_session(store: ArtifactStore, run: Run) -> SessionStart:
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             host=socket.gethostname(),
             pid=process.pid,
-            process_started=process.started_at,
+            process=str(process),
             num_steps=run.config.num_steps,
             lineage=newest_lineage(run),
             provenance=provenance(),

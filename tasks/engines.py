@@ -1,0 +1,102 @@
+"""The engines of one session, one for each policy. What they hold is a cache of a checkpoint, checked at each use."""
+
+import os
+import threading
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from components.config import RunConfig
+from components.generation.base import Generator
+from components.long_lived import long_lived
+from components.schema import PolicyVersion
+from tasks.served import served_model, server_key, server_urls
+
+if TYPE_CHECKING:
+    from components.generation.local.base_models import BaseModels
+
+
+class Engines:
+    """Made when they are first asked for; they live until `close`."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+        self._made: dict[str, Generator] = {}
+        self._bases: BaseModels | None = None
+        self._ends = ExitStack()
+        self._one_at_a_time = threading.Lock()
+
+    def of(self, policy: str) -> Generator:
+        """The engine of a policy. Raises what opening it raises."""
+        with self._one_at_a_time:
+            if policy not in self._made:
+                self._made[policy] = self._new(policy)
+            return self._made[policy]
+
+    def check_servers(self) -> None:
+        """Pass when the servers of every policy that has some answer. Raises EngineUnavailable or StaleEngine."""
+        from components.generation.vllm.engine import VllmGenerator
+
+        for name, policy in self._config.policies.items():
+            engine = self.of(name) if policy.api is None else None
+            if isinstance(engine, VllmGenerator):
+                engine.check()
+
+    def check_apis(self) -> None:
+        """Pass when every policy behind an API can be asked. Raises ServiceMissing without its SDK, ConfigurationError
+        without its key."""
+        for name, policy in self._config.policies.items():
+            if policy.api is not None:
+                self.of(name)
+
+    def api_usage(self) -> dict[str, dict[str, float]]:
+        """What each policy behind an API has used in this session: requests, tokens, cost."""
+        from components.generation.api.engine import ApiGenerator
+
+        made = self._made.items()
+        return {name: asdict(engine.usage) for name, engine in made if isinstance(engine, ApiGenerator)}
+
+    def close(self) -> None:
+        """Give threads, connections and memory back. Servers stay."""
+        self._ends.close()
+        self._made.clear()
+        self._bases = None
+
+    def _new(self, policy: str) -> Generator:
+        api = self._config.policies[policy].api
+        if api is not None:
+            from components.generation.api.chat import KEY_VARIABLES
+            from components.generation.api.engine import open_api_generator
+
+            key = os.environ.get(KEY_VARIABLES[api.provider])
+            return self._ends.enter_context(closing(open_api_generator(policy, api, api_key=key)))
+        return self._vllm(policy) if self._config.generation.engine == "vllm" else self._in_process()
+
+    def _in_process(self) -> Generator:
+        with long_lived():
+            from components.generation.local.base_models import BaseModels
+            from components.generation.local.engine import TransformersGenerator
+
+        self._bases = self._bases or BaseModels()
+        return TransformersGenerator(self._config.generation, self._bases)
+
+    def _vllm(self, policy: str) -> Generator:
+        # Read before the import, which takes seconds: what is wrong there is told at once.
+        urls, key = server_urls(self._config, os.environ), server_key(self._config, os.environ)
+        from components.generation.vllm.engine import VllmGenerator
+
+        engine = VllmGenerator(
+            self._config.generation,
+            model=served_model(self._config, policy),
+            urls=urls,
+            key=key,
+            start_command=f"troupe up --engine vllm --preset {self._config.preset}",
+        )
+        return self._ends.enter_context(closing(engine))
+
+
+def fixed_versions(config: RunConfig) -> dict[str, PolicyVersion]:
+    """The versions of the policies that have no checkpoint, because an API plays them."""
+    from components.generation.api.chat import api_version
+
+    return {name: api_version(name, policy.api) for name, policy in config.policies.items() if policy.api is not None}

@@ -1,0 +1,39 @@
+"""The policies before training, as the warm start has committed them."""
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.refs import CheckpointRef
+from components.artifacts.stage import committed
+from components.config import RunConfig
+from components.environments.base import demonstrator
+from components.training.bases import check_base
+from tasks.run import SHARED, Run, stage_key
+from tasks.scenario import scenario_of
+
+VERSION = 2
+"""Of the stage `warm_start`."""
+
+
+def first_checkpoints(store: ArtifactStore, run: Run) -> dict[str, CheckpointRef]:
+    """The policies before training, of a run that has started."""
+    found = known_first_checkpoints(store, run)
+    assert found is not None, f"run {run.run_id} has no committed warm start in {store.uri}"
+    return found
+
+
+def known_first_checkpoints(store: ArtifactStore, run: Run) -> dict[str, CheckpointRef] | None:
+    """The policies before training; None where the run has not started, or started under another version of the stage."""
+    key = stage_key("warm_start", VERSION, run)
+    return committed(store, key, dict[str, CheckpointRef])
+
+
+def check_bases(store: ArtifactStore, config: RunConfig) -> None:
+    """Pass when the policies have been made already, or when all that they begin from is there.
+
+    Raises ConfigurationError, also where a model would be made from nothing and no expert shows it the grammar, or
+    ServiceMissing. A run that has its first checkpoints needs no base any more.
+    """
+    if known_first_checkpoints(store, Run(run_id=SHARED, config=config)) is None:
+        for policy, settings in config.policies.items():
+            check_base(policy, settings)
+            if settings.api is None and settings.base == "tiny":
+                demonstrator(scenario_of(config).family)

@@ -1,0 +1,82 @@
+"""What a run shows of itself: reports wait in its outbox until the tracking server has them."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.refs import CheckpointRef
+from components.artifacts.runs import lineage_for
+from components.config import RunConfig
+from components.patience import is_interrupted
+from components.schema import EvalReport, IterationReport
+from components.tracking.base import Tracker
+from components.tracking.drain import OutboxDrain
+from components.tracking.outbox import Outbox
+from tasks.provenance import provenance
+from tasks.run import Run
+
+FLUSH_SECONDS = 30.0
+"""How long the end of a run waits for MLflow; what is not published by then is published by the next start."""
+INTERRUPTED_FLUSH_SECONDS = 3.0
+"""The same for a run that somebody ends."""
+_log = logging.getLogger(__name__)
+
+
+class Publishing:
+    """The outbox of a run, and the thread that empties it into the tracker."""
+
+    def __init__(self, run: Run, store: ArtifactStore, tracker: Tracker) -> None:
+        self._run = run
+        self._store = store
+        self.outbox = Outbox(store, run.run_id, params=run_params(run.config), tags=run_tags(run.config))
+        self._drain = OutboxDrain(self.outbox, tracker)
+
+    def post_iteration(self, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:
+        """Make a step's report and checkpoints due; returns without waiting for the tracking server."""
+        self.outbox.post_iteration(report, lineage=self._lineage(report.step, "publish_checkpoint"))
+        for policy, checkpoint in checkpoints.items():
+            self.outbox.post_checkpoint(
+                policy=policy,
+                step=checkpoint.step,
+                weights_digest=checkpoint.weights_digest,
+                folder_uri=self._store.folder_uri(checkpoint.folder),
+            )
+        self._drain.poke()
+
+    def post_evaluation(self, report: EvalReport) -> None:
+        """Make an evaluation due."""
+        self.outbox.post_evaluation(report, lineage=self._lineage(report.step, "evaluate_policy"))
+        self._drain.poke()
+
+    def close(self, *, succeeded: bool) -> None:
+        """Publish what is due, as far as the tracking server allows in time, and say there how the run ended."""
+        flush_seconds = INTERRUPTED_FLUSH_SECONDS if is_interrupted() else FLUSH_SECONDS
+        report = self._drain.close(flush_seconds, succeeded=succeeded)
+        if report.num_pending:
+            _log.warning("%d reports wait for the tracking server: %s", report.num_pending, report.error)
+
+    def _lineage(self, step: int, stage: str) -> int:
+        return lineage_for(self._run.lineages, step, stage)
+
+
+def run_tags(config: RunConfig) -> dict[str, str]:
+    """By what runs are searched for."""
+    return {
+        "troupe.preset": config.preset,
+        "troupe.specialisation": config.specialisation,
+        **provenance().tags(),
+    }
+
+
+def run_params(config: RunConfig) -> dict[str, str]:
+    """The configuration as flat text, as parameter tables show it. **Example** `{"rollout.group_size": "8"}`."""
+
+    def leaves(values: Any, path: str) -> Iterator[tuple[str, str]]:
+        if isinstance(values, dict) and values:
+            for key, value in values.items():
+                yield from leaves(value, f"{path}.{key}" if path else str(key))
+        else:
+            yield path, str(values)
+
+    return dict(leaves(config.model_dump(mode="json", exclude={"store", "tracking"}), ""))

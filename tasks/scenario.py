@@ -1,0 +1,105 @@
+"""What a configuration plays: its environment, who acts in it and how outcomes are rewarded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from components.algorithms.learning_signal import has_signal
+from components.artifacts.refs import Frozen
+from components.config import RunConfig
+from components.environments.base import EnvironmentFamily
+from components.environments.registry import family, family_options, source_of
+from components.environments.turn_orders import turn_order_of
+from components.evaluation.held_out import EvalPlan
+from components.evaluation.suites import suite_problems
+from components.own_code import check_source
+from components.rewards.base import Rubric
+from components.rewards.overlong import Overlong, overlong_for
+from components.rewards.own_rewards import OwnReward, own_rewards
+from components.rewards.rubric import rubric_for
+from components.rollout.refills import Refilling, fresh_problems
+from components.rollout.router import Seat, seats_of
+from components.rollout.rules import playing_order
+from components.rollout.sampler import ShardPlan
+from components.rollout.shards import shard_problems
+from components.turn_order import TurnOrder
+
+SUITE_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """An environment family with its validated options, under the rest of its configuration."""
+
+    config: RunConfig
+    family: EnvironmentFamily
+    options: Frozen
+
+    @property
+    def turn_order(self) -> TurnOrder:
+        """Who acts in a turn, the rollout mode considered. Raises ConfigurationError."""
+        order = turn_order_of(self.family, self.config.environment.turn_order)
+        return playing_order(self.config.rollout.mode, order, roles=self.family.roles)
+
+    @property
+    def rubric(self) -> Rubric:
+        """How outcomes become rewards."""
+        return rubric_for(self.family, self.config.rewards)
+
+    @property
+    def seats(self) -> Mapping[str, Seat]:
+        """Who plays each role."""
+        return seats_of(self.config, max_action_characters=self.family.max_action_characters(self.options))
+
+    @property
+    def own_rewards(self) -> tuple[OwnReward, ...]:
+        """The user's own reward components."""
+        return own_rewards(self.config.rewards, self.rubric)
+
+    @property
+    def overlong(self) -> Overlong | None:
+        """How the length of answers is punished, by the limits under which the agents answer."""
+        limits = {role: seat.max_new_tokens for role, seat in self.seats.items()}
+        return overlong_for(self.config.rewards, limits)
+
+    def shard_plan(self, *, step: int, shard: int) -> ShardPlan:
+        """What a shard of a step plays."""
+        return ShardPlan(
+            step=step,
+            shard=shard,
+            seed=self.config.seed,
+            max_turns=self.config.environment.max_turns,
+            settings=self.config.rollout,
+            problems=shard_problems(self.config, self.family, self.options, step=step, shard=shard),
+            turn_order=self.turn_order,
+        )
+
+    def refilling(self, *, step: int, shard: int) -> Refilling:
+        """Where a shard gets fresh problems from, and what makes it replace one."""
+        return Refilling(
+            fresh=fresh_problems(self.config, self.family, self.options, step=step, shard=shard),
+            has_signal=partial(has_signal, algorithm=self.config.algorithm),
+        )
+
+    def eval_plan(self, suite: str, *, step: int, sampling: str, num_problems: int) -> EvalPlan:
+        """How the team is evaluated on a suite. A suite's problems are the same for every run and seed."""
+        return EvalPlan(
+            suite=suite,
+            step=step,
+            sampling="greedy" if sampling == "greedy" else "sample",
+            problems=suite_problems(suite, self.family, self.options, num_problems=num_problems, seed=SUITE_SEED),
+            problems_per_block=self.config.evaluation.problems_per_block,
+            turn_order=self.turn_order,
+            max_turns=self.config.environment.max_turns,
+            seed=self.config.seed,
+            max_failed_fraction=self.config.rollout.max_failed_fraction,
+        )
+
+
+def scenario_of(config: RunConfig) -> Scenario:
+    """The scenario of a configuration. Raises ConfigurationError for unknown names or options, and for own code that is not
+    what the configuration says it was started with."""
+    name, source = config.environment.name, config.environment.source
+    if source is not None:
+        check_source("environment.name", name, wanted=source, found=source_of(name))
+    return Scenario(config, family(name), family_options(name, config.environment.options))

@@ -1,0 +1,27 @@
+"""Stores by their configuration. The endpoint comes from the configuration, or else from AWS's own variables."""
+
+import os
+from pathlib import Path
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.local import LocalArtifactStore
+from components.config import StoreConfig
+
+
+def open_store(config: StoreConfig) -> ArtifactStore:
+    """The store of a configuration. Nothing is read or written yet."""
+    if config.kind == "local":
+        return LocalArtifactStore(Path(str(config.root)).absolute())
+    from components.artifacts.s3 import S3ArtifactStore
+
+    return S3ArtifactStore(
+        config.bucket,
+        prefix=config.prefix,
+        endpoint_url=config.endpoint_url or s3_endpoint(),
+        retry_seconds=config.patience_seconds,
+    )
+
+
+def s3_endpoint() -> str | None:
+    """The S3 server that the environment names; None means AWS."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")

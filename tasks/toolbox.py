@@ -1,0 +1,122 @@
+"""What answers an environment's tool calls: boxes and a retriever, which stay open between stages.
+
+What they answered is recorded with the work that asked.
+"""
+
+import logging
+import os
+import threading
+
+from components.config import RunConfig
+from components.environments.base import NO_TOOLS, RecordingTools, Retriever
+from components.identity import fingerprint, seed_for
+from components.sandbox.base import Sandbox
+from components.sandbox.ledger import ExecutionLedger, ToolSources
+from components.sandbox.spot_check import spot_check
+from components.sandbox.tool_journal import ToolJournal
+from components.schema import Limits, RolloutShard, ToolRecord
+from tasks.home import made_home
+from tasks.scenario import Scenario
+
+SPOT_CHECK_FRACTION = 0.05
+"""Where other hosts play the shards, unless the configuration says otherwise."""
+_log = logging.getLogger("troupe.sandbox")
+
+
+class Toolbox:
+    """The tools of one scenario, opened when they are first needed; they live until `close`."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._config = scenario.config
+        self._limits = Limits(**scenario.config.execution.model_dump())
+        self._sandbox: Sandbox | None = None
+        self._retriever: Retriever | None = None
+        self._one_at_a_time = threading.Lock()
+
+    def open(self) -> None:
+        """Open all that the environment will ask for. Raises ServiceMissing with the install command, SandboxUnavailable or
+        RetrieverUnavailable."""
+        if self._scenario.family.uses_sandbox(self._scenario.options):
+            self.sandbox()
+        self.retriever()
+
+    def sandbox(self) -> Sandbox:
+        """The boxes in which programs run. Raises ServiceMissing with the install command where there are none."""
+        with self._one_at_a_time:
+            if self._sandbox is None:
+                self._sandbox = new_sandbox(self._config, self._limits)
+            return self._sandbox
+
+    def retriever(self) -> Retriever | None:
+        """What answers the environment's queries; None where none is asked."""
+        with self._one_at_a_time:
+            if self._retriever is None:
+                self._retriever = self._scenario.family.retriever(self._scenario.options)
+            return self._retriever
+
+    def tools(
+        self,
+        *,
+        known: ToolRecord | None = None,
+        journal: ToolJournal | None = None,
+        deadline_seconds: float | None = None,
+    ) -> RecordingTools:
+        """A ledger before the tools, or NO_TOOLS for an environment that asks for nothing.
+
+        `known` answers first; into `journal` answers are written as they come.
+        """
+        if not self._scenario.family.uses_sandbox(self._scenario.options) and self.retriever() is None:
+            return NO_TOOLS
+        sources = ToolSources(sandbox=self.sandbox, retriever=self.retriever, limits=self._limits)
+        return ExecutionLedger(sources, known=known, journal=journal, deadline_seconds=deadline_seconds)
+
+    def check_record(self, shard: RolloutShard, used: RecordingTools) -> None:
+        """Run some of the executions again that `used` took from the record of `shard`.
+
+        The sample depends on the configuration's seed and on all that the record holds, so another attempt checks the same,
+        and a record that is changed is checked elsewhere. Raises RecordRefuted, or SandboxUnavailable.
+        """
+        fraction = spot_check_fraction(self._config)
+        if fraction == 0.0 or not isinstance(used, ExecutionLedger):
+            return
+        title = f"shard {shard.shard} of step {shard.step}"
+        recalled = used.recalled()
+        content = fingerprint({key: [result.status, result.stdout] for key, (_, result) in recalled.items()})
+        done = spot_check(
+            recalled,
+            self.sandbox(),
+            limits=self._limits,
+            fraction=fraction,
+            seed=seed_for(self._config.seed, "spot_check", shard.step, shard.shard, content),
+            title=title,
+        )
+        if done.num_undecided:
+            _log.warning("%s: %d of %s could not be decided", title, done.num_undecided, done)
+
+    def close(self) -> None:
+        """End the boxes. The next call would open new ones."""
+        with self._one_at_a_time:
+            sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
+            sandbox.close()
+
+
+def new_sandbox(config: RunConfig, limits: Limits) -> Sandbox:
+    """Open boxes as `config` asks for them. Raises ServiceMissing with the install command where there are none."""
+    from components.sandbox.opening import open_sandbox
+
+    return open_sandbox(
+        config.sandbox.backend,
+        state_folder=made_home() / "sandbox",
+        num_boxes=config.sandbox.num_boxes,
+        docker_host=os.environ.get("DOCKER_HOST"),
+        limits=limits,
+    )
+
+
+def spot_check_fraction(config: RunConfig) -> float:
+    """The configured share, or what `None` means for it."""
+    if config.sandbox.spot_check_fraction is not None:
+        return config.sandbox.spot_check_fraction
+    return SPOT_CHECK_FRACTION if config.resources.ray_address is not None else 0.0

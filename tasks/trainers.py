@@ -1,0 +1,69 @@
+"""The trainers of one session: warm DeepSpeed workers, one for each model, adapters on one base together."""
+
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.config import RunConfig, TrainingConfig
+from components.own_code import is_own
+from components.training.sharing import starting_models
+from tasks.inherited import inherited
+from tasks.run import Run
+from tasks.shipped import shipped_file
+
+if TYPE_CHECKING:
+    from components.training.trainer import DeepSpeedTrainer
+
+
+class Trainers:
+    """Made when they are first asked for; their processes live until `close`."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._made: dict[str, DeepSpeedTrainer] = {}
+        self._one_at_a_time = threading.Lock()
+
+    def of(self, policy: str) -> "DeepSpeedTrainer":
+        """The trainer of a policy."""
+        models = starting_models(self._run.config.policies)
+        worker = next(name for name, sharing in models.items() if policy in sharing)
+        with self._one_at_a_time:
+            if worker not in self._made:
+                self._made[worker] = self._new(worker, training_of(self._run.config, policy))
+            return self._made[worker]
+
+    def warm_up(self) -> None:
+        """Start the workers of all trained policies without waiting for them."""
+        for policy, settings in self._run.config.policies.items():
+            if settings.trained:
+                self.of(policy).start()
+
+    def close(self) -> None:
+        """End the workers."""
+        while self._made:
+            _, trainer = self._made.popitem()
+            trainer.close()
+
+    def _new(self, worker: str, training: TrainingConfig) -> "DeepSpeedTrainer":
+        from components.training.trainer import DeepSpeedTrainer
+
+        return DeepSpeedTrainer(
+            training,
+            deepspeed_config=shipped_file("infra", f"deepspeed/zero{training.zero_stage}.json"),
+            run_label=f"{self._run.run_id}.{worker}",
+            environment=trainer_environment(training),
+            own_code_folder=Path.cwd() if is_own(self._run.config.loss.policy_loss) else None,
+        )
+
+
+def training_of(config: RunConfig, policy: str) -> TrainingConfig:
+    """How one policy is trained: the training section with the policy's own values in it."""
+    settings = config.policies[policy].model_dump(include={"learning_rate", "num_minibatches"}, exclude_none=True)
+    return config.training.model_copy(update=settings)
+
+
+def trainer_environment(training: TrainingConfig) -> dict[str, str]:
+    """What training processes inherit: no account of the user's, but their SSH agent where they reach other hosts by it."""
+    agent = os.environ.get("SSH_AUTH_SOCK") if training.hostfile else None
+    return {**inherited(os.environ), **({"SSH_AUTH_SOCK": agent} if agent else {})}

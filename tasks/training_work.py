@@ -1,0 +1,76 @@
+"""Training under a run's name: its frozen configuration, its workers, what is shown of it, and the record of how it went."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from time import monotonic
+from typing import Any
+
+from components.artifacts.format import ensure_format
+from components.artifacts.refs import CheckpointRef
+from components.artifacts.runs import freeze_config, store_option
+from components.patience import patient
+from components.schema import EvalReport
+from tasks.publishing import Publishing
+from tasks.session import Session
+from tasks.session_records import begin_session, end_session
+from tasks.starts import remarks, startable_run
+from tasks.trackers import run_url
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def training(session: Session) -> Iterator[None]:
+    """Inside, the session works on its run, and its workers are up; afterwards a record says what computed and how it ended.
+
+    Raises ConfigDrift when the run exists under another configuration, and whatever else `startable_run` does. Whatever
+    happens inside, the workers are ended and what is due in the outbox is published as far as MLflow allows.
+    """
+    session.run = run = startable_run(session.store, session.run.run_id, session.config)
+    for line in remarks(session.store, run):
+        _log.info("%s", line)
+    ensure_format(session.store)
+    record = begin_session(session.store, run)
+    error: BaseException | None = None
+    try:
+        with patient():
+            session.trainers.warm_up()
+            yield
+    except BaseException as caught:
+        error = caught
+        raise
+    finally:
+        session.trainers.close()
+        session.toolbox.close()
+        if session.publishing is not None:
+            session.publishing.close(succeeded=error is None)
+        # Who interrupts a run has found no fault in it.
+        end_session(session.store, run.run_id, record, error if isinstance(error, Exception) else None)
+
+
+def freeze(session: Session) -> None:
+    """Let the run's name stand for its configuration from here on. Raises ConfigDrift when a rival was faster.
+
+    Call it when the policies have been made: what fails before leaves the name free for another configuration.
+    """
+    freeze_config(session.store, session.run.run_id, session.config)
+    session.publishing = Publishing(session.run, session.store, session.tracker)
+
+
+def summary(
+    session: Session, checkpoints: dict[str, CheckpointRef], evaluations: list[EvalReport], *, began_at_seconds: float
+) -> dict[str, Any]:
+    """What the `train` flow returns: plain JSON. `began_at_seconds` is on the monotonic clock."""
+    return {
+        "run_id": session.run.run_id,
+        "store_option": store_option(session.store),
+        "num_steps": session.config.num_steps,
+        "checkpoint_digest": {policy: ref.weights_digest for policy, ref in checkpoints.items()},
+        "evaluations": [asdict(report) | {"interval": list(report.interval)} for report in evaluations],
+        "seconds": monotonic() - began_at_seconds,
+        "num_unpublished": session.published.outbox.num_pending,
+        "run_url": run_url(session.tracker, session.run.run_id),
+        "api_usage": session.engines.api_usage(),
+    }
