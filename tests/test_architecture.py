@@ -3,11 +3,12 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.imports import LAYERS, ROOT, circles, imported_modules, module_name, sources
+from tests.imports import LAYERS, ROOT, circles, import_graph, imported_modules, module_name, sources
 
 LEAVES = {path.stem for path in (ROOT / "components").glob("*.py")} | {"config"}
 """What every package may import, and what imports nothing but its like."""
@@ -39,8 +40,7 @@ def test_components_know_no_prefect_and_read_no_environment_variables(path: Path
 
 
 ENVIRONMENT_AT_A_PROCESS_BORDER = {
-    # A worker is a process of its own: the launcher builds its environment, the worker reads what the launcher set.
-    "components.training.real_deepspeed",
+    "components.training.real_deepspeed",  # part of a process of its own, which reads what its launcher set
 }
 MEETING_PLACES = {
     # package -> packages whose implementations it uses, beside leaves, artifacts and anybody's base.py
@@ -53,6 +53,80 @@ MEETING_PLACES = {
 def test_circles_of_imports_are_found_however_long() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"e"}, "e": {"f"}, "f": {"d"}, "g": {"a"}}
     assert circles({module: frozenset(others) for module, others in graph.items()}) == [("b", "c"), ("d", "e", "f")]
+
+
+def test_no_modules_of_ours_import_each_other() -> None:
+    assert circles(import_graph()) == [], "a late import hides a circle, it does not undo it"
+
+
+MUTATING = {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
+KEEPERS_OF_STATE = {
+    # module -> names that it changes after its import
+    "components.environments.code.procedural.puzzle": {"PUZZLES"},  # filled while the puzzles are imported
+    "components.patience": {"_interrupted"},  # whether this process was asked to end, which is the process's own affair
+    "components.sandbox.runner": {"STARTED"},  # no module: the one program of a box's first process
+    "tasks.session": {"_of_this_worker"},  # Ray calls stages in processes of its own, to which nothing can be passed
+}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_no_module_keeps_what_somebody_ought_to_own(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Global)]
+    assert changed_globals(tree) == KEEPERS_OF_STATE.get(module_name(path), set())
+    if path.relative_to(ROOT).parts[0] != "components":  # where a cache by configuration would own what it opens
+        assert not list(cached_by_argument(tree))
+
+
+def changed_globals(tree: ast.Module) -> set[str]:
+    """The module's own names whose values are changed by what it holds: by an index, or by a method of a container."""
+    own = {
+        name.id
+        for node in tree.body
+        for name in ast.walk(node)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and isinstance(name, ast.Name)
+        and isinstance(name.ctx, ast.Store)
+    }
+    changed: set[str] = set()
+    for node in ast.walk(tree):
+        target: ast.AST | None = None
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            target = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING:
+            target = node.func.value
+        if isinstance(target, ast.Name) and target.id in own:
+            changed.add(target.id)
+    return changed
+
+
+def cached_by_argument(tree: ast.Module) -> Iterator[str]:
+    """The functions with arguments whose results a decorator keeps as long as the process."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.args.args:
+            decorators = {ast.unparse(each).partition("(")[0].rpartition(".")[2] for each in node.decorator_list}
+            if decorators & {"cache", "lru_cache"}:
+                yield node.name
+
+
+def test_kept_state_is_found() -> None:
+    text = """
+engines: dict[str, int] = {}
+open_ones = []
+TABLE = {1: 2}
+def engine(key):
+    engines[key] = TABLE[key]
+    own = []
+    own.append(key)
+def close():
+    open_ones.clear()
+@functools.cache
+def store(config): ...
+@cache
+def nothing(): ...
+"""
+    assert changed_globals(ast.parse(text)) == {"engines", "open_ones"}
+    assert list(cached_by_argument(ast.parse(text))) == ["store"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -92,8 +166,6 @@ def test_no_function_is_longer_than_forty_lines_without_its_docstring(path: Path
 
 @pytest.mark.parametrize("path", SOURCES, ids=module_name)
 def test_identity_comes_from_no_uuid(path: Path) -> None:
-    if module_name(path) == "components.artifacts.s3":
-        return  # the start-up probe needs a key that nobody has used
     assert "uuid" not in {module.split(".")[0] for module in imported_modules(path)}
 
 

@@ -31,10 +31,10 @@ with long_lived():
     from components.sandbox.base import Sandbox
     from flows.presets import preset_config
     from flows.train import train
-    from tests.forked_workers import forking
     from tasks import session, toolbox
     from tasks.scenario import scenario_of
     from tasks.stores import open_store
+    from tests.forked_workers import forking
     from troupe.cli import app
 
 IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)

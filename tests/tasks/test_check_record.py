@@ -10,10 +10,10 @@ from components.environments.base import NO_TOOLS
 from components.errors import RecordRefuted
 from components.schema import Execution, RolloutShard, ToolRecord
 from flows.presets import preset_config
-from tests.components.sandbox.scripted import ScriptedSandbox, printed
 from tasks import toolbox
 from tasks.scenario import scenario_of
 from tasks.toolbox import Toolbox
+from tests.components.sandbox.scripted import ScriptedSandbox, printed
 
 PROGRAMS = [Execution(program=f"print({number})") for number in range(30)]
 

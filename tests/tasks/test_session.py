@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-
 from components.sandbox.scripted import ScriptedSandbox, printed
+
 from components.schema import Execution
 from flows.presets import preset_config
 from tasks import progress, session, toolbox

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from components.errors import SandboxUnavailable, ServiceMissing
+from components.processes import this_process
 from components.sandbox.daemon import Daemon
 from components.sandbox.opening import open_sandbox, probe
-from components.processes import this_process
 from tests.components.sandbox.conftest import NOWHERE
 from tests.components.sandbox.leftovers import clean_leftovers
 
