@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import threading
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from components.processes import ProcessId
 
 _POLL_SECONDS = 0.5
+_LAST_SECONDS = 2
 ORPHANED_EXIT_CODE = 86
 """How a worker ends when its owner died."""
 
@@ -24,6 +26,8 @@ def end_with(owner: ProcessId, *, folder: Path) -> None:
         while not owner.is_gone() and os.getppid() == parent:
             time.sleep(_POLL_SECONDS)
         if owner.is_gone():
+            # The system's own end: the rank may be about to wait, with the interpreter in its hands, for what goes here.
+            signal.alarm(_LAST_SECONDS)
             shutil.rmtree(folder, ignore_errors=True)
         os._exit(ORPHANED_EXIT_CODE)
 

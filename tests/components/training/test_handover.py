@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 
@@ -99,3 +100,38 @@ def test_a_busy_process_ends_when_its_owner_does_and_takes_its_folder_along(tmp_
         finally:
             child.kill()
     assert not (tmp_path / "folder").exists()
+
+
+_STUCK_CHILD = """
+import ctypes, shutil, sys, time
+from pathlib import Path
+from components.processes import ProcessId
+from components.training.ownership import end_with
+folder, remove = Path(sys.argv[2]), shutil.rmtree
+shutil.rmtree = lambda *given, **more: (remove(*given, **more), time.sleep(1))
+end_with(ProcessId.parse(sys.argv[1]), folder=folder)
+print("watching", flush=True)
+while folder.exists():
+    time.sleep(0.01)
+ctypes.PyDLL(None).sleep(120)  # holds the interpreter, as torch does while it waits for the file of its rendezvous
+"""
+
+
+def test_a_process_that_waits_for_the_folder_of_its_dead_owner_ends_too(tmp_path) -> None:
+    (tmp_path / "folder").mkdir()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as owner:
+        arguments = [str(process_of(owner.pid)), str(tmp_path / "folder")]
+        with subprocess.Popen(
+            [sys.executable, "-c", _STUCK_CHILD, *arguments],
+            stdout=subprocess.PIPE,
+            cwd=os.getcwd(),
+            env={**os.environ, "PYTHONPATH": os.getcwd()},
+        ) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            owner.kill()
+            owner.wait()
+            try:
+                assert child.wait(timeout=30) == -signal.SIGALRM
+            finally:
+                child.kill()
