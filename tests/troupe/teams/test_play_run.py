@@ -187,8 +187,8 @@ def test_two_teams_of_one_process_play_in_turns_and_at_once(store: LocalArtifact
     with loaded(0) as before, loaded(1) as after, ThreadPoolExecutor(2) as threads:
         for i in range(3):
             assert (before.play(i) == expected[i], after.play(i).success) == (True, False)
-        together = [list(threads.map(team.play, range(3))) for team in (before, after)]
-        assert together[0] == expected
-        assert not any(episode.success for episode in together[1])
+        together = threads.map(lambda team: [team.play(i) for i in range(3)], (before, after))
+        assert next(together) == expected
+        assert not any(episode.success for episode in next(together))
         after.close()
         assert before.play(0) == expected[0]
