@@ -64,7 +64,7 @@ KEEPERS_OF_STATE = {
     # module -> names that it changes after its import
     "components.environments.code.procedural.puzzle": {"PUZZLES"},  # filled while the puzzles are imported
     "components.patience": {"_interrupted"},  # whether this process was asked to end, which is the process's own affair
-    "components.sandbox.runner": {"STARTED"},  # no module: the one program of a box's first process
+    "components.sandbox.program": {"STARTED"},  # no module: the one program of a box's first process
     "tasks.session": {"_of_this_worker"},  # Ray calls stages in processes of its own, to which nothing can be passed
 }
 

@@ -66,7 +66,7 @@ def test_a_payload_of_another_schema_is_refused_in_one_line_with_what_computes_i
     with monkeypatch.context() as before:
         before.setattr(codec, "SCHEMA_VERSION", 1)
         ref = run_stage(store, stage_key(run, 3, "collect_rollouts"), lambda: put(store, problem), ArtifactRef).output
-    with pytest.raises(ArtifactCorrupt) as caught, naming_remedies(run, 3):
+    with pytest.raises(ArtifactCorrupt) as caught, naming_remedies(store, run, 3):
         get(store, ref, Problem)
     assert str(caught.value) == (
         f"{ref.key}: schema version 1, this program reads 2; "

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from components.sandbox.scripted import ScriptedSandbox, printed
 
 from components.schema import Execution
 from flows.presets import preset_config
@@ -15,6 +14,7 @@ from tasks import progress, session, toolbox
 from tasks.engines import Engines
 from tasks.run import Run
 from tasks.session import Session
+from tests.components.sandbox.scripted import ScriptedSandbox, printed
 from tests.integration.trainings import workers_of
 
 

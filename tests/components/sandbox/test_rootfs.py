@@ -122,7 +122,7 @@ def test_another_runner_asks_for_another_file_system(
     other.write_text("print('another')")
     monkeypatch.setattr(rootfs, "_RUNNER_FILES", {other: "/runner.py"})
     owner = this_process()
-    killed = state_folder / "rootfs" / f".part-abc-{owner._replace(started_ticks=owner.started_ticks - 1)}"
+    killed = state_folder / "rootfs" / f".part-abc-{owner._replace(started=owner.started - 1)}"
     killed.mkdir(parents=True)
     path, digest = cached_rootfs(state_folder)
     assert not killed.exists(), "who builds removes what a killed builder left"
