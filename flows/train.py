@@ -14,6 +14,7 @@ from components.config import RunConfig
 from components.schema import EvalReport
 from flows.active_runs import recorded_run, settle_dead_runs
 from flows.heartbeat import without_own_heartbeat
+from flows.iteration_runs import iteration_runs
 from flows.patient_prefect import be_patient_with_prefect
 from flows.preflight import preflight
 from flows.runners import one_cluster, task_runner
@@ -69,8 +70,8 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
         if is_evaluated(session.config, step):
             evaluations += evaluate_checkpoints(session, step, checkpoints_before(store, run, step))
     checkpoints = checkpoints_before(store, run, start) if start else first
-    iterate = training_iteration.with_options(task_runner=task_runner(session.config.resources))
-    with without_own_heartbeat():
+    iteration = training_iteration.with_options(task_runner=task_runner(session.config.resources))
+    with without_own_heartbeat(), iteration_runs(iteration) as iterate:
         for step in range(start, num_steps):
             checkpoints = iterate(session, step, checkpoints)
             tell_links(session)

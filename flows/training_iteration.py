@@ -1,13 +1,16 @@
 """One step of training, as the paper's paragraph says it."""
 
+from functools import partial
+
 from prefect import flow
 from prefect.futures import PrefectFuture, as_completed
 
 from components.artifacts.refs import CheckpointRef
+from flows.iteration_runs import behind_iterations, make_next
 from flows.shards import played_by, rewards_of, rollouts_ahead, rollouts_of
 from tasks.compute_advantages import compute_advantages
 from tasks.publish_checkpoint import publish_checkpoint
-from tasks.reports import show_iteration
+from tasks.reports import leave_page, tell_iteration
 from tasks.run import PolicyUpdate, StepBatches
 from tasks.session import Session
 from tasks.steps import finish_step, finished_step
@@ -24,9 +27,11 @@ def training_iteration(session: Session, step: int, checkpoints: dict[str, Check
     scored = rewards_of(session, step, rollouts)
     batches = compute_advantages(session, step, rollouts, scored)
     with rollouts_ahead(session, step, checkpoints):
+        make_next(session, step, checkpoints)
         updates = update_policies(session, step, checkpoints, batches)
     report = publish_checkpoint(session, step, batches, updates)
-    show_iteration(session, report)
+    tell_iteration(session, report)
+    behind_iterations(partial(leave_page, session, report))
     return finish_step(
         store, run, step, checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
     )

@@ -62,10 +62,14 @@ def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
     return "\n".join(lines)
 
 
-def show_iteration(session: Session, report: IterationReport) -> None:
-    """Tell the terminal about a finished step, and leave its page in Prefect."""
+def tell_iteration(session: Session, report: IterationReport) -> None:
+    """Tell the terminal about a finished step."""
     num_steps = session.config.num_steps
     progress.tell("iteration", report.step, report.step + 1, num_steps, metrics=report.metrics, timings=report.timings)
+
+
+def leave_page(session: Session, report: IterationReport) -> None:
+    """Leave the page of a finished step in Prefect."""
     page = iteration_page(report, run_url=run_url(session.tracker, report.run_id))
     key = f"iteration-{re.sub('[^a-z0-9-]', '-', report.run_id)}"
     create_markdown_artifact(key=key, markdown=page, description=f"{report.run_id}, step {report.step}")

@@ -40,22 +40,20 @@ def watched_iterations(around: Callable[[int], AbstractContextManager[Any]]) -> 
     """Inside, `train` runs each of its iterations within `around(step)`."""
     import flows.train
 
-    iterate = flows.train.training_iteration
+    iteration_runs = flows.train.iteration_runs
 
-    class Watched:
-        """The iteration's flow."""
-
-        def with_options(self, **options: Any) -> Callable[..., Any]:
-            run_iteration = iterate.with_options(**options)
+    @contextmanager
+    def watched_runs(iteration: Any) -> Iterator[Callable[..., Any]]:
+        with iteration_runs(iteration) as iterate:
 
             def watched(run: Any, step: int, checkpoints: Any) -> Any:
                 with around(step):
-                    return run_iteration(run, step, checkpoints)
+                    return iterate(run, step, checkpoints)
 
-            return watched
+            yield watched
 
-    flows.train.training_iteration = Watched()  # type: ignore[assignment]
+    flows.train.iteration_runs = watched_runs
     try:
         yield
     finally:
-        flows.train.training_iteration = iterate
+        flows.train.iteration_runs = iteration_runs

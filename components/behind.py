@@ -1,0 +1,51 @@
+"""Work done behind whoever asks for it: in order, on one thread, and an error ends it."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Behind:
+    """One thread that does what it is given, one after the other. After an error it does nothing more and says so.
+
+    **Example** `future = behind.give(lambda: post(page))` returns at once; `behind.settle()` waits for it and for all that was
+    given before, and raises what went wrong.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._last: Future[Any] | None = None
+        self._error: BaseException | None = None
+
+    def give(self, work: Callable[[], T]) -> "Future[T]":
+        """The future of `work`, which runs with the context variables of its giver. Its first error is every later one's."""
+        future = self._pool.submit(copy_context().run, self._done, work)
+        self._last = future
+        return future
+
+    def wait(self, timeout_seconds: float | None = None) -> None:
+        """Wait for all that was given, whether it succeeds or not."""
+        if self._last is not None:
+            wait([self._last], timeout_seconds)
+
+    def settle(self) -> None:
+        """Wait for all that was given; raise the first error."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Take nothing more. What has not begun is not done; what has begun is left to end by itself."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _done(self, work: Callable[[], T]) -> T:
+        if self._error is not None:
+            raise self._error
+        try:
+            return work()
+        except BaseException as error:
+            self._error = error
+            raise

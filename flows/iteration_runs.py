@@ -1,0 +1,231 @@
+"""The flow runs of iterations: made ahead and told of behind, so that no iteration waits for Prefect's server.
+
+Left to itself Prefect asks its server ten times within an iteration: to make the flow run, name it, start it, read it, and end
+it. Here the next flow run is made while a policy is updated, and a thread tells the server what became of each, in order.
+Only what goes well is told behind: an iteration that fails, is cancelled or is tried again goes Prefect's own way.
+
+What this takes from Prefect below its documented names, and nothing else in Troupe does: `FlowRunEngine` with the methods
+overridden here, `_flow_run_name_set`, `load_subflow_run`, and the mark `_is_subflow_tracking_task` of the task run that
+stands for a child in its parent. `test_iteration_runs.py` holds the versions for which that was read.
+"""
+
+import copy
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+from prefect import Task
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.objects import FlowRun, State, StateDetails
+from prefect.context import FlowRunContext, SyncClientContext, TagsContext
+from prefect.exceptions import PrefectException
+from prefect.flow_engine import FlowRunEngine
+from prefect.flows import Flow
+from prefect.states import Completed, Pending
+from prefect.utilities.asyncutils import run_coro_as_sync
+from prefect.utilities.engine import link_state_to_flow_run_result, propose_state_sync
+
+from components.artifacts.refs import CheckpointRef
+from components.behind import Behind
+from components.errors import TroupeError
+from components.patience import interrupt
+from tasks.run import Run
+
+_log = logging.getLogger(__name__)
+_LAST_WORDS_SECONDS = 10.0
+"""How long the end of an interrupted run waits for what is being told."""
+
+Checkpoints = dict[str, CheckpointRef]
+Iterate = Callable[[Run, int, Checkpoints], Checkpoints]
+
+
+@contextmanager
+def iteration_runs(iteration: Flow[..., Checkpoints]) -> Iterator[Iterate]:
+    """Inside, a flow run, what runs `iteration` as its child. All is told when the block ends.
+
+    Raises, from the next iteration or the end of the block, what went wrong in telling: PrefectUnavailable.
+    """
+    runs = _IterationRuns(iteration)
+    token = _current.set(runs)
+    try:
+        yield runs.run
+        runs.behind.settle()
+    except Exception:
+        runs.behind.wait()
+        raise
+    except BaseException:
+        interrupt()
+        runs.behind.wait(_LAST_WORDS_SECONDS)
+        raise
+    finally:
+        _current.reset(token)
+        runs.drop()
+        runs.behind.close()
+
+
+def make_next(run: Run, step: int, checkpoints: Checkpoints) -> None:
+    """Let the flow run of the step after `step` be made meanwhile, unless `step` is the last."""
+    runs = _current.get()
+    if runs is not None and step + 1 < run.config.num_steps:
+        runs.make(run, step + 1, dict(checkpoints))
+
+
+def behind_iterations(work: Callable[[], object]) -> None:
+    """Do `work`, a call of Prefect, behind the iterations; here and now where there are none."""
+    runs = _current.get()
+    if runs is None:
+        work()
+    else:
+        runs.behind.give(work)
+
+
+class _IterationRuns:
+    """The children of one flow run: at most one made ahead."""
+
+    def __init__(self, iteration: Flow[..., Checkpoints]) -> None:
+        self.behind = Behind("prefect")
+        self._iteration = iteration
+        self._parent: Context = copy_context()
+        self._newest: _IterationEngine | None = None
+        self._ahead: Future[_IterationEngine] | None = None
+
+    def run(self, run: Run, step: int, checkpoints: Checkpoints) -> Checkpoints:
+        """What the iteration returns."""
+        if self._ahead is None:
+            self.make(run, step, checkpoints)
+        assert self._ahead is not None
+        engine, self._ahead = self._ahead.result(), None
+        self._newest = engine
+        engine.parameters = {"run": run, "step": step, "checkpoints": checkpoints}
+        with engine.start():
+            while engine.is_running():
+                with engine.run_context():
+                    engine.call_flow_fn()
+        result: Checkpoints = engine.result()  # type: ignore[assignment]
+        return result
+
+    def make(self, run: Run, step: int, checkpoints: Checkpoints) -> None:
+        """Have the flow run of `step` made. `checkpoints` stand for its own until it begins."""
+        parameters = {"run": run, "step": step, "checkpoints": checkpoints}
+        engine = _IterationEngine(flow=self._iteration, parameters=parameters, behind=self.behind)
+        before = self._newest.flow_run if self._newest is not None else None
+        self._ahead = self.behind.give(lambda: self._parent.copy().run(engine.made, before))
+
+    def drop(self) -> None:
+        """Take back the flow run that was made and will not be needed."""
+        if self._ahead is None or not self._ahead.done() or self._ahead.exception() is not None:
+            return
+        try:
+            self._ahead.result().unmake()
+        except (httpx.HTTPError, PrefectException, TroupeError) as error:
+            _log.warning("a flow run that was made ahead stays pending: %s", error)
+
+
+_current: ContextVar[_IterationRuns | None] = ContextVar("iteration_runs", default=None)
+
+
+@dataclass
+class _IterationEngine(FlowRunEngine[..., Checkpoints]):
+    """Prefect's engine over a flow run that is there already, and that is told behind where it goes well."""
+
+    behind: Behind | None = None
+    made_run: FlowRun | None = None
+    is_new: bool = False
+    """Whether the flow run was made here: one that an earlier attempt left goes Prefect's own way."""
+
+    def made(self, before: FlowRun | None) -> "_IterationEngine":
+        """The engine with its flow run, as `create_flow_run` of Prefect makes it: as the child that comes after `before`."""
+        client, context, parameters = _client(), FlowRunContext.get(), self.parameters or {}
+        assert context is not None, "iterations run inside a flow run"
+        if before is not None:
+            # Prefect's graph draws a line from whose result a run takes to the run.
+            state: State[Any] = Completed(state_details=StateDetails(flow_run_id=before.id))
+            link_state_to_flow_run_result(state, parameters["checkpoints"])
+        place = Task(name=self.flow.name, fn=self.flow.fn, version=self.flow.version)
+        place._is_subflow_tracking_task = True  # type: ignore[attr-defined]
+        task_run = run_coro_as_sync(
+            place.create_run(client=_Opened(client), flow_run_context=context, parameters=parameters)  # type: ignore[arg-type]
+        )
+        assert task_run is not None
+        context.run_results.pop(id(parameters["checkpoints"]), None)  # its address may be another's soon
+        found = self.load_subflow_run(parent_task_run=task_run, client=client, context=context)
+        self.made_run = found or client.create_flow_run(
+            flow=self.flow,
+            name=str(self.flow.flow_run_name).format(**parameters),
+            parameters=self.flow.serialize_parameters(parameters),
+            state=Pending(),
+            parent_task_run_id=task_run.id,
+            tags=TagsContext.get().current_tags,
+        )
+        self.is_new = self._flow_run_name_set = found is None
+        return self
+
+    def unmake(self) -> None:
+        """Remove the flow run, if it was made here."""
+        if self.is_new and self.made_run is not None:
+            client = _client()
+            client.delete_flow_run(self.made_run.id)
+            assert self.made_run.parent_task_run_id is not None
+            client.delete_task_run(self.made_run.parent_task_run_id)
+
+    def create_flow_run(self, client: SyncPrefectClient) -> FlowRun:
+        """The flow run that was made."""
+        assert self.made_run is not None
+        return self.made_run
+
+    def set_state(self, state: State[Any], force: bool = False) -> State[Any]:
+        """`state`, told behind if a new run begins or succeeds; else what Prefect makes of it, after all that is being told."""
+        assert self.behind is not None
+        assert self.flow_run is not None
+        if not self.is_new or force or not (state.is_running() or state.is_completed()):
+            self.behind.wait(_LAST_WORDS_SECONDS if force else None)
+            self.is_new = False
+            return super().set_state(state, force)
+        state.state_details.flow_run_id = self.flow_run.id
+        self.flow_run.state, self.flow_run.state_name, self.flow_run.state_type = state, state.name, state.type
+        self.flow_run.run_count += state.is_running()
+        self._telemetry.update_state(state)
+        self.call_hooks(state)
+        self.behind.give(partial(self._tell, self.client, self.flow_run.id, state.model_copy(deep=False)))
+        return state
+
+    @contextmanager
+    def setup_run_context(self, client: SyncPrefectClient | None = None) -> Iterator[None]:
+        """Prefect's, which would read a new run back from the server."""
+        client = client or self.client
+        if self.is_new:
+            client = copy.copy(client)
+            client.read_flow_run = lambda flow_run_id: self.flow_run  # type: ignore[method-assign,assignment,return-value]
+        with super().setup_run_context(client):
+            yield
+
+    def _tell(self, client: SyncPrefectClient, flow_run_id: Any, state: State[Any]) -> None:
+        if state.is_running():
+            parameters = self.flow.serialize_parameters(self.parameters or {})
+            client.update_flow_run(flow_run_id, parameters=parameters)
+        propose_state_sync(client, state, flow_run_id=flow_run_id)
+
+
+class _Opened:
+    """A client that is open already, where Prefect opens and closes one of its own for each call."""
+
+    def __init__(self, client: SyncPrefectClient) -> None:
+        self.create_task_run = client.create_task_run
+
+    async def __aenter__(self) -> "_Opened":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        return None
+
+
+def _client() -> SyncPrefectClient:
+    context = SyncClientContext.get()
+    assert context is not None, "no flow run is being worked on in this context"
+    return context.client
