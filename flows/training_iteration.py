@@ -9,6 +9,7 @@ from components.artifacts.refs import CheckpointRef
 from flows.iteration_runs import behind_iterations, make_next
 from flows.shards import played_by, rewards_of, rollouts_ahead, rollouts_of
 from tasks.compute_advantages import compute_advantages
+from tasks.looks import one_look
 from tasks.publish_checkpoint import publish_checkpoint
 from tasks.reports import leave_page, tell_iteration
 from tasks.run import PolicyUpdate, StepBatches
@@ -23,13 +24,14 @@ def training_iteration(session: Session, step: int, checkpoints: dict[str, Check
     run, store = session.run, session.store
     if finished := finished_step(store, run, step):
         return finished
-    rollouts = rollouts_of(session, step, played_by(session, step, checkpoints))
-    scored = rewards_of(session, step, rollouts)
-    batches = compute_advantages(session, step, rollouts, scored)
-    with rollouts_ahead(session, step, checkpoints):
-        make_next(session, step, checkpoints)
-        updates = update_policies(session, step, checkpoints, batches)
-    report = publish_checkpoint(session, step, batches, updates)
+    with one_look(store, run, step):
+        rollouts = rollouts_of(session, step, played_by(session, step, checkpoints))
+        scored = rewards_of(session, step, rollouts)
+        batches = compute_advantages(session, step, rollouts, scored)
+        with rollouts_ahead(session, step, checkpoints):
+            make_next(session, step, checkpoints)
+            updates = update_policies(session, step, checkpoints, batches)
+        report = publish_checkpoint(session, step, batches, updates)
     tell_iteration(session, report)
     behind_iterations(partial(leave_page, session, report))
     return finish_step(

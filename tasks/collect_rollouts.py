@@ -27,4 +27,4 @@ def collect_rollouts(session: Session, step: int, part: int, versions: dict[str,
         journal=Journal(store, key.path),
         progress=progress.teller("collect_rollouts", step),
     )
-    return put(store, shard)
+    return put(store, shard, keep=True)

@@ -1,7 +1,7 @@
 """All shards of a step joined into one training batch per policy."""
 
 from components.algorithms.batching import train_batches
-from components.artifacts.payloads import get, put
+from components.artifacts.payloads import forget, get, put
 from components.artifacts.refs import ArtifactRef
 from components.rollout.statistics import step_metrics
 from components.schema import RolloutShard, ScoredShard
@@ -20,6 +20,7 @@ def compute_advantages(
     scores = [get(store, ref, ScoredShard) for ref in scored]
     trained = [policy for policy, settings in config.policies.items() if settings.trained]
     batches, metrics = train_batches(shards, scores, algorithm=config.algorithm, policies=trained)
+    forget(store, [*rollouts, *scored])
     return StepBatches(
         batches={policy: put(store, batch) for policy, batch in batches.items()},
         metrics={**step_metrics(shards, scores), **metrics},

@@ -33,4 +33,4 @@ def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRe
         progress=progress.teller("compute_rewards", step),
     )
     session.toolbox.check_record(shard, tools)
-    return put(store, scored)
+    return put(store, scored, keep=True)

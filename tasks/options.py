@@ -18,6 +18,7 @@ from components.artifacts.stage import read_manifest
 from components.bounded_json import bounded_json
 from components.errors import PrefectUnavailable, StoreGone, TransientError
 from components.patience import is_interrupted
+from tasks.looks import is_known_absent
 from tasks.run import stage_key
 from tasks.session import Session
 
@@ -50,7 +51,7 @@ class StageCache(CachePolicy):
         """The record that the manifest names; where there is none, this task run's, for the manifest to name."""
         session: Session = inputs["session"]
         key = stage_key(self.stage, self.version, session.run, inputs)
-        manifest = read_manifest(session.store, key)
+        manifest = None if is_known_absent(key) else read_manifest(session.store, key)
         _absent.set(key.path if manifest is None else None)
         record = manifest and manifest.record
         if record and _may_be_read(task_ctx.result_store, record):

@@ -1,0 +1,49 @@
+"""One look at what a step has left in the store, in place of a question for each of its stages."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.stage import manifest_key
+from components.identity import StageKey
+from tasks.run import RunAddress
+
+
+class Look:
+    """The keys of a step's records at one moment. Whoever asks for a stage a second time, as a retry does, gets no answer."""
+
+    def __init__(self, prefix: str, keys: frozenset[str]) -> None:
+        self._prefix = prefix
+        self._keys = keys
+        self._asked: set[str] = set()
+
+    def shows_absent(self, key: StageKey) -> bool:
+        """Whether the stage was seen to have no manifest. False means nothing."""
+        if not key.path.startswith(self._prefix) or key.path in self._asked:
+            return False
+        self._asked.add(key.path)
+        return manifest_key(key) not in self._keys
+
+
+_current: ContextVar[Look | None] = ContextVar("look", default=None)
+
+
+@contextmanager
+def one_look(store: ArtifactStore, run: RunAddress, step: int) -> Iterator[None]:
+    """Inside, stages of this step that have no manifest at the start need not ask for it the first time.
+
+    A rival who commits one meanwhile is met where it counts: the commit finds his and returns it.
+    """
+    prefix = f"runs/{run.run_id}/steps/{step:06d}/"
+    token = _current.set(Look(prefix, frozenset(store.list(prefix))))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def is_known_absent(key: StageKey) -> bool:
+    """Whether the look under way, if any, shows that the stage has no manifest."""
+    look = _current.get()
+    return look is not None and look.shows_absent(key)
