@@ -1,7 +1,8 @@
 """Work done behind whoever asks for it: in order, on one thread, and an error ends it."""
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, TypeVar
 
@@ -29,7 +30,8 @@ class Behind:
     def wait(self, timeout_seconds: float | None = None) -> None:
         """Wait for all that was given, whether it succeeds or not."""
         if self._last is not None:
-            wait([self._last], timeout_seconds)
+            with suppress(CancelledError, TimeoutError):
+                self._last.exception(timeout_seconds)
 
     def settle(self) -> None:
         """Wait for all that was given; raise the first error."""

@@ -10,6 +10,7 @@ stands for a child in its parent. `test_iteration_runs.py` holds the versions fo
 """
 
 import copy
+import inspect
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from prefect import Task
@@ -31,25 +32,22 @@ from prefect.states import Completed, Pending
 from prefect.utilities.asyncutils import run_coro_as_sync
 from prefect.utilities.engine import link_state_to_flow_run_result, propose_state_sync
 
-from components.artifacts.refs import CheckpointRef
 from components.behind import Behind
 from components.errors import TroupeError
 from components.patience import interrupt
-from tasks.run import Run
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 _LAST_WORDS_SECONDS = 10.0
 """How long the end of an interrupted run waits for what is being told."""
 
-Checkpoints = dict[str, CheckpointRef]
-Iterate = Callable[[Run, int, Checkpoints], Checkpoints]
-
 
 @contextmanager
-def iteration_runs(iteration: Flow[..., Checkpoints]) -> Iterator[Iterate]:
-    """Inside, a flow run, what runs `iteration` as its child. All is told when the block ends.
+def iteration_runs(iteration: Flow[..., T]) -> Iterator[Callable[..., T]]:
+    """What runs `iteration` as a child of the flow run that the block is in. All is told when the block ends.
 
-    Raises, from the next iteration or the end of the block, what went wrong in telling: PrefectUnavailable.
+    The last argument of an iteration is what the one before has returned. Raises, from the next iteration or from the end
+    of the block, what went wrong in telling: PrefectUnavailable.
     """
     runs = _IterationRuns(iteration)
     token = _current.set(runs)
@@ -69,11 +67,11 @@ def iteration_runs(iteration: Flow[..., Checkpoints]) -> Iterator[Iterate]:
         runs.behind.close()
 
 
-def make_next(run: Run, step: int, checkpoints: Checkpoints) -> None:
-    """Let the flow run of the step after `step` be made meanwhile, unless `step` is the last."""
+def make_next(*arguments: Any) -> None:
+    """Let the flow run of the next iteration be made meanwhile. The last of its arguments stands for what is not known yet."""
     runs = _current.get()
-    if runs is not None and step + 1 < run.config.num_steps:
-        runs.make(run, step + 1, dict(checkpoints))
+    if runs is not None:
+        runs.make(*arguments)
 
 
 def behind_iterations(work: Callable[[], object]) -> None:
@@ -88,32 +86,30 @@ def behind_iterations(work: Callable[[], object]) -> None:
 class _IterationRuns:
     """The children of one flow run: at most one made ahead."""
 
-    def __init__(self, iteration: Flow[..., Checkpoints]) -> None:
+    def __init__(self, iteration: Flow[..., Any]) -> None:
         self.behind = Behind("prefect")
         self._iteration = iteration
         self._parent: Context = copy_context()
         self._newest: _IterationEngine | None = None
         self._ahead: Future[_IterationEngine] | None = None
 
-    def run(self, run: Run, step: int, checkpoints: Checkpoints) -> Checkpoints:
+    def run(self, *arguments: Any) -> Any:
         """What the iteration returns."""
         if self._ahead is None:
-            self.make(run, step, checkpoints)
+            self.make(*arguments)
         assert self._ahead is not None
         engine, self._ahead = self._ahead.result(), None
         self._newest = engine
-        engine.parameters = {"run": run, "step": step, "checkpoints": checkpoints}
+        engine.parameters = self._named(arguments)
         with engine.start():
             while engine.is_running():
                 with engine.run_context():
                     engine.call_flow_fn()
-        result: Checkpoints = engine.result()  # type: ignore[assignment]
-        return result
+        return engine.result()
 
-    def make(self, run: Run, step: int, checkpoints: Checkpoints) -> None:
-        """Have the flow run of `step` made. `checkpoints` stand for its own until it begins."""
-        parameters = {"run": run, "step": step, "checkpoints": checkpoints}
-        engine = _IterationEngine(flow=self._iteration, parameters=parameters, behind=self.behind)
+    def make(self, *arguments: Any) -> None:
+        """Have the flow run of an iteration made."""
+        engine = _IterationEngine(flow=self._iteration, parameters=self._named(arguments), behind=self.behind)
         before = self._newest.flow_run if self._newest is not None else None
         self._ahead = self.behind.give(lambda: self._parent.copy().run(engine.made, before))
 
@@ -126,12 +122,15 @@ class _IterationRuns:
         except (httpx.HTTPError, PrefectException, TroupeError) as error:
             _log.warning("a flow run that was made ahead stays pending: %s", error)
 
+    def _named(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        return dict(inspect.signature(self._iteration.fn).bind(*arguments).arguments)
+
 
 _current: ContextVar[_IterationRuns | None] = ContextVar("iteration_runs", default=None)
 
 
 @dataclass
-class _IterationEngine(FlowRunEngine[..., Checkpoints]):
+class _IterationEngine(FlowRunEngine[..., Any]):
     """Prefect's engine over a flow run that is there already, and that is told behind where it goes well."""
 
     behind: Behind | None = None
@@ -143,17 +142,19 @@ class _IterationEngine(FlowRunEngine[..., Checkpoints]):
         """The engine with its flow run, as `create_flow_run` of Prefect makes it: as the child that comes after `before`."""
         client, context, parameters = _client(), FlowRunContext.get(), self.parameters or {}
         assert context is not None, "iterations run inside a flow run"
+        result = list(parameters.values())[-1]
         if before is not None:
-            # Prefect's graph draws a line from whose result a run takes to the run.
+            # Prefect's graph draws a line from the run whose result another takes to that other.
             state: State[Any] = Completed(state_details=StateDetails(flow_run_id=before.id))
-            link_state_to_flow_run_result(state, parameters["checkpoints"])
+            link_state_to_flow_run_result(state, result)
         place = Task(name=self.flow.name, fn=self.flow.fn, version=self.flow.version)
         place._is_subflow_tracking_task = True  # type: ignore[attr-defined]
         task_run = run_coro_as_sync(
             place.create_run(client=_Opened(client), flow_run_context=context, parameters=parameters)  # type: ignore[arg-type]
         )
         assert task_run is not None
-        context.run_results.pop(id(parameters["checkpoints"]), None)  # its address may be another's soon
+        if before is not None:
+            context.run_results.pop(id(result), None)  # its address may be another's soon
         found = self.load_subflow_run(parent_task_run=task_run, client=client, context=context)
         self.made_run = found or client.create_flow_run(
             flow=self.flow,

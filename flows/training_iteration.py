@@ -29,7 +29,8 @@ def training_iteration(session: Session, step: int, checkpoints: dict[str, Check
         scored = rewards_of(session, step, rollouts)
         batches = compute_advantages(session, step, rollouts, scored)
         with rollouts_ahead(session, step, checkpoints):
-            make_next(session, step, checkpoints)
+            if step + 1 < run.config.num_steps:
+                make_next(session, step + 1, dict(checkpoints))
             updates = update_policies(session, step, checkpoints, batches)
         report = publish_checkpoint(session, step, batches, updates)
     tell_iteration(session, report)

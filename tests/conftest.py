@@ -71,6 +71,25 @@ def seconds_of(nodeid: str) -> int:
     return next((seconds for name, seconds in SECONDS.items() if name in scope), 0)
 
 
+@pytest.fixture(scope="session")
+def prefect_harness() -> Iterator[None]:
+    """A Prefect server for this session."""
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield
+
+
+@pytest.fixture
+def prefect(prefect_harness: None, tmp_path: Path) -> Iterator[None]:
+    """The server, with results that no other test has left."""
+    from prefect.settings import PREFECT_LOGGING_TO_API_ENABLED, PREFECT_RESULTS_LOCAL_STORAGE_PATH, temporary_settings
+
+    private = {PREFECT_RESULTS_LOCAL_STORAGE_PATH: tmp_path / "results", PREFECT_LOGGING_TO_API_ENABLED: False}
+    with temporary_settings(private):
+        yield
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first, a step of each preset last; the order inside is kept."""
     items.sort(key=lambda item: (item.path.name == "test_every_preset.py", -seconds_of(item.nodeid)))

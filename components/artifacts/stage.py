@@ -4,7 +4,6 @@ import json
 import os
 import socket
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -60,21 +59,14 @@ def run_stage(
     if found is not None:
         return found
     started_at = clock()
-    # The record is written while the stage computes. It is there before the manifest, which names it.
-    beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attempt")
-    attempt = beside.submit(_record_attempt, store, key, started_at)
-    beside.shutdown(wait=False)
-    try:
-        output = compute()
-    except Exception:
-        wait([attempt])  # so that the next attempt counts this one
-        raise
+    attempt = _record_attempt(store, key, started_at)
+    output = compute()
     finished_at = clock()
     manifest = StageManifest(
         stage=key.stage,
         key=key.path,
         output=_to_json(output, as_type),
-        attempt=attempt.result(),
+        attempt=attempt,
         seconds=max(0.0, (finished_at - started_at).total_seconds()),
         finished_at=finished_at.isoformat(),
         record=record,
