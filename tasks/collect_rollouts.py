@@ -1,6 +1,5 @@
 """Play one shard of a step's problems."""
 
-from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.rollout.journal import Journal
 from components.rollout.sampler import collect_shard
@@ -27,4 +26,4 @@ def collect_rollouts(session: Session, step: int, part: int, versions: dict[str,
         journal=Journal(store, key.path),
         progress=progress.teller("collect_rollouts", step),
     )
-    return put(store, shard, keep=True)
+    return session.kept.put(shard)

@@ -1,7 +1,7 @@
 """All shards of a step joined into one training batch per policy."""
 
 from components.algorithms.batching import train_batches
-from components.artifacts.payloads import forget, get, put
+from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.rollout.statistics import step_metrics
 from components.schema import RolloutShard, ScoredShard
@@ -16,11 +16,11 @@ def compute_advantages(
 ) -> StepBatches:
     """The references of the trained policies' batches, and what the step's episodes looked like."""
     config, store = session.config, session.store
-    shards = [get(store, ref, RolloutShard) for ref in rollouts]
-    scores = [get(store, ref, ScoredShard) for ref in scored]
+    shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
+    scores = [session.kept.get(ref, ScoredShard) for ref in scored]
     trained = [policy for policy, settings in config.policies.items() if settings.trained]
     batches, metrics = train_batches(shards, scores, algorithm=config.algorithm, policies=trained)
-    forget(store, [*rollouts, *scored])
+    session.kept.forget([*rollouts, *scored])
     return StepBatches(
         batches={policy: put(store, batch) for policy, batch in batches.items()},
         metrics={**step_metrics(shards, scores), **metrics},

@@ -1,6 +1,5 @@
 """The authoritative rewards of one shard."""
 
-from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
 from components.rewards.score import score_shard
 from components.sandbox.tool_journal import ToolJournal
@@ -14,7 +13,7 @@ from tasks.stage_task import current_key, stage_task
 def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRef) -> ArtifactRef:
     """The reference of the shard's ScoredShard, recomputed from the recorded episodes and executions."""
     scenario, store, rewards = session.scenario, session.store, session.config.rewards
-    shard = get(store, rollouts, RolloutShard)
+    shard = session.kept.get(rollouts, RolloutShard)
     tools = session.toolbox.tools(
         known=shard.tools if rewards.reuse_executions else None,
         journal=ToolJournal(store, current_key().path),
@@ -33,4 +32,4 @@ def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRe
         progress=progress.teller("compute_rewards", step),
     )
     session.toolbox.check_record(shard, tools)
-    return put(store, scored, keep=True)
+    return session.kept.put(scored)

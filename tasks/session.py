@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 from components.artifacts.base import ArtifactStore
+from components.artifacts.kept import KeptPayloads
 from components.artifacts.refs import StageManifest
 from components.config import RunConfig
 from components.rollout.router import Router
@@ -31,6 +32,7 @@ class Session:
     # No __dict__, in which Prefect would look for JSON.
     __slots__ = (
         "_copies",
+        "_kept",
         "_store",
         "_tracker",
         "engines",
@@ -56,6 +58,7 @@ class Session:
         self._store: ArtifactStore | None = None
         self._tracker: Tracker | None = None
         self._copies: CheckpointCopies | None = None
+        self._kept: KeptPayloads | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -84,6 +87,13 @@ class Session:
         if self._copies is None:
             self._copies = CheckpointCopies(self.store, num_policies=len(self.config.policies))
         return self._copies
+
+    @property
+    def kept(self) -> KeptPayloads:
+        """What stages of this process hand to each other, in the run's store and in memory."""
+        if self._kept is None:
+            self._kept = KeptPayloads(self.store)
+        return self._kept
 
     @property
     def tracker(self) -> Tracker:

@@ -33,8 +33,12 @@ COMMAND = (
 
 
 @pytest.fixture
-def joined(client_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process is a client of the services, too."""
+def joined(
+    services: StackStatus, client_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """This process is a client of the services, too, even where Prefect has read its settings before."""
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+
     for name in [name for name in client_environment if name.startswith("MLFLOW_TRACKING")] + [
         "PREFECT_API_URL",
         "PREFECT_HOME",
@@ -42,6 +46,10 @@ def joined(client_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv(name, client_environment[name])
     for name in [name for name in client_environment if name.startswith("PREFECT_") and "AUTH" in name]:
         monkeypatch.setenv(name, client_environment[name])
+    assert services.prefect is not None
+    ours = {PREFECT_API_URL: services.prefect.api_url, PREFECT_API_AUTH_STRING: ensure_password(services.home)}
+    with temporary_settings(ours):
+        yield
 
 
 def flow_states(services: StackStatus, run_id: str) -> list[str]:
