@@ -35,9 +35,8 @@ def training_iteration(session: Session, step: int, checkpoints: dict[str, Check
         report = publish_checkpoint(session, step, batches, updates)
     tell_iteration(session, report)
     behind_iterations(partial(leave_page, session, report))
-    return finish_step(
-        store, run, step, checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
-    )
+    left = checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
+    return finish_step(store, run, step, left, report)
 
 
 def update_policies(

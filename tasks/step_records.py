@@ -11,6 +11,7 @@ from components.artifacts.records import DIGEST, damaged, read_as, unsealed
 from components.artifacts.refs import CheckpointRef, Frozen, StageManifest
 from components.artifacts.runs import lineage_for
 from components.identity import STAGES
+from components.schema import IterationReport
 from tasks.run import RunAddress
 
 _MANIFEST = re.compile(
@@ -53,8 +54,8 @@ def read_step_record(store: ArtifactStore, run: RunAddress, step: int) -> StepRe
         raise damaged(key, "no checkpoints of this version of Troupe") from error
 
 
-def summarised(store: ArtifactStore, run: RunAddress, step: int) -> StepSummary:
-    """The summary of a step from its stages' records: one listing and one read."""
+def summarised(store: ArtifactStore, run: RunAddress, step: int, report: IterationReport | None = None) -> StepSummary:
+    """The summary of a step from its stages' records: one listing, and one read unless its `report` is given."""
     keys = list(store.list(f"runs/{run.run_id}/steps/{step:06d}/"))
     manifests = [key for key in manifest_keys(run, keys) if stage_of(key) != "evaluate_policy"]
     attempts: dict[str, int] = {}
@@ -63,14 +64,16 @@ def summarised(store: ArtifactStore, run: RunAddress, step: int) -> StepSummary:
         prefix = f"{manifest.removesuffix('manifest.json')}attempts/"
         num_attempts = max(1, sum(key.startswith(prefix) for key in keys))
         attempts[stage_of(manifest)] = max(attempts.get(stage_of(manifest), 0), num_attempts)
-    report = next((key for key in manifests if stage_of(key) == "publish_checkpoint"), None)
-    if report is None:
+    if report is not None:
+        return StepSummary(metrics=report.metrics, timings=report.timings, attempts=attempts)
+    reported = next((key for key in manifests if stage_of(key) == "publish_checkpoint"), None)
+    if reported is None:
         return StepSummary(attempts=attempts)
-    output = read_manifest_at(store, report).output
+    output = read_manifest_at(store, reported).output
     try:
         return StepSummary(metrics=output["metrics"], timings=output["timings"], attempts=attempts)
     except (ValidationError, TypeError, KeyError) as error:
-        raise damaged(report, "no report of this version of Troupe") from error
+        raise damaged(reported, "no report of this version of Troupe") from error
 
 
 def step_manifests(

@@ -6,6 +6,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.records import damaged, sealed, unsealed
 from components.artifacts.refs import CheckpointRef
 from components.errors import TroupeError
+from components.schema import IterationReport
 from tasks.first_checkpoints import first_checkpoints
 from tasks.history import STEPS_PER_BLOCK, extend_history
 from tasks.run import Run, RunAddress
@@ -21,10 +22,14 @@ def finished_step(store: ArtifactStore, run: RunAddress, step: int) -> dict[str,
 
 
 def finish_step(
-    store: ArtifactStore, run: RunAddress, step: int, checkpoints: dict[str, CheckpointRef]
+    store: ArtifactStore,
+    run: RunAddress,
+    step: int,
+    checkpoints: dict[str, CheckpointRef],
+    report: IterationReport | None = None,
 ) -> dict[str, CheckpointRef]:
-    """Record that the step is finished; the checkpoints of whoever recorded it first."""
-    record = StepRecord(checkpoints=checkpoints, summary=summarised(store, run, step))
+    """Record that the step is finished; the checkpoints of whoever recorded it first. Its `report` is read unless given."""
+    record = StepRecord(checkpoints=checkpoints, summary=summarised(store, run, step, report))
     is_first = store.create(step_record_key(run, step), sealed(record.model_dump(mode="json")))
     if (step + 1) % STEPS_PER_BLOCK == 0:
         _extend_history(store, run, step + 1)

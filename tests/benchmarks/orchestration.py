@@ -22,7 +22,7 @@ from typing import Any
 from tests.benchmarks.training import services, watched_iterations
 
 NUM_WARM_UP_STEPS = 3
-BUDGET_SECONDS = 1.0
+BUDGET_SECONDS, BUSY_BUDGET_SECONDS = 0.25, 0.6
 TEN_SECONDS = 10.0
 
 
@@ -188,7 +188,8 @@ def report(flow: Clock, plain: Clock, num_steps: int) -> None:
         print(f"{name:66} {seconds:7.3f}")
     print(f"\noverhead: {overhead:.3f} s, {overhead / base:.0%} of this plain iteration, "
           f"{overhead / TEN_SECONDS:.1%} of one of 10 s")  # fmt: skip
-    print(f"budget: at most {BUDGET_SECONDS} s and 15% of 10 s: {'held' if overhead <= BUDGET_SECONDS else 'EXCEEDED'}")
+    print(f"budget: at most {BUDGET_SECONDS} s: {'held' if overhead <= BUDGET_SECONDS else 'EXCEEDED'}; with both cores busy "
+          f"at most {BUSY_BUDGET_SECONDS} s: {'held' if overhead <= BUSY_BUDGET_SECONDS else 'EXCEEDED'}")  # fmt: skip
 
 
 def main() -> None:
