@@ -2,6 +2,7 @@
 
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,14 @@ from tests.strangers import as_stranger, needs_another_user
 def worker(trainer: DeepSpeedTrainer) -> psutil.Process:
     """The worker process of the trainer, which runs."""
     trainer.start()
-    below = psutil.Process().children(recursive=True)
-    return next(process for process in below if "components.training" in process.cmdline())
+    return next(process for process in psutil.Process().children(recursive=True) if _runs_worker(process))
+
+
+def _runs_worker(process: psutil.Process) -> bool:
+    """False for a zombie, which has no command line."""
+    with suppress(psutil.NoSuchProcess):
+        return "components.training" in process.cmdline()
+    return False
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 from components.environments.base import ToolCall, Tools
 from components.environments.code.problem import Bounds, Case, CodeProblem
 from components.errors import ExecutionFailed
-from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.sandbox.opening import open_sandbox
 from components.schema import Execution, ExecutionResult, Limits, Passage, Query
 
@@ -29,7 +29,7 @@ def sandbox_tools() -> Iterator[Tools]:
         Path(folder).chmod(0o755)  # boxes run as another user
         sandbox = open_sandbox("bubblewrap", state_folder=Path(folder), num_boxes=2)
         try:
-            yield ExecutionLedger(World(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()))
+            yield ExecutionLedger(ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()))
         finally:
             sandbox.close()
 

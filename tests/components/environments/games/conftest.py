@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from components.environments.base import Tools
-from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.sandbox.opening import open_sandbox
 from components.schema import Limits
 
@@ -16,6 +16,6 @@ def sandbox_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
     sandbox = open_sandbox("bubblewrap", state_folder=tmp_path_factory.mktemp("sandbox"), num_boxes=2)
     limits = Limits(wall_seconds=20.0, cpu_seconds=4.0, output_kib=16)
     try:
-        yield ExecutionLedger(World(sandbox=lambda: sandbox, retriever=lambda: None, limits=limits))
+        yield ExecutionLedger(ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=limits))
     finally:
         sandbox.close()

@@ -14,7 +14,7 @@ from components.environments.games.python_tool import ProgramFailed, PythonTool,
 from components.environments.registry import family, family_options
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError, ExecutionFailed
-from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.schema import Execution, ExecutionResult, Limits
 from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
 
@@ -38,7 +38,7 @@ def opened(name: str, tools: Tools, index: int = 0, **options: Any) -> tuple[Any
 
 def scripted(respond: Callable[[str, str], ExecutionResult]) -> ExecutionLedger:
     sandbox = ScriptedSandbox(respond)
-    return ExecutionLedger(World(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()))
+    return ExecutionLedger(ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()))
 
 
 NOTHING = scripted(lambda program, stdin: printed(""))

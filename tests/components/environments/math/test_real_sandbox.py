@@ -9,7 +9,7 @@ import pytest
 from components.environments.math.environment import MathEnv
 from components.environments.math.family import MathFamily
 from components.environments.math.options import MathOptions
-from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.sandbox.opening import open_sandbox
 from components.schema import Limits
 
@@ -23,7 +23,7 @@ def ledger() -> Iterator[ExecutionLedger]:
         Path(folder).chmod(0o755)  # boxes run as another user, who must get at their file system
         sandbox = open_sandbox("bubblewrap", state_folder=Path(folder), num_boxes=1, limits=LIMITS)
         try:
-            yield ExecutionLedger(World(sandbox=lambda: sandbox, retriever=lambda: None, limits=LIMITS))
+            yield ExecutionLedger(ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=LIMITS))
         finally:
             sandbox.close()
 

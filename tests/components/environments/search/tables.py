@@ -11,7 +11,7 @@ from components.environments.search.options import SearchOptions
 from components.environments.search.questions import Hop, Question
 from components.environments.search.sizes import SIZES_BY_LEVEL, Sizes
 from components.errors import RetrieverUnavailable
-from components.sandbox.ledger import ExecutionLedger, World
+from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.schema import Limits, Passage, Query
 
 SEARCHER, REASONER = "searcher", "reasoner"
@@ -53,7 +53,7 @@ def no_sandbox() -> Any:
 
 
 def tools_of(retriever: Retriever | None) -> ExecutionLedger:
-    return ExecutionLedger(World(sandbox=no_sandbox, retriever=lambda: retriever, limits=Limits()))
+    return ExecutionLedger(ToolSources(sandbox=no_sandbox, retriever=lambda: retriever, limits=Limits()))
 
 
 def observation_characters(sizes: Sizes) -> int:

@@ -7,7 +7,8 @@ import pytest
 
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
-from tasks.warm_start import check_bases
+from tasks.first_checkpoints import check_bases
+from tasks.stores import open_store
 
 ECHO = """
 from troupe import Environment, Step
@@ -39,6 +40,10 @@ def configured(folder: Path, module: str, **policy: Any) -> RunConfig:
     )
 
 
+def check(config: RunConfig) -> None:
+    check_bases(open_store(config.store), config)
+
+
 def test_only_a_model_that_is_made_from_nothing_needs_an_expert(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,8 +53,8 @@ def test_only_a_model_that_is_made_from_nothing_needs_an_expert(
         f"{ECHO}\n    def expert(self, state, agent):\n        return str(state['number'])\n"
     )
     with pytest.raises(ConfigurationError, match=r"'silent_echo:Echo' has no expert.*policies\.<name>\.base") as caught:
-        check_bases(configured(tmp_path, "silent_echo", base="tiny"))
+        check(configured(tmp_path, "silent_echo", base="tiny"))
     assert "\n" not in str(caught.value)
-    check_bases(configured(tmp_path, "shown_echo", base="tiny"))
+    check(configured(tmp_path, "shown_echo", base="tiny"))
     pretrained = {"api": {"provider": "openai", "model": "any"}, "prompt_format": "chat", "trained": False}
-    check_bases(configured(tmp_path, "silent_echo", **pretrained))
+    check(configured(tmp_path, "silent_echo", **pretrained))
