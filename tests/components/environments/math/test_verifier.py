@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from math import isqrt
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,8 +25,8 @@ SMALL = st.integers(-30, 30)
 POSITIVE = st.integers(1, 40)
 with_formulas = settings(max_examples=8, deadline=None)
 WALL_SECONDS = 1.0
-BUSY_MACHINE = 3
-"""The limit is CPU time; where other programs want the cores too, the same work takes longer."""
+CPU_SECONDS = 1.0
+"""Of one verdict, the process that compares formulas and its forks included: however busy the machine is."""
 
 
 def spelled(value: Fraction, style: int) -> str:
@@ -159,12 +160,12 @@ def test_numbers_are_compared_without_any_process(monkeypatch: pytest.MonkeyPatc
      "+".join("x" * 150),
      r"\sum_{k=1}^{99999} k^{k}", r"\prod_{k=1}^{9999} (x+k)", r"\int_0^1 x^{x^{x}} dx", "\x00\ud83d" + "é" * 50],
 )  # fmt: skip
-def test_hostile_answers_end_within_a_second(answer: str) -> None:
+def test_hostile_answers_cost_less_than_a_second(answer: str) -> None:
     verdict("1+x", "x+1")
-    started = time.monotonic()
+    started = cpu_seconds()
     assert not verdict(answer, "x^2+1")
     assert not verdict(answer, "17")
-    assert time.monotonic() - started < 2 * WALL_SECONDS * BUSY_MACHINE
+    assert cpu_seconds() - started < 2 * CPU_SECONDS
     assert verdict("1+x+y", "x+1+y")
 
 
@@ -178,15 +179,22 @@ def test_nested_sets_that_differ_in_spelling_alone_cost_no_more_than_their_lengt
     assert time.monotonic() - started < WALL_SECONDS
 
 
+def cpu_seconds() -> float:
+    """What this process and those that compare formulas for it have used."""
+    idle = [process for process in verifier._pool()._idle.queue if process is not None]
+    used = [psutil.Process(process._process.pid).cpu_times() for process in idle]
+    return time.process_time() + sum(t.user + t.system + t.children_user + t.children_system for t in used)
+
+
 def mutations_end_in_time(count: int, seed: int) -> None:
     verdict("1+x", "x+1")
     slowest = 0.0
     for answer, expected in mutated_pairs(count, seed):
-        started = time.monotonic()
+        started = cpu_seconds()
         assert isinstance(verdict(answer, expected), bool)
-        slowest = max(slowest, time.monotonic() - started)
-    print(f"{count} mutated answers, slowest {slowest:.3f} s")
-    assert slowest < WALL_SECONDS * BUSY_MACHINE
+        slowest = max(slowest, cpu_seconds() - started)
+    print(f"{count} mutated answers, slowest {slowest:.3f} s of CPU")
+    assert slowest < CPU_SECONDS
 
 
 def test_mutated_answers_neither_hang_nor_crash() -> None:
