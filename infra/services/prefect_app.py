@@ -10,6 +10,7 @@ import argparse
 import uvicorn
 
 from components.long_lived import long_lived
+from infra.services.busy_database import RepeatingBusyRequests
 from infra.services.guard import guarded
 from infra.services.ports import LOOPBACK
 
@@ -25,7 +26,7 @@ def main() -> None:
     settings = get_current_settings().server
     assert settings.api.auth_string is not None, "the server would let everybody in"
     uvicorn.run(
-        guarded(create_app(final=True)),
+        guarded(RepeatingBusyRequests(create_app(final=True))),
         host=LOOPBACK,
         port=parser.parse_args().port,
         timeout_keep_alive=settings.api.keepalive_timeout,
