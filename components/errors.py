@@ -22,6 +22,7 @@
         ├── StoreRefused            the store cannot be used: no credentials, no conditional writes, full
         ├── ArtifactMissing         a reference points to nothing
         ├── ArtifactCorrupt         bytes differ from their digest
+        ├── StageOvertaken          another process committed a different result of the stage first
         ├── RecordRefuted           programs of a shard do something else here than its record says
         ├── RetrieverIncompatible   the retriever answers, but not in the protocol it was asked in
         ├── ApiIncompatible         a model's API answers, but not in the protocol it was asked in
@@ -123,6 +124,10 @@ class ArtifactMissing(PermanentError):
 
 class ArtifactCorrupt(PermanentError):
     """The bytes behind a reference differ from its digest."""
+
+
+class StageOvertaken(PermanentError):
+    """Another process has committed a different result of a stage first; the message names the record."""
 
 
 class RecordRefuted(PermanentError):

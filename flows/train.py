@@ -50,7 +50,8 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     be_patient_with_prefect(config.resources.prefect_patience_seconds)
     config = with_sources(config)
     began_at_seconds = monotonic()
-    with Session(Run(run_id=run_id or config.preset, config=config)) as session:
+    run = Run(run_id=run_id or config.preset, config=config)
+    with Session(run, writes_behind=config.resources.runner == "thread") as session:
         preflight(session)
         with recorded(session), training(session), one_cluster(config):
             checkpoints, evaluations = train_steps(session)

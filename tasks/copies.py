@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from tempfile import mkdtemp
 
+from components.artifacts import layout
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.scratch import scratch_folder
@@ -40,12 +41,13 @@ class CheckpointCopies:
         from components.training.checkpoint import read_manifest  # imports torch
 
         manifest = read_manifest(folder)
-        ref = self._store.put_folder(folder)
+        listing = layout.list_folder(folder)
+        kept = self._root / layout.folder_ref(listing).sha256
         with self._one_at_a_time:
-            kept = self._root / ref.sha256
             if not kept.exists():
                 shutil.move(folder, kept)
             self._forget_old_ones()
+        ref = self._store.put_folder(kept, listing)
         return CheckpointRef(
             base=base,
             policy=manifest.policy,

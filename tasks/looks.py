@@ -18,12 +18,14 @@ class Look:
         self._keys = keys
         self._asked: set[str] = set()
 
-    def shows_absent(self, key: StageKey) -> bool:
-        """Whether the stage was seen to have no manifest. False means nothing."""
+    def seen_attempts(self, key: StageKey) -> int | None:
+        """How many attempts the stage had, if it was seen to have no manifest. None says nothing."""
         if not key.path.startswith(self._prefix) or key.path in self._asked:
-            return False
+            return None
         self._asked.add(key.path)
-        return manifest_key(key) not in self._keys
+        if manifest_key(key) in self._keys:
+            return None
+        return sum(other.startswith(f"{key.path}/attempts/") for other in self._keys)
 
 
 _current: ContextVar[Look | None] = ContextVar("look", default=None)
@@ -43,7 +45,7 @@ def one_look(store: ArtifactStore, run: RunAddress, step: int) -> Iterator[None]
         _current.reset(token)
 
 
-def is_known_absent(key: StageKey) -> bool:
-    """Whether the look under way, if any, shows that the stage has no manifest."""
+def seen_attempts(key: StageKey) -> int | None:
+    """How many attempts the look under way, if any, shows of a stage that has no manifest."""
     look = _current.get()
-    return look is not None and look.shows_absent(key)
+    return None if look is None else look.seen_attempts(key)

@@ -18,21 +18,23 @@ from components.artifacts.stage import read_manifest
 from components.bounded_json import bounded_json
 from components.errors import PrefectUnavailable, StoreGone, TransientError
 from components.patience import is_interrupted
-from tasks.looks import is_known_absent
+from tasks.looks import seen_attempts
 from tasks.run import stage_key
 from tasks.session import Session
 
 _log = logging.getLogger(__name__)
 _SERIALIZER = JSONSerializer()
-_absent: ContextVar[str | None] = ContextVar("absent", default=None)
+_absent: ContextVar[tuple[str, int] | None] = ContextVar("absent", default=None)
 
 
-def was_just_absent(path: str) -> bool:
-    """Whether the cache policy of this very attempt has found no manifest at the key's `path`. True once: a retry looks
-    again."""
-    found = _absent.get() == path
+def just_seen_attempts(path: str) -> int | None:
+    """How many attempts this attempt's cache policy has seen at the key's `path`, where it saw no manifest.
+
+    Told once: a retry looks again.
+    """
+    found = _absent.get()
     _absent.set(None)
-    return found
+    return found[1] if found is not None and found[0] == path else None
 
 
 @dataclass
@@ -51,8 +53,9 @@ class StageCache(CachePolicy):
         """The record that the manifest names; where there is none, this task run's, for the manifest to name."""
         session: Session = inputs["session"]
         key = stage_key(self.stage, self.version, session.run, inputs)
-        manifest = None if is_known_absent(key) else read_manifest(session.store, key)
-        _absent.set(key.path if manifest is None else None)
+        seen = seen_attempts(key)
+        _absent.set(None if seen is None else (key.path, seen))
+        manifest = read_manifest(session.store, key) if seen is None else None
         record = manifest and manifest.record
         if record and _may_be_read(task_ctx.result_store, record):
             return record

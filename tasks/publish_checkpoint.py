@@ -7,12 +7,15 @@ from tasks.session import Session
 from tasks.stage_task import stage_task
 
 
-@stage_task("publish_checkpoint", version=1)
+@stage_task(
+    "publish_checkpoint", version=1, decisive=lambda report: (report.checkpoint_digest, report.optimizer_digest)
+)
 def publish_checkpoint(
     session: Session, step: int, batches: StepBatches, updates: dict[str, PolicyUpdate]
 ) -> IterationReport:
     """The step's report, durable in the store and due for publishing. Publishing again changes nothing."""
     report = iteration_report(session, step, batches, updates)
-    session.published.post_iteration(report, {policy: update.checkpoint for policy, update in updates.items()})
+    checkpoints = {policy: update.checkpoint for policy, update in updates.items()}
+    session.store.do_later(lambda: session.published.post_iteration(report, checkpoints))
     session.forget_manifests(step)
     return report

@@ -6,7 +6,9 @@ from typing import Any, Self
 from components.artifacts.base import ArtifactStore
 from components.artifacts.kept import KeptPayloads
 from components.artifacts.refs import StageManifest
+from components.artifacts.write_behind import WriteBehindStore
 from components.config import RunConfig
+from components.patience import is_interrupted
 from components.rollout.router import Router
 from components.schema import PolicyVersion
 from components.tracking.base import Tracker
@@ -20,6 +22,8 @@ from tasks.stores import open_store
 from tasks.toolbox import Toolbox
 from tasks.trackers import tracker_of
 from tasks.trainers import Trainers
+
+_LAST_WORDS_SECONDS = 10.0
 
 
 class Session:
@@ -35,6 +39,7 @@ class Session:
         "_kept",
         "_store",
         "_tracker",
+        "_writes_behind",
         "engines",
         "manifests",
         "publishing",
@@ -44,9 +49,14 @@ class Session:
         "trainers",
     )
 
-    def __init__(self, run: Run) -> None:
-        """Raises ConfigurationError for an environment that cannot be used."""
+    def __init__(self, run: Run, *, writes_behind: bool = False) -> None:
+        """Raises ConfigurationError for an environment that cannot be used.
+
+        With `writes_behind` a thread writes what stages commit: for a process that computes all stages itself, since others
+        see them a moment later.
+        """
         self.run = run
+        self._writes_behind = writes_behind
         self.scenario = scenario_of(run.config)
         self.engines = Engines(run.config)
         self.trainers = Trainers(run)
@@ -78,7 +88,8 @@ class Session:
     def store(self) -> ArtifactStore:
         """Where the run lies."""
         if self._store is None:
-            self._store = open_store(self.config.store)
+            opened = open_store(self.config.store)
+            self._store = WriteBehindStore(opened) if self._writes_behind else opened
         return self._store
 
     @property
@@ -123,9 +134,15 @@ class Session:
         generators = {policy: self.engines.of(policy) for policy in self.config.policies}
         return Router(generators, seats=self.scenario.seats, versions=versions)
 
+    def close_store(self) -> None:
+        """Wait for what is being written, for a while only where somebody has interrupted the run; what fails is given up."""
+        if isinstance(self._store, WriteBehindStore):
+            self._store.close(timeout_seconds=_LAST_WORDS_SECONDS if is_interrupted() else None)
+
     def close(self) -> None:
         """End the workers and boxes, and let go of the engines and local copies. All of it, even when some of it fails."""
         with ExitStack() as last_first:
+            last_first.callback(self.close_store)
             if self._copies is not None:
                 last_first.callback(self._copies.close)
             last_first.callback(self.engines.close)

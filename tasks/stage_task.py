@@ -13,7 +13,7 @@ from prefect.transactions import get_transaction
 from components.artifacts.stage import manifest_key, run_stage
 from components.identity import StageKey
 from tasks import progress
-from tasks.options import stage_options, was_just_absent
+from tasks.options import just_seen_attempts, stage_options
 from tasks.remedies import naming_remedies
 from tasks.run import stage_key
 from tasks.session import Session
@@ -48,11 +48,14 @@ def _task_named(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageTask[P, R]]:
+def stage_task(
+    stage: str, *, version: int, decisive: Callable[[Any], object] = lambda output: output
+) -> Callable[[Callable[P, R]], StageTask[P, R]]:
     """Make a Prefect task of a function `(session, step, ...) -> reference`, run under the stage protocol.
 
     The function is called only when no manifest exists for its inputs; its return annotation says how the committed
-    output is read back. Raise `version` when the same inputs should give another result.
+    output is read back. Raise `version` when the same inputs should give another result. `decisive` is what later steps build
+    on of an output: two processes that differ in the rest, such as times, have computed the same.
     """
 
     def decorate(compute: Callable[P, R]) -> StageTask[P, R]:
@@ -76,7 +79,8 @@ def stage_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageT
                         lambda: compute(*args, **kwargs),
                         as_type,
                         record=transaction.key if transaction else None,
-                        is_known_absent=was_just_absent(key.path),
+                        seen_attempts=just_seen_attempts(key.path),
+                        decisive=decisive,
                     )
             finally:
                 _current.reset(token)

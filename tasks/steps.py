@@ -3,7 +3,7 @@
 import logging
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import damaged, sealed, unsealed
+from components.artifacts.records import damaged, read_as, sealed, unsealed
 from components.artifacts.refs import CheckpointRef
 from components.errors import TroupeError
 from components.schema import IterationReport
@@ -30,7 +30,12 @@ def finish_step(
 ) -> dict[str, CheckpointRef]:
     """Record that the step is finished; the checkpoints of whoever recorded it first. Its `report` is read unless given."""
     record = StepRecord(checkpoints=checkpoints, summary=summarised(store, run, step, report))
-    is_first = store.create(step_record_key(run, step), sealed(record.model_dump(mode="json")))
+    key = step_record_key(run, step)
+
+    def agrees(content: bytes) -> bool:
+        return read_as(key, content, StepRecord).checkpoints == checkpoints
+
+    is_first = store.create_later(key, sealed(record.model_dump(mode="json")), agrees=agrees)
     if (step + 1) % STEPS_PER_BLOCK == 0:
         _extend_history(store, run, step + 1)
     if is_first:

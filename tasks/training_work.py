@@ -38,12 +38,14 @@ def training(session: Session) -> Iterator[None]:
         with patient():
             session.trainers.warm_up()
             yield
+            session.store.settle()
     except BaseException as caught:
         error = caught
         raise
     finally:
         session.trainers.close()
         session.toolbox.close()
+        session.close_store()
         if session.publishing is not None:
             session.publishing.close(succeeded=error is None)
         # Who interrupts a run has found no fault in it.
@@ -56,7 +58,7 @@ def freeze(session: Session) -> None:
     Call it when the policies have been made: what fails before leaves the name free for another configuration.
     """
     freeze_config(session.store, session.run.run_id, session.config)
-    session.publishing = Publishing(session.run, session.store, session.tracker)
+    session.publishing = Publishing(session.run, session.store.written, session.tracker)
 
 
 def summary(

@@ -14,11 +14,11 @@ from tasks.stage_task import stage_task
 from tasks.trainers import training_of
 
 
-@stage_task("update_policy", version=1)
+@stage_task("update_policy", version=1, decisive=lambda update: update.checkpoint)
 def update_policy(
     session: Session, step: int, part: str, checkpoint: CheckpointRef, batch: ArtifactRef
 ) -> PolicyUpdate:
-    """The next checkpoint of policy `part`, whole in the store before this returns."""
+    """The next checkpoint of policy `part`, whole in the store before this stage is committed."""
     with update_job(session, step, checkpoint, batch) as job:
         result = session.trainers.of(part).update(job)
         stored = session.copies.store(job.output_folder, base=checkpoint.base)

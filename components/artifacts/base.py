@@ -3,7 +3,7 @@
 import os
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,9 @@ from components.artifacts.local_files import store_errors
 from components.artifacts.parallel import in_parallel
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactMissing, StoreRefused
+
+Agreement = Callable[[bytes], bool]
+"""Whether another writer's record says what the own one would have said."""
 
 _NUM_TRANSFERS = 4
 """Files that move side by side."""
@@ -62,10 +65,12 @@ class ArtifactStore(ABC):
             raise ArtifactMissing(f"{ref.key}: not in {self.uri}")
         return layout.check_content(ref, content)
 
-    def put_folder(self, folder: Path) -> ArtifactRef:
-        """The reference of a folder of files. All its files lie together under one key prefix, readable by other tools."""
-        with store_errors(folder):
-            listing = layout.list_folder(folder)
+    def put_folder(self, folder: Path, listing: layout.Listing | None = None) -> ArtifactRef:
+        """The reference of a folder of files. All its files lie together under one key prefix, readable by other tools.
+
+        `listing` is the folder's, if it is known already.
+        """
+        listing = layout.list_folder(folder) if listing is None else listing
         ref = layout.folder_ref(listing)
 
         def put(path: str) -> None:
@@ -98,6 +103,25 @@ class ArtifactStore(ABC):
     @abstractmethod
     def create(self, key: str, content: bytes) -> bool:
         """Write a record unless it exists; True when this call wrote it."""
+
+    def create_later(self, key: str, content: bytes, *, agrees: Agreement) -> bool:
+        """What `create` does, perhaps behind the caller, to whom it is then True."""
+        return self.create(key, content)
+
+    def do_later(self, work: Callable[[], object]) -> None:
+        """Do `work` after everything that was written before; here and now unless writes are made behind.
+
+        It may use `written` alone: of the store itself it would wait for its own end.
+        """
+        work()
+
+    @property
+    def written(self) -> "ArtifactStore":
+        """The store as other processes see it."""
+        return self
+
+    def settle(self) -> None:  # noqa: B027
+        """Wait until everything that was written behind is durable. Raises what went wrong with it."""
 
     @abstractmethod
     def read(self, key: str) -> bytes | None:

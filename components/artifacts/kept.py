@@ -26,7 +26,7 @@ class KeptPayloads:
         self._lock = threading.Lock()
 
     def put(self, value: Any) -> ArtifactRef:
-        """The reference of `value`, durable when this returns. The oldest values make room for it."""
+        """The reference of `value`, durable before what is committed next. The oldest values make room for it."""
         ref = payloads.put(self._store, value)
         with self._lock:
             self._kept.pop(ref.sha256, None)

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from components.artifacts.local_files import store_errors
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt
 from components.identity import canonical_json
@@ -39,9 +40,10 @@ def largest_first(listing: Listing) -> list[str]:
 
 
 def list_folder(folder: Path) -> dict[str, tuple[str, int]]:
-    """The listing of the files below `folder`, read from their bytes."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): (file_sha256(path), path.stat().st_size) for path in files}
+    """The listing of the files below `folder`, read from their bytes. Raises what `store_errors` makes of OSErrors."""
+    with store_errors(folder):
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        return {path.relative_to(folder).as_posix(): (file_sha256(path), path.stat().st_size) for path in files}
 
 
 def checked_listing(ref: ArtifactRef) -> Listing:

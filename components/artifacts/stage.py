@@ -42,24 +42,31 @@ def run_stage(
     as_type: type[T],
     *,
     record: str | None = None,
-    is_known_absent: bool = False,
+    seen_attempts: int | None = None,
+    decisive: Callable[[T], object] = lambda output: output,
     clock: Clock = utc_now,
 ) -> StageResult[T]:
     """The committed output of `key`: read when it exists, else computed and committed.
 
     `compute` puts its payloads into the store and returns small references; `as_type` is their type, in any form that
     pydantic's TypeAdapter takes. The manifest is written last and at most once, so a crash at any instant leaves garbage,
-    never a lie, and of two writers at once the later returns what the earlier committed. `record` is kept in the manifest.
-    `is_known_absent` says that the caller has just looked and found no manifest: the store is not asked again.
+    never a lie, and of two writers at once the later returns what the earlier committed; over a store that is written behind
+    the later goes on when what is `decisive` of both outputs is equal, and else gets a StageOvertaken. `record` is kept in
+    the manifest.
+    `seen_attempts` says that the caller has just found no manifest and so many attempts: the store is not asked again.
 
     **Example** `run_stage(store, key, lambda: payloads.put(store, collect()), ArtifactRef)`; a second call with an equal
     key returns the same reference in a few milliseconds, `reused=True`, without calling `collect`.
     """
-    found = None if is_known_absent else _find(store, key, as_type)
+    found = _find(store, key, as_type) if seen_attempts is None else None
     if found is not None:
         return found
     started_at = clock()
-    attempt = _record_attempt(store, key, started_at)
+    if seen_attempts is None:
+        attempt = _record_attempt(store, key, started_at, attempt=1)
+    else:
+        attempt = seen_attempts + 1
+        store.do_later(lambda: _record_attempt(store.written, key, started_at, attempt))
     output = compute()
     finished_at = clock()
     manifest = StageManifest(
@@ -71,7 +78,12 @@ def run_stage(
         finished_at=finished_at.isoformat(),
         record=record,
     )
-    if store.create(manifest_key(key), sealed(manifest.model_dump())):
+
+    def agrees(content: bytes) -> bool:
+        other = _from_json(read_as(manifest_key(key), content, StageManifest), as_type)
+        return decisive(other) == decisive(output)
+
+    if store.create_later(manifest_key(key), sealed(manifest.model_dump()), agrees=agrees):
         return StageResult(output=_from_json(manifest, as_type), manifest=manifest, reused=False)
     found = _find(store, key, as_type)
     if found is None:
@@ -113,11 +125,10 @@ def _find(store: ArtifactStore, key: StageKey, as_type: type[T]) -> StageResult[
     return StageResult(output=_from_json(manifest, as_type), manifest=manifest, reused=True)
 
 
-def _record_attempt(store: ArtifactStore, key: StageKey, started_at: datetime) -> int:
-    """Take the next free attempt number, so that work redone after a crash can be counted."""
+def _record_attempt(store: ArtifactStore, key: StageKey, started_at: datetime, attempt: int) -> int:
+    """Take the next free attempt number from `attempt` on, so that work redone after a crash can be counted."""
     record = {"started_at": started_at.isoformat(), "host": socket.gethostname(), "pid": os.getpid()}
     content = sealed(record)
-    attempt = 1
     while not store.create(f"{key.path}/attempts/{attempt:04d}.json", content):
         attempt = max(attempt, num_attempts(store, key)) + 1
     return attempt

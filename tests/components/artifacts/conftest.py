@@ -9,6 +9,7 @@ import pytest
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.s3 import S3ArtifactStore
+from components.artifacts.write_behind import WriteBehindStore
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.components.artifacts.weed_server import ACCESS_KEY, BUCKET, SECRET_KEY, WeedServer
 
@@ -74,20 +75,36 @@ def proxied_store(proxy: FaultyProxy, credentials: None) -> S3ArtifactStore:
     return S3ArtifactStore(BUCKET, prefix=f"t-{secrets.token_hex(6)}", endpoint_url=proxy.endpoint_url, retry_seconds=5)
 
 
+def store_of_kind(kind: str, request: pytest.FixtureRequest, root: Path) -> ArtifactStore:
+    if kind == "s3":
+        found: S3ArtifactStore = request.getfixturevalue("s3_store")
+        return found
+    local = LocalArtifactStore(root)
+    return WriteBehindStore(local) if kind == "behind" else local
+
+
 @pytest.fixture(params=["local", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ArtifactStore:
+def plain_store(request: pytest.FixtureRequest, tmp_path: Path) -> ArtifactStore:
     """Each kind of store in turn; what holds for one must hold for the other."""
-    if request.param == "local":
-        return LocalArtifactStore(tmp_path / "store")
-    found: S3ArtifactStore = request.getfixturevalue("s3_store")
-    return found
+    return store_of_kind(request.param, request, tmp_path / "store")
+
+
+@pytest.fixture(params=["local", "s3", "behind"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ArtifactStore:
+    """The same, and one that is written behind."""
+    return store_of_kind(request.param, request, tmp_path / "store")
 
 
 @pytest.fixture
 def overwrite(request: pytest.FixtureRequest, store: ArtifactStore, tmp_path: Path) -> Callable[[str, bytes], None]:
     """Put other bytes behind a key, past the store, as a fault or a stranger would."""
-    if isinstance(store, LocalArtifactStore):
-        return lambda key, content: (tmp_path / "store" / key).write_bytes(content)
+    if isinstance(store.written, LocalArtifactStore):
+
+        def write(key: str, content: bytes) -> None:
+            store.settle()
+            (tmp_path / "store" / key).write_bytes(content)
+
+        return write
     import boto3
 
     weed: WeedServer = request.getfixturevalue("weed")

@@ -32,6 +32,11 @@ def key(stage: str, step: int, *, part: str = "main", lineage: int = 0, run_id: 
     return StageKey(run_id=run_id, step=step, stage=stage, version=1, part=part, lineage=lineage, depends_on="00")
 
 
+@pytest.fixture
+def store(plain_store: ArtifactStore) -> ArtifactStore:
+    return plain_store
+
+
 def put_checkpoint(store: ArtifactStore, folder: Path, at: StageKey) -> CheckpointRef:
     folder.mkdir(exist_ok=True, parents=True)
     for name in ("weights.bin", "config.json"):

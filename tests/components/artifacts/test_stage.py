@@ -101,7 +101,7 @@ def test_outputs_of_any_declared_type_come_back(store: ArtifactStore) -> None:
         assert made == output == run_stage(store, key, never, as_type).output
 
 
-def test_the_loser_of_a_race_returns_what_the_winner_committed(store: ArtifactStore) -> None:
+def test_the_loser_of_a_race_returns_what_the_winner_committed(plain_store: ArtifactStore) -> None:
     gate = threading.Barrier(4)
 
     def attempt(writer: int) -> tuple[int, bool]:
@@ -109,15 +109,15 @@ def test_the_loser_of_a_race_returns_what_the_winner_committed(store: ArtifactSt
             gate.wait()
             return writer
 
-        result = run_stage(store, KEY, compute, int)
+        result = run_stage(plain_store, KEY, compute, int)
         return result.output, result.reused
 
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(attempt, range(4)))
     assert len({output for output, _ in results}) == 1
     assert sorted(reused for _, reused in results) == [False, True, True, True]
-    assert len(manifests(store)) == 1
-    assert num_attempts(store, KEY) == 4
+    assert len(manifests(plain_store)) == 1
+    assert num_attempts(plain_store, KEY) == 4
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"stage": "x"}'])

@@ -1,0 +1,205 @@
+"""A store that one thread writes, in order, while the next stage computes."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from components.artifacts import layout
+from components.artifacts.base import Agreement, ArtifactStore, StoredObject
+from components.artifacts.refs import ArtifactRef
+from components.errors import StageOvertaken
+
+Content = bytes | Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Write:
+    """One write that has been asked for, and the objects that it will leave."""
+
+    work: Callable[[], object]
+    context: Context = field(default_factory=copy_context)
+    leaves: Mapping[str, Content]
+    is_commit: bool
+
+
+class WriteBehindStore(ArtifactStore):
+    """`inner`, whose payloads and commits are written by a thread in the order in which they were asked for.
+
+    This process reads at once what it has written; others see it when it is durable. One commit may be under way: the next one
+    waits for it. So after a crash the store holds what a crash a moment earlier would have left, and all that a commit names.
+
+    A write that fails stays first in line. Whoever commits or waits next gets its error, and lets it be tried again: so a
+    stage's retry is one of the write, too. All verbs but payloads and `create_later` wait for what is under way.
+    """
+
+    def __init__(self, inner: ArtifactStore) -> None:
+        self._inner = inner
+        self._writes: deque[_Write] = deque()
+        self._pending: dict[str, Content] = {}
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
+        self._is_writing = False
+
+    @property
+    def uri(self) -> str:
+        """Of the store that is written."""
+        return self._inner.uri
+
+    def check(self) -> None:
+        """As the store that is written does."""
+        self._inner.check()
+
+    def probe(self) -> None:
+        """As the store that is written does."""
+        self._inner.probe()
+
+    def folder_uri(self, ref: ArtifactRef) -> str:
+        """Where other programs will find the folder."""
+        return self._inner.folder_uri(ref)
+
+    def put_folder(self, folder: Path, listing: layout.Listing | None = None) -> ArtifactRef:
+        """The reference of a folder, whose files must stay where they are until they are written."""
+        listing = layout.list_folder(folder) if listing is None else listing
+        ref = layout.folder_ref(listing)
+        leaves = {f"{ref.key}/{path}": folder / path for path in listing}
+        self._give(lambda: self._inner.put_folder(folder, listing), leaves=leaves)
+        return ref
+
+    def create(self, key: str, content: bytes) -> bool:
+        """Write a record unless it exists, after everything before it."""
+        self.settle()
+        return self._inner.create(key, content)
+
+    def create_later(self, key: str, content: bytes, *, agrees: Agreement) -> bool:
+        """True. A record that was there and does not agree raises StageOvertaken from the next verb that waits."""
+
+        def commit() -> None:
+            if self._inner.create(key, content):
+                return
+            found = self._inner.read(key)
+            if found != content and (found is None or not agrees(found)):
+                raise StageOvertaken(
+                    f"{key}: another process works on this run, and committed another result first, which stands. Let it go "
+                    "on alone; when it has ended, the same command goes on from what it left"
+                )
+
+        self._wait(lambda: any(write.is_commit for write in self._writes))
+        self._give(commit, leaves={key: content}, is_commit=True)
+        return True
+
+    def do_later(self, work: Callable[[], object]) -> None:
+        """Do `work` after all writes before it."""
+        self._give(work)
+
+    @property
+    def written(self) -> ArtifactStore:
+        """The inner store."""
+        return self._inner
+
+    def settle(self) -> None:
+        """Wait until everything is durable. Raises what went wrong first, which is then tried again."""
+        self._wait(lambda: bool(self._writes))
+
+    def close(self, *, timeout_seconds: float | None = None) -> None:
+        """Wait for what is under way unless it fails, and forget what could not be written."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._writes or self._error is not None, timeout_seconds)
+            self._writes.clear()
+            self._pending.clear()
+            self._error = None
+
+    def read(self, key: str) -> bytes | None:
+        """A record's bytes, or None when there is none."""
+        content = self._pending.get(key)
+        if content is None:
+            return self._inner.read(key)
+        return content if isinstance(content, bytes) else content.read_bytes()
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """The keys under `prefix` in lexical order, of what is being written too."""
+        with self._changed:
+            pending = {key for key in self._pending if key.startswith(prefix)}
+        return iter(sorted(pending.union(self._inner.list(prefix))))
+
+    def scan(self, prefix: str) -> Iterator[StoredObject]:
+        """What lies under `prefix` when everything is written."""
+        self.settle()
+        return self._inner.scan(prefix)
+
+    def delete(self, key: str) -> None:
+        """Remove an object, after everything before."""
+        self.settle()
+        self._inner.delete(key)
+
+    def delete_all(self, keys: Sequence[str]) -> None:
+        """Remove objects, after everything before."""
+        self.settle()
+        self._inner.delete_all(keys)
+
+    def discard_unfinished(self, *, older_than_seconds: float, dry_run: bool) -> int:
+        """As the store that is written does."""
+        return self._inner.discard_unfinished(older_than_seconds=older_than_seconds, dry_run=dry_run)
+
+    def _upload(self, key: str, source: Content, sha256: str, num_bytes: int) -> None:
+        self._give(lambda: self._inner._upload(key, source, sha256, num_bytes), leaves={key: source})
+
+    def _download(self, key: str, target: Path) -> tuple[Path, tuple[str, int]]:
+        if key in self._pending:
+            self.settle()
+        return self._inner._download(key, target)
+
+    def _give(
+        self,
+        work: Callable[[], object],
+        *,
+        leaves: Mapping[str, Content] = MappingProxyType({}),
+        is_commit: bool = False,
+    ) -> None:
+        with self._changed:
+            self._writes.append(_Write(work=work, leaves=leaves, is_commit=is_commit))
+            self._pending.update(leaves)
+            self._go_on()
+
+    def _wait(self, is_under_way: Callable[[], bool]) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._error is not None or not is_under_way())
+            if self._error is not None:
+                error, self._error = self._error, None
+                self._go_on()
+                raise error
+
+    def _go_on(self) -> None:
+        """See that a thread writes what there is to write."""
+        if self._writes and self._error is None and not self._is_writing:
+            self._is_writing = True
+            threading.Thread(target=self._write_all, name="store", daemon=True).start()
+
+    def _write_all(self) -> None:
+        """What the thread does, until everything is written or a write fails."""
+        while (write := self._next()) is not None:
+            try:
+                write.context.run(write.work)
+            except BaseException as error:
+                self._ended(write, error)
+            else:
+                self._ended(write, None)
+
+    def _next(self) -> _Write | None:
+        with self._changed:
+            self._is_writing = bool(self._writes) and self._error is None
+            return self._writes[0] if self._is_writing else None
+
+    def _ended(self, write: _Write, error: BaseException | None) -> None:
+        with self._changed:
+            if self._writes and self._writes[0] is write:  # else `close` has given it up
+                self._error = error
+                if error is None:
+                    self._writes.popleft()
+                    for key, content in write.leaves.items():
+                        if self._pending.get(key) is content:
+                            del self._pending[key]
+            self._changed.notify_all()
