@@ -51,7 +51,7 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     config = with_sources(config)
     began_at_seconds = monotonic()
     run = Run(run_id=run_id or config.preset, config=config)
-    with Session(run, writes_behind=config.resources.runner == "thread") as session:
+    with Session(run, computes_all=config.resources.runner == "thread") as session:
         preflight(session)
         with recorded(session), training(session), one_cluster(config):
             checkpoints, evaluations = train_steps(session)

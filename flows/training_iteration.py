@@ -9,7 +9,7 @@ from components.artifacts.refs import CheckpointRef
 from flows.iteration_runs import behind_iterations, make_next
 from flows.shards import played_by, rewards_of, rollouts_ahead, rollouts_of
 from tasks.compute_advantages import compute_advantages
-from tasks.looks import one_look
+from tasks.looks import computed_here, one_look
 from tasks.publish_checkpoint import publish_checkpoint
 from tasks.reports import leave_page, tell_iteration
 from tasks.run import PolicyUpdate, StepBatches
@@ -33,10 +33,12 @@ def training_iteration(session: Session, step: int, checkpoints: dict[str, Check
                 make_next(session, step + 1, dict(checkpoints))
             updates = update_policies(session, step, checkpoints, batches)
         report = publish_checkpoint(session, step, batches, updates)
-    tell_iteration(session, report)
-    behind_iterations(partial(leave_page, session, report))
-    left = checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
-    return finish_step(store, run, step, left, report)
+        tell_iteration(session, report)
+        behind_iterations(partial(leave_page, session, report))
+        left = checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
+        left = finish_step(store, run, step, left, report, computed_here(session, step))
+    session.forget_manifests(step)
+    return left
 
 
 def update_policies(

@@ -5,9 +5,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from components.artifacts.base import ArtifactStore
+from components.artifacts.refs import StageManifest
 from components.artifacts.stage import manifest_key
 from components.identity import StageKey
 from tasks.run import RunAddress
+from tasks.session import Session
+from tasks.step_records import stage_of, step_of
 
 
 class Look:
@@ -17,6 +20,11 @@ class Look:
         self._prefix = prefix
         self._keys = keys
         self._asked: set[str] = set()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether no stage of the step had begun. Evaluations are no part of one."""
+        return all(stage_of(key) == "evaluate_policy" for key in self._keys)
 
     def seen_attempts(self, key: StageKey) -> int | None:
         """How many attempts the stage had, if it was seen to have no manifest. None says nothing."""
@@ -43,6 +51,17 @@ def one_look(store: ArtifactStore, run: RunAddress, step: int) -> Iterator[None]
         yield
     finally:
         _current.reset(token)
+
+
+def computed_here(session: Session, step: int) -> list[StageManifest] | None:
+    """The stages of the step so far, if this session is known to have computed all of them, in the order of their keys.
+
+    None says nothing: ask the store.
+    """
+    look = _current.get()
+    if look is None or not look.is_blank or not session.computes_all:
+        return None
+    return [session.manifests[key] for key in sorted(session.manifests) if step_of(key) == step]
 
 
 def seen_attempts(key: StageKey) -> int | None:

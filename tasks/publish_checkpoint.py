@@ -17,5 +17,4 @@ def publish_checkpoint(
     report = iteration_report(session, step, batches, updates)
     checkpoints = {policy: update.checkpoint for policy, update in updates.items()}
     session.store.do_later(lambda: session.published.post_iteration(report, checkpoints))
-    session.forget_manifests(step)
     return report

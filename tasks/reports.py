@@ -10,6 +10,7 @@ from components.metrics import seconds, train
 from components.plain_text import markdown_cell
 from components.schema import IterationReport
 from tasks import progress
+from tasks.looks import computed_here
 from tasks.run import PolicyUpdate, StepBatches
 from tasks.session import Session
 from tasks.step_records import step_manifests
@@ -21,6 +22,7 @@ def iteration_report(
 ) -> IterationReport:
     """The report of a step from its committed stages."""
     run = session.run
+    stages = computed_here(session, step) or step_manifests(session.store, run, step, session.manifests)
     metrics = dict(batches.metrics)
     for policy, update in updates.items():
         metrics |= {train(policy, name): value for name, value in update.metrics.items()}
@@ -28,7 +30,7 @@ def iteration_report(
         run_id=run.run_id,
         step=step,
         metrics=metrics,
-        timings=stage_seconds(step_manifests(session.store, run, step, session.manifests)),
+        timings=stage_seconds(stages),
         checkpoint_digest={policy: update.checkpoint.weights_digest for policy, update in updates.items()},
         optimizer_digest={policy: update.checkpoint.optimizer_digest for policy, update in updates.items()},
     )

@@ -39,7 +39,7 @@ class Session:
         "_kept",
         "_store",
         "_tracker",
-        "_writes_behind",
+        "computes_all",
         "engines",
         "manifests",
         "publishing",
@@ -49,14 +49,14 @@ class Session:
         "trainers",
     )
 
-    def __init__(self, run: Run, *, writes_behind: bool = False) -> None:
+    def __init__(self, run: Run, *, computes_all: bool = False) -> None:
         """Raises ConfigurationError for an environment that cannot be used.
 
-        With `writes_behind` a thread writes what stages commit: for a process that computes all stages itself, since others
-        see them a moment later.
+        `computes_all` says that this process computes all stages of the run itself. A thread then writes what they commit,
+        since no other process waits for it.
         """
         self.run = run
-        self._writes_behind = writes_behind
+        self.computes_all = computes_all
         self.scenario = scenario_of(run.config)
         self.engines = Engines(run.config)
         self.trainers = Trainers(run)
@@ -89,7 +89,7 @@ class Session:
         """Where the run lies."""
         if self._store is None:
             opened = open_store(self.config.store)
-            self._store = WriteBehindStore(opened) if self._writes_behind else opened
+            self._store = WriteBehindStore(opened) if self.computes_all else opened
         return self._store
 
     @property

@@ -76,6 +76,15 @@ def summarised(store: ArtifactStore, run: RunAddress, step: int, report: Iterati
         raise damaged(reported, "no report of this version of Troupe") from error
 
 
+def most_attempts(stages: Iterable[StageManifest]) -> dict[str, int]:
+    """How often each stage was tried, evaluations apart: of its parts the one that took most."""
+    attempts: dict[str, int] = {}
+    for each in stages:
+        if each.stage != "evaluate_policy":
+            attempts[each.stage] = max(attempts.get(each.stage, 0), each.attempt)
+    return attempts
+
+
 def step_manifests(
     store: ArtifactStore, run: RunAddress, step: int, known: Mapping[str, StageManifest] = MappingProxyType({})
 ) -> list[StageManifest]:

@@ -1,16 +1,17 @@
 """Which steps of a run are finished, by the records that their iterations left last."""
 
 import logging
+from collections.abc import Sequence
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import damaged, read_as, sealed, unsealed
-from components.artifacts.refs import CheckpointRef
+from components.artifacts.refs import CheckpointRef, StageManifest
 from components.errors import TroupeError
 from components.schema import IterationReport
 from tasks.first_checkpoints import first_checkpoints
 from tasks.history import STEPS_PER_BLOCK, extend_history
 from tasks.run import Run, RunAddress
-from tasks.step_records import StepRecord, read_step_record, step_record_key, summarised
+from tasks.step_records import StepRecord, StepSummary, most_attempts, read_step_record, step_record_key, summarised
 
 _log = logging.getLogger(__name__)
 
@@ -27,9 +28,17 @@ def finish_step(
     step: int,
     checkpoints: dict[str, CheckpointRef],
     report: IterationReport | None = None,
+    stages: Sequence[StageManifest] | None = None,
 ) -> dict[str, CheckpointRef]:
-    """Record that the step is finished; the checkpoints of whoever recorded it first. Its `report` is read unless given."""
-    record = StepRecord(checkpoints=checkpoints, summary=summarised(store, run, step, report))
+    """Record that the step is finished; the checkpoints of whoever recorded it first.
+
+    Its `report` and its committed `stages` are read unless they are given.
+    """
+    if report is not None and stages is not None:
+        summary = StepSummary(metrics=report.metrics, timings=report.timings, attempts=most_attempts(stages))
+    else:
+        summary = summarised(store, run, step, report)
+    record = StepRecord(checkpoints=checkpoints, summary=summary)
     key = step_record_key(run, step)
 
     def agrees(content: bytes) -> bool:

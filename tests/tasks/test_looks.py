@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from components.artifacts.local import LocalArtifactStore
-from components.artifacts.stage import manifest_key
+from components.artifacts.stage import manifest_key, run_stage
 from components.identity import StageKey
 from flows.presets import preset_config
-from tasks.looks import one_look, seen_attempts
+from tasks.looks import computed_here, one_look, seen_attempts
 from tasks.run import Run
+from tasks.session import Session
+from tasks.step_records import most_attempts, step_manifests, summarised
 
 RUN = Run(run_id="r", config=preset_config("tiny"))
 
@@ -28,3 +32,34 @@ def test_a_look_says_once_of_each_stage_of_its_step_that_it_is_absent(tmp_path: 
         assert seen_attempts(key(3, run_id="other")) is None
         assert seen_attempts(key(3, "update_policy")) == 0
     assert seen_attempts(key(3, "publish_checkpoint")) is None
+
+
+@pytest.mark.parametrize("found", [[], ["evaluate_policy"], ["collect_rollouts"]])
+def test_a_session_knows_the_stages_of_a_step_that_it_began_and_computes_alone(
+    tmp_path: Path, found: list[str]
+) -> None:
+    store = LocalArtifactStore(tmp_path)
+    for stage in found:
+        store.create(manifest_key(key(3, stage)), b"{}")
+    for computes_all in (True, False):
+        session = Session(RUN, computes_all=computes_all)
+        assert computed_here(session, 3) is None, "nobody has looked"
+        with one_look(store, RUN, 3):
+            for step, stage in ((3, "update_policy"), (3, "compute_rewards"), (2, "publish_checkpoint")):
+                committed = run_stage(store, key(step, stage), lambda: 1, int).manifest
+                session.manifests[manifest_key(key(step, stage))] = committed
+            known = computed_here(session, 3)
+        if computes_all and "collect_rollouts" not in found:
+            assert [each.stage for each in known or []] == ["compute_rewards", "update_policy"]
+        else:
+            assert known is None
+
+
+def test_attempts_are_the_same_from_the_stages_and_from_their_records(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        run_stage(store, key(3), lambda: 1 // 0, int)
+    for stage in ("compute_rewards", "collect_rollouts", "evaluate_policy"):
+        run_stage(store, key(3, stage), lambda: 1, int)
+    attempts = most_attempts(step_manifests(store, RUN, 3))
+    assert attempts == {"compute_rewards": 2, "collect_rollouts": 1} == summarised(store, RUN, 3).attempts
