@@ -1,8 +1,5 @@
 """Make the engines hold the weights of a step, and prove that they do."""
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from components.artifacts.adapters import ADAPTER_FOLDER
 from components.artifacts.refs import CheckpointRef
 from components.generation.refresh import refresh
@@ -11,14 +8,13 @@ from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import read_manifest
 from tasks import progress
 from tasks.engines import fixed_versions
-from tasks.options import stage_options
 from tasks.remedies import naming_remedies
 from tasks.session import Session
+from tasks.stage_task import effect_task
 from tasks.steps import checkpoints_before
 
 
-# An engine forgets its weights with its process, so a refresh is an effect: never cached, cheap to repeat.
-@task(**stage_options("refresh_weights", version=1, cached=False), cache_policy=NO_CACHE)
+@effect_task("refresh_weights", version=1)  # an engine forgets its weights with its process
 def refresh_weights(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The policy versions that the engines hold now, each verified by digest and by a log-probability probe."""
     progress.tell("refresh_weights", step, 0, 1)

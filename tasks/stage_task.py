@@ -2,12 +2,14 @@
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
 from prefect import Task
+from prefect.cache_policies import NO_CACHE
 from prefect.transactions import get_transaction
 
 from components.artifacts.stage import manifest_key, run_stage
@@ -33,6 +35,12 @@ class StageTask(Task[P, R]):
 
     version_number: int
     """Goes into the key of its results."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the task here. In a thread it has no timeout."""
+        if self.timeout_seconds is not None and threading.current_thread() is not threading.main_thread():
+            return self.for_threads()(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _task_named, (self.fn.__module__, self.fn.__name__)
@@ -91,5 +99,14 @@ def stage_task(
         task = StageTask(staged, **stage_options(stage, version=version))
         task.version_number = version
         return task
+
+    return decorate
+
+
+def effect_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageTask[P, R]]:
+    """Make a Prefect task of a function that leaves nothing in the store and is repeated on every resume."""
+
+    def decorate(function: Callable[P, R]) -> StageTask[P, R]:
+        return StageTask(function, **stage_options(stage, version=version, cached=False), cache_policy=NO_CACHE)
 
     return decorate

@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from tasks.compute_rewards import compute_rewards
 from tasks.options import is_transient
 from tasks.run import Run, stage_key
 from tasks.session import Session
-from tasks.stage_task import current_key, stage_task
+from tasks.stage_task import current_key, effect_task, stage_task
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect")]
 
@@ -256,3 +257,27 @@ def test_a_thread_is_given_no_timeout_that_could_not_end_it(session: Session, ca
         return sum("worker thread" in record.message for record in caplog.records)
 
     assert (complaints(stage, 0), complaints(stage.for_threads(), 1)) == (1, 0)
+
+
+def effect(calls: list[int]) -> Any:
+    """A task that leaves nothing."""
+    return effect_task("refresh_weights", version=1)(lambda session, step, part: calls.append(step))
+
+
+@pytest.mark.parametrize("make", [counted, effect])
+def test_a_run_in_a_thread_of_the_user_gets_no_warning_about_timeouts(
+    session: Session, caplog: pytest.LogCaptureFixture, make: Any
+) -> None:
+    calls: list[int] = []
+    stage = make(calls)
+
+    @flow
+    def called() -> None:
+        stage(session, 0, 0)
+
+    thread = threading.Thread(target=called)
+    thread.start()
+    thread.join()
+    assert calls == [0]
+    assert not [record for record in caplog.records if "timeout" in record.message]
+    assert stage.timeout_seconds is not None, "in the main thread it ends what hangs"
