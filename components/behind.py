@@ -1,4 +1,4 @@
-"""Work done behind whoever asks for it: in order, on one thread, and an error ends it."""
+"""Background work on one thread, in order, ended by the first error."""
 
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 class Behind:
-    """One thread that does what it is given, one after the other. After an error it does nothing more and says so.
+    """One thread that runs tasks in order. After an error it runs no more and raises that error.
 
-    **Example** `future = behind.give(lambda: post(page))` returns at once; `behind.settle()` waits for it and for all that was
-    given before, and raises what went wrong.
+    **Example** `future = behind.give(lambda: post(page))` returns at once; `behind.settle()` waits for it and all
+    earlier tasks, and raises the first error.
     """
 
     def __init__(self, name: str) -> None:
@@ -22,25 +22,25 @@ class Behind:
         self._error: BaseException | None = None
 
     def give(self, work: Callable[[], T]) -> "Future[T]":
-        """The future of `work`, which runs with the context variables of its giver. Its first error is every later one's."""
+        """The future of `work`, which runs with the caller's context variables. All tasks after an error raise it."""
         future = self._pool.submit(copy_context().run, self._done, work)
         self._last = future
         return future
 
     def wait(self, timeout_seconds: float | None = None) -> None:
-        """Wait for all that was given, whether it succeeds or not."""
+        """Wait for all tasks, without raising."""
         if self._last is not None:
             with suppress(CancelledError, TimeoutError):
                 self._last.exception(timeout_seconds)
 
     def settle(self) -> None:
-        """Wait for all that was given; raise the first error."""
+        """Wait for all tasks; raise the first error."""
         self.wait()
         if self._error is not None:
             raise self._error
 
     def close(self) -> None:
-        """Take nothing more. What has not begun is not done; what has begun is left to end by itself."""
+        """Cancel tasks that have not started; leave a running one to end by itself."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _done(self, work: Callable[[], T]) -> T:

@@ -1,12 +1,12 @@
-"""The flow runs of iterations: made ahead and told of behind, so that no iteration waits for Prefect's server.
+"""Flow runs of iterations, created ahead and reported by a thread, so that no iteration waits for Prefect's server.
 
-Left to itself Prefect asks its server ten times within an iteration: to make the flow run, name it, start it, read it, and end
-it. Here the next flow run is made while a policy is updated, and a thread tells the server what became of each, in order.
-Only what goes well is told behind: an iteration that fails, is cancelled or is tried again goes Prefect's own way.
+By default Prefect makes ten requests per iteration: to create the flow run, name it, start it, read it, and end it. Here the
+next flow run is created while a policy is updated, and a thread reports state changes in order. Only success is reported
+this way: an iteration that fails, is cancelled or is retried uses Prefect's own path.
 
-What this takes from Prefect below its documented names, and nothing else in Troupe does: `FlowRunEngine` with the methods
-overridden here, `_flow_run_name_set`, `load_subflow_run`, and the mark `_is_subflow_tracking_task` of the task run that
-stands for a child in its parent. `test_iteration_runs.py` holds the versions for which that was read.
+This is the only module that uses undocumented parts of Prefect: `FlowRunEngine` with the methods overridden here,
+`_flow_run_name_set`, `load_subflow_run`, and the mark `_is_subflow_tracking_task` of the task run that represents a child in
+its parent. `test_iteration_runs.py` lists the Prefect versions for which they were checked.
 """
 
 import copy
@@ -39,15 +39,15 @@ from components.patience import interrupt
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _LAST_WORDS_SECONDS = 10.0
-"""How long the end of an interrupted run waits for what is being told."""
+"""How long the end of an interrupted run waits for pending reports."""
 
 
 @contextmanager
 def iteration_runs(iteration: Flow[..., T]) -> Iterator[Callable[..., T]]:
-    """What runs `iteration` as a child of the flow run that the block is in. All is told when the block ends.
+    """A function that runs `iteration` as a child of the current flow run. Everything is reported when the block ends.
 
-    The last argument of an iteration is what the one before has returned. Raises, from the next iteration or from the end
-    of the block, what went wrong in telling: PrefectUnavailable.
+    The last argument of an iteration is the result of the one before. Raises PrefectUnavailable, from the next iteration or
+    at the end of the block, if reporting fails.
     """
     runs = _IterationRuns(iteration)
     token = _current.set(runs)
@@ -68,14 +68,14 @@ def iteration_runs(iteration: Flow[..., T]) -> Iterator[Callable[..., T]]:
 
 
 def make_next(*arguments: Any) -> None:
-    """Let the flow run of the next iteration be made meanwhile. The last of its arguments stands for what is not known yet."""
+    """Create the next iteration's flow run in the background. Its last argument is a placeholder for this one's result."""
     runs = _current.get()
     if runs is not None:
         runs.make(*arguments)
 
 
 def behind_iterations(work: Callable[[], object]) -> None:
-    """Do `work`, a call of Prefect, behind the iterations; here and now where there are none."""
+    """Do `work`, a call to Prefect, in the background; immediately outside `iteration_runs`."""
     runs = _current.get()
     if runs is None:
         work()
@@ -84,7 +84,7 @@ def behind_iterations(work: Callable[[], object]) -> None:
 
 
 class _IterationRuns:
-    """The children of one flow run: at most one made ahead."""
+    """The children of one flow run; at most one is created ahead."""
 
     def __init__(self, iteration: Flow[..., Any]) -> None:
         self.behind = Behind("prefect")
@@ -94,7 +94,7 @@ class _IterationRuns:
         self._ahead: Future[_IterationEngine] | None = None
 
     def run(self, *arguments: Any) -> Any:
-        """What the iteration returns."""
+        """Run one iteration and return its result."""
         if self._ahead is None:
             self.make(*arguments)
         assert self._ahead is not None
@@ -108,19 +108,19 @@ class _IterationRuns:
         return engine.result()
 
     def make(self, *arguments: Any) -> None:
-        """Have the flow run of an iteration made."""
+        """Create an iteration's flow run in the background."""
         engine = _IterationEngine(flow=self._iteration, parameters=self._named(arguments), behind=self.behind)
         before = self._newest.flow_run if self._newest is not None else None
         self._ahead = self.behind.give(lambda: self._parent.copy().run(engine.made, before))
 
     def drop(self) -> None:
-        """Take back the flow run that was made and will not be needed."""
+        """Delete the flow run that was created and is not needed."""
         if self._ahead is None or not self._ahead.done() or self._ahead.exception() is not None:
             return
         try:
             self._ahead.result().unmake()
         except (httpx.HTTPError, PrefectException, TroupeError) as error:
-            _log.warning("a flow run that was made ahead stays pending: %s", error)
+            _log.warning("a flow run created ahead stays pending: %s", error)
 
     def _named(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         return dict(inspect.signature(self._iteration.fn).bind(*arguments).arguments)
@@ -131,20 +131,20 @@ _current: ContextVar[_IterationRuns | None] = ContextVar("iteration_runs", defau
 
 @dataclass
 class _IterationEngine(FlowRunEngine[..., Any]):
-    """Prefect's engine over a flow run that is there already, and that is told behind where it goes well."""
+    """Prefect's engine for a flow run that exists already; success is reported in the background."""
 
     behind: Behind | None = None
     made_run: FlowRun | None = None
     is_new: bool = False
-    """Whether the flow run was made here: one that an earlier attempt left goes Prefect's own way."""
+    """Whether the flow run was created here; one from an earlier attempt uses Prefect's own path."""
 
     def made(self, before: FlowRun | None) -> "_IterationEngine":
-        """The engine with its flow run, as `create_flow_run` of Prefect makes it: as the child that comes after `before`."""
+        """The engine with its flow run, created as Prefect's `create_flow_run` does, as the child after `before`."""
         client, context, parameters = _client(), FlowRunContext.get(), self.parameters or {}
         assert context is not None, "iterations run inside a flow run"
         result = list(parameters.values())[-1]
         if before is not None:
-            # Prefect's graph draws a line from the run whose result another takes to that other.
+            # Prefect's graph draws an edge from a run to the one that takes its result.
             state: State[Any] = Completed(state_details=StateDetails(flow_run_id=before.id))
             link_state_to_flow_run_result(state, result)
         place = Task(name=self.flow.name, fn=self.flow.fn, version=self.flow.version)
@@ -154,7 +154,7 @@ class _IterationEngine(FlowRunEngine[..., Any]):
         )
         assert task_run is not None
         if before is not None:
-            context.run_results.pop(id(result), None)  # its address may be another's soon
+            context.run_results.pop(id(result), None)  # its address may be reused
         found = self.load_subflow_run(parent_task_run=task_run, client=client, context=context)
         self.made_run = found or client.create_flow_run(
             flow=self.flow,
@@ -168,7 +168,7 @@ class _IterationEngine(FlowRunEngine[..., Any]):
         return self
 
     def unmake(self) -> None:
-        """Remove the flow run, if it was made here."""
+        """Delete the flow run if it was created here."""
         if self.is_new and self.made_run is not None:
             client = _client()
             client.delete_flow_run(self.made_run.id)
@@ -176,12 +176,12 @@ class _IterationEngine(FlowRunEngine[..., Any]):
             client.delete_task_run(self.made_run.parent_task_run_id)
 
     def create_flow_run(self, client: SyncPrefectClient) -> FlowRun:
-        """The flow run that was made."""
+        """The flow run created for this engine."""
         assert self.made_run is not None
         return self.made_run
 
     def set_state(self, state: State[Any], force: bool = False) -> State[Any]:
-        """`state`, told behind if a new run begins or succeeds; else what Prefect makes of it, after all that is being told."""
+        """`state`, reported in the background if a new run starts or succeeds; else Prefect's answer, after pending reports."""
         assert self.behind is not None
         assert self.flow_run is not None
         if not self.is_new or force or not (state.is_running() or state.is_completed()):
@@ -198,7 +198,7 @@ class _IterationEngine(FlowRunEngine[..., Any]):
 
     @contextmanager
     def setup_run_context(self, client: SyncPrefectClient | None = None) -> Iterator[None]:
-        """Prefect's, which would read a new run back from the server."""
+        """Prefect's own, without reading a new run back from the server."""
         client = client or self.client
         if self.is_new:
             client = copy.copy(client)
@@ -214,7 +214,7 @@ class _IterationEngine(FlowRunEngine[..., Any]):
 
 
 class _Opened:
-    """A client that is open already, where Prefect opens and closes one of its own for each call."""
+    """The flow run's open client; Prefect would open one per call."""
 
     def __init__(self, client: SyncPrefectClient) -> None:
         self.create_task_run = client.create_task_run

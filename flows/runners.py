@@ -15,7 +15,7 @@ from components.errors import ConfigurationError, ServiceMissing
 _RAY_ANSWERS_SECONDS = 3.0
 _NODE_ANSWERS_SECONDS = 60.0
 _RAY_ELSEWHERE = ("auto", "local")
-"""Addresses that name no server: Ray is started here, or looked for by Ray itself."""
+"""Addresses without a server: Ray is started here, or finds its own."""
 
 
 def task_runner(resources: ResourceConfig) -> Any:
@@ -34,16 +34,16 @@ def task_runner(resources: ResourceConfig) -> Any:
 
 
 def _store_variables() -> dict[str, str]:
-    """Where the environment says that S3 is, for workers on other hosts. Credentials do not travel: hosts have their own."""
+    """The S3 endpoint for workers on other hosts. Credentials are not sent: hosts have their own."""
     names = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 @contextmanager
 def one_cluster(config: RunConfig) -> Iterator[None]:
-    """Inside, this process is connected to one Ray cluster, where the run asks for Ray: every flow in it uses that one.
+    """Within the block this process is connected to one Ray cluster, if the run uses Ray; all its flows share it.
 
-    Raises ConfigurationError when a host of the cluster does not see the run's store.
+    Raises ConfigurationError if a host of the cluster cannot see the run's store.
     """
     if config.resources.runner != "ray":
         yield
@@ -54,8 +54,8 @@ def one_cluster(config: RunConfig) -> Iterator[None]:
 
 
 def check_hosts(store: StoreConfig) -> None:
-    """Pass when every host of the connected cluster sees a local `store`. Raises ConfigurationError naming those that do not,
-    and ServiceMissing when one does not answer."""
+    """Check that every host of the connected cluster sees a local `store`. Raises ConfigurationError with the hosts that do
+    not, and ServiceMissing if one does not answer."""
     if store.kind != "local":
         return
     root = Path(str(store.root)).absolute()
@@ -98,7 +98,7 @@ def hosts_without(path: Path) -> list[str]:
 
 
 def check_ray(resources: ResourceConfig) -> None:
-    """Pass when the Ray cluster that is named can be reached. Raises ConfigurationError or ServiceMissing."""
+    """Check that the configured Ray cluster can be reached. Raises ConfigurationError or ServiceMissing."""
     address = resources.ray_address
     if resources.runner != "ray" or address is None or address in _RAY_ELSEWHERE:
         return

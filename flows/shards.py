@@ -1,4 +1,4 @@
-"""A step's shards: which weights play them, and where and when they are played and scored."""
+"""Plays and scores a step's shards: with which weights, where, and when."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,9 +16,9 @@ from tasks.steps import checkpoints_before
 
 
 def played_by(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
-    """The checkpoints whose weights play a step that begins with `checkpoints`.
+    """The checkpoints that play a step which starts from `checkpoints`.
 
-    With `rollout.overlap` one_step it was played while the step before was updating, so by the weights before that update.
+    With `rollout.overlap` one_step the step is played during the previous update, so by the weights before that update.
     """
     if session.config.rollout.overlap == "none" or step == 0:
         return checkpoints
@@ -40,9 +40,9 @@ def rewards_of(session: Session, step: int, rollouts: Sequence[ArtifactRef]) -> 
 
 @contextmanager
 def rollouts_ahead(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> Iterator[None]:
-    """Inside, with `rollout.overlap` one_step, the next step is played by the weights from before this step's update.
+    """With `rollout.overlap` one_step, play the next step during the block, with the weights from before this step's update.
 
-    What was played is committed, so the next step finds it; a failure here is that step's to repeat.
+    The rollouts are committed, so the next step finds them, and repeats any that failed.
     """
     if session.config.rollout.overlap == "none" or step + 1 >= session.config.num_steps:
         yield
@@ -55,23 +55,23 @@ def rollouts_ahead(session: Session, step: int, checkpoints: dict[str, Checkpoin
     except Exception:
         wait(futures)
         raise
-    wait(futures)  # not after an interruption, which waits for nothing
+    wait(futures)  # not after an interruption
 
 
 def each_of(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceConfig) -> list[Any]:
-    """The task's results for each of `calls`, in their order: computed here, or wherever the flow's task runner has room."""
+    """The task's results for each of `calls`, in order: computed here, or by the flow's task runner."""
     if resources.runner == "thread" and resources.max_shards_at_once == 1:
         return [task(*call) for call in calls]
     return [future.result() for future in submitted(task, calls, resources)]
 
 
 def submitted(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceConfig) -> list[Any]:
-    """Futures of the calls, of which `resources.max_shards_at_once` are under way at a time."""
+    """Futures of the calls, of which `resources.max_shards_at_once` run at a time."""
     task = task.for_threads() if resources.runner == "thread" else task
     at_once = resources.max_shards_at_once
     futures: list[Any] = []
     for number, call in enumerate(calls):
-        # A call begins when the one `at_once` places before it has ended.
+        # A call starts when the one `at_once` places before it has ended.
         ahead = futures[number - at_once : number - at_once + 1] if number >= at_once else []
         futures.append(task.submit(*call, wait_for=ahead))
     return futures

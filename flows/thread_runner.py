@@ -1,4 +1,4 @@
-"""Prefect's threads, which nobody waits for once the flow is interrupted."""
+"""Prefect's thread pool, without waiting for its threads after an interruption."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from components.patience import interrupt
 
 
 class ThreadRunner(ThreadPoolTaskRunner[Any]):
-    """Ends with its flow. After an interruption its threads are left behind: what they have not committed is computed again."""
+    """Ends with its flow. After an interruption its threads are abandoned; uncommitted work is computed again."""
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         if exc_type is not None and not issubclass(exc_type, Exception):

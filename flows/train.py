@@ -1,4 +1,4 @@
-"""Training from the first step to the last; the same call again resumes."""
+"""Trains from the first step to the last; the same call again resumes."""
 
 import logging
 import os
@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 
 
 def run_name() -> str:
-    """What Prefect calls the flow run: the run's own name."""
+    """The flow run's name in Prefect: the run's own."""
     parameters = runtime.flow_run.parameters
-    config = RunConfig.model_validate(parameters["config"])  # a worker hands over plain JSON
+    config = RunConfig.model_validate(parameters["config"])  # a worker passes plain JSON
     return str(parameters.get("run_id") or config.preset)
 
 
@@ -45,7 +45,7 @@ def run_name() -> str:
 def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     """Train `config` under `run_id` (default: the preset's name) and return a summary.
 
-    Whatever an earlier call with this run_id has finished is read, not computed again.
+    Results of earlier calls with this run_id are read, not computed again.
     """
     be_patient_with_prefect(config.resources.prefect_patience_seconds)
     config = with_sources(config)
@@ -60,10 +60,10 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
 
 
 def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalReport]]:
-    """The checkpoints after the last step, and the evaluations on the way there."""
+    """The checkpoints after the last step, and all evaluations."""
     tell_links(session)
     first = warm_start(session)
-    freeze(session)  # what fails before leaves the run's name free
+    freeze(session)  # a failure before this leaves the run's name free
     run, store, num_steps = session.run, session.store, session.config.num_steps
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
     evaluations = []
@@ -83,9 +83,9 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
 
 @contextmanager
 def recorded(session: Session) -> Iterator[None]:
-    """Inside, this process is on record as working on the run. First, runs that ended without a word are told of."""
+    """Within the block this process is recorded as working on the run. First, dead runs are reported."""
     if settled := settle_dead_runs(HOME):
-        _log.warning("ended without a word, and Prefect knows it now: %s", ", ".join(settled))
+        _log.warning("reported to Prefect as crashed: %s", ", ".join(settled))
     with recorded_run(
         HOME,
         flow_run_id=str(runtime.flow_run.id),
@@ -99,13 +99,13 @@ def recorded(session: Session) -> Iterator[None]:
 
 
 def is_evaluated(config: RunConfig, step: int) -> bool:
-    """Whether the checkpoint after `step` updates is evaluated: the first, every so often, and the last."""
+    """Whether the checkpoint after `step` updates is evaluated: the first, every `evaluation.every`-th, and the last."""
     every = config.evaluation.every
     return step in (0, config.num_steps) or (every > 0 and step % every == 0)
 
 
 def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
-    """One report for each configured way of sampling; the engines are loaded only when one is missing."""
+    """One report per configured way of sampling; engines are loaded only if one is missing."""
     versions, samplings = named_versions(session.config, checkpoints), session.config.evaluation.sampling
     if not are_evaluated(session, step, samplings, versions):
         versions = refresh_weights(session, step, checkpoints)
@@ -117,6 +117,6 @@ def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, Che
 
 
 def tell_links(session: Session) -> None:
-    """Say where a person looks at the run; MLflow's page is there once it has answered."""
+    """Report the run's pages; MLflow's is known once MLflow has answered."""
     mlflow = run_url(session.tracker, session.run.run_id)
     progress.tell("links", 0, 1, 1, Prefect=runtime.flow_run.ui_url, MLflow=mlflow)

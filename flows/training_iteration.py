@@ -1,4 +1,4 @@
-"""One step of training, as the paper's paragraph says it."""
+"""One training step, stage by stage."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ from tasks.update_policy import update_policy
 
 @flow(name="training-iteration", flow_run_name="{session.run.run_id}/step-{step:06d}", validate_parameters=False)
 def training_iteration(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
-    """From the checkpoints of a step to those of the next. A finished step returns what it left."""
+    """From the checkpoints of a step to those of the next. A finished step returns its recorded checkpoints."""
     run, store = session.run, session.store
     if finished := finished_step(store, run, step):
         return finished
@@ -44,12 +44,12 @@ def training_iteration(session: Session, step: int, checkpoints: dict[str, Check
 def update_policies(
     session: Session, step: int, checkpoints: dict[str, CheckpointRef], batches: StepBatches
 ) -> dict[str, PolicyUpdate]:
-    """The updates of all trained policies, as many side by side as `resources.max_updates_at_once` allows.
+    """The updates of all trained policies, up to `resources.max_updates_at_once` in parallel.
 
-    Each is committed by itself; the step is finished, and any of them is served, when all of them are.
+    Each is committed separately; none is used for rollouts before all are.
     """
     calls = {policy: (session, step, policy, checkpoints[policy], ref) for policy, ref in batches.batches.items()}
-    # Workers belong to this process: they are never started on another node.
+    # Workers belong to this process and never start on another node.
     at_once = session.config.resources.max_updates_at_once if session.config.resources.runner == "thread" else 1
     if at_once == 1:
         return {policy: update_policy(*call) for policy, call in calls.items()}
@@ -58,7 +58,7 @@ def update_policies(
     for policy, call in calls.items():
         if len(under_way) == at_once:
             ended = next(as_completed(under_way))
-            ended.result()  # after a failure no update begins
+            ended.result()  # no update starts after a failure
             under_way.remove(ended)
         futures[policy] = task.submit(*call)
         under_way.append(futures[policy])

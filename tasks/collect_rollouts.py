@@ -1,4 +1,4 @@
-"""Play one shard of a step's problems."""
+"""Plays one shard of a step's problems."""
 
 from components.artifacts.refs import ArtifactRef
 from components.rollout.journal import Journal
@@ -13,7 +13,7 @@ from tasks.stage_task import current_key, stage_task
 
 @stage_task("collect_rollouts", version=1)
 def collect_rollouts(session: Session, step: int, part: int, versions: dict[str, PolicyVersion]) -> ArtifactRef:
-    """The reference of the shard's RolloutShard. Finished blocks of an interrupted attempt are not played again."""
+    """A reference to the shard's RolloutShard. Blocks that an interrupted attempt finished are not played again."""
     ensure_loaded(session, versions)
     scenario, store, key = session.scenario, session.store, current_key()
     shard = collect_shard(

@@ -1,4 +1,4 @@
-"""All shards of a step joined into one training batch per policy."""
+"""Joins all shards of a step into one training batch per policy."""
 
 from components.algorithms.batching import train_batches
 from components.artifacts.payloads import put
@@ -14,7 +14,7 @@ from tasks.stage_task import stage_task
 def compute_advantages(
     session: Session, step: int, rollouts: list[ArtifactRef], scored: list[ArtifactRef]
 ) -> StepBatches:
-    """The references of the trained policies' batches, and what the step's episodes looked like."""
+    """References to the trained policies' batches, and the step's rollout metrics."""
     config, store = session.config, session.store
     shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
     scores = [session.kept.get(ref, ScoredShard) for ref in scored]

@@ -1,4 +1,4 @@
-"""The authoritative rewards of one shard."""
+"""Computes the authoritative rewards of one shard."""
 
 from components.artifacts.refs import ArtifactRef
 from components.rewards.score import score_shard
@@ -11,7 +11,7 @@ from tasks.stage_task import current_key, stage_task
 
 @stage_task("compute_rewards", version=1)
 def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRef) -> ArtifactRef:
-    """The reference of the shard's ScoredShard, recomputed from the recorded episodes and executions."""
+    """A reference to the shard's ScoredShard, recomputed from the recorded episodes and executions."""
     scenario, store, rewards = session.scenario, session.store, session.config.rewards
     shard = session.kept.get(rollouts, RolloutShard)
     tools = session.toolbox.tools(

@@ -13,12 +13,12 @@ from components.scratch import scratch_folder
 from components.training.base import MODEL_FOLDER
 
 _KEPT_PER_POLICY = 3
-"""What an update reads and what it writes, and the policy before training."""
+"""The checkpoint an update reads, the one it writes, and the policy before training."""
 _LEAST_KEPT = 6
 
 
 class CheckpointCopies:
-    """Folders named by their digests, fetched from the store when they are first asked for; they live until `close`."""
+    """Folders named by digest, fetched from the store on first use and kept until `close`."""
 
     def __init__(self, store: ArtifactStore, *, num_policies: int) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class CheckpointCopies:
         self._one_at_a_time = threading.RLock()
 
     def of(self, checkpoint: CheckpointRef) -> Path:
-        """A local folder with the checkpoint's files. Beside an adapter stands its base, as one folder for all its adapters."""
+        """A local folder with the checkpoint's files. An adapter's folder links to one shared copy of its base model."""
         folder = self._copy(checkpoint.folder)
         if checkpoint.base is not None:
             base, link = self._copy(checkpoint.base) / MODEL_FOLDER, folder / MODEL_FOLDER
@@ -37,7 +37,7 @@ class CheckpointCopies:
         return folder
 
     def store(self, folder: Path, *, base: ArtifactRef | None) -> CheckpointRef:
-        """The reference of a checkpoint that was written to `folder`, which becomes the local copy."""
+        """A reference to the checkpoint written to `folder`, which becomes the local copy."""
         from components.training.checkpoint import read_manifest  # imports torch
 
         manifest = read_manifest(folder)
@@ -58,7 +58,7 @@ class CheckpointCopies:
         )
 
     def work_folder(self, step: int) -> Path:
-        """A new folder for an update's files, on the disk of the copies."""
+        """A new folder for an update's files, on the same disk as the copies."""
         return Path(mkdtemp(prefix=f"step-{step:06d}-", dir=self._root))
 
     def close(self) -> None:

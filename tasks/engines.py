@@ -1,4 +1,4 @@
-"""The engines of one session, one for each policy. What they hold is a cache of a checkpoint, checked at each use."""
+"""A session's engines, one per policy. Their weights are a cache of a checkpoint, checked on each use."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Engines:
-    """Made when they are first asked for; they live until `close`."""
+    """Engines by policy, opened on first use and kept until `close`."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
@@ -27,14 +27,14 @@ class Engines:
         self._one_at_a_time = threading.Lock()
 
     def of(self, policy: str) -> Generator:
-        """The engine of a policy. Raises what opening it raises."""
+        """The engine of a policy. Raises any error from opening it."""
         with self._one_at_a_time:
             if policy not in self._made:
                 self._made[policy] = self._new(policy)
             return self._made[policy]
 
     def check_servers(self) -> None:
-        """Pass when the servers of every policy that has some answer. Raises EngineUnavailable or StaleEngine."""
+        """Check that every policy's inference servers answer. Raises EngineUnavailable or StaleEngine."""
         from components.generation.vllm.engine import VllmGenerator
 
         for name, policy in self._config.policies.items():
@@ -43,21 +43,21 @@ class Engines:
                 engine.check()
 
     def check_apis(self) -> None:
-        """Pass when every policy behind an API can be asked. Raises ServiceMissing without its SDK, ConfigurationError
-        without its key."""
+        """Check that every API policy is usable. Raises ServiceMissing if its SDK is missing, ConfigurationError if its
+        key is."""
         for name, policy in self._config.policies.items():
             if policy.api is not None:
                 self.of(name)
 
     def api_usage(self) -> dict[str, dict[str, float]]:
-        """What each policy behind an API has used in this session: requests, tokens, cost."""
+        """Requests, tokens and cost of each API policy in this session."""
         from components.generation.api.engine import ApiGenerator
 
         made = self._made.items()
         return {name: asdict(engine.usage) for name, engine in made if isinstance(engine, ApiGenerator)}
 
     def close(self) -> None:
-        """Give threads, connections and memory back. Servers stay."""
+        """Release threads, connections and memory. Servers keep running."""
         self._ends.close()
         self._made.clear()
         self._bases = None
@@ -81,7 +81,7 @@ class Engines:
         return TransformersGenerator(self._config.generation, self._bases)
 
     def _vllm(self, policy: str) -> Generator:
-        # Read before the import, which takes seconds: what is wrong there is told at once.
+        # Validated before the import, which takes seconds, so that errors appear at once.
         urls, key = server_urls(self._config, os.environ), server_key(self._config, os.environ)
         from components.generation.vllm.engine import VllmGenerator
 
@@ -96,7 +96,7 @@ class Engines:
 
 
 def fixed_versions(config: RunConfig) -> dict[str, PolicyVersion]:
-    """The versions of the policies that have no checkpoint, because an API plays them."""
+    """Versions of the policies without a checkpoint: those behind an API."""
     from components.generation.api.chat import api_version
 
     return {name: api_version(name, policy.api) for name, policy in config.policies.items() if policy.api is not None}

@@ -1,4 +1,4 @@
-"""Held-out play of the policies of a step."""
+"""Evaluates the policies of a step on held-out problems."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ def evaluate_policy(session: Session, step: int, part: str, versions: dict[str, 
 
 
 def named_versions(config: RunConfig, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
-    """The versions that the checkpoints hold, and those of policies that have none."""
+    """The checkpoints' versions, and those of policies without a checkpoint."""
     return fixed_versions(config) | {
         policy: PolicyVersion(policy=policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
         for policy, checkpoint in checkpoints.items()
@@ -44,7 +44,7 @@ def named_versions(config: RunConfig, checkpoints: dict[str, CheckpointRef]) -> 
 
 
 def are_evaluated(session: Session, step: int, samplings: Sequence[str], versions: dict[str, PolicyVersion]) -> bool:
-    """Whether every report of this step is committed already."""
+    """Whether every report of this step is already committed."""
     keys = [
         stage_key("evaluate_policy", VERSION, session.run, {"step": step, "part": sampling, "versions": versions})
         for sampling in samplings

@@ -1,4 +1,4 @@
-"""The policies before training, as the warm start has committed them."""
+"""The policies before training, as committed by the warm start."""
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
@@ -14,23 +14,23 @@ VERSION = 2
 
 
 def first_checkpoints(store: ArtifactStore, run: Run) -> dict[str, CheckpointRef]:
-    """The policies before training, of a run that has started."""
+    """The policies before training of a run that has started."""
     found = known_first_checkpoints(store, run)
     assert found is not None, f"run {run.run_id} has no committed warm start in {store.uri}"
     return found
 
 
 def known_first_checkpoints(store: ArtifactStore, run: Run) -> dict[str, CheckpointRef] | None:
-    """The policies before training; None where the run has not started, or started under another version of the stage."""
+    """The policies before training; None if the run has not started, or started under another version of the stage."""
     key = stage_key("warm_start", VERSION, run)
     return committed(store, key, dict[str, CheckpointRef])
 
 
 def check_bases(store: ArtifactStore, config: RunConfig) -> None:
-    """Pass when the policies have been made already, or when all that they begin from is there.
+    """Check that the first policies exist, or that everything they start from does.
 
-    Raises ConfigurationError, also where a model would be made from nothing and no expert shows it the grammar, or
-    ServiceMissing. A run that has its first checkpoints needs no base any more.
+    Raises ServiceMissing, or ConfigurationError, also for a randomly initialised model without an expert to teach it
+    the answer format. A run with first checkpoints no longer needs the base model.
     """
     if known_first_checkpoints(store, Run(run_id=SHARED, config=config)) is None:
         for policy, settings in config.policies.items():

@@ -1,4 +1,4 @@
-"""One look at what a step has left in the store, in place of a question for each of its stages."""
+"""One listing of a step's records, in place of one request per stage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from tasks.step_records import stage_of, step_of
 
 
 class Look:
-    """The keys of a step's records at one moment. Whoever asks for a stage a second time, as a retry does, gets no answer."""
+    """The keys of a step's records at one moment. It answers once per stage, so that a retry asks the store."""
 
     def __init__(self, prefix: str, keys: frozenset[str]) -> None:
         self._prefix = prefix
@@ -23,11 +23,11 @@ class Look:
 
     @property
     def is_blank(self) -> bool:
-        """Whether no stage of the step had begun. Evaluations are no part of one."""
+        """Whether no stage of the step had started. Evaluations do not count."""
         return all(stage_of(key) == "evaluate_policy" for key in self._keys)
 
     def seen_attempts(self, key: StageKey) -> int | None:
-        """How many attempts the stage had, if it was seen to have no manifest. None says nothing."""
+        """The number of attempts, if the stage had no manifest. None if unknown."""
         if not key.path.startswith(self._prefix) or key.path in self._asked:
             return None
         self._asked.add(key.path)
@@ -41,9 +41,9 @@ _current: ContextVar[Look | None] = ContextVar("look", default=None)
 
 @contextmanager
 def one_look(store: ArtifactStore, run: RunAddress, step: int) -> Iterator[None]:
-    """Inside, stages of this step that have no manifest at the start need not ask for it the first time.
+    """Within the block, stages of this step without a manifest at its start skip their first request for one.
 
-    A rival who commits one meanwhile is met where it counts: the commit finds his and returns it.
+    If another process commits a stage meanwhile, this process finds out at its own commit.
     """
     prefix = f"runs/{run.run_id}/steps/{step:06d}/"
     token = _current.set(Look(prefix, frozenset(store.list(prefix))))
@@ -54,9 +54,9 @@ def one_look(store: ArtifactStore, run: RunAddress, step: int) -> Iterator[None]
 
 
 def computed_here(session: Session, step: int) -> list[StageManifest] | None:
-    """The stages of the step so far, if this session is known to have computed all of them, in the order of their keys.
+    """The step's committed stages in the order of their keys, if this session is known to have computed all of them.
 
-    None says nothing: ask the store.
+    None if unknown: ask the store.
     """
     look = _current.get()
     if look is None or not look.is_blank or not session.computes_all:
@@ -65,6 +65,6 @@ def computed_here(session: Session, step: int) -> list[StageManifest] | None:
 
 
 def seen_attempts(key: StageKey) -> int | None:
-    """How many attempts the look under way, if any, shows of a stage that has no manifest."""
+    """The current look's number of attempts of a stage without a manifest; None if unknown."""
     look = _current.get()
     return None if look is None else look.seen_attempts(key)

@@ -28,9 +28,9 @@ _absent: ContextVar[tuple[str, int] | None] = ContextVar("absent", default=None)
 
 
 def just_seen_attempts(path: str) -> int | None:
-    """How many attempts this attempt's cache policy has seen at the key's `path`, where it saw no manifest.
+    """The number of attempts that this attempt's cache policy saw at `path`, if it saw no manifest.
 
-    Told once: a retry looks again.
+    Answered once, so that a retry looks again.
     """
     found = _absent.get()
     _absent.set(None)
@@ -39,9 +39,9 @@ def just_seen_attempts(path: str) -> int | None:
 
 @dataclass
 class StageCache(CachePolicy):
-    """Prefect's record of a stage's output, believed when the stage's manifest in the store names it, and only then.
+    """Prefect's record of a stage's output, used only if the stage's manifest names it.
 
-    The truth is the manifest: a record that outlives it, because somebody removed the run or the store, is not looked at.
+    The manifest is authoritative: a record that outlives a removed run or store is ignored.
     """
 
     stage: str = ""
@@ -50,7 +50,7 @@ class StageCache(CachePolicy):
     def compute_key(
         self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
     ) -> str:
-        """The record that the manifest names; where there is none, this task run's, for the manifest to name."""
+        """The record named by the manifest; without a manifest, this task run's own, which the manifest will name."""
         session: Session = inputs["session"]
         key = stage_key(self.stage, self.version, session.run, inputs)
         seen = seen_attempts(key)
@@ -63,15 +63,15 @@ class StageCache(CachePolicy):
 
 
 def _may_be_read(results: ResultStore, record: str) -> bool:
-    """Whether Prefect would read a record as the JSON that `stage_options` has it written in.
+    """Whether a record uses the JSON serializer of `stage_options`.
 
-    A record names its own serializer, pickle among them, and Prefect obeys it.
+    Prefect loads a record with whatever serializer it names, including pickle.
     """
     default: Any = get_default_result_storage  # typed as what it is in async code
     storage: Any = results.result_storage or default(_sync=True)
     try:
         content = storage.read_path(record, _sync=True)
-    except (OSError, ValueError):  # there is none: Prefect finds that out, too
+    except (OSError, ValueError):  # there is none, as Prefect will find
         return True
     try:
         return bool(bounded_json(content)["metadata"]["serializer"] == _SERIALIZER.model_dump(mode="json"))
@@ -80,7 +80,7 @@ def _may_be_read(results: ResultStore, record: str) -> bool:
 
 
 def is_transient(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
-    """Retry what a second attempt may cure; never a bug, never bad configuration, and not after an interruption."""
+    """Retry what a second attempt may fix: no bugs, no bad configuration, and nothing after an interruption."""
     error = state.result(raise_on_failure=False)
     may_pass = isinstance(error, TransientError | TimeoutError | ConnectionError)
     if not may_pass or isinstance(error, StoreGone | PrefectUnavailable) or is_interrupted():
@@ -103,7 +103,7 @@ _RETRIES: Mapping[str, tuple[int, float, float]] = {
 
 
 def stage_options(stage: str, *, version: int, cached: bool = True) -> dict[str, Any]:
-    """Keyword arguments for `prefect.task`. `cached` False is for effects, which must be repeated on every resume."""
+    """Keyword arguments for `prefect.task`. `cached` is False for effects, which every resume repeats."""
     retries, delay_seconds, timeout_seconds = _RETRIES[stage]
     options: dict[str, Any] = {
         "name": stage.replace("_", "-"),

@@ -1,4 +1,4 @@
-"""How far the work is, told to whoever listens: the terminal of `troupe train`, or nobody."""
+"""Progress events for listeners such as the terminal of `troupe train`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """`done` of `total` units of a stage; `facts` are what is worth showing beside the bar."""
+    """`done` of `total` units of a stage; `facts` are shown beside the bar."""
 
     stage: str
     step: int
@@ -24,7 +24,7 @@ _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=(
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Send what is told inside the block to `listener`: by this thread, and by the flows and tasks that it starts."""
+    """Within the block, send progress of this thread, and of the flows and tasks it starts, to `listener`."""
     token = _listeners.set((*_listeners.get(), listener))
     try:
         yield
@@ -33,7 +33,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def tell(stage: str, step: int, done: int, total: int, **facts: Any) -> None:
-    """Report progress; costs nothing when nobody listens."""
+    """Report progress. Free without a listener."""
     if listeners := _listeners.get():
         progress = Progress(stage=stage, step=step, done=done, total=total, facts=facts)
         for listener in listeners:
@@ -41,5 +41,5 @@ def tell(stage: str, step: int, done: int, total: int, **facts: Any) -> None:
 
 
 def teller(stage: str, step: int) -> Callable[[int, int], None]:
-    """A callback `(done, total)` for a component that knows no stages."""
+    """A callback `(done, total)` for components, which do not know about stages."""
     return lambda done, total: tell(stage, step, done, total)

@@ -1,4 +1,4 @@
-"""The end of a step: its report, and the outbox entries from which MLflow is filled."""
+"""Ends a step: writes its report and the outbox entries for MLflow."""
 
 from components.schema import IterationReport
 from tasks.reports import iteration_report
@@ -13,7 +13,7 @@ from tasks.stage_task import stage_task
 def publish_checkpoint(
     session: Session, step: int, batches: StepBatches, updates: dict[str, PolicyUpdate]
 ) -> IterationReport:
-    """The step's report, durable in the store and due for publishing. Publishing again changes nothing."""
+    """The step's report, stored and queued for publishing. Repeating it changes nothing."""
     report = iteration_report(session, step, batches, updates)
     checkpoints = {policy: update.checkpoint for policy, update in updates.items()}
     session.store.do_later(lambda: session.published.post_iteration(report, checkpoints))

@@ -1,4 +1,4 @@
-"""What a run shows of itself: reports wait in its outbox until the tracking server has them."""
+"""Publishes a run: reports wait in its outbox until the tracking server has them."""
 
 import logging
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ from tasks.provenance import provenance
 from tasks.run import Run
 
 FLUSH_SECONDS = 30.0
-"""How long the end of a run waits for MLflow; what is not published by then is published by the next start."""
+"""How long the end of a run waits for MLflow. The next start publishes the rest."""
 INTERRUPTED_FLUSH_SECONDS = 3.0
-"""The same for a run that somebody ends."""
+"""The same for an interrupted run."""
 _log = logging.getLogger(__name__)
 
 
 class Publishing:
-    """The outbox of a run, and the thread that empties it into the tracker."""
+    """A run's outbox, and the thread that drains it into the tracker."""
 
     def __init__(self, run: Run, store: ArtifactStore, tracker: Tracker) -> None:
         self._run = run
@@ -33,7 +33,7 @@ class Publishing:
         self._drain = OutboxDrain(self.outbox, tracker)
 
     def post_iteration(self, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:
-        """Make a step's report and checkpoints due; returns without waiting for the tracking server."""
+        """Queue a step's report and checkpoints without waiting for the tracking server."""
         self.outbox.post_iteration(report, lineage=self._lineage(report.step, "publish_checkpoint"))
         for policy, checkpoint in checkpoints.items():
             self.outbox.post_checkpoint(
@@ -45,12 +45,12 @@ class Publishing:
         self._drain.poke()
 
     def post_evaluation(self, report: EvalReport) -> None:
-        """Make an evaluation due."""
+        """Queue an evaluation."""
         self.outbox.post_evaluation(report, lineage=self._lineage(report.step, "evaluate_policy"))
         self._drain.poke()
 
     def close(self, *, succeeded: bool) -> None:
-        """Publish what is due, as far as the tracking server allows in time, and say there how the run ended."""
+        """Publish what is queued, within a time limit, and mark how the run ended."""
         flush_seconds = INTERRUPTED_FLUSH_SECONDS if is_interrupted() else FLUSH_SECONDS
         report = self._drain.close(flush_seconds, succeeded=succeeded)
         if report.num_pending:
@@ -61,7 +61,7 @@ class Publishing:
 
 
 def run_tags(config: RunConfig) -> dict[str, str]:
-    """By what runs are searched for."""
+    """Tags for searching runs."""
     return {
         "troupe.preset": config.preset,
         "troupe.specialisation": config.specialisation,
@@ -70,7 +70,7 @@ def run_tags(config: RunConfig) -> dict[str, str]:
 
 
 def run_params(config: RunConfig) -> dict[str, str]:
-    """The configuration as flat text, as parameter tables show it. **Example** `{"rollout.group_size": "8"}`."""
+    """The configuration flattened to text, as in parameter tables. **Example** `{"rollout.group_size": "8"}`."""
 
     def leaves(values: Any, path: str) -> Iterator[tuple[str, str]]:
         if isinstance(values, dict) and values:

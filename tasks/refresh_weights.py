@@ -1,4 +1,4 @@
-"""Make the engines hold the weights of a step, and prove that they do."""
+"""Loads a step's weights into the engines and verifies them."""
 
 from components.artifacts.adapters import ADAPTER_FOLDER
 from components.artifacts.refs import CheckpointRef
@@ -14,9 +14,9 @@ from tasks.stage_task import effect_task
 from tasks.steps import checkpoints_before
 
 
-@effect_task("refresh_weights", version=1)  # an engine forgets its weights with its process
+@effect_task("refresh_weights", version=1)  # an engine loses its weights with its process
 def refresh_weights(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
-    """The policy versions that the engines hold now, each verified by digest and by a log-probability probe."""
+    """The policy versions now loaded, each verified by digest and by a log-probability probe."""
     progress.tell("refresh_weights", step, 0, 1)
     versions = fixed_versions(session.config)
     for policy, checkpoint in checkpoints.items():
@@ -27,7 +27,7 @@ def refresh_weights(session: Session, step: int, checkpoints: dict[str, Checkpoi
 
 
 def ensure_loaded(session: Session, versions: dict[str, PolicyVersion]) -> None:
-    """Make the session's engines hold `versions`, unless they do: a shard may be played where no refresh was."""
+    """Load `versions` unless they are loaded: a shard may be played in a process that had no refresh."""
     for policy, version in versions.items():
         if session.config.policies[policy].api is None and session.engines.of(policy).version != version:
             checkpoint = checkpoints_before(session.store, session.run, version.step)[policy]
@@ -36,7 +36,7 @@ def ensure_loaded(session: Session, versions: dict[str, PolicyVersion]) -> None:
 
 
 def load_checkpoint(session: Session, checkpoint: CheckpointRef) -> tuple[PolicyVersion, float]:
-    """The version in `checkpoint`, which its engine holds from here on, and how far the two differ on its probe."""
+    """Load `checkpoint` into its engine; its version, and the largest probe difference."""
     folder = session.copies.of(checkpoint)
     version = PolicyVersion(policy=checkpoint.policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
     difference = refresh(

@@ -1,4 +1,4 @@
-"""How a finished step is reported: the report for the store and MLflow, and the page for Prefect."""
+"""Reports of finished steps: for the store and MLflow, and as a page in Prefect."""
 
 import re
 
@@ -37,7 +37,7 @@ def iteration_report(
 
 
 def stage_seconds(manifests: list[StageManifest]) -> dict[str, float]:
-    """Wall seconds by stage, summed over shards and policies, in the order of an iteration."""
+    """Wall seconds by stage, summed over shards and policies, in execution order."""
     totals: dict[str, float] = {}
     for manifest in manifests:
         totals[manifest.stage] = totals.get(manifest.stage, 0.0) + manifest.seconds
@@ -65,13 +65,13 @@ def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
 
 
 def tell_iteration(session: Session, report: IterationReport) -> None:
-    """Tell the terminal about a finished step."""
+    """Report a finished step to the terminal."""
     num_steps = session.config.num_steps
     progress.tell("iteration", report.step, report.step + 1, num_steps, metrics=report.metrics, timings=report.timings)
 
 
 def leave_page(session: Session, report: IterationReport) -> None:
-    """Leave the page of a finished step in Prefect."""
+    """Create the Prefect page of a finished step."""
     page = iteration_page(report, run_url=run_url(session.tracker, report.run_id))
     key = f"iteration-{re.sub('[^a-z0-9-]', '-', report.run_id)}"
     create_markdown_artifact(key=key, markdown=page, description=f"{report.run_id}, step {report.step}")

@@ -1,4 +1,4 @@
-"""A run as the stages see it, and the one rule by which a stage's inputs become its key."""
+"""A run as the stages see it, and how a stage's inputs become its key."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
@@ -13,36 +13,36 @@ from components.config import RunConfig, StoreConfig, stage_config
 from components.identity import StageKey, fingerprint
 
 SHARED = "_shared"
-"""Stands in a key for the run_id where runs of equal configuration share the result. No run_id may start with "_"."""
+"""Replaces the run_id in keys of results shared by runs of equal configuration. No run_id may start with "_"."""
 
 
 class RunAddress(Frozen):
-    """Whose records, and which of them count: the run's name and its deliberate restarts so far."""
+    """A run's name, and the deliberate restarts that decide which of its records count."""
 
     run_id: str
     lineages: tuple[Lineage, ...] = ()
 
 
 class Run(RunAddress):
-    """What is being trained and under which name."""
+    """A run's name and configuration."""
 
     config: RunConfig
 
     def kept_in(self, store: StoreConfig) -> "Run":
-        """The run as it lies in `store`, wherever it was started: where a store lies decides no result."""
+        """The run as found in `store`, wherever it was started: a store's location affects no result."""
         moved = self.config.store.moved_to(store)
         return self.model_copy(update={"config": self.config.model_copy(update={"store": moved})})
 
 
 class StepBatches(Frozen):
-    """What a step's rollouts became: one TrainBatch a policy, and the step's metrics."""
+    """One TrainBatch per policy, and the step's metrics."""
 
     batches: dict[str, ArtifactRef]
     metrics: dict[str, float]
 
 
 class PolicyUpdate(Frozen):
-    """What an update of one policy left."""
+    """The result of one policy's update."""
 
     checkpoint: CheckpointRef
     metrics: dict[str, float]
@@ -51,8 +51,8 @@ class PolicyUpdate(Frozen):
 def stage_key(stage: str, version: int, run: Run, arguments: Mapping[str, Any] = MappingProxyType({})) -> StageKey:
     """The key of a stage of `run`, called with `arguments`.
 
-    `step` and `part` have places of their own; everything but the session, together with the part of the configuration that
-    the stage depends on, goes into the fingerprint.
+    `step` and `part` have fields of their own. All other arguments except the session, and the configuration that the
+    stage depends on, go into the fingerprint.
     """
     step = int(arguments.get("step", 0))
     inputs = {name: _plain(value) for name, value in arguments.items() if name not in {"session", "step", "part"}}

@@ -1,4 +1,4 @@
-"""What a configuration plays: its environment, who acts in it and how outcomes are rewarded."""
+"""A configuration's environment, agents and rewards."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ SUITE_SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """An environment family with its validated options, under the rest of its configuration."""
+    """An environment family with its validated options and configuration."""
 
     config: RunConfig
     family: EnvironmentFamily
@@ -37,7 +37,7 @@ class Scenario:
 
     @property
     def turn_order(self) -> TurnOrder:
-        """Who acts in a turn, the rollout mode considered. Raises ConfigurationError."""
+        """Which roles act in a turn under the rollout mode. Raises ConfigurationError."""
         order = turn_order_of(self.family, self.config.environment.turn_order)
         return playing_order(self.config.rollout.mode, order, roles=self.family.roles)
 
@@ -48,7 +48,7 @@ class Scenario:
 
     @property
     def seats(self) -> Mapping[str, Seat]:
-        """Who plays each role."""
+        """Which policy plays each role."""
         return seats_of(self.config, max_action_characters=self.family.max_action_characters(self.options))
 
     @property
@@ -58,12 +58,12 @@ class Scenario:
 
     @property
     def overlong(self) -> Overlong | None:
-        """How the length of answers is punished, by the limits under which the agents answer."""
+        """The penalty on answer length, given the agents' token limits."""
         limits = {role: seat.max_new_tokens for role, seat in self.seats.items()}
         return overlong_for(self.config.rewards, limits)
 
     def shard_plan(self, *, step: int, shard: int) -> ShardPlan:
-        """What a shard of a step plays."""
+        """The problems and settings of one shard."""
         return ShardPlan(
             step=step,
             shard=shard,
@@ -75,14 +75,14 @@ class Scenario:
         )
 
     def refilling(self, *, step: int, shard: int) -> Refilling:
-        """Where a shard gets fresh problems from, and what makes it replace one."""
+        """Where a shard's replacement problems come from, and which problems are replaced."""
         return Refilling(
             fresh=fresh_problems(self.config, self.family, self.options, step=step, shard=shard),
             has_signal=partial(has_signal, algorithm=self.config.algorithm),
         )
 
     def eval_plan(self, suite: str, *, step: int, sampling: str, num_problems: int) -> EvalPlan:
-        """How the team is evaluated on a suite. A suite's problems are the same for every run and seed."""
+        """The evaluation of the team on a suite. A suite's problems are the same for every run and seed."""
         return EvalPlan(
             suite=suite,
             step=step,
@@ -97,8 +97,8 @@ class Scenario:
 
 
 def scenario_of(config: RunConfig) -> Scenario:
-    """The scenario of a configuration. Raises ConfigurationError for unknown names or options, and for own code that is not
-    what the configuration says it was started with."""
+    """The scenario of a configuration. Raises ConfigurationError for unknown names or options, and for own code that
+    differs from the digests in the configuration."""
     name, source = config.environment.name, config.environment.source
     if source is not None:
         check_source("environment.name", name, wanted=source, found=source_of(name))

@@ -1,4 +1,4 @@
-"""What a run has open in one process. It is passed to every stage; closing it ends what is its own, and nothing else."""
+"""The resources of one run in one process, passed to every stage."""
 
 from contextlib import ExitStack
 from typing import Any, Self
@@ -29,11 +29,11 @@ _LAST_WORDS_SECONDS = 10.0
 class Session:
     """The owner of a run's store, engines, trainers, tools and tracker. Each is opened when it is first needed.
 
-    It is no value: Prefect hands it through as it is, and shows it by its name alone. In another process, which is a Ray
-    worker's, it arrives as that process's own session of the same run.
+    Closing it ends its own workers, boxes and engines, and no others. Prefect passes it by reference; in a Ray worker it
+    arrives as that process's own session of the run.
     """
 
-    # No __dict__, in which Prefect would look for JSON.
+    # Without a __dict__ Prefect does not try to serialise it.
     __slots__ = (
         "_copies",
         "_kept",
@@ -52,8 +52,7 @@ class Session:
     def __init__(self, run: Run, *, computes_all: bool = False) -> None:
         """Raises ConfigurationError for an environment that cannot be used.
 
-        `computes_all` says that this process computes all stages of the run itself. A thread then writes what they commit,
-        since no other process waits for it.
+        `computes_all`: this process computes all stages itself, so a thread may write their results behind them.
         """
         self.run = run
         self.computes_all = computes_all
@@ -62,9 +61,9 @@ class Session:
         self.trainers = Trainers(run)
         self.toolbox = Toolbox(self.scenario)
         self.publishing: Publishing | None = None
-        """None until the run's name stands for its configuration."""
+        """None until the run's configuration is frozen."""
         self.manifests: dict[str, StageManifest] = {}
-        """By key, those that this session has committed or read since the last report: the next one need not read them."""
+        """By key: stages this session has committed or read since the last report."""
         self._store: ArtifactStore | None = None
         self._tracker: Tracker | None = None
         self._copies: CheckpointCopies | None = None
@@ -86,7 +85,7 @@ class Session:
 
     @property
     def store(self) -> ArtifactStore:
-        """Where the run lies."""
+        """The run's store."""
         if self._store is None:
             opened = open_store(self.config.store)
             self._store = WriteBehindStore(opened) if self.computes_all else opened
@@ -94,53 +93,53 @@ class Session:
 
     @property
     def copies(self) -> CheckpointCopies:
-        """Of the run's checkpoints."""
+        """Local copies of the run's checkpoints."""
         if self._copies is None:
             self._copies = CheckpointCopies(self.store, num_policies=len(self.config.policies))
         return self._copies
 
     @property
     def kept(self) -> KeptPayloads:
-        """What stages of this process hand to each other, in the run's store and in memory."""
+        """Payloads passed between stages of this process, stored and kept in memory."""
         if self._kept is None:
             self._kept = KeptPayloads(self.store)
         return self._kept
 
     @property
     def tracker(self) -> Tracker:
-        """Where the run is shown."""
+        """The run's tracker."""
         if self._tracker is None:
             self._tracker = tracker_of(self.config.tracking)
         return self._tracker
 
     @property
     def published(self) -> Publishing:
-        """What is shown of the run."""
+        """The run's publishing. Only after its configuration is frozen."""
         assert self.publishing is not None, f"run {self.run.run_id} publishes before its configuration is frozen"
         return self.publishing
 
     def note_manifest(self, key: str, manifest: StageManifest) -> None:
-        """Remember a committed stage for the report of its step. A Ray worker, which reports nothing, forgets it."""
+        """Remember a committed stage for its step's report. Ray workers report nothing and remember nothing."""
         if self.publishing is not None:
             self.manifests[key] = manifest
 
     def forget_manifests(self, step: int) -> None:
-        """Forget the stages of a step that has been reported, and of earlier ones."""
+        """Forget the stages of this and earlier steps."""
         for key in [key for key in self.manifests if step_of(key) <= step]:
             del self.manifests[key]
 
     def router(self, versions: dict[str, PolicyVersion]) -> Router:
-        """Roles to policies to engines, at the named versions."""
+        """Routes roles to policies and their engines, at the given versions."""
         generators = {policy: self.engines.of(policy) for policy in self.config.policies}
         return Router(generators, seats=self.scenario.seats, versions=versions)
 
     def close_store(self) -> None:
-        """Wait for what is being written, for a while only where somebody has interrupted the run; what fails is given up."""
+        """Wait for pending writes, a limited time after an interruption; drop those that fail."""
         if isinstance(self._store, WriteBehindStore):
             self._store.close(timeout_seconds=_LAST_WORDS_SECONDS if is_interrupted() else None)
 
     def close(self) -> None:
-        """End the workers and boxes, and let go of the engines and local copies. All of it, even when some of it fails."""
+        """End workers and boxes, release engines and local copies. Each of them, even if another one fails."""
         with ExitStack() as last_first:
             last_first.callback(self.close_store)
             if self._copies is not None:
@@ -151,12 +150,12 @@ class Session:
 
 
 _of_this_worker: dict[str, Session] = {}
-"""The one place where a session is found and not passed: Ray calls stages in processes of its own. What such a process holds
-open ends with it, and it ends with the connection of the run's own process to the cluster."""
+"""The only sessions that are looked up rather than passed: Ray calls stages in its own processes. They end with the process,
+which ends with the training process's connection to the cluster."""
 
 
 def session_of_worker(run: Run) -> Session:
-    """This process's session of a run that another process leads."""
+    """This Ray worker's session of a run."""
     name = run.model_dump_json()
     if name not in _of_this_worker:
         _of_this_worker[name] = Session(run)

@@ -1,4 +1,4 @@
-"""Who has worked on a run and how it ended: one record for each start of a session, one for its end."""
+"""Records of sessions: one at the start of each, one at its end."""
 
 import re
 import socket
@@ -17,7 +17,7 @@ from tasks.run import Run
 
 
 class SessionStart(Frozen):
-    """One start of a run. Its process tells whether it still goes on."""
+    """One session's start. Its process tells whether it is still running."""
 
     number: int
     started_at: str
@@ -30,23 +30,23 @@ class SessionStart(Frozen):
     lineage: int = 0
     """The run's newest restart at that time; 0 before any."""
     provenance: Provenance | None = None
-    """What computed; None in records that say nothing of it."""
+    """The versions that computed; None in older records."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process still runs. One of another host counts as alive: it cannot be seen from here."""
+        """Whether its process still runs. A process on another host counts as alive, since it cannot be checked."""
         return may_run(self.host, self.pid, self.process)
 
 
 class SessionEnd(Frozen):
-    """How a session ended. One that was killed leaves none."""
+    """How a session ended. A killed session leaves no such record."""
 
     ended_at: str
     error: str | None
 
 
 class RunState(Frozen):
-    """What a run is doing, its newest error, and the steps that its newest session aims at."""
+    """A run's state, its newest error, and the number of steps that its newest session asked for."""
 
     name: Literal["completed", "running", "failed", "interrupted"]
     error: str | None
@@ -54,9 +54,9 @@ class RunState(Frozen):
 
 
 def begin_session(store: ArtifactStore, run: Run) -> SessionStart:
-    """Record that this process works on `run`, and what it computes with."""
+    """Record that this process works on `run`, with its versions."""
     process = this_process()
-    # Counted, not read: a damaged record of an earlier session is no reason not to begin.
+    # Counted, not read: a damaged older record must not prevent a start.
     number = len(_start_keys(store, run.run_id)) + 1
     while True:
         start = SessionStart(
@@ -89,14 +89,14 @@ def session_records(store: ArtifactStore, run_id: str) -> list[SessionStart]:
 
 
 def live_sessions(store: ArtifactStore, run_id: str) -> list[SessionStart]:
-    """The sessions that go on as far as can be told from here, oldest first."""
+    """Sessions that may still be running, oldest first."""
     keys = set(store.list(f"runs/{run_id}/sessions/"))
     unended = [key for key in _start_keys(store, run_id) if key.replace("/start.json", "/end.json") not in keys]
     return [session for session in _readable(store, unended) if session.is_alive]
 
 
 def readable_sessions(store: ArtifactStore, run_id: str) -> list[SessionStart]:
-    """The starts of a run whose records can be read, oldest first: a damaged one is no reason not to go on."""
+    """A run's readable session starts, oldest first. Damaged ones are skipped."""
     return _readable(store, _start_keys(store, run_id))
 
 
@@ -118,7 +118,7 @@ def newest_lineage(run: Run) -> int:
 
 
 def standing_run(store: ArtifactStore, run: Run) -> Run:
-    """The run as its results show it: without newest restarts that nobody works on and that have left none."""
+    """The run without trailing restarts that have no results and no live session."""
     lineages = standing_lineages(store, run.run_id, run.lineages)
     if len(lineages) == len(run.lineages):
         return run
@@ -127,7 +127,7 @@ def standing_run(store: ArtifactStore, run: Run) -> Run:
 
 
 def standing_lineages(store: ArtifactStore, run_id: str, lineages: tuple[Lineage, ...]) -> tuple[Lineage, ...]:
-    """The restarts without the newest ones that nobody works on and that have left no result."""
+    """The restarts without trailing ones that have no results and no live session."""
     while lineages and not _has_begun(store, run_id, lineages[-1]):
         lineages = lineages[:-1]
     return lineages
@@ -142,7 +142,7 @@ def _has_begun(store: ArtifactStore, run_id: str, lineage: Lineage) -> bool:
 
 
 def run_state(store: ArtifactStore, run: Run, num_finished: int) -> RunState:
-    """The state that the newest session of the run's restarts and the finished steps give."""
+    """The run's state, from its newest session and the number of finished steps."""
     standing = {0, *(lineage.lineage for lineage in run.lineages)}
     records = [record for record in session_records(store, run.run_id) if record.lineage in standing]
     num_steps = records[-1].num_steps if records else run.config.num_steps

@@ -1,19 +1,19 @@
-"""Files that come with Troupe, found alike in a checkout and in an installed package, and how what is missing is had there."""
+"""Files shipped with Troupe, in a checkout or an installed package, and how to install what is missing."""
 
 from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).resolve().parent.parent
-"""The folder that holds Troupe's packages: a checkout, or where packages are installed."""
+"""The folder of Troupe's packages: a checkout, or site-packages."""
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 def is_checkout(folder: Path) -> bool:
-    """Whether `folder` holds a checkout. Some packages leave their own pyproject.toml where they are installed."""
+    """Whether `folder` is a checkout. A pyproject.toml alone does not tell: some packages install theirs."""
     return (folder / "pyproject.toml").is_file() and folder.name not in _INSTALLED
 
 
 def shipped_file(package: str, name: str) -> Path:
-    """The file or folder `name` beside the modules of `package`, which need not be importable here.
+    """The file or folder `name` next to the modules of `package`, which need not be importable.
 
     **Example** `shipped_file("infra", "deepspeed/zero2.json")`.
     """
@@ -23,5 +23,5 @@ def shipped_file(package: str, name: str) -> Path:
 
 
 def how_to_get(target: str, requirement: str) -> str:
-    """The command that installs what is missing: the checkout's own, or pip's. **Example** "`make smollm`"."""
+    """The command that installs a missing extra: make in a checkout, else pip. **Example** "`make smollm`"."""
     return f"`make {target}`" if is_checkout(SOURCE_ROOT) else f"`pip install {requirement}`"

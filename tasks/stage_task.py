@@ -1,4 +1,4 @@
-"""What all stages that leave a result share: Prefect's options outside, the stage protocol inside."""
+"""Prefect tasks around the stage protocol."""
 
 import functools
 import inspect
@@ -26,18 +26,18 @@ _current: ContextVar[StageKey] = ContextVar("stage_key")
 
 
 def current_key() -> StageKey:
-    """The key of the stage whose body is running, for what it journals below it."""
+    """The key of the running stage, for its journal."""
     return _current.get()
 
 
 class StageTask(Task[P, R]):
-    """A stage's task. It travels to another process by its name, because what its function closes over stays at home."""
+    """A stage's task. It is pickled by name, since its closure cannot be."""
 
     version_number: int
-    """Goes into the key of its results."""
+    """Part of the key of its results."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the task here. In a thread it has no timeout."""
+        """Run the task; without its timeout outside the main thread."""
         if self.timeout_seconds is not None and threading.current_thread() is not threading.main_thread():
             return self.for_threads()(*args, **kwargs)
         return super().__call__(*args, **kwargs)
@@ -46,7 +46,7 @@ class StageTask(Task[P, R]):
         return _task_named, (self.fn.__module__, self.fn.__name__)
 
     def for_threads(self) -> Task[P, R]:
-        """The same task without a timeout: Prefect's cannot end work in a thread, only call it too late once it is done."""
+        """The same task without a timeout: Prefect cannot stop work in a thread, only report it as late afterwards."""
         task = self.with_options()
         task.timeout_seconds = None
         return task
@@ -61,9 +61,9 @@ def stage_task(
 ) -> Callable[[Callable[P, R]], StageTask[P, R]]:
     """Make a Prefect task of a function `(session, step, ...) -> reference`, run under the stage protocol.
 
-    The function is called only when no manifest exists for its inputs; its return annotation says how the committed
-    output is read back. Raise `version` when the same inputs should give another result. `decisive` is what later steps build
-    on of an output: two processes that differ in the rest, such as times, have computed the same.
+    The function is called only if its inputs have no manifest. Its return annotation is the type of the committed output.
+    Raise `version` when equal inputs should give a new result. `decisive` selects what later steps depend on: two
+    processes may commit outputs that differ in the rest, such as times.
     """
 
     def decorate(compute: Callable[P, R]) -> StageTask[P, R]:
@@ -104,7 +104,7 @@ def stage_task(
 
 
 def effect_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageTask[P, R]]:
-    """Make a Prefect task of a function that leaves nothing in the store and is repeated on every resume."""
+    """Make a Prefect task of a function that stores nothing and is repeated on every resume."""
 
     def decorate(function: Callable[P, R]) -> StageTask[P, R]:
         return StageTask(function, **stage_options(stage, version=version, cached=False), cache_policy=NO_CACHE)

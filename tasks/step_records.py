@@ -1,4 +1,4 @@
-"""The record that an iteration leaves last: its step's checkpoints, and what the step is shown as."""
+"""The record that ends an iteration: the step's checkpoints and its summary."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ _CHECKPOINTS = TypeAdapter(dict[str, CheckpointRef])
 
 
 class StepSummary(Frozen):
-    """What a finished step is shown as: its report, and how often each stage was tried."""
+    """A finished step's report, and the number of attempts per stage."""
 
     metrics: dict[str, float] = Field(default_factory=dict)
     timings: dict[str, float] = Field(default_factory=dict)
@@ -29,14 +29,14 @@ class StepSummary(Frozen):
 
 
 class StepRecord(Frozen):
-    """A finished step. `summary` is None in records of versions that wrote none; `summarised` finds it in the stages' own."""
+    """A finished step. `summary` is None in older records; `summarised` computes it from the stages' records."""
 
     checkpoints: dict[str, CheckpointRef]
     summary: StepSummary | None = None
 
 
 def step_record_key(run: RunAddress, step: int) -> str:
-    """Where the record lies, for the newest restart that the end of this step belongs to."""
+    """The record's key, in the newest restart that covers the end of this step."""
     return f"runs/{run.run_id}/iterations/{step:06d}-l{lineage_for(run.lineages, step, 'publish_checkpoint')}.json"
 
 
@@ -55,12 +55,12 @@ def read_step_record(store: ArtifactStore, run: RunAddress, step: int) -> StepRe
 
 
 def summarised(store: ArtifactStore, run: RunAddress, step: int, report: IterationReport | None = None) -> StepSummary:
-    """The summary of a step from its stages' records: one listing, and one read unless its `report` is given."""
+    """The summary of a step from its stages' records: one listing, and one read unless `report` is given."""
     keys = list(store.list(f"runs/{run.run_id}/steps/{step:06d}/"))
     manifests = [key for key in manifest_keys(run, keys) if stage_of(key) != "evaluate_policy"]
     attempts: dict[str, int] = {}
     for manifest in manifests:
-        # Of the part that took most: two shards, each done at once, are no second attempt.
+        # The maximum over parts: two shards with one attempt each are not two attempts.
         prefix = f"{manifest.removesuffix('manifest.json')}attempts/"
         num_attempts = max(1, sum(key.startswith(prefix) for key in keys))
         attempts[stage_of(manifest)] = max(attempts.get(stage_of(manifest), 0), num_attempts)
@@ -77,7 +77,7 @@ def summarised(store: ArtifactStore, run: RunAddress, step: int, report: Iterati
 
 
 def most_attempts(stages: Iterable[StageManifest]) -> dict[str, int]:
-    """How often each stage was tried, evaluations apart: of its parts the one that took most."""
+    """The number of attempts per stage, the maximum over its parts, without evaluations."""
     attempts: dict[str, int] = {}
     for each in stages:
         if each.stage != "evaluate_policy":
@@ -88,28 +88,28 @@ def most_attempts(stages: Iterable[StageManifest]) -> dict[str, int]:
 def step_manifests(
     store: ArtifactStore, run: RunAddress, step: int, known: Mapping[str, StageManifest] = MappingProxyType({})
 ) -> list[StageManifest]:
-    """The committed stages of one step that belong to the run's newest lineages, in the order of their keys.
+    """The committed stages of one step in the run's newest lineages, in the order of their keys.
 
-    `known` are manifests by key that need not be read: what is committed never changes.
+    `known` holds manifests by key that need not be read.
     """
     keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{step:06d}/"))
     return [known.get(key) or read_manifest_at(store, key) for key in keys]
 
 
 def read_manifest_at(store: ArtifactStore, key: str) -> StageManifest:
-    """The manifest that a listing showed. Raises ArtifactCorrupt."""
+    """The manifest at a listed key. Raises ArtifactCorrupt."""
     content = store.read(key)
     assert content is not None, f"{key} is listed and cannot be read"
     return read_as(key, content, StageManifest)
 
 
 def manifest_keys(run: RunAddress, keys: Iterable[str]) -> Sequence[str]:
-    """Those of `keys` that are manifests of the run's newest lineages. What another version or a stranger left is not."""
+    """Those of `keys` that are manifests of the run's newest lineages. Unknown keys are skipped."""
     return [key for key in keys if is_current(run, key)]
 
 
 def is_current(run: RunAddress, key: str) -> bool:
-    """Whether this is a manifest of the newest restart that its stage of its step belongs to."""
+    """Whether this is a manifest of the newest restart that covers its step and stage."""
     found = _MANIFEST.fullmatch(key)
     if found is None or found["stage"] not in STAGES:
         return False

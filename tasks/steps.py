@@ -1,4 +1,4 @@
-"""Which steps of a run are finished, by the records that their iterations left last."""
+"""Which steps of a run are finished, by their final records."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def finished_step(store: ArtifactStore, run: RunAddress, step: int) -> dict[str, CheckpointRef] | None:
-    """The checkpoints that the step left, or None while it is not finished. Raises ArtifactCorrupt."""
+    """The checkpoints after the step, or None while it is not finished. Raises ArtifactCorrupt."""
     record = read_step_record(store, run, step)
     return None if record is None else record.checkpoints
 
@@ -30,9 +30,9 @@ def finish_step(
     report: IterationReport | None = None,
     stages: Sequence[StageManifest] | None = None,
 ) -> dict[str, CheckpointRef]:
-    """Record that the step is finished; the checkpoints of whoever recorded it first.
+    """Record that the step is finished; the checkpoints of the process that recorded it first.
 
-    Its `report` and its committed `stages` are read unless they are given.
+    `report` and the committed `stages` are read unless given.
     """
     if report is not None and stages is not None:
         summary = StepSummary(metrics=report.metrics, timings=report.timings, attempts=most_attempts(stages))
@@ -55,7 +55,7 @@ def finish_step(
 
 
 def checkpoints_before(store: ArtifactStore, run: Run, step: int) -> dict[str, CheckpointRef]:
-    """The checkpoints with which `step` begins, of a run that has come so far."""
+    """The checkpoints before `step`, which the run has reached."""
     if step == 0:
         return first_checkpoints(store, run)
     checkpoints = finished_step(store, run, step - 1)
@@ -64,7 +64,7 @@ def checkpoints_before(store: ArtifactStore, run: Run, step: int) -> dict[str, C
 
 
 def first_unfinished_step(store: ArtifactStore, run: RunAddress) -> int:
-    """The step with which training goes on; also the number of finished steps."""
+    """The step at which training continues; also the number of finished steps."""
     keys = set(store.list(f"runs/{run.run_id}/iterations/"))
     step = 0
     while step_record_key(run, step) in keys:
@@ -75,15 +75,15 @@ def first_unfinished_step(store: ArtifactStore, run: RunAddress) -> int:
 def first_step(store: ArtifactStore, run: Run, *, flow_run_id: str) -> int:
     """The step at which this flow run's loop starts, equal on each of its retries.
 
-    Prefect tells the child runs of a retried flow run apart by position. A loop that skipped ahead on a retry would be
-    handed the result of another step, so the first attempt writes down where it started.
+    Prefect identifies the child runs of a retried flow run by position. A loop that skipped ahead on a retry would get
+    the result of another step, so the first attempt records where it started.
     """
     key = f"runs/{run.run_id}/flow_runs/{flow_run_id}.json"
     if (content := store.read(key)) is None:
         store.create(key, sealed({"first_step": first_unfinished_step(store, run)}))
         content = store.read(key)
     assert content is not None, f"{key} was written and cannot be read"
-    if content.isdigit():  # as versions wrote it that sealed no records
+    if content.isdigit():  # an unsealed record of an older version
         return int(content)
     value = unsealed(key, content).get("first_step")
     if not isinstance(value, int):
@@ -92,7 +92,7 @@ def first_step(store: ArtifactStore, run: Run, *, flow_run_id: str) -> int:
 
 
 def _extend_history(store: ArtifactStore, run: RunAddress, num_finished: int) -> None:
-    """The history repeats other records: a step is finished without it."""
+    """Errors are logged only: the history can be rebuilt from other records."""
     try:
         extend_history(store, run, num_finished)
     except TroupeError as error:

@@ -1,4 +1,4 @@
-"""Stores by their configuration. The endpoint comes from the configuration, or else from AWS's own variables."""
+"""Opens stores by configuration. The endpoint comes from the configuration, else from AWS's variables."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from components.config import StoreConfig
 
 
 def open_store(config: StoreConfig) -> ArtifactStore:
-    """The store of a configuration. Nothing is read or written yet."""
+    """The store of a configuration, without reading or writing."""
     if config.kind == "local":
         return LocalArtifactStore(Path(str(config.root)).absolute())
     from components.artifacts.s3 import S3ArtifactStore
@@ -23,5 +23,5 @@ def open_store(config: StoreConfig) -> ArtifactStore:
 
 
 def s3_endpoint() -> str | None:
-    """The S3 server that the environment names; None means AWS."""
+    """The S3 endpoint in the environment; None means AWS."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")

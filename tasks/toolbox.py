@@ -1,6 +1,6 @@
-"""What answers an environment's tool calls: boxes and a retriever, which stay open between stages.
+"""The tools that answer an environment's calls: boxes and a retriever, kept open between stages.
 
-What they answered is recorded with the work that asked.
+Their answers are recorded with the rollouts that asked.
 """
 
 import logging
@@ -19,12 +19,12 @@ from tasks.home import made_home
 from tasks.scenario import Scenario
 
 SPOT_CHECK_FRACTION = 0.05
-"""Where other hosts play the shards, unless the configuration says otherwise."""
+"""The default when other hosts play the shards."""
 _log = logging.getLogger("troupe.sandbox")
 
 
 class Toolbox:
-    """The tools of one scenario, opened when they are first needed; they live until `close`."""
+    """The tools of one scenario, opened on first use and kept until `close`."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -35,21 +35,21 @@ class Toolbox:
         self._one_at_a_time = threading.Lock()
 
     def open(self) -> None:
-        """Open all that the environment will ask for. Raises ServiceMissing with the install command, SandboxUnavailable or
+        """Open every tool that the environment uses. Raises ServiceMissing with the install command, SandboxUnavailable or
         RetrieverUnavailable."""
         if self._scenario.family.uses_sandbox(self._scenario.options):
             self.sandbox()
         self.retriever()
 
     def sandbox(self) -> Sandbox:
-        """The boxes in which programs run. Raises ServiceMissing with the install command where there are none."""
+        """The sandbox for programs. Raises ServiceMissing with the install command."""
         with self._one_at_a_time:
             if self._sandbox is None:
                 self._sandbox = new_sandbox(self._config, self._limits)
             return self._sandbox
 
     def retriever(self) -> Retriever | None:
-        """What answers the environment's queries; None where none is asked."""
+        """The retriever; None for environments without search."""
         with self._one_at_a_time:
             if self._retriever is None:
                 self._retriever = self._scenario.family.retriever(self._scenario.options)
@@ -62,9 +62,9 @@ class Toolbox:
         journal: ToolJournal | None = None,
         deadline_seconds: float | None = None,
     ) -> RecordingTools:
-        """A ledger before the tools, or NO_TOOLS for an environment that asks for nothing.
+        """A ledger in front of the tools, or NO_TOOLS for an environment without tools.
 
-        `known` answers first; into `journal` answers are written as they come.
+        Recorded answers in `known` are used first; new answers are written to `journal`.
         """
         if not self._scenario.family.uses_sandbox(self._scenario.options) and self.retriever() is None:
             return NO_TOOLS
@@ -72,10 +72,10 @@ class Toolbox:
         return ExecutionLedger(sources, known=known, journal=journal, deadline_seconds=deadline_seconds)
 
     def check_record(self, shard: RolloutShard, used: RecordingTools) -> None:
-        """Run some of the executions again that `used` took from the record of `shard`.
+        """Re-run a sample of the executions that `used` took from the record of `shard`.
 
-        The sample depends on the configuration's seed and on all that the record holds, so another attempt checks the same,
-        and a record that is changed is checked elsewhere. Raises RecordRefuted, or SandboxUnavailable.
+        The sample is drawn from the configuration's seed and the record's content, so a retry checks the same executions
+        and a changed record gets another sample. Raises RecordRefuted, or SandboxUnavailable.
         """
         fraction = spot_check_fraction(self._config)
         if fraction == 0.0 or not isinstance(used, ExecutionLedger):
@@ -95,7 +95,7 @@ class Toolbox:
             _log.warning("%s: %d of %s could not be decided", title, done.num_undecided, done)
 
     def close(self) -> None:
-        """End the boxes. The next call would open new ones."""
+        """End the boxes. The next use opens new ones."""
         with self._one_at_a_time:
             sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:
@@ -103,7 +103,7 @@ class Toolbox:
 
 
 def new_sandbox(config: RunConfig, limits: Limits) -> Sandbox:
-    """Open boxes as `config` asks for them. Raises ServiceMissing with the install command where there are none."""
+    """Open the sandbox that `config` selects. Raises ServiceMissing with the install command."""
     from components.sandbox.opening import open_sandbox
 
     return open_sandbox(
@@ -116,7 +116,7 @@ def new_sandbox(config: RunConfig, limits: Limits) -> Sandbox:
 
 
 def spot_check_fraction(config: RunConfig) -> float:
-    """The configured share, or what `None` means for it."""
+    """The configured fraction, or the default."""
     if config.sandbox.spot_check_fraction is not None:
         return config.sandbox.spot_check_fraction
     return SPOT_CHECK_FRACTION if config.resources.ray_address is not None else 0.0

@@ -1,4 +1,4 @@
-"""The trainers of one session: warm DeepSpeed workers, one for each model, adapters on one base together."""
+"""A session's trainers: warm DeepSpeed workers, one per model; adapters of one base share a worker."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Trainers:
-    """Made when they are first asked for; their processes live until `close`."""
+    """Trainers by policy, made on first use; their processes live until `close`."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -58,12 +58,12 @@ class Trainers:
 
 
 def training_of(config: RunConfig, policy: str) -> TrainingConfig:
-    """How one policy is trained: the training section with the policy's own values in it."""
+    """The training section with the policy's own values."""
     settings = config.policies[policy].model_dump(include={"learning_rate", "num_minibatches"}, exclude_none=True)
     return config.training.model_copy(update=settings)
 
 
 def trainer_environment(training: TrainingConfig) -> dict[str, str]:
-    """What training processes inherit: no account of the user's, but their SSH agent where they reach other hosts by it."""
+    """The environment of training processes: no credentials, except the SSH agent for multi-host training."""
     agent = os.environ.get("SSH_AUTH_SOCK") if training.hostfile else None
     return {**inherited(os.environ), **({"SSH_AUTH_SOCK": agent} if agent else {})}

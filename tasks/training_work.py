@@ -1,4 +1,4 @@
-"""Training under a run's name: its frozen configuration, its workers, what is shown of it, and the record of how it went."""
+"""Training under a run's name: start and end records, frozen configuration, workers, publishing."""
 
 import logging
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def training(session: Session) -> Iterator[None]:
-    """Inside, the session works on its run, and its workers are up; afterwards a record says what computed and how it ended.
+    """Within the block the session works on its run with its workers started. Records tell its start and how it ended.
 
-    Raises ConfigDrift when the run exists under another configuration, and whatever else `startable_run` does. Whatever
-    happens inside, the workers are ended and what is due in the outbox is published as far as MLflow allows.
+    Raises ConfigDrift if the run exists under another configuration, and the other errors of `startable_run`. On any exit
+    the workers are ended and the outbox is published as far as MLflow allows.
     """
     session.run = run = startable_run(session.store, session.run.run_id, session.config)
     for line in remarks(session.store, run):
@@ -48,14 +48,14 @@ def training(session: Session) -> Iterator[None]:
         session.close_store()
         if session.publishing is not None:
             session.publishing.close(succeeded=error is None)
-        # Who interrupts a run has found no fault in it.
+        # An interruption is not an error of the run.
         end_session(session.store, run.run_id, record, error if isinstance(error, Exception) else None)
 
 
 def freeze(session: Session) -> None:
-    """Let the run's name stand for its configuration from here on. Raises ConfigDrift when a rival was faster.
+    """Freeze the run's configuration. Raises ConfigDrift if another process froze a different one first.
 
-    Call it when the policies have been made: what fails before leaves the name free for another configuration.
+    Call it after the policies exist: a failure before leaves the name free for another configuration.
     """
     freeze_config(session.store, session.run.run_id, session.config)
     session.publishing = Publishing(session.run, session.store.written, session.tracker)
@@ -64,7 +64,7 @@ def freeze(session: Session) -> None:
 def summary(
     session: Session, checkpoints: dict[str, CheckpointRef], evaluations: list[EvalReport], *, began_at_seconds: float
 ) -> dict[str, Any]:
-    """What the `train` flow returns: plain JSON. `began_at_seconds` is on the monotonic clock."""
+    """The result of the `train` flow: plain JSON. `began_at_seconds` is on the monotonic clock."""
     return {
         "run_id": session.run.run_id,
         "store_option": store_option(session.store),

@@ -1,4 +1,4 @@
-"""One policy's update: a function from a checkpoint and a batch to the next checkpoint."""
+"""Updates one policy: from a checkpoint and a batch to the next checkpoint."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tasks.trainers import training_of
 def update_policy(
     session: Session, step: int, part: str, checkpoint: CheckpointRef, batch: ArtifactRef
 ) -> PolicyUpdate:
-    """The next checkpoint of policy `part`, whole in the store before this stage is committed."""
+    """The next checkpoint of policy `part`, stored before the stage is committed."""
     with update_job(session, step, checkpoint, batch) as job:
         result = session.trainers.of(part).update(job)
         stored = session.copies.store(job.output_folder, base=checkpoint.base)
@@ -27,7 +27,7 @@ def update_policy(
 
 @contextmanager
 def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: ArtifactRef) -> Iterator[UpdateJob]:
-    """The job of one update, with its inputs on disk; its output folder is removed unless it was stored."""
+    """One update's job, with its inputs on disk; its output folder is removed unless stored."""
     config = session.config
     work = session.copies.work_folder(step)
     try:
@@ -53,7 +53,7 @@ def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: Ar
 
 
 def _reference_folder(session: Session, policy: str) -> Path | None:
-    """The policy before training, when the loss asks for it."""
+    """The policy before training, if the loss needs it."""
     if session.config.loss.kl_coefficient == 0:
         return None
     return session.copies.of(first_checkpoints(session.store, session.run)[policy])

@@ -1,4 +1,4 @@
-"""The store's border. Everything durable goes through these few verbs, over a directory or over S3."""
+"""The interface of artifact stores, over a directory or over S3."""
 
 import os
 import secrets
@@ -14,15 +14,15 @@ from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactMissing, StoreRefused
 
 Agreement = Callable[[bytes], bool]
-"""Whether another writer's record says what the own one would have said."""
+"""Whether another process's record is equivalent to the one being written."""
 
 _NUM_TRANSFERS = 4
-"""Files that move side by side."""
+"""Files transferred in parallel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """One object as a listing shows it. `age_seconds` is by the store's own clock."""
+    """One listed object. `age_seconds` is by the store's own clock."""
 
     key: str
     num_bytes: int
@@ -32,43 +32,43 @@ class StoredObject:
 class ArtifactStore(ABC):
     """Content-addressed payloads plus named records that are created at most once.
 
-    Payloads (`put_bytes`, `put_folder`) may be written any number of times: equal bytes have one place. Records (`create`)
-    are the commits: the first writer wins, every later one is told so and reads the winner's.
+    Payloads (`put_bytes`, `put_folder`) may be written any number of times: equal bytes share one key. Records (`create`) are
+    the commits: the first writer wins; later ones get False and read the winner's.
 
-    What is alike in every store stands here: content is checked on its way in and out. The rest is for one over a directory, or
-    over S3, to fill in. Raises, all of them: StoreUnavailable (retry), StoreRefused, ArtifactMissing, ArtifactCorrupt.
+    This class checks content on its way in and out; subclasses move bytes. All methods may raise StoreUnavailable (retry),
+    StoreRefused, ArtifactMissing or ArtifactCorrupt.
     """
 
     @property
     @abstractmethod
     def uri(self) -> str:
-        """`file:///…` or `s3://bucket/prefix`: names the store, holds no credentials."""
+        """`file:///…` or `s3://bucket/prefix`, without credentials."""
 
     @abstractmethod
     def check(self) -> None:
-        """Raise StoreRefused unless the store is there and may be read. Writes and makes nothing."""
+        """Raise StoreRefused unless the store exists and is readable. Writes nothing."""
 
     @abstractmethod
     def probe(self) -> None:
-        """Prove that the store answers, may be written, and honours create-if-absent; raise StoreRefused if it does not."""
+        """Check that the store is writable and honours create-if-absent. Raises StoreRefused."""
 
     def put_bytes(self, content: bytes, *, kind: str) -> ArtifactRef:
-        """The reference of `content`, durable when this returns."""
+        """Store `content`; its reference."""
         ref = layout.payload_ref(content, kind=kind)
         self._upload(ref.key, content, ref.sha256, ref.num_bytes)
         return ref
 
     def get_bytes(self, ref: ArtifactRef) -> bytes:
-        """The bytes behind `ref`, verified against its digest and size."""
+        """The bytes of `ref`, verified against its digest and size."""
         content = self.read(ref.key)
         if content is None:
             raise ArtifactMissing(f"{ref.key}: not in {self.uri}")
         return layout.check_content(ref, content)
 
     def put_folder(self, folder: Path, listing: layout.Listing | None = None) -> ArtifactRef:
-        """The reference of a folder of files. All its files lie together under one key prefix, readable by other tools.
+        """Store a folder of files under one key prefix, readable by other tools; its reference.
 
-        `listing` is the folder's, if it is known already.
+        `listing` is the folder's, if already known.
         """
         listing = layout.list_folder(folder) if listing is None else listing
         ref = layout.folder_ref(listing)
@@ -80,9 +80,9 @@ class ArtifactStore(ABC):
         return ref
 
     def get_folder(self, ref: ArtifactRef, into: Path, *, under: str = "") -> Path:
-        """`into`, holding exactly the files of `ref`, each verified before it takes its final name.
+        """Fill `into` with exactly the files of `ref`, each verified before it gets its final name; returns `into`.
 
-        `under` asks only for the files whose paths begin so: of a checkpoint "model/" leaves the optimizer where it is.
+        `under` selects files by path prefix: "model/" skips a checkpoint's optimizer.
         """
         listing = layout.files_under(layout.checked_listing(ref), under)
         with store_errors(into, use="filled"):
@@ -98,20 +98,20 @@ class ArtifactStore(ABC):
 
     @abstractmethod
     def folder_uri(self, ref: ArtifactRef) -> str:
-        """Where other programs (MLflow, aws s3) find the folder."""
+        """The folder's address for other programs (MLflow, aws s3)."""
 
     @abstractmethod
     def create(self, key: str, content: bytes) -> bool:
-        """Write a record unless it exists; True when this call wrote it."""
+        """Write a record unless it exists; True if this call wrote it."""
 
     def create_later(self, key: str, content: bytes, *, agrees: Agreement) -> bool:
-        """What `create` does, perhaps behind the caller, to whom it is then True."""
+        """Like `create`, possibly in the background: True then means that no conflict is known yet."""
         return self.create(key, content)
 
     def do_later(self, work: Callable[[], object]) -> None:
-        """Do `work` after everything that was written before; here and now unless writes are made behind.
+        """Do `work` after all earlier writes: immediately, or in the background.
 
-        It may use `written` alone: of the store itself it would wait for its own end.
+        `work` may use only `written`: the store itself would wait for `work` to end.
         """
         work()
 
@@ -121,7 +121,7 @@ class ArtifactStore(ABC):
         return self
 
     def settle(self) -> None:  # noqa: B027
-        """Wait until everything that was written behind is durable. Raises what went wrong with it."""
+        """Wait until background writes are durable. Raises their error."""
 
     @abstractmethod
     def read(self, key: str) -> bytes | None:
@@ -133,30 +133,30 @@ class ArtifactStore(ABC):
 
     @abstractmethod
     def scan(self, prefix: str) -> Iterator[StoredObject]:
-        """What `list` gives, with sizes and ages, at the cost of the listing alone."""
+        """Like `list`, with sizes and ages, at the same cost."""
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Remove a record or a payload object; removing what is not there is no error."""
+        """Remove a record or a payload object. A missing one is no error."""
 
     @abstractmethod
     def delete_all(self, keys: Sequence[str]) -> None:
-        """What `delete` does for each of them, in as few requests as the store allows."""
+        """Like `delete` for each key, in as few requests as the store allows."""
 
     @abstractmethod
     def discard_unfinished(self, *, older_than_seconds: float, dry_run: bool) -> int:
-        """Remove what interrupted writers left (open multipart uploads, temporary files); returns how many there are."""
+        """Remove leftovers of interrupted writers (open multipart uploads, temporary files); returns their number."""
 
     @abstractmethod
     def _upload(self, key: str, source: bytes | Path, sha256: str, num_bytes: int) -> None:
-        """Make `key` hold these bytes, durable when this returns, unless it holds them and is young."""
+        """Store these bytes under `key`, unless it holds them and is young."""
 
     @abstractmethod
     def _download(self, key: str, target: Path) -> tuple[Path, tuple[str, int]]:
         """A temporary file beside `target` with an object's bytes, and their (sha256, num_bytes). Raises ArtifactMissing."""
 
     def _fill(self, target: Path, key: str, promised: tuple[str, int]) -> None:
-        """Make `target` hold an object's bytes; they take this name after they were verified."""
+        """Fill `target` with an object's bytes, renamed into place after verification."""
         with store_errors(target, use="filled"):
             if layout.file_matches(target, *promised):
                 return
@@ -169,8 +169,8 @@ class ArtifactStore(ABC):
             part.unlink(missing_ok=True)
 
     def _prove(self, *, place: str, otherwise: str) -> None:
-        """Prove that records can be created once, read, listed and removed. Raises StoreRefused: `place` and `otherwise`, which
-        says what a store does that lets a record be created twice."""
+        """Check that records can be created once, read, listed and removed. Raises StoreRefused with `place` and `otherwise`,
+        the text for a store that creates a record twice."""
         key = f"probe/{secrets.token_hex(8)}"
         created = self.create(key, b"first")
         try:

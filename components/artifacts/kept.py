@@ -1,4 +1,4 @@
-"""Payloads kept in memory for the stage that reads them next, which is most often of the same process."""
+"""Payloads kept in memory for the next stage, which usually runs in the same process."""
 
 import threading
 from collections.abc import Iterable
@@ -11,14 +11,11 @@ from components.artifacts.refs import ArtifactRef
 T = TypeVar("T")
 
 KEPT_BYTES = 8 << 20
-"""So much, as stored, is kept; what is larger is read back from the store."""
+"""The most that is kept, in stored bytes; the rest is read back from the store."""
 
 
 class KeptPayloads:
-    """`payloads` over one store. What was put here is given back as it is, without reading or decoding, until it is forgotten.
-
-    The store has it all: a process that keeps nothing reads the same values.
-    """
+    """`payloads` over one store, with a cache of the values put here. The store has them all."""
 
     def __init__(self, store: ArtifactStore) -> None:
         self._store = store
@@ -26,7 +23,7 @@ class KeptPayloads:
         self._lock = threading.Lock()
 
     def put(self, value: Any) -> ArtifactRef:
-        """The reference of `value`, durable before what is committed next. The oldest values make room for it."""
+        """Store `value` and keep it, dropping the oldest values if needed; its reference."""
         ref = payloads.put(self._store, value)
         with self._lock:
             self._kept.pop(ref.sha256, None)
@@ -37,17 +34,17 @@ class KeptPayloads:
         return ref
 
     def get(self, ref: ArtifactRef, as_type: type[T]) -> T:
-        """The value behind `ref`. Raises ArtifactCorrupt as `payloads.get` does."""
+        """The value of `ref`. Raises ArtifactCorrupt."""
         value, _ = self._kept.get(ref.sha256, (None, 0))
         return value if type(value) is as_type else payloads.get(self._store, ref, as_type)
 
     def forget(self, refs: Iterable[ArtifactRef]) -> None:
-        """Let go of what nobody is expected to read soon."""
+        """Drop values that will not be read again soon."""
         with self._lock:
             for ref in refs:
                 self._kept.pop(ref.sha256, None)
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of what is kept, as stored."""
+        """Stored bytes of the kept values."""
         return sum(num_bytes for _, num_bytes in self._kept.values())

@@ -1,4 +1,4 @@
-"""Typed values in and out of a store: what stages hand to each other, behind a reference."""
+"""Typed values in and out of a store, by reference."""
 
 from typing import Any, TypeVar
 
@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 def put(store: ArtifactStore, value: Any) -> ArtifactRef:
-    """The reference of a frozen dataclass or pydantic value, durable when this returns. Its kind is the type's name."""
+    """Store a frozen dataclass or pydantic value; its reference, whose kind is the type's name."""
     ref = store.put_bytes(codec.encode(value), kind=type(value).__qualname__)
     return ref.model_copy(update={"schema_version": codec.SCHEMA_VERSION})
 
 
 def get(store: ArtifactStore, ref: ArtifactRef, as_type: type[T]) -> T:
-    """The value behind `ref`, verified. Raises ArtifactCorrupt when it is of another kind or schema version."""
+    """The verified value of `ref`. Raises ArtifactCorrupt if it has another kind or schema version."""
     if ref.kind != as_type.__qualname__:
         raise ArtifactCorrupt(f"{ref.key}: holds a {ref.kind}, not a {as_type.__qualname__}")
     if ref.schema_version != codec.SCHEMA_VERSION:

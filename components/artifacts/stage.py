@@ -1,4 +1,4 @@
-"""The stage protocol: whatever happens, a stage's output is computed until it is committed once, and then only read."""
+"""The stage protocol: a stage's output is committed exactly once, and then only read."""
 
 import json
 import os
@@ -23,7 +23,7 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageResult(Generic[T]):
-    """What a stage returned. `reused` is True when this call did not commit it: it was there, or a rival was faster."""
+    """A stage's output. `reused` is True if another call committed it."""
 
     output: T
     manifest: StageManifest
@@ -48,12 +48,13 @@ def run_stage(
 ) -> StageResult[T]:
     """The committed output of `key`: read when it exists, else computed and committed.
 
-    `compute` puts its payloads into the store and returns small references; `as_type` is their type, in any form that
-    pydantic's TypeAdapter takes. The manifest is written last and at most once, so a crash at any instant leaves garbage,
-    never a lie, and of two writers at once the later returns what the earlier committed; over a store that is written behind
-    the later goes on when what is `decisive` of both outputs is equal, and else gets a StageOvertaken. `record` is kept in
-    the manifest.
-    `seen_attempts` says that the caller has just found no manifest and so many attempts: the store is not asked again.
+    `compute` puts its payloads into the store and returns small references of type `as_type`, anything that pydantic's
+    TypeAdapter accepts. The manifest is written last and at most once, so a crash leaves garbage but no false record. Of two
+    concurrent writers the later returns what the earlier committed. If the store writes in the background, the later goes on
+    if `decisive` is equal for both outputs, and gets a StageOvertaken otherwise.
+
+    `record` is kept in the manifest. `seen_attempts`: the caller has just found no manifest and this many attempts, so the
+    store is not asked again.
 
     **Example** `run_stage(store, key, lambda: payloads.put(store, collect()), ArtifactRef)`; a second call with an equal
     key returns the same reference in a few milliseconds, `reused=True`, without calling `collect`.
@@ -98,7 +99,7 @@ def committed(store: ArtifactStore, key: StageKey, as_type: type[T]) -> T | None
 
 
 def read_manifest(store: ArtifactStore, key: StageKey) -> StageManifest | None:
-    """The commit record of `key`, or None."""
+    """The manifest of `key`, or None."""
     content = store.read(manifest_key(key))
     if content is None:
         return None
@@ -109,12 +110,12 @@ def read_manifest(store: ArtifactStore, key: StageKey) -> StageManifest | None:
 
 
 def num_attempts(store: ArtifactStore, key: StageKey) -> int:
-    """How many times the stage was started."""
+    """The number of times the stage was started."""
     return sum(1 for _ in store.list(f"{key.path}/attempts/"))
 
 
 def manifest_key(key: StageKey) -> str:
-    """Where the commit record lies."""
+    """The manifest's key."""
     return f"{key.path}/manifest.json"
 
 
@@ -126,7 +127,7 @@ def _find(store: ArtifactStore, key: StageKey, as_type: type[T]) -> StageResult[
 
 
 def _record_attempt(store: ArtifactStore, key: StageKey, started_at: datetime, attempt: int) -> int:
-    """Take the next free attempt number from `attempt` on, so that work redone after a crash can be counted."""
+    """Record an attempt under the next free number from `attempt` on; that number."""
     record = {"started_at": started_at.isoformat(), "host": socket.gethostname(), "pid": os.getpid()}
     content = sealed(record)
     while not store.create(f"{key.path}/attempts/{attempt:04d}.json", content):
@@ -140,7 +141,7 @@ def _adapter(as_type: Any) -> TypeAdapter[Any]:
 
 
 def _to_json(output: Any, as_type: Any) -> Any:
-    """The output as JSON, refused when reading it back would give something else."""
+    """The output as JSON that reads back as the same value."""
     adapter = _adapter(as_type)
     tree = json.loads(json.dumps(adapter.dump_python(output, mode="json")))
     again = adapter.dump_python(adapter.validate_python(tree), mode="json")

@@ -1,4 +1,4 @@
-"""A store that one thread writes, in order, while the next stage computes."""
+"""A store written by a background thread, in order, while the next stage computes."""
 
 import threading
 from collections import deque
@@ -18,7 +18,7 @@ Content = bytes | Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Write:
-    """One write that has been asked for, and the objects that it will leave."""
+    """One pending write, and the objects that it creates."""
 
     work: Callable[[], object]
     context: Context = field(default_factory=copy_context)
@@ -27,13 +27,13 @@ class _Write:
 
 
 class WriteBehindStore(ArtifactStore):
-    """`inner`, whose payloads and commits are written by a thread in the order in which they were asked for.
+    """Writes the payloads and commits of one process to `inner` in order, from a background thread.
 
-    This process reads at once what it has written; others see it when it is durable. One commit may be under way: the next one
-    waits for it. So after a crash the store holds what a crash a moment earlier would have left, and all that a commit names.
+    This process reads its own pending writes; others see them once durable. At most one commit is pending: the next one waits
+    for it. After a crash, `inner` is as if the crash had come a moment earlier, and everything a commit refers to exists.
 
-    A write that fails stays first in line. Whoever commits or waits next gets its error, and lets it be tried again: so a
-    stage's retry is one of the write, too. All verbs but payloads and `create_later` wait for what is under way.
+    A failed write stays first in the queue. The next call that commits or waits raises its error and restarts the queue, so
+    retrying the stage retries the write. All methods except payloads and `create_later` wait for pending writes.
     """
 
     def __init__(self, inner: ArtifactStore) -> None:
@@ -46,23 +46,23 @@ class WriteBehindStore(ArtifactStore):
 
     @property
     def uri(self) -> str:
-        """Of the store that is written."""
+        """The inner store's."""
         return self._inner.uri
 
     def check(self) -> None:
-        """As the store that is written does."""
+        """Delegates to the inner store."""
         self._inner.check()
 
     def probe(self) -> None:
-        """As the store that is written does."""
+        """Delegates to the inner store."""
         self._inner.probe()
 
     def folder_uri(self, ref: ArtifactRef) -> str:
-        """Where other programs will find the folder."""
+        """The folder's address once written."""
         return self._inner.folder_uri(ref)
 
     def put_folder(self, folder: Path, listing: layout.Listing | None = None) -> ArtifactRef:
-        """The reference of a folder, whose files must stay where they are until they are written."""
+        """Store a folder, whose files must stay in place until written; its reference."""
         listing = layout.list_folder(folder) if listing is None else listing
         ref = layout.folder_ref(listing)
         leaves = {f"{ref.key}/{path}": folder / path for path in listing}
@@ -70,12 +70,12 @@ class WriteBehindStore(ArtifactStore):
         return ref
 
     def create(self, key: str, content: bytes) -> bool:
-        """Write a record unless it exists, after everything before it."""
+        """Write a record unless it exists, after pending writes."""
         self.settle()
         return self._inner.create(key, content)
 
     def create_later(self, key: str, content: bytes, *, agrees: Agreement) -> bool:
-        """True. A record that was there and does not agree raises StageOvertaken from the next verb that waits."""
+        """Queue a commit; True. The next call that waits raises StageOvertaken if a different record exists."""
 
         def commit() -> None:
             if self._inner.create(key, content):
@@ -83,8 +83,8 @@ class WriteBehindStore(ArtifactStore):
             found = self._inner.read(key)
             if found != content and (found is None or not agrees(found)):
                 raise StageOvertaken(
-                    f"{key}: another process works on this run, and committed another result first, which stands. Let it go "
-                    "on alone; when it has ended, the same command goes on from what it left"
+                    f"{key}: another process works on this run and has committed a different result first, which "
+                    "counts. Let it finish; afterwards the same command continues from there"
                 )
 
         self._wait(lambda: any(write.is_commit for write in self._writes))
@@ -92,7 +92,7 @@ class WriteBehindStore(ArtifactStore):
         return True
 
     def do_later(self, work: Callable[[], object]) -> None:
-        """Do `work` after all writes before it."""
+        """Queue `work`."""
         self._give(work)
 
     @property
@@ -101,11 +101,11 @@ class WriteBehindStore(ArtifactStore):
         return self._inner
 
     def settle(self) -> None:
-        """Wait until everything is durable. Raises what went wrong first, which is then tried again."""
+        """Wait until everything is durable. Raises the error of a failed write, which is then retried."""
         self._wait(lambda: bool(self._writes))
 
     def close(self, *, timeout_seconds: float | None = None) -> None:
-        """Wait for what is under way unless it fails, and forget what could not be written."""
+        """Wait for pending writes until one fails, and drop the rest."""
         with self._changed:
             self._changed.wait_for(lambda: not self._writes or self._error is not None, timeout_seconds)
             self._writes.clear()
@@ -120,28 +120,28 @@ class WriteBehindStore(ArtifactStore):
         return content if isinstance(content, bytes) else content.read_bytes()
 
     def list(self, prefix: str) -> Iterator[str]:
-        """The keys under `prefix` in lexical order, of what is being written too."""
+        """The keys under `prefix` in lexical order, including pending ones."""
         with self._changed:
             pending = {key for key in self._pending if key.startswith(prefix)}
         return iter(sorted(pending.union(self._inner.list(prefix))))
 
     def scan(self, prefix: str) -> Iterator[StoredObject]:
-        """What lies under `prefix` when everything is written."""
+        """The objects under `prefix`, after pending writes."""
         self.settle()
         return self._inner.scan(prefix)
 
     def delete(self, key: str) -> None:
-        """Remove an object, after everything before."""
+        """Remove an object, after pending writes."""
         self.settle()
         self._inner.delete(key)
 
     def delete_all(self, keys: Sequence[str]) -> None:
-        """Remove objects, after everything before."""
+        """Remove objects, after pending writes."""
         self.settle()
         self._inner.delete_all(keys)
 
     def discard_unfinished(self, *, older_than_seconds: float, dry_run: bool) -> int:
-        """As the store that is written does."""
+        """Delegates to the inner store."""
         return self._inner.discard_unfinished(older_than_seconds=older_than_seconds, dry_run=dry_run)
 
     def _upload(self, key: str, source: Content, sha256: str, num_bytes: int) -> None:
@@ -173,13 +173,13 @@ class WriteBehindStore(ArtifactStore):
                 raise error
 
     def _go_on(self) -> None:
-        """See that a thread writes what there is to write."""
+        """Start the thread unless it runs or a write has failed."""
         if self._writes and self._error is None and not self._is_writing:
             self._is_writing = True
             threading.Thread(target=self._write_all, name="store", daemon=True).start()
 
     def _write_all(self) -> None:
-        """What the thread does, until everything is written or a write fails."""
+        """The thread's loop, until the queue is empty or a write fails."""
         while (write := self._next()) is not None:
             try:
                 write.context.run(write.work)
@@ -195,7 +195,7 @@ class WriteBehindStore(ArtifactStore):
 
     def _ended(self, write: _Write, error: BaseException | None) -> None:
         with self._changed:
-            if self._writes and self._writes[0] is write:  # else `close` has given it up
+            if self._writes and self._writes[0] is write:  # unless dropped by `close`
                 self._error = error
                 if error is None:
                     self._writes.popleft()
