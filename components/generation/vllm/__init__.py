@@ -1,1 +1,1 @@
-"""The engine behind HTTP: one policy on any number of vLLM servers."""
+"""An engine over vLLM servers."""

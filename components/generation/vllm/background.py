@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers that wait."""
+"""An event loop in a thread of its own, for callers that block."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 
 class Background:
-    """Runs coroutines for any number of threads, until it is closed or the process ends."""
+    """Runs coroutines for any number of threads until it is closed or the process ends."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -17,7 +17,7 @@ class Background:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of `work`. What interrupts the wait for it cancels it."""
+        """The result of `work`. An exception in the waiting thread, such as KeyboardInterrupt, cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -26,7 +26,6 @@ class Background:
             raise
 
     def close(self) -> None:
-        """End the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

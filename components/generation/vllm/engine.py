@@ -1,4 +1,4 @@
-"""The engine behind HTTP: one policy on any number of vLLM servers, which `infra/vllm` says how to run."""
+"""The engine behind HTTP: one policy on any number of vLLM servers (see `infra/vllm`)."""
 
 import shutil
 import tempfile
@@ -13,7 +13,7 @@ from components.generation.tokenizer import HuggingFaceTokenizer
 from components.generation.vllm.background import Background
 from components.generation.vllm.fleet import Fleet
 from components.generation.vllm.folders import checked_base, kept_adapter, merged_folder
-from components.generation.vllm.held import Serving, adapter_name
+from components.generation.vllm.held import Serving
 from components.generation.vllm.router import Replicas
 from components.generation.vllm.transport import Transport
 from components.generation.vllm.wire import candidate_jobs, completion_from, scores_from, scoring_job
@@ -22,11 +22,11 @@ from components.scratch import scratch_folder
 
 
 class VllmGenerator:
-    """A Generator over those servers of `urls` that serve `model`.
+    """A Generator over those servers of `urls` that serve `model`. Thread-safe.
 
-    A replica that fails is left out and its requests are sent to another; one that comes back is given the weights first. Every
-    candidate is checked to come from the version asked for. Servers read the folders given to `load` themselves, so they must
-    see them under the same paths. `key` is what they ask for. Safe to share between threads.
+    Requests of a replica that fails go to another; a replica that comes back loads the weights first. Every candidate is
+    checked to come from the requested version. Servers read the folders given to `load`, so they must see them under the
+    same paths. `key` is their bearer token.
 
     **Example** two urls and a request with three seeds: three HTTP requests to the replica that has the prompt cached.
     """
@@ -52,7 +52,7 @@ class VllmGenerator:
 
     @property
     def tokenizer(self) -> HuggingFaceTokenizer:
-        """The tokenizer of the newest loaded folder."""
+        """The tokenizer of the last loaded folder."""
         assert self._tokenizer is not None, "no model was loaded yet; call load first"
         return self._tokenizer
 
@@ -63,18 +63,18 @@ class VllmGenerator:
 
     @property
     def replicas(self) -> Replicas:
-        """Which servers are in use, and why the others are not."""
+        """The servers in use, and why the others are not."""
         return self._fleet.replicas
 
     def check(self) -> None:
-        """Pass when a server of this model answers. Raises EngineUnavailable, or StaleEngine when those serve other models."""
-        self._background.run(self._fleet.check())
+        """Raise EngineUnavailable unless a server of this model answers, StaleEngine when all serve other models."""
+        self._background.run(self._fleet.want(None))
 
     def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
         """Make every server that answers hold `version`. When this raises, no version is held.
 
-        Raises ArtifactMissing or ArtifactCorrupt over the folders, EngineUnavailable when no server answers, StaleEngine when
-        those that answer serve other models, ConfigurationError when one cannot take the weights.
+        Raises ArtifactMissing or ArtifactCorrupt for the folders, EngineUnavailable when no server answers, StaleEngine when
+        all serve other models, ConfigurationError when one cannot load the weights.
         """
         self._version = None
         serving = self._checked(folder, version, adapter)
@@ -82,10 +82,12 @@ class VllmGenerator:
         if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
             self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
         self._serving, self._version = serving, version
-        self._forget_folders_but(self._place(version))
+        for made in self._scratch.iterdir():
+            if made != self._place(version):
+                shutil.rmtree(made, ignore_errors=True)
 
     def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
-        """K completions for each request, in order, each proved to come from `version`.
+        """K completions for each request, in order, each checked to come from `version`.
 
         Raises StaleEngine when another version is held or was sampled from, EngineUnavailable when no server is left.
         """
@@ -105,27 +107,23 @@ class VllmGenerator:
     def score(
         self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
     ) -> list[tuple[float, ...]]:
-        """Log-probabilities at temperature 1 of given tokens, by every replica; those of the first one in use.
+        """Log-probabilities of given tokens at temperature 1. Every replica computes them; the first one's are returned.
 
         Raises LogprobMismatch when two replicas differ by more than `generation.probe_tolerance`.
         """
         assert self._version is not None, "no version is held; call load first"
         serving = self._serving_of(self._version)
-        pairs = list(zip(prompts, completions, strict=True))
-        logprobs: list[tuple[float, ...]] = [()] * len(pairs)
-        for position, (prompt, completion) in enumerate(pairs):
-            if completion:
-                logprobs[position] = self._scored(prompt, completion, serving)
-        return logprobs
+        pairs = zip(prompts, completions, strict=True)
+        return [self._scored(prompt, completion, serving) if completion else () for prompt, completion in pairs]
 
     def close(self) -> None:
-        """Give the thread, connections and scratch space back. The servers stay."""
+        """Release the thread, connections and scratch space. The servers keep running."""
         self._background.run(self._transport.close())
         self._background.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _checked(self, folder: Path, version: PolicyVersion, adapter: Path | None) -> Serving:
-        """What the servers have to hold, once it is known that the folders hold `version`."""
+        """What the servers have to hold, after checking that the folders hold `version`."""
         base, digest, policy = checked_base(folder, version, adapter), version.weights_digest, version.policy
         if adapter is None:
             return Serving(model=self._model, policy=policy, weights=digest, digest=digest, folder=folder)
@@ -133,7 +131,8 @@ class VllmGenerator:
         if self._config.vllm.merge_adapters:
             whole = merged_folder(folder, adapter, place)
             return Serving(model=self._model, policy=policy, weights=digest, digest=digest, folder=whole)
-        name, kept = adapter_name(policy, digest), kept_adapter(adapter, place)
+        name = f"{policy}@{digest[:16]}"  # one per version, so that no request reaches another version
+        kept = kept_adapter(adapter, place)
         return Serving(model=name, policy=policy, weights=base, digest=digest, folder=folder, adapter=kept)
 
     def _scored(self, prompt: tuple[int, ...], completion: tuple[int, ...], serving: Serving) -> tuple[float, ...]:
@@ -151,7 +150,7 @@ class VllmGenerator:
             difference = max(abs(a - b) for a, b in zip(expected, found, strict=True))
             if not difference <= self._config.probe_tolerance:
                 raise LogprobMismatch(
-                    f"{url} and {first} both say that they hold {self._version}, and differ by {difference:.3g} in the same "
+                    f"{url} and {first} both claim to hold {self._version}, but differ by {difference:.3g} in the same "
                     f"log-probabilities (tolerance {self._config.probe_tolerance:.3g})"
                 )
 
@@ -169,10 +168,5 @@ class VllmGenerator:
             )
 
     def _place(self, version: PolicyVersion) -> Path:
-        """Where this engine keeps what it made of an adapter."""
+        """The folder for what this engine derives from an adapter."""
         return self._scratch / version.weights_digest[:32]
-
-    def _forget_folders_but(self, kept: Path) -> None:
-        for folder in self._scratch.iterdir():
-            if folder != kept:
-                shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The servers of one model as one: looked at, given weights, asked, given up and taken back."""
+"""The servers of one model used as one: checked, loaded with weights, sent requests, taken out of use and taken back."""
 
 import asyncio
 import time
@@ -16,13 +16,13 @@ from components.generation.vllm.wire import GENERATE
 Answer = TypeVar("Answer")
 _SERVES = "it serves "
 _LOOK_AGAIN_SECONDS = 5.0
-"""Between two looks at servers that are down."""
+"""Between two attempts to reach servers that are down."""
 _HEALTH_CHECK_SECONDS = 2.0
-"""Between two questions to a server that owes an answer: one that hangs is given up long before its requests time out."""
+"""Between two health checks of a busy server: one that hangs is given up long before its requests time out."""
 
 
 class Fleet:
-    """Those of `urls` that serve `model`; the others are left alone. `start_command` is what an error advises.
+    """Those of `urls` that serve `model`; the others are left alone. Errors advise `start_command`.
 
     Lives in one event loop.
     """
@@ -40,19 +40,17 @@ class Fleet:
         self._looking = asyncio.Lock()
         self._last_look = 0.0
         self.max_model_tokens = 0
-        """Longest prompt and answer that the servers take; 0 before the first look."""
+        """Longest prompt plus answer that the servers accept; 0 until they are contacted."""
 
-    async def want(self, wanted: Serving) -> None:
-        """Make every server hold `wanted`. Raises `no_server_error()` when none does, ConfigurationError when one cannot."""
+    async def want(self, wanted: Serving | None) -> None:
+        """Make every server hold `wanted`; None only checks that a server serves the model.
+
+        Raises `no_server_error()` when no server is up afterwards, ConfigurationError when one cannot load `wanted`.
+        """
         async with self._looking:
-            self._wanted = wanted
+            self._wanted = wanted or self._wanted
             await self._look_at(self._urls)
         if not self.replicas.up:
-            raise self.no_server_error()
-
-    async def check(self) -> None:
-        """Pass when a server serves the model, whatever weights it holds. Raises `no_server_error()`."""
-        if not any([await self._serves(url) for url in self._urls]):
             raise self.no_server_error()
 
     async def run(self, jobs: Sequence[Job], read: Callable[[str, Any], Answer]) -> list[Answer]:
@@ -74,7 +72,7 @@ class Fleet:
             watch.cancel()
 
     async def run_everywhere(self, job: Job, read: Callable[[str, Any], Answer]) -> dict[str, Answer]:
-        """The same for one job at each server that is up, by its address. One that fails is left out."""
+        """`read(url, answer)` of one job from each server that is up, by URL. A server that fails is left out."""
         await self._look_again()
         found = {}
         for url in self.replicas.up:
@@ -88,7 +86,7 @@ class Fleet:
         return found
 
     def no_server_error(self) -> EngineUnavailable | StaleEngine:
-        """The error for a moment when no server is up: a stale engine where they answer but serve something else."""
+        """The error when no server is up; StaleEngine if all that are down answered but serve other models."""
         down = self.replicas.down
         reasons = "; ".join(f"{url}: {why}" for url, why in down.items()) or "none is known"
         message = (
@@ -99,8 +97,8 @@ class Fleet:
         return StaleEngine(message) if only_others else EngineUnavailable(message)
 
     async def _look_again(self) -> None:
-        """Take servers back that were down and answer again; they are given the weights first."""
-        down = self.replicas.down
+        """Take servers back that were down and answer again, after loading the weights."""
+        down = tuple(self.replicas.down)
         if down and time.monotonic() - self._last_look > _LOOK_AGAIN_SECONDS and not self._looking.locked():
             async with self._looking:
                 await self._look_at(down)
@@ -112,28 +110,20 @@ class Fleet:
             raise error
 
     async def _prepare(self, url: str) -> None:
-        """Give `url` what is wanted; it is up then, and down otherwise."""
-        assert self._wanted is not None, "nothing is wanted yet"
-        if await self._serves(url):
-            try:
-                await Loading(self._transport, url, config=self._config).ensure(self._wanted)
-            except ReplicaFailed as error:
-                self.replicas.set_down(url, str(error))
-            else:
-                self.replicas.set_up(url)
-
-    async def _serves(self, url: str) -> bool:
-        """Whether `url` answers and serves the model; it is down otherwise."""
+        """Load the wanted weights into `url` and set it up, or down if it fails or serves another model."""
+        loading = Loading(self._transport, url, config=self._config)
         try:
-            cards = await Loading(self._transport, url, config=self._config).cards()
+            cards = await loading.cards()
+            if self._model not in cards.models:
+                self.replicas.set_down(url, _SERVES + ", ".join(cards.models))
+                return
+            self.max_model_tokens = cards.max_model_tokens
+            if self._wanted is not None:
+                await loading.ensure(self._wanted)
         except ReplicaFailed as error:
             self.replicas.set_down(url, str(error))
-            return False
-        if self._model not in cards.models:
-            self.replicas.set_down(url, _SERVES + ", ".join(cards.models))
-            return False
-        self.max_model_tokens = cards.max_model_tokens
-        return True
+        else:
+            self.replicas.set_up(url)
 
     async def _watch(self) -> None:
         """Give up busy servers that are not healthy, until cancelled."""

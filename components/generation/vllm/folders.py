@@ -1,7 +1,6 @@
-"""The weights on disk before a server is sent to them: their digests, and folders that stay as they are."""
+"""Weights on disk, before a server loads them: their digests, and private copies that do not change."""
 
 import shutil
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,24 +27,23 @@ def checked_base(folder: Path, version: PolicyVersion, adapter: Path | None) -> 
 
 
 def kept_adapter(adapter: Path, into: Path) -> Path:
-    """A copy of the adapter's folder at `into`, which stays as it is: a server may read it again at any time."""
+    """A private copy of the adapter's folder at `into`: a server may read it again at any time."""
     if not into.exists():
-        unfinished = _unfinished(adapter, into, ignored=())
-        unfinished.rename(into)
+        _unfinished(adapter, into).rename(into)
     return into
 
 
 def merged_folder(folder: Path, adapter: Path, into: Path) -> Path:
     """A model folder at `into` whose weights are W + alpha / rank * B A (arXiv 2106.09685, section 4.1), in W's type."""
     if not into.exists():
-        unfinished = _unfinished(folder, into, ignored=("*.safetensors", "*.safetensors.index.json"))
+        unfinished = _unfinished(folder, into, "*.safetensors", "*.safetensors.index.json")
         save_file(merged_tensors(folder, adapter), unfinished / "model.safetensors", metadata={"format": "pt"})
         unfinished.rename(into)
     return into
 
 
-def _unfinished(folder: Path, into: Path, *, ignored: Sequence[str]) -> Path:
-    """A copy of `folder` beside `into`, for what is left to do there."""
+def _unfinished(folder: Path, into: Path, *ignored: str) -> Path:
+    """A copy of `folder` beside `into`, without the files that match `ignored`."""
     unfinished = into.with_name(f"{into.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     return Path(shutil.copytree(folder, unfinished, ignore=shutil.ignore_patterns(*ignored)))
@@ -67,7 +65,7 @@ def merged_tensors(folder: Path, adapter: Path) -> dict[str, torch.Tensor]:
 
 @lru_cache(maxsize=16)
 def _digest(folder: Path, stamp: tuple[tuple[str, int, int], ...], expected: str | None) -> str:
-    """Of the file's tensors; where they are not the expected ones, of the module's, which may know them by fewer names."""
+    """Of the file's tensors; if not `expected`, of the module's, where tied tensors have one name."""
     found = tensors_digest(stored_tensors(folder))
     if expected is None or found == expected:
         return found
@@ -75,6 +73,6 @@ def _digest(folder: Path, stamp: tuple[tuple[str, int, int], ...], expected: str
 
 
 def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """What changes when somebody writes new weights into the folder."""
+    """Changes when new weights are written into the folder."""
     found = [(file.name, file.stat()) for file in sorted(folder.glob("*.safetensors"))]
     return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)

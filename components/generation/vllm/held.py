@@ -1,11 +1,11 @@
-"""What a vLLM server says it holds, spelled in its weight version, and what a policy needs it to hold.
+"""What a vLLM server holds, as JSON in its weight version, and what a policy needs it to hold.
 
-A server names its weight version with every answer, span by span of the tokens, so that each candidate proves which weights
-it came from. A server that was started anew calls its version "default", which names nothing.
+A server reports its weight version with every answer, for each span of tokens, so each candidate proves which weights
+it came from. A restarted server reports "default", which proves nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,24 +15,24 @@ from components.identity import canonical_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Digests: of the full weights, None when they are not known, and of each policy whose adapter lies on them."""
+    """Digests of the full weights (None if unknown) and of each policy whose adapter is loaded."""
 
     weights: str | None = None
     adapters: Mapping[str, str] = field(default_factory=dict)
 
     def spelled(self) -> str:
-        """As a server's weight version."""
+        """The weight version that says this."""
         return canonical_json({"weights": self.weights, "adapters": dict(self.adapters)}).decode()
 
     def with_adapter(self, policy: str, digest: str | None) -> "Held":
-        """The same with another adapter of `policy`, or with none."""
+        """The same with another adapter of `policy`; None removes it."""
         others = {name: known for name, known in self.adapters.items() if name != policy}
-        return Held(weights=self.weights, adapters=others if digest is None else {**others, policy: digest})
+        return replace(self, adapters=others if digest is None else {**others, policy: digest})
 
 
 @lru_cache(maxsize=256)
 def held_from(spelled: str) -> Held:
-    """What a weight version says; nothing, where somebody else wrote it."""
+    """The parsed weight version; an empty Held if it is not one of ours."""
     try:
         values = bounded_json(spelled)
         return Held(weights=values["weights"], adapters=dict(values["adapters"]))
@@ -42,9 +42,9 @@ def held_from(spelled: str) -> Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """How one version of a policy is asked for, and the folders from which a server takes it.
+    """The model name under which one version of a policy is requested, and the folders that a server loads it from.
 
-    `weights` is the digest of the full weights in `folder`, `digest` that of the policy: another one with an `adapter`.
+    `weights` is the digest of the full weights in `folder`, `digest` that of the policy: different with an `adapter`.
 
     **Example** a policy "plan" with an adapter: model "plan@1f0c…", weights "9b…", digest "1f0c…".
     """
@@ -59,8 +59,3 @@ class Serving:
     def is_held_by(self, held: Held) -> bool:
         """Whether a server that holds `held` answers from this version."""
         return held.weights == self.weights and (self.adapter is None or held.adapters.get(self.policy) == self.digest)
-
-
-def adapter_name(policy: str, digest: str) -> str:
-    """The name under which an adapter is served: one per version, so that a request never meets another."""
-    return f"{policy}@{digest[:16]}"

@@ -1,6 +1,6 @@
-"""Which replica a request goes to: the one that has its prompt cached, unless others have much less to do.
+"""Routing of requests to replicas: each goes where its prompt is cached, unless other replicas have much less to do.
 
-Requests wait here and not in the servers, so a slow replica draws fewer of them and a dead one loses few.
+Requests queue here and not in the servers, so a slow replica takes fewer of them and a dead one loses few.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from components.generation.vllm.transport import ReplicaFailed
 
 Answer = TypeVar("Answer")
 AFFINITY_SLACK = 16
-"""Requests by which a prompt's own replica may be ahead of the idlest one before another takes over."""
+"""How many more requests than the idlest replica a prompt's home may have before the idlest takes over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,53 +26,48 @@ class Job:
 
 
 class Replicas:
-    """The state of the replicas that serve one model: which are up, and what each is asked. Lives in one event loop."""
+    """The replicas of one model: which of them take requests, and the requests under way. Lives in one event loop."""
 
     def __init__(self, urls: Sequence[str], *, places: int, slack: int = AFFINITY_SLACK) -> None:
-        """`places` is how many requests one replica may have at once."""
+        """`places` is the maximum number of concurrent requests per replica."""
         self._places = places
         self._slack = slack
-        self._asked: dict[str, set[asyncio.Timeout]] = {url: set() for url in urls}
-        """The requests under way; each ends at once when its replica is given up."""
-        self._down = dict.fromkeys(urls, "not asked yet")
-        self._waiting: list[asyncio.Future[None]] = []
+        self._requests: dict[str, set[asyncio.Timeout]] = {url: set() for url in urls}
+        self.down = dict.fromkeys(urls, "not contacted yet")
+        """The replicas that take no requests, and why."""
+        self._changed = asyncio.Event()
 
     @property
     def up(self) -> tuple[str, ...]:
         """The replicas that take requests, in the order of the configuration."""
-        return tuple(url for url in self._asked if url not in self._down)
-
-    @property
-    def down(self) -> Mapping[str, str]:
-        """The other ones, and why."""
-        return dict(self._down)
+        return tuple(url for url in self._requests if url not in self.down)
 
     @property
     def busy(self) -> tuple[str, ...]:
-        """The replicas that owe an answer."""
-        return tuple(url for url in self.up if self._asked[url])
+        """The replicas in use that have requests under way."""
+        return tuple(url for url in self.up if self._requests[url])
 
     def set_up(self, url: str) -> None:
-        """`url` takes requests from now on."""
-        self._down.pop(url, None)
+        """Send requests to `url` from now on."""
+        self.down.pop(url, None)
         self._wake()
 
     def set_down(self, url: str, why: str) -> None:
-        """`url` takes no more requests; those under way there may still be answered."""
-        self._down[url] = why
+        """Send no more requests to `url`; those under way may still be answered."""
+        self.down[url] = why
         self._wake()
 
     def give_up(self, url: str, why: str) -> None:
-        """`url` takes no more requests, and those under way there are sent elsewhere."""
+        """Send no more requests to `url`, and resend those under way to other replicas."""
         self.set_down(url, why)
-        for request in self._asked[url]:
+        for request in self._requests[url]:
             if not request.expired():
                 request.reschedule(0.0)
 
     async def dispatch(self, jobs: Sequence[Job], send: Callable[[str, Job], Awaitable[Answer]]) -> list[Answer]:
-        """`send(url, job)` for every job, in order. A job whose replica fails is sent to another one; finished ones stay.
+        """`send(url, job)` for every job, in order. A job whose replica fails goes to another; finished ones are kept.
 
-        Raises EngineUnavailable when no replica is left, and whatever else `send` raises, after ending all other jobs.
+        Raises EngineUnavailable when no replica is left, and any other error of `send`, after cancelling all other jobs.
         """
         answers: dict[int, Answer] = {}
         left = iter(enumerate(jobs))
@@ -83,57 +78,51 @@ class Replicas:
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(len(jobs), self._places * len(self._asked))):
+                for _ in range(min(len(jobs), max(1, self._places * len(self._requests)))):
                     group.create_task(work())
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
-        if len(answers) < len(jobs):
-            raise EngineUnavailable("no vLLM server is known")
         return [answers[number] for number in range(len(jobs))]
 
     async def _sent(self, job: Job, send: Callable[[str, Job], Awaitable[Answer]]) -> Answer:
         tried: set[str] = set()
         while True:
+            url = await self._free_replica(job.key, tried)
             request = asyncio.timeout(None)
-            url = await self._place(job.key, tried, request)
+            self._requests[url].add(request)
             try:
                 async with request:
                     return await send(url, job)
             except (ReplicaFailed, TimeoutError) as error:
                 tried.add(url)
-                self.set_down(url, self._down.get(url, str(error)))  # the first reason is the cause of the others
+                self.set_down(url, self.down.get(url, str(error)))  # the first reason caused the others
             finally:
-                self._asked[url].remove(request)
+                self._requests[url].remove(request)
                 self._wake()
 
-    async def _place(self, key: bytes, tried: Collection[str], request: asyncio.Timeout) -> str:
-        """A replica outside `tried` that takes `request`; waits while all are full."""
+    async def _free_replica(self, key: bytes, tried: Collection[str]) -> str:
+        """The replica for a job of `key`, outside `tried`; waits while all are full."""
         while True:
-            outstanding = {url: len(self._asked[url]) for url in self.up if url not in tried}
+            outstanding = {url: len(self._requests[url]) for url in self.up if url not in tried}
             if not outstanding:
-                reasons = [f"{url}: {why}" for url, why in self._down.items()] or ["all have failed at this request"]
-                raise EngineUnavailable("no vLLM server is left to ask: " + "; ".join(reasons))
+                reasons = [f"{url}: {why}" for url, why in self.down.items()] or ["every replica failed on this request"]
+                raise EngineUnavailable("no vLLM server is left: " + "; ".join(reasons))
             url = chosen_replica(outstanding, key, places=self._places, slack=self._slack)
             if url is not None:
-                self._asked[url].add(request)
                 return url
-            self._waiting.append(asyncio.get_running_loop().create_future())
-            await self._waiting[-1]
+            await self._changed.wait()
 
     def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 def chosen_replica(outstanding: Mapping[str, int], key: bytes, *, places: int, slack: int) -> str | None:
     """The replica for a job of `key`; None when all are full.
 
-    A key's own replica is the one with the smallest hash (rendezvous hashing), so that a replica's death moves its own keys
-    alone.
+    A key's home is the replica with the smallest hash (rendezvous hashing), so that only the keys of a dead replica move.
 
-    **Example** outstanding {a: 20, b: 3} and a key of a's: with slack 16, b; with slack 17, a.
+    **Example** outstanding {a: 20, b: 3} and a key whose home is a: with slack 16, b; with slack 17, a.
     """
     home = min(outstanding, key=lambda url: hashlib.blake2b(key + url.encode(), digest_size=8).digest())
     idlest = min(outstanding, key=lambda url: outstanding[url])

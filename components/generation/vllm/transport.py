@@ -1,4 +1,4 @@
-"""JSON over HTTP to a replica, on connections that aiohttp keeps open."""
+"""JSON over HTTP to replicas, on connections that aiohttp keeps open."""
 
 import json
 from asyncio import IncompleteReadError
@@ -12,30 +12,30 @@ from components.errors import PermanentError, TransientError
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _BUSY = (408, 429)
 MAX_ANSWER_BYTES = 16 << 20
-"""Of one document: log-probabilities of more than a hundred thousand tokens."""
+"""Enough for the log-probabilities of more than a hundred thousand tokens."""
 _SHOWN = 400
-"""Characters of a server's own words in an error."""
+"""Characters of a server's message quoted in an error."""
 
 
 class ReplicaFailed(TransientError):
-    """One replica did not answer, or answered that it cannot; another may."""
+    """One replica did not answer, or answered with an error of its own; another may succeed."""
 
 
 class RequestRefused(PermanentError):
-    """A replica answered that the request itself is wrong; the message begins with the HTTP status."""
+    """A replica rejected the request itself; the message begins with the HTTP status."""
 
 
 class Transport:
-    """Reaches any number of servers, past any proxy. Lives in one event loop; `key` is shown to every server."""
+    """Sends requests to any number of servers, bypassing proxies, with `key` as bearer token. Lives in one event loop."""
 
     def __init__(self, key: str) -> None:
         self._headers = {"Authorization": f"Bearer {key}", "Accept-Encoding": "identity"}
         self._session: aiohttp.ClientSession | None = None
 
     async def call(self, url: str, path: str, body: bytes | None = None, *, timeout_seconds: float) -> Any:
-        """The JSON document that `url` answers: a GET without `body`, a POST with it. None for an empty answer.
+        """The JSON answer to a GET, or with `body` to a POST; None if it is empty. Raises ReplicaFailed or RequestRefused.
 
-        A connection that the server has closed meanwhile is replaced once. Raises ReplicaFailed or RequestRefused.
+        A kept connection that the server has closed in the meantime is replaced once.
         """
         try:
             try:
@@ -52,13 +52,12 @@ class Transport:
         return _document(url, path, status, content)
 
     async def close(self) -> None:
-        """End all connections."""
         if self._session is not None:
             await self._session.close()
 
     async def _answer(self, address: str, body: bytes | None, timeout_seconds: float) -> tuple[int, bytes]:
         if self._session is None:
-            # How many requests a server may have at once is the router's to say.
+            # The router limits concurrent requests.
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0), headers=self._headers, auto_decompress=False
             )
@@ -74,17 +73,17 @@ class Transport:
 
 
 def encoded(body: Any) -> bytes:
-    """A request's body as JSON bytes."""
+    """`body` as JSON bytes."""
     return json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _document(url: str, path: str, status: int, content: bytes) -> Any:
     if status >= 500 or status in _BUSY:
-        raise ReplicaFailed(f"{url}{path} answered HTTP {status}: {_words(content)}")
+        raise ReplicaFailed(f"{url}{path} answered HTTP {status}: {_message(content)}")
     if status == 401:
         raise RequestRefused(f"HTTP 401 from {url}: generation.vllm.key_file does not hold this server's key")
     if status >= 400:
-        raise RequestRefused(f"HTTP {status} from {url}{path}: {_words(content)}")
+        raise RequestRefused(f"HTTP {status} from {url}{path}: {_message(content)}")
     if not content or content[:1] not in b'{["':
         return None
     try:
@@ -93,8 +92,8 @@ def _document(url: str, path: str, status: int, content: bytes) -> Any:
         raise ReplicaFailed(f"{url}{path} answered with broken JSON: {error}") from error
 
 
-def _words(content: bytes) -> str:
-    """What a server says in an error, without the document around it."""
+def _message(content: bytes) -> str:
+    """The message in a server's error document, or the whole text if it is not one."""
     try:
         error = bounded_json(content)["error"]
         text = str(error["message"] if isinstance(error, dict) else error)

@@ -4,9 +4,8 @@
     {choices: [{token_ids, finish_reason, logprobs: {content: [{token_id, logprob}]}, weight_versions: [{version}]}],
      prompt_logprobs: [null, {"17": {logprob}}, ...]}
 
-The server must run with `--logprobs-mode processed_logprobs`: only then are its log-probabilities those of the tempered
-distribution that it draws from. One request per candidate: vLLM gives the n-th answer of a request the request's seed plus n,
-which is another seed than the candidate's own.
+The server must run with `--logprobs-mode processed_logprobs`, so that log-probabilities are those of the tempered
+distribution it samples from. One request per candidate, because vLLM seeds the n-th answer of a request with its seed plus n.
 """
 
 import hashlib
@@ -21,12 +20,12 @@ from components.generation.vllm.transport import ReplicaFailed, encoded
 from components.schema import FinishReason, PolicyVersion
 
 GENERATE = "/inference/v1/generate"
-# Spelled out, because a server fills what is missing from the model's own generation_config.json.
+# Explicit, because a server takes missing values from the model's generation_config.json.
 _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "detokenize": False, "ignore_eos": True}
 
 
 def candidate_jobs(request: GenerationRequest, serving: Serving, end_token: int) -> list[Job]:
-    """A job for each seed of `request`; a greedy request needs one alone, because all its candidates are equal."""
+    """A job for each seed of `request`; only one for a greedy request, because all its candidates are equal."""
     body = {"model": serving.model, "token_ids": list(request.prompt_tokens), "cache_salt": serving.digest}
     sampling = {
         **_PLAIN,
@@ -41,15 +40,14 @@ def candidate_jobs(request: GenerationRequest, serving: Serving, end_token: int)
 
 
 def prompt_key(tokens: Sequence[int]) -> bytes:
-    """What equal prompts have in common, for routing."""
+    """The routing key of a prompt."""
     return hashlib.blake2b(repr(tuple(tokens)).encode(), digest_size=8).digest()
 
 
 def completion_from(answer: Any, serving: Serving, version: PolicyVersion, *, end_token: int, url: str) -> Completion:
-    """The one candidate of an answer.
+    """The candidate in an answer.
 
-    Raises StaleEngine when a token came from other weights, ReplicaFailed when the answer is none: cut off by the server, or
-    in another shape.
+    Raises StaleEngine when a token came from other weights, ReplicaFailed when the answer was aborted or is malformed.
     """
     try:
         (choice,) = answer["choices"]
@@ -60,7 +58,7 @@ def completion_from(answer: Any, serving: Serving, version: PolicyVersion, *, en
         reason = choice["finish_reason"]
         _check_weights(choice, serving, f"{url} answered from")
     except (KeyError, TypeError, ValueError) as error:
-        raise ReplicaFailed(f"{url} answered in another shape: {type(error).__name__}: {error}") from error
+        raise ReplicaFailed(f"{url}: unexpected answer: {type(error).__name__}: {error}") from error
     if reason not in ("stop", "length") or not tokens or named != tokens:
         raise ReplicaFailed(f"{url} ended an answer of {len(tokens)} tokens with {reason!r}")
     finish: FinishReason = "stop" if tokens[-1] == end_token else "length"
@@ -68,7 +66,7 @@ def completion_from(answer: Any, serving: Serving, version: PolicyVersion, *, en
 
 
 def scoring_job(prompt: Sequence[int], completion: Sequence[int], serving: Serving) -> Job:
-    """A job that has the server score `completion` after `prompt`, by its log-probabilities of a prompt that holds both."""
+    """A job whose answer has the log-probabilities of `completion` after `prompt`: both are sent as a prompt."""
     sampling = {**_PLAIN, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
     tokens = [*prompt, *completion]
     body = {"model": serving.model, "token_ids": tokens, "cache_salt": serving.digest, "sampling_params": sampling}
@@ -82,11 +80,11 @@ def scores_from(answer: Any, completion: Sequence[int], serving: Serving, *, url
         tail = answer["prompt_logprobs"][-len(completion) :]
         return tuple(float(entry[str(token)]["logprob"]) for entry, token in zip(tail, completion, strict=True))
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise ReplicaFailed(f"{url} scored in another shape: {type(error).__name__}: {error}") from error
+        raise ReplicaFailed(f"{url}: unexpected scores: {type(error).__name__}: {error}") from error
 
 
 def _check_weights(choice: Any, serving: Serving, what: str) -> None:
-    """Raise StaleEngine unless every token of `choice` came from the version that was asked for."""
+    """Raise StaleEngine unless every token of `choice` came from `serving`."""
     for span in choice["weight_versions"]:
         if not serving.is_held_by(held_from(span["version"])):
             raise StaleEngine(f"{what} {span['version']}, asked for {serving.digest}; refresh it first")
