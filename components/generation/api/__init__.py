@@ -1,1 +1,1 @@
-"""Models behind an API as an engine that only generates."""
+"""An engine over models behind an API, which only generates."""

@@ -1,4 +1,4 @@
-"""What the requests to an API used and cost, and the bound on it."""
+"""Usage and cost of an API, and the limit on the cost."""
 
 import threading
 
@@ -8,17 +8,17 @@ from components.generation.api.chat import ChatFailure, ChatReply
 from components.schema import ApiUsage
 
 _PER = 1_000_000
-"""Prices are of a million tokens."""
+"""Prices are per million tokens."""
 
 
 class ApiAccount:
-    """Keeps the usage of one policy's API, and lets no request go that could exceed `max_cost`. Safe between threads.
+    """Counts the usage of one policy's API and holds back requests that could exceed `max_cost`. Thread-safe.
 
-    A request reserves the most that it may cost before it is sent, and is charged what it used when it ends. What the SDK
-    retried after a timeout is charged once; a provider that bills every attempt is paid more than is seen here.
+    A request reserves its maximum cost before it is sent, and is charged its actual cost when it ends. A request that the SDK
+    retried after a timeout is charged once; a provider that bills every attempt is paid more than is counted here.
 
     **Example** prices 1 and 4, max_cost 0.01: a request of at most 2,000 prompt tokens and 8 answers of 200 tokens reserves
-    (2,000 + 4 * 1,600) / 1e6 = 0.0084; a second one waits until the first has ended, and goes if 0.0016 or less was spent.
+    (2,000 + 4 * 1,600) / 1e6 = 0.0084; a second one waits until the first has ended, and is sent if 0.0016 or less was spent.
     """
 
     def __init__(self, policy: str, config: ApiConfig) -> None:
@@ -30,20 +30,20 @@ class ApiAccount:
 
     @property
     def usage(self) -> ApiUsage:
-        """All that was used so far; requests under way are not in it."""
+        """Total usage so far, without requests under way."""
         with self._changed:
             return self._usage
 
     def take(self) -> ApiUsage:
-        """What was used since the last call of this."""
+        """Usage since the last call."""
         with self._changed:
             used, self._taken = self._usage - self._taken, self._usage
             return used
 
     def reserve(self, *, max_prompt_tokens: int, max_answer_tokens: int) -> float:
-        """The most that a request may cost, put aside for it.
+        """Reserve the maximum cost of a request and return it; waits while requests under way have reserved too much.
 
-        Waits while requests under way have put aside what it needs. Raises BudgetSpent when what is spent leaves too little.
+        Raises BudgetSpent when the remaining budget is too small.
         """
         most = self._price(max_prompt_tokens, max_answer_tokens)
         bound = self._config.max_cost
@@ -59,7 +59,7 @@ class ApiAccount:
         return most
 
     def settle(self, reserved: float, outcome: ChatReply | ChatFailure | None) -> None:
-        """Charge what a request used and free what it had put aside; None is a request that was never sent."""
+        """Replace a reservation by the actual cost of its request; `outcome` None means that it was never sent."""
         used = self._used(reserved, outcome) if outcome is not None else ApiUsage()
         with self._changed:
             self._reserved.remove(reserved)

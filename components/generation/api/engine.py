@@ -1,8 +1,8 @@
-"""The engine for models behind an API: text out and text back, many requests side by side, never trained."""
+"""The engine for models behind an API: generates with many concurrent requests, and is never trained."""
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,37 +10,35 @@ from components.config import ApiConfig
 from components.errors import ConfigurationError, PermanentError, ServiceMissing, StaleEngine, TransientError
 from components.generation.api.chat import (
     ChatAnswer,
-    ChatClient,
     ChatFailure,
     ChatReply,
     ChatRequest,
     api_version,
 )
 from components.generation.api.cost import ApiAccount
+from components.generation.api.sdk_client import SdkClient
 from components.generation.api.tokenizer import ByteTokenizer
 from components.generation.base import Completion, GenerationRequest
 from components.identity import seed_for
 from components.schema import ApiUsage, PolicyVersion
 
 _SEED_BITS = 31
-"""Some servers hold a seed in 32 bits with a sign."""
+"""Some servers store a seed in a signed 32-bit integer."""
 _TEMPLATE_TOKENS = 256
-"""The most that a chat template may add to a prompt's own tokens, of which there is at most one per byte."""
+"""The most that a chat template may add to a prompt, whose own tokens are at most its bytes."""
 
 
 class ApiGenerator:
-    """A Generator that asks an API. It holds its one version from the start; there is nothing to load and to score.
+    """A Generator that asks an API. It holds its only version from the start; it cannot load or score.
 
-    A token is a byte of the answer (`ByteTokenizer`); `max_new_tokens` is sent as it is and counts the provider's own tokens,
-    so that a completion may have more tokens than that. `logprobs` is empty, because they are unknown; a policy behind an
-    API is never trained, so that nothing asks for them.
+    A token is a byte of the answer (`ByteTokenizer`), while `max_new_tokens` is sent unchanged and counts the provider's
+    tokens, so a completion may have more tokens than that. `logprobs` is empty.
 
-    Answers do not repeat: a seed is a best effort at OpenAI and absent at Anthropic. What a run journalled is never asked
-    again; the rest of a resumed run is answered anew. What a failed call had already been answered is kept, so that the
-    second attempt asks, and pays, for the rest alone.
+    Answers are not reproducible: seeds are best effort at OpenAI and absent at Anthropic. A resumed run does not repeat
+    journalled requests. Answers of a failed call are kept, so that its retry requests, and pays for, only the rest.
     """
 
-    def __init__(self, policy: str, config: ApiConfig, *, client: ChatClient) -> None:
+    def __init__(self, policy: str, config: ApiConfig, *, client: SdkClient) -> None:
         self._policy = policy
         self._config = config
         self._client = client
@@ -49,7 +47,6 @@ class ApiGenerator:
         self._account = ApiAccount(policy, config)
         self._pool = ThreadPoolExecutor(config.max_requests_at_once, thread_name_prefix=f"api-{policy}")
         self._kept: dict[GenerationRequest, tuple[Completion, ...]] = {}
-        self._kept_lock = threading.Lock()
 
     @property
     def tokenizer(self) -> ByteTokenizer:
@@ -57,12 +54,12 @@ class ApiGenerator:
 
     @property
     def version(self) -> PolicyVersion:
-        """Always the API's own."""
+        """The API's only version."""
         return self._version
 
     @property
     def usage(self) -> ApiUsage:
-        """All that this engine's requests used so far."""
+        """Total usage of this engine so far."""
         return self._account.usage
 
     def take_usage(self) -> ApiUsage:
@@ -70,22 +67,22 @@ class ApiGenerator:
         return self._account.take()
 
     def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
-        """Nothing, for the API's own version. Raises ConfigurationError for any other: there is no place for weights."""
+        """Do nothing for the API's own version. Raises ConfigurationError for any other."""
         if version != self._version:
             raise ConfigurationError(
                 f"policies.{self._policy}.api: {self._config.model!r} is behind an API and takes no weights; asked for "
-                f"{version}, its one version is {self._version}"
+                f"{version}, its only version is {self._version}"
             )
 
     def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
-        """K completions for each request, in order; up to `max_requests_at_once` are asked side by side.
+        """K completions for each request, in order, with up to `max_requests_at_once` concurrent requests.
 
-        After the first error no more requests go out; those under way are waited for. Raises StaleEngine when another
-        version is asked for, ApiUnavailable when the SDK's retries did not help, BudgetSpent before a request that could
-        exceed `max_cost`, ConfigurationError or ApiIncompatible when the API and the configuration do not fit.
+        After the first error no more requests are sent, and those under way are awaited. Raises StaleEngine for another
+        version, ApiUnavailable when the SDK's retries did not help, BudgetSpent before a request that could exceed
+        `max_cost`, ConfigurationError or ApiIncompatible when API and configuration do not match.
         """
         if version != self._version:
-            raise StaleEngine(f"asked for {version}, but the engine holds {self._version}, its only one")
+            raise StaleEngine(f"asked for {version}, but the engine holds {self._version}, its only version")
         parts = [list(self._parts(request)) for request in requests]
         answered = iter(self._completed([part for parts_of_one in parts for part in parts_of_one]))
         return [tuple(c for _ in parts_of_one for c in next(answered)) for parts_of_one in parts]
@@ -93,19 +90,19 @@ class ApiGenerator:
     def score(
         self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
     ) -> list[tuple[float, ...]]:
-        """Raises PermanentError: an API scores no given tokens."""
+        """Raise PermanentError: an API does not score given tokens."""
         raise PermanentError(
             f"policies.{self._policy}.api: {self._config.model!r} gives no log-probabilities of given tokens, so it can be "
             "neither probed nor trained; set policies.<name>.trained to False and leave it out of the refresh"
         )
 
     def close(self) -> None:
-        """End the threads and connections, after the requests under way."""
+        """End the threads and connections after the requests under way."""
         self._pool.shutdown(cancel_futures=True)
         self._client.close()
 
     def _parts(self, request: GenerationRequest) -> Iterator[GenerationRequest]:
-        """`request` as requests that the API can answer in one go."""
+        """`request` split into requests that the API can answer at once."""
         most = self._client.max_answers
         for start in range(0, len(request.seeds_K), most):
             yield replace(request, seeds_K=request.seeds_K[start : start + most])
@@ -121,24 +118,16 @@ class ApiGenerator:
         errors = [error for future in under_way if (error := future.exception()) is not None]
         errors = [error for error in errors if not isinstance(error, CancelledError)]
         if errors:
-            self._keep(parts, futures)
-            # A permanent error decides: another attempt would meet it again.
+            ends = zip(parts, futures, strict=True)
+            self._kept |= {part: end.result() for part, end in ends if not (end.cancelled() or end.exception())}
+            # A permanent error takes precedence, because a retry would raise it again.
             raise min(errors, key=lambda error: isinstance(error, TransientError))
-        with self._kept_lock:
-            for part in parts:
-                self._kept.pop(part, None)
+        for part in parts:
+            self._kept.pop(part, None)
         return [future.result() for future in futures]
 
-    def _keep(self, parts: Sequence[GenerationRequest], futures: Sequence[Future[tuple[Completion, ...]]]) -> None:
-        with self._kept_lock:
-            for part, future in zip(parts, futures, strict=True):
-                if not future.cancelled() and future.exception() is None:
-                    self._kept[part] = future.result()
-
     def _completions(self, part: GenerationRequest, stopped: threading.Event) -> tuple[Completion, ...]:
-        with self._kept_lock:
-            kept = self._kept.get(part)
-        if kept is not None:
+        if (kept := self._kept.get(part)) is not None:
             return kept
         try:
             outcome = self._asked(part, stopped)
@@ -182,15 +171,15 @@ class ApiGenerator:
 
 
 def open_api_generator(policy: str, config: ApiConfig, *, api_key: str | None) -> ApiGenerator:
-    """The engine of a policy that a model behind an API plays.
+    """The engine of a policy that is a model behind an API.
 
-    `api_key` is the value of the variable that `KEY_VARIABLES` names for the provider. Raises ServiceMissing without the
-    provider's SDK, ConfigurationError without a key that the provider's own server needs.
+    `api_key` is the value of the provider's variable in `KEY_VARIABLES`. Raises ServiceMissing without the provider's SDK,
+    ConfigurationError if its own server is used without a key.
     """
     return ApiGenerator(policy, config, client=_client(policy, config, api_key))
 
 
-def _client(policy: str, config: ApiConfig, api_key: str | None) -> ChatClient:
+def _client(policy: str, config: ApiConfig, api_key: str | None) -> SdkClient:
     try:
         if config.provider == "openai":
             from components.generation.api.openai_client import OpenAiClient

@@ -1,4 +1,4 @@
-"""Bounds on what a model's API may answer, as hooks of the HTTP clients that the SDKs bring."""
+"""Size limits on the answers of an API, as hooks of the SDKs' HTTP clients."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from components.errors import ApiIncompatible
 
 MAX_ANSWER_BYTES = 8 << 20
-"""Of one document; a million tokens of text are less."""
+"""Per document; more than a million tokens of text."""
 
 
 def _bound(response: Any) -> None:
-    """A hook for each answer, before its body is read. What it raises is the cause of the SDK's own error."""
+    """Limit a response before its body is read. An exception raised here becomes the cause of the SDK's error."""
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
-        raise ApiIncompatible(f"the body came in the encoding {encoding[:40]!r}, which was not asked for")
+        raise ApiIncompatible(f"the body came in the encoding {encoding[:40]!r}, which was not requested")
     read = response.iter_raw
 
     def bounded(*arguments: Any) -> Iterator[bytes]:
@@ -31,4 +31,4 @@ BOUNDED: dict[str, Any] = {
     "headers": {"Accept-Encoding": "identity"},
     "event_hooks": {"response": [_bound]},
 }
-"""Arguments of an SDK's `DefaultHttpxClient`: nothing is unpacked, because a few compressed bytes become any number of them."""
+"""Arguments for an SDK's `DefaultHttpxClient`. Nothing is decompressed, because few bytes may expand to any number."""

@@ -1,21 +1,12 @@
-"""Any server that speaks OpenAI's chat completions, through OpenAI's own SDK."""
+"""Any server that speaks OpenAI's chat completions, through OpenAI's SDK."""
 
-from functools import partial
 from typing import Any
 
 import openai
 
 from components.config import ApiConfig
-from components.generation.api.border import ApiBorder
-from components.generation.api.chat import (
-    ChatAnswer,
-    ChatFailure,
-    ChatReply,
-    ChatRequest,
-    ChatUsage,
-    address_of,
-)
-from components.generation.api.http import BOUNDED
+from components.generation.api.chat import ChatAnswer, ChatReply, ChatRequest, ChatUsage
+from components.generation.api.sdk_client import SdkClient
 from components.schema import FinishReason
 
 _FINISH_REASONS: dict[str, FinishReason] = {
@@ -25,45 +16,22 @@ _FINISH_REASONS: dict[str, FinishReason] = {
     "tool_calls": "stop",
     "function_call": "stop",
 }
-"""What the provider ended by itself would not have been longer under a higher limit, hence "stop"."""
+"""An answer that the provider ended would not have been longer under a higher limit, hence "stop"."""
 _REFUSED_PROMPTS = ("content_filter", "content_policy_violation", "invalid_prompt")
-"""Codes of a bad request that judge what the prompt says: a refusal, not a mistake of the request's form."""
+"""Error codes for a prompt whose content is refused, as opposed to a malformed request."""
 
 
-class OpenAiClient:
-    """Asks POST /chat/completions for up to `max_choices` answers at once (`n`).
+class OpenAiClient(SdkClient):
+    """Asks POST /chat/completions for up to `max_choices` answers per request (`n`).
 
-    One request has one `seed`, which the API itself calls a best effort: equal requests may be answered otherwise.
+    A request has one `seed`, which the API itself calls best effort: equal requests may get different answers.
     """
 
     def __init__(self, policy: str, config: ApiConfig, *, api_key: str | None) -> None:
-        self._config = config
-        self._border = ApiBorder(policy, config, api_key)
-        self._client = openai.OpenAI(
-            api_key=self._border.key,
-            base_url=address_of(config),
-            timeout=config.timeout_seconds,
-            max_retries=config.max_retries,
-            http_client=openai.DefaultHttpxClient(**BOUNDED),
-        )
+        super().__init__(policy, config, api_key, openai)
+        self.max_answers = config.max_choices
 
-    @property
-    def max_answers(self) -> int:
-        return self._config.max_choices
-
-    def ask(self, request: ChatRequest) -> ChatReply | ChatFailure:
-        """All answers to `request`. Raises nothing that the API can cause."""
-        try:
-            raw = self._client.chat.completions.with_raw_response.create(**self._body(request))
-        except openai.APIError as error:
-            failure = self._border.failure(error)
-            return _refusal(request, failure) if error.code in _REFUSED_PROMPTS else failure
-        return self._border.reply(raw, partial(self._read, request))
-
-    def close(self) -> None:
-        self._client.close()
-
-    def _body(self, request: ChatRequest) -> dict[str, Any]:
+    def _send(self, request: ChatRequest) -> Any:
         config = self._config
         messages = [{"role": "system", "content": request.instructions}] if request.instructions else []
         body: dict[str, Any] = {
@@ -77,29 +45,31 @@ class OpenAiClient:
             body["seed"] = request.seed
         if not config.fixed_temperature:
             body["temperature"] = request.temperature
-        return body
+        return self._client.chat.completions.with_raw_response.create(**body)
+
+    def _refusal(self, request: ChatRequest, error: Any) -> ChatReply | None:
+        if error.code not in _REFUSED_PROMPTS:
+            return None
+        refused = ChatAnswer(text="", finish_reason="stop", refused=True)
+        nothing = ChatUsage(num_prompt_tokens=0, num_answer_tokens=0)
+        num_retries = self._failure(error).num_retries
+        return ChatReply(answers=(refused,) * request.num_answers, usage=nothing, num_retries=num_retries)
 
     def _read(self, request: ChatRequest, body: Any, num_retries: int) -> ChatReply:
         answers = tuple(_answer(choice) for choice in sorted(body["choices"], key=lambda choice: int(choice["index"])))
         if len(answers) != request.num_answers:
-            raise self._border.incompatible(
+            raise self._incompatible(
                 f"gave {len(answers)} choices where n asked for {request.num_answers}", set_field="max_choices to 1"
             )
         usage = _usage(body.get("usage"))
-        # One more than the limit an answer, because some servers count the end token on top.
+        # One more than the limit per answer, because some servers count the end token in addition.
         if usage is not None and usage.num_answer_tokens > request.num_answers * (request.max_new_tokens + 1):
-            raise self._border.incompatible(
+            raise self._incompatible(
                 f"used {usage.num_answer_tokens} tokens for {request.num_answers} answers of at most "
                 f"{request.max_new_tokens}: it does not know {self._config.max_tokens_field}",
                 set_field="max_tokens_field to the other name",
             )
         return ChatReply(answers=answers, usage=usage, num_retries=num_retries)
-
-
-def _refusal(request: ChatRequest, failure: ChatFailure) -> ChatReply:
-    refused = ChatAnswer(text="", finish_reason="stop", refused=True)
-    nothing = ChatUsage(num_prompt_tokens=0, num_answer_tokens=0)
-    return ChatReply(answers=(refused,) * request.num_answers, usage=nothing, num_retries=failure.num_retries)
 
 
 def _answer(choice: Any) -> ChatAnswer:

@@ -107,8 +107,8 @@ def test_an_answer_outside_the_protocol_is_named_with_a_remedy(wire: WireServer)
         (chat_completion(choice("a")), "gave 1 choices where n asked for 2; set policies.critic.api.max_choices to 1"),
         (chat_completion(choice("a"), choice("b", 1), answer_tokens=103), "set policies.critic.api.max_tokens_field"),
         (chat_completion(choice("a", reason="eos_token"), choice("b", 1)), "eos_token"),
-        ({"choices": "none"}, "another form than asked"),
-        ([], "another form than asked"),
+        ({"choices": "none"}, "an unexpected form"),
+        ([], "an unexpected form"),
         ({"id": "msg_1", "content": []}, r"policies.critic.api.provider 'openai'"),
     ]
     with engine_on(wire, "openai") as engine:

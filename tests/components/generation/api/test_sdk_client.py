@@ -120,8 +120,8 @@ def test_broken_json_is_transient_and_another_kind_of_document_is_not(wire: Wire
 @pytest.mark.parametrize(
     ("settings", "request_settings", "remedy"),
     [
-        ({"api_key": "sk-other"}, {}, r"the key is read from {variable}: the key in it is not accepted"),
-        ({"api_key": None}, {}, r"the key is read from {variable}: it is not set"),
+        ({"api_key": "sk-other"}, {}, r"{variable} holds a key that is not accepted"),
+        ({"api_key": None}, {}, r"{variable} is not set"),
         ({"model": "wire-9"}, {}, r"check policies\.critic\.api\.model 'wire-9' and policies\.critic\.api\.base_url"),
         ({}, {"temperature": 2.5}, r"set policies\.critic\.api\.fixed_temperature to True"),
     ],
