@@ -1,1 +1,1 @@
-"""Engines that turn prompt tokens into completions, behind one protocol."""
+"""Engines that turn prompt tokens into completions."""

@@ -1,4 +1,4 @@
-"""The generation border: tokens in; tokens, log-probabilities, finish reason and policy version out."""
+"""The generation interface: tokens in; tokens, log-probabilities, finish reason and policy version out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,9 @@ from components.schema import ApiUsage, FinishReason, PolicyVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest:
-    """One prompt and the candidates wanted for it.
+    """One prompt and the seed of each candidate to sample. `temperature` 0 is greedy.
 
-    `seeds_K` has one seed per candidate: the tokens of a candidate depend on its seed and on the logits alone, never on which
-    other requests share the batch. `temperature` 0 is greedy.
+    The tokens of a candidate depend only on its seed and the logits, never on the other requests in the batch.
     """
 
     prompt_tokens: tuple[int, ...]
@@ -26,8 +25,8 @@ class GenerationRequest:
 class Completion:
     """One sampled answer. `tokens` ends with the end token when `finish_reason` is "stop".
 
-    `logprobs[t]` is the log-probability of `tokens[t]` under the tempered distribution it was drawn from (under the plain one
-    when greedy); there are none where the engine does not know them, and nothing is trained on such an answer.
+    `logprobs[t]` is the log-probability of `tokens[t]` under the tempered distribution it was drawn from (untempered when
+    greedy). `logprobs` is empty if the engine does not know them; such answers are never trained on.
     """
 
     tokens: tuple[int, ...]
@@ -37,26 +36,26 @@ class Completion:
 
 
 class Tokenizer(Protocol):
-    """Text to tokens and back. Only prompts are encoded; what was sampled is never encoded again."""
+    """Text to tokens and back. Only prompts are encoded; sampled tokens are never re-encoded."""
 
     @property
     def end_token(self) -> int: ...
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Plain text as tokens, without special tokens. Raises ConfigurationError on a character that is not known."""
+        """Plain text as tokens, without special tokens. Raises ConfigurationError on an unknown character."""
         ...
 
     def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
-        """A system and a user message under the model's own chat template, ready for the answer."""
+        """A system and a user message under the model's chat template, up to where the answer begins."""
         ...
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of `tokens`, special tokens left out."""
+        """The text of `tokens` without special tokens."""
         ...
 
 
 class Generator(Protocol):
-    """One policy, ready to sample. What it holds in memory is only a cache of a checkpoint."""
+    """One policy, ready to sample. Its memory is only a cache of a checkpoint."""
 
     @property
     def tokenizer(self) -> Tokenizer: ...
@@ -67,7 +66,7 @@ class Generator(Protocol):
         ...
 
     def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
-        """Hold the weights in `folder` (a Hugging Face model folder), with `adapter` (a PEFT folder) on them, as `version`.
+        """Load the Hugging Face model in `folder`, with the PEFT `adapter` if given, as `version`.
 
         Raises ArtifactCorrupt when the digest of the loaded tensors is not `version.weights_digest`.
         """
@@ -80,7 +79,7 @@ class Generator(Protocol):
     def score(
         self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
     ) -> list[tuple[float, ...]]:
-        """The log-probabilities that the engine's own sampling path gives to given tokens, at temperature 1."""
+        """Log-probabilities of given tokens at temperature 1, computed by the engine's own sampling path."""
         ...
 
 
@@ -89,5 +88,5 @@ class Metered(Protocol):
     """An engine whose requests cost money."""
 
     def take_usage(self) -> ApiUsage:
-        """Usage since the last call, failed attempts included. Of several callers at once, each use is reported to one."""
+        """Usage since the last call, including failed attempts; concurrent callers get disjoint parts of it."""
         ...

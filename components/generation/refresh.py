@@ -1,4 +1,4 @@
-"""Proof that an engine samples from the weights it is asked for: version, digest, and the trainer's own numbers."""
+"""Proof that an engine samples from the requested weights: version, digest, and the trainer's log-probabilities."""
 
 from pathlib import Path
 
@@ -17,11 +17,10 @@ def refresh(
     tolerance: float,
     adapter: Path | None = None,
 ) -> float:
-    """Make `generator` hold `version` and return the largest |engine - trainer| log-probability on the probe, in nats.
+    """Make `generator` hold `version`; returns the largest |engine - trainer| log-probability on the probe, in nats.
 
-    Loads `folder`, with `adapter` on it, only when another version is held; version and probe are checked on every call,
-    because an engine may name the right version and serve old tensors. Raises StaleEngine (retry) or LogprobMismatch, besides
-    what `load` raises.
+    Loads only when another version is held, but checks version and probe on every call, because an engine may report the
+    right version and serve old tensors. Raises StaleEngine (retry), LogprobMismatch, and what `load` raises.
     """
     if generator.version != version:
         generator.load(folder, version, adapter)
@@ -36,6 +35,6 @@ def refresh(
         raise LogprobMismatch(
             f"policy {version.policy!r} at step {version.step}: on the probe, engine and trainer differ by {largest:.3g} "
             f"(tolerance {tolerance:.3g}) at token {position}: {engine_logprobs[position]:.6f} against "
-            f"{probe.trainer_logprobs[position]:.6f}; the engine serves other tensors than it names, or computes otherwise"
+            f"{probe.trainer_logprobs[position]:.6f}; the engine serves other tensors than it reports, or computes differently"
         )
     return largest

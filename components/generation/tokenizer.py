@@ -1,4 +1,4 @@
-"""Text to tokens and back over any Hugging Face tokenizer, with a direct table for tokenizers of single characters."""
+"""Any Hugging Face tokenizer, with a lookup table for tokenizers of single characters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +14,8 @@ _FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "spe
 class HuggingFaceTokenizer:
     """A Tokenizer over a PreTrainedTokenizerFast, which must have an end token.
 
-    When every ordinary token is one character, text is encoded and decoded through a table: exact, and some hundred times
-    faster for short prompts.
+    When every ordinary token is one character, a lookup table encodes and decodes: exact, and about a hundred times faster
+    for short prompts.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -41,7 +41,7 @@ class HuggingFaceTokenizer:
         return loaded
 
     def is_same_as(self, folder: Path) -> bool:
-        """Whether `folder` holds the very files that this tokenizer was loaded from."""
+        """Whether the files in `folder` equal those this tokenizer was loaded from."""
         return bool(self._files) and self._files == _contents(folder)
 
     @property
@@ -51,13 +51,13 @@ class HuggingFaceTokenizer:
 
     @property
     def pad_token(self) -> int:
-        """An id to fill unused columns with; its value never matters, because a mask hides it."""
+        """An id for padding; its value does not matter, because a mask hides it."""
         pad = self._tokenizer.pad_token_id
         return self._end_token if pad is None else int(pad)
 
     @property
     def splits_special_tokens(self) -> bool:
-        """Whether "<end>" in a text is five characters: each ordinary token is one, and no chat template needs special ones."""
+        """Whether "<end>" in a text is five characters: a tokenizer of characters without a chat template."""
         return bool(self._id_of_character) and not self._tokenizer.chat_template
 
     def encode(self, text: str) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ class HuggingFaceTokenizer:
         except KeyError as error:
             raise ConfigurationError(
                 f"character {error.args[0]!r} of {text[:40]!r} is not in the tokenizer's alphabet "
-                f"{''.join(self._id_of_character)!r}; the policy was built for another environment, so build it anew"
+                f"{''.join(self._id_of_character)!r}; the policy was built for another environment; rebuild it"
             ) from error
 
     def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
@@ -83,18 +83,18 @@ class HuggingFaceTokenizer:
         return tuple(ids)
 
     def spelled(self, tokens: Sequence[int]) -> str:
-        """The text of `tokens`, special ones spelled out, as in a prompt under a chat template."""
+        """The text of `tokens` including special tokens, as in a prompt under a chat template."""
         return str(self._tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of `tokens`, special ones left out."""
+        """The text of `tokens` without special tokens."""
         if self._character_of_id:
             return "".join([self._character_of_id[token] for token in tokens if token not in self._special])
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def _character_table(tokenizer: Any) -> dict[str, int]:
-    """Character -> id when all ordinary tokens are single characters; empty for any other tokenizer."""
+    """Character to id if all ordinary tokens are single characters, else empty."""
     special = set(tokenizer.all_special_ids)
     ordinary = {token: number for token, number in tokenizer.get_vocab().items() if number not in special}
     ordered = sorted(ordinary.items(), key=lambda entry: entry[1])

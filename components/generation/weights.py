@@ -1,4 +1,4 @@
-"""Model folders into live modules: a full build for a new architecture, a copy in place for new weights of the same one."""
+"""Loading model folders: a full build for a new architecture, a copy in place for new weights of the same one."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ _NOT_ARCHITECTURE = ("transformers_version", "_name_or_path", "torch_dtype", "dt
 
 
 def architecture_of(folder: Path) -> dict[str, Any]:
-    """What must be equal for two folders to fit one module. Raises ArtifactMissing or ArtifactCorrupt."""
+    """The part of `config.json` that two folders must share to fit one module. Raises ArtifactMissing or ArtifactCorrupt."""
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text())
     except FileNotFoundError as error:
@@ -30,7 +30,7 @@ def architecture_of(folder: Path) -> dict[str, Any]:
 
 
 def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
-    """What the safetensors files of a folder hold, by name. Raises ArtifactMissing without any, ArtifactCorrupt."""
+    """The tensors in the safetensors files of a folder, by name. Raises ArtifactMissing or ArtifactCorrupt."""
     tensors: dict[str, torch.Tensor] = {}
     try:
         for file in sorted(folder.glob("*.safetensors")):
@@ -43,7 +43,7 @@ def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def check_weights(folder: Path, digest: str, version: PolicyVersion) -> None:
-    """Raise ArtifactCorrupt unless `digest`, that of the weights in `folder`, is the one of `version`."""
+    """Raise ArtifactCorrupt unless `digest`, of the weights in `folder`, is that of `version`."""
     if digest != version.weights_digest:
         raise ArtifactCorrupt(
             f"the weights in {folder} have digest {digest[:16]}, not {version.weights_digest[:16]} of policy "
@@ -52,7 +52,7 @@ def check_weights(folder: Path, digest: str, version: PolicyVersion) -> None:
 
 
 def built_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, str]:
-    """A module with the weights in `folder`, ready for inference, and the digest of the weights as they are on disk."""
+    """The model in `folder`, ready for inference, and the digest of its weights as stored."""
     transformers_logging.disable_progress_bar()
     try:
         with building_a_model():
@@ -62,17 +62,17 @@ def built_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, 
     kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
         raise ConfigurationError(
-            f"the model in {folder} has {sorted(kinds)} layers; the transformers engine keeps candidates apart by a mask "
-            "over full attention, so choose a model that has full attention in every layer"
+            f"the model in {folder} has {sorted(kinds)} layers; the transformers engine separates candidates by a mask "
+            "over full attention; choose a model with full attention in every layer"
         )
     digest = model_digest(model)
     return model.to(device=device, dtype=dtype).eval().requires_grad_(False), digest
 
 
 def refreshed_model(model: Any, folder: Path) -> str | None:
-    """Copy the weights in `folder` into `model` and return their digest; None, with nothing copied, if names differ.
+    """Copy the weights in `folder` into `model`; returns their digest, or None, with nothing copied, if the shapes differ.
 
-    The digest is over the module's own tensors after the copy, or over the file's where the module keeps another type.
+    The digest is over the module's tensors after the copy, or over the stored ones if the module has another dtype.
     """
     stored, live = stored_tensors(folder), model_tensors(model)
     if {name: tensor.shape for name, tensor in stored.items()} != {name: tensor.shape for name, tensor in live.items()}:

@@ -1,1 +1,1 @@
-"""The engine in this process: continuous batching over any Hugging Face causal language model."""
+"""The in-process engine: continuous batching over any Hugging Face causal language model."""

@@ -1,4 +1,4 @@
-"""Modules that several generators share: one base, and in it an adapter for each policy."""
+"""Models shared by several generators: one base with an adapter per policy."""
 
 import threading
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from components.generation.weights import built_model
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A module that adapters share; `turn` is held while computing with it, because one adapter is active at a time."""
+    """A module that adapters share. Hold `turn` while computing with it, because one adapter is active at a time."""
 
     module: Any
     digest: str
@@ -20,7 +20,7 @@ class Base:
 
 
 class BaseModels:
-    """The bases that a process holds, by the folder they came from. A base's folder never changes.
+    """The bases of a session, by their folder, whose content never changes.
 
     **Example** four roles with adapters on one base: four generators, one module, four adapters in it.
     """
@@ -29,7 +29,7 @@ class BaseModels:
         self._held: dict[tuple[Path, str, torch.dtype], Base] = {}
 
     def base(self, folder: Path, *, device: str, dtype: torch.dtype) -> Base:
-        """The module of `folder` with the digest of the weights as they are there. Raises what `built_model` raises."""
+        """The module of `folder` and the digest of its weights as stored. Raises what `built_model` raises."""
         key = (folder.resolve(), device, dtype)
         if key not in self._held:
             self._held[key] = Base(*built_model(folder, device=device, dtype=dtype))

@@ -1,8 +1,6 @@
-"""What decodes together: requests become rows, one for each distinct prompt, and rows become batches. Pure, and a function of
-the order alone.
+"""Batching: requests become rows, one per distinct prompt, and rows become batches. Deterministic in their order.
 
-A batch holds the keys and values of some prompts and has places for some candidates; rows that do not fit at once wait for
-places to fall free. What is here decides how many of each there are.
+A batch has room for the keys and values of some prompts and places for some candidates; other rows wait for free places.
 """
 
 from collections.abc import Sequence
@@ -11,12 +9,12 @@ from dataclasses import dataclass
 from components.errors import ConfigurationError
 
 _SPREAD = 4
-"""Live candidates that one prompt may have, in units of the mean over prompts: attention to prompts is padded to the most."""
+"""Limit on the live candidates of a prompt, relative to the mean: attention to prompts is padded to the maximum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One prompt and the flat numbers of the candidates that continue it; `max_new_tokens` is the longest allowed."""
+    """One prompt and the flat indices of its candidates; `max_new_tokens` is the largest of their limits."""
 
     prompt_tokens: tuple[int, ...]
     candidates: tuple[int, ...]
@@ -36,23 +34,23 @@ class Capacity:
     num_places: int
     """For candidates."""
     candidates_per_prompt: int
-    """That may be live at once."""
+    """Live at once."""
     prompt_columns: int
     answer_columns: int
-    """Of one candidate. The last token of an answer is never fed, so one column fewer than tokens would do."""
+    """Per candidate."""
 
     @property
     def num_tokens(self) -> int:
-        """What all of it takes."""
+        """Total columns."""
         return self.num_prompts * self.prompt_columns + self.num_places * self.answer_columns
 
 
 def rows_of(
     prompts_R: Sequence[tuple[int, ...]], num_candidates_R: Sequence[int], max_new_tokens_R: Sequence[int]
 ) -> list[Row]:
-    """The distinct prompts of R requests in order of appearance, each with the candidates of all requests that share it.
+    """The distinct prompts of R requests in order of appearance, each with the candidates of all its requests.
 
-    Candidates are numbered through: request 0 first, each in seed order.
+    Candidates are numbered consecutively by request and seed.
 
     **Example** prompts a, b, a with 2, 1, 2 candidates: row a has candidates 0, 1, 3, 4 and row b has candidate 2.
     """
@@ -70,11 +68,11 @@ def rows_of(
 
 
 def capacity_of(rows: Sequence[Row], *, max_tokens: int) -> Capacity:
-    """What a batch of `rows` holds at once within `max_tokens`, all columns padded to the longest: at best everything.
+    """What a batch of `rows` holds at once within `max_tokens`, with all columns padded to the longest.
 
-    Otherwise twice as many prompts as would fill the places, so that a few long answers do not keep places empty.
+    If not everything fits: twice as many prompts as would fill the places, so that long answers leave no places empty.
 
-    **Example** 100 prompts of 20 tokens with 8 answers of 10 each take 10000 tokens. In 1200 fit 20 prompts and 80 places.
+    **Example** 100 prompts of 20 tokens with 8 answers of 10 each take 10000 tokens; 1200 hold 20 prompts and 80 places.
     """
     prompt, answer = max(len(row.prompt_tokens) for row in rows), max(row.max_new_tokens for row in rows)
     num_candidates = sum(len(row.candidates) for row in rows)
@@ -94,9 +92,7 @@ def capacity_of(rows: Sequence[Row], *, max_tokens: int) -> Capacity:
 
 
 def batches_of(rows: Sequence[Row], *, max_tokens: int) -> list[list[Row]]:
-    """All rows as one batch when they fit at once; otherwise the longest first, and no batch of very different lengths.
-
-    Within a batch no row is shorter than half of the longest, because columns are padded to the longest.
+    """All rows as one batch if they fit at once; otherwise longest first, no row shorter than half the longest of its batch.
 
     Raises ConfigurationError when a prompt with one answer does not fit into `max_tokens`.
     """

@@ -1,4 +1,4 @@
-"""What to do with the logits of a step: draw a token and remember it, or follow given tokens and score them."""
+"""Choosing the next tokens from the logits of a step: sample them, or follow given tokens and score them."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from components.generation.local.sampling import drawn, tempered_logprobs, unifo
 
 
 class Sampling:
-    """Draws the candidates of `requests`, numbered through in request and seed order. N candidates, T positions at most.
+    """Samples the N candidates of `requests`, numbered consecutively by request and seed, with at most T tokens each.
 
     After decoding, row n of `tokens_N_T` and `logprobs_N_T` holds candidate n up to `lengths_N[n]`.
     """
@@ -32,7 +32,7 @@ class Sampling:
     def __call__(
         self, logits_M_V: torch.Tensor, candidates_M: torch.Tensor, positions_M: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The next token of each candidate, and whether it ends the candidate."""
+        """The next token of each candidate, and whether it is the last."""
         temperatures_M = self._temperatures_N[candidates_M]
         logprobs_M_V = tempered_logprobs(logits_M_V, temperatures_M)
         if self._all_greedy:
@@ -47,7 +47,7 @@ class Sampling:
 
 
 class Forcing:
-    """Feeds given completions, one candidate each, and keeps the plain log-probability of every token in `logprobs_N_T`."""
+    """Feeds given completions, one candidate each; `logprobs_N_T` collects their log-probabilities at temperature 1."""
 
     def __init__(self, completions_N: Sequence[tuple[int, ...]], *, device: torch.device) -> None:
         longest = max(map(len, completions_N))
@@ -59,7 +59,7 @@ class Forcing:
     def __call__(
         self, logits_M_V: torch.Tensor, candidates_M: torch.Tensor, positions_M: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The given next token of each candidate, and whether it is the last one given."""
+        """The given next token of each candidate, and whether it is the last."""
         tokens_M = self._tokens_N_T[candidates_M, positions_M]
         logprobs_M_V = torch.log_softmax(logits_M_V.float(), dim=-1)
         self.logprobs_N_T[candidates_M, positions_M] = logprobs_M_V.gather(1, tokens_M[:, None])[:, 0]

@@ -1,7 +1,7 @@
-"""Decoding over any Hugging Face causal language model: one token per step for all live candidates, beside those admitted.
+"""Continuous batching over any Hugging Face causal language model: one token per step for all live candidates.
 
-A step feeds the newest token of each running candidate and the whole prompts of new rows, laid end to end without padding.
-Candidates of one prompt share its keys and values; those that finish leave at once, and others take their places.
+A step feeds the newest token of each running candidate and the whole prompts of new rows, concatenated without padding.
+Candidates of one prompt share its keys and values; a finished one frees its place at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +19,15 @@ from components.generation.local.schedule import Admission, Schedule
 from components.generation.local.tree_attention import TREE_ATTENTION
 
 Choose = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-"""(logits [M, V], candidate numbers [M], positions [M]) -> (tokens [M], whether each is its candidate's last [M])."""
+"""(logits [M, V], candidate indices [M], positions [M]) -> (tokens [M], whether each is its candidate's last [M])."""
 
 
 @torch.inference_mode()
 def decode(model: Any, rows: Sequence[Row], choose: Choose, *, capacity: Capacity) -> None:
-    """Feed `rows` through `model`; `choose` sees each candidate's logits and says how it goes on.
+    """Feed `rows` through `model`; `choose` picks each candidate's next token and collects the results.
 
-    `choose` collects the results: it is called with each candidate's number exactly once per position, in order.
-
-    Raises ConfigurationError for a model whose attention cannot be replaced or that carries more than attention along.
+    `choose` sees each candidate exactly once per position, in order. Raises ConfigurationError for a model whose attention
+    cannot be replaced or that has other state.
     """
     _use_tree_attention(model)
     batch = _Batch(model, rows, capacity)
@@ -43,14 +42,14 @@ def _use_tree_attention(model: Any) -> None:
         return
     if not model._supports_attention_backend or model._is_stateful:
         raise ConfigurationError(
-            f"{type(model).__name__}: the transformers engine computes attention itself, over tokens of many answers laid end "
-            "to end; choose a model whose class has _supports_attention_backend and not _is_stateful"
+            f"{type(model).__name__}: the transformers engine computes attention itself, over concatenated answers; choose a "
+            "model whose class has _supports_attention_backend and not _is_stateful"
         )
     config._attn_implementation = TREE_ATTENTION
 
 
 class _Batch:
-    """The model, and what it holds for the candidates of a schedule."""
+    """A batch being decoded: the model, the schedule, and the cache of keys and values."""
 
     def __init__(self, model: Any, rows: Sequence[Row], capacity: Capacity) -> None:
         self._model, self._rows = model, rows
@@ -58,22 +57,22 @@ class _Batch:
         self._store = KeyValues(model.config.get_text_config().num_hidden_layers, capacity, model.device)
         self._length_R = np.array([len(row.prompt_tokens) for row in rows])
         self._newest_M = torch.empty(0, dtype=torch.long, device=model.device)
-        """Of the running candidates: those that have a token already."""
+        """Of the running candidates, which already have a token."""
         self._admission = Admission(rows=[], joining=[])
         self._after_prompt: dict[int, torch.Tensor] = {}
-        """Logits [V] of the first token, for each row whose candidates have not all come in."""
+        """Logits [V] of the first token, for each row with waiting candidates."""
 
     def admit(self) -> bool:
-        """Admit waiting candidates up to capacity; False when none is left."""
+        """Admit waiting candidates up to capacity; False when no candidate is live."""
         self._admission = self._schedule.admit()
         return self._schedule.num_live > 0
 
     def numbers(self) -> torch.Tensor:
-        """Candidate numbers and positions [2, M]."""
+        """Candidate indices and positions [2, M]."""
         return self._store.uploaded(np.stack([self._schedule.candidate_M, self._schedule.position_M]))
 
     def logits(self) -> torch.Tensor:
-        """Feed what is new; the logits [M, V] of each live candidate's next token."""
+        """Feed new tokens and prompts; the logits [M, V] of each live candidate's next token."""
         num_running, entering = len(self._newest_M), self._admission.rows
         if not (num_running or entering):
             return self._joining_logits()
@@ -84,7 +83,7 @@ class _Batch:
         return torch.cat([logits[:num_running], self._joining_logits()])
 
     def follow(self, tokens_M: torch.Tensor, finished_M: npt.NDArray[np.bool_]) -> None:
-        """Take the chosen tokens and release finished candidates."""
+        """Append the chosen tokens and release finished candidates."""
         self._schedule.position_M += 1
         self._newest_M = tokens_M
         if not finished_M.any():
@@ -96,7 +95,7 @@ class _Batch:
         self._newest_M = self._newest_M[: self._schedule.num_live]
 
     def _fed(self, num_running: int, entering: list[int]) -> torch.Tensor:
-        """The logits behind the newest token of each running candidate and behind each entering prompt."""
+        """The logits after the newest token of each running candidate and after each new prompt."""
         tokens, positions, running, entered = [self._newest_M], [], None, None
         kept: torch.Tensor | int = 0
         num_held = len(self._schedule.row_H) - len(entering)
@@ -120,7 +119,7 @@ class _Batch:
         return logits
 
     def _joining_logits(self) -> torch.Tensor:
-        """The logits [J, V] of the first token of each candidate that came in."""
+        """The logits [J, V] of the first token of each admitted candidate."""
         rows, counts = zip(*self._admission.joining, strict=True)
         counts_J = self._store.uploaded(np.array(counts))
         logits = torch.stack([self._after_prompt[row] for row in rows]).repeat_interleave(counts_J, dim=0)

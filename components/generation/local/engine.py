@@ -1,4 +1,4 @@
-"""The in-process engine: samples from any Hugging Face causal language model with full attention, batched, with a cache."""
+"""The in-process engine over any Hugging Face causal language model with full attention."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -22,14 +22,14 @@ from components.torch_process import computing_with
 
 
 class TransformersGenerator:
-    """A Generator that owns one module. New weights of the same architecture are copied into it in place.
+    """A Generator over one module. New weights of the same architecture are copied into it.
 
     **Example** after `load(folder, version)`, a request with prompt_tokens (4, 9), seeds_K (1, 2) and max_new_tokens 3 gives
     one tuple of two completions, of 1 to 3 tokens each.
     """
 
     def __init__(self, config: GenerationConfig, bases: BaseModels | None = None) -> None:
-        """`bases` holds the modules that adapters of several generators share."""
+        """`bases` holds the modules shared by adapters of several generators."""
         if config.device == "cuda" and not torch.cuda.is_available():
             raise ConfigurationError("generation.device 'cuda': no CUDA device is visible here; use cpu")
         self._config = config
@@ -44,7 +44,7 @@ class TransformersGenerator:
 
     @property
     def tokenizer(self) -> HuggingFaceTokenizer:
-        """The tokenizer of the newest loaded folder."""
+        """The tokenizer of the last loaded folder."""
         assert self._tokenizer is not None, "no model was loaded yet; call load first"
         return self._tokenizer
 
@@ -54,9 +54,9 @@ class TransformersGenerator:
         return self._version
 
     def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
-        """Hold the weights in `folder`, with `adapter` on them, as `version`. When this raises, no version is held at all.
+        """Load `folder`, with `adapter` if given, as `version`. When this raises, no version is held.
 
-        Raises ArtifactMissing without a model folder, ArtifactCorrupt when it cannot be read or its digest is another.
+        Raises ArtifactMissing without a model folder, ArtifactCorrupt when it cannot be read or its digest differs.
         """
         self._version = None
         digest = (
@@ -68,7 +68,7 @@ class TransformersGenerator:
         self._version = version
 
     def _own_weights(self, folder: Path) -> str:
-        """Hold a module of one's own, refreshed in place where that is possible; the digest of its weights."""
+        """Load a private module, in place if possible; the digest of its weights."""
         self._adapted_policy, self._turn = None, nullcontext()
         architecture = architecture_of(folder)
         digest = refreshed_model(self._model, folder) if architecture == self._architecture else None
@@ -79,7 +79,7 @@ class TransformersGenerator:
         return digest
 
     def _adapted_weights(self, folder: Path, policy: str, adapter: Path) -> str:
-        """Hold a shared module with an adapter of one's own in it; the digest of both."""
+        """Load an adapter into a shared module; the digest of both."""
         self._architecture = {}
         base = self._bases.base(folder, device=self._config.device, dtype=self._dtype)
         with base.turn:
@@ -106,7 +106,7 @@ class TransformersGenerator:
     def score(
         self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
     ) -> list[tuple[float, ...]]:
-        """Log-probabilities at temperature 1 of given tokens, fed one by one through the cache as sampling does."""
+        """Log-probabilities at temperature 1 of given tokens, fed one by one through the cache as in sampling."""
         scored = [index for index, tokens in enumerate(completions) if tokens]
         logprobs: list[tuple[float, ...]] = [()] * len(completions)
         if not scored:

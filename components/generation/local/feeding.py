@@ -1,4 +1,4 @@
-"""One forward over a tree: which tokens are fed, and whose they are."""
+"""The inputs of one forward over a tree of candidates: which tokens are fed, and where they belong."""
 
 from dataclasses import dataclass
 
@@ -11,34 +11,34 @@ from components.generation.local.schedule import Integers, Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """The M candidates whose newest tokens are fed. Rows B are M candidates times key heads, candidate by candidate.
+    """The M candidates whose newest tokens are fed. B = M candidates times key heads, candidate by candidate.
 
-    Each candidate has a slot among those of its prompt, so that all its prompt's candidates are queries side by side.
+    Each candidate has a slot among those of its prompt, so that all candidates of a prompt are adjacent queries.
     """
 
     num_candidates: int
     num_slots: int
-    """The most candidates that a prompt has."""
+    """The maximum number of candidates per prompt."""
     prompts: tuple[Views, Views]
     answers: tuple[Views, Views]
     newest: tuple[Views, Views] | None
-    """Where the fed tokens go when they are all in the same column, which is faster."""
+    """Where the fed tokens are stored if all are in one column, which is faster; else None."""
     cell_B: torch.Tensor
-    """Where the fed tokens go, among all columns of all places and heads."""
+    """Where the fed tokens are stored, as an index over places, heads and columns."""
     slot_B: torch.Tensor
-    """Among prompts times heads times slots."""
+    """An index over prompts, heads and slots."""
     at_slot: torch.Tensor
-    """The reverse of `slot_B`; 0 where a slot is empty."""
+    """The inverse of `slot_B`; 0 for an empty slot."""
     hidden_M_1_C: torch.Tensor | None
-    """Columns, of prompt and answer side by side, that must not be seen; None when all are a candidate's own."""
+    """Masked columns of prompt and answer, concatenated; None if nothing is masked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entering:
-    """The P new prompts, laid end to end, and where each token lies when they are padded on the right to W columns."""
+    """The P new prompts, concatenated, and where each token lies when they are right-padded to W columns."""
 
     first: int
-    """How many prompts were held before."""
+    """The number of prompts held before."""
     token_P_W: torch.Tensor
     prompt_T: torch.Tensor
     column_T: torch.Tensor
@@ -46,7 +46,7 @@ class Entering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fed:
-    """What attention must know of one forward."""
+    """What attention needs to know about one forward."""
 
     store: KeyValues
     running: Running | None
@@ -56,7 +56,7 @@ class Fed:
 def fed_candidates(
     schedule: Schedule, length_H: Integers, store: KeyValues, *, num_candidates: int
 ) -> tuple[Running, torch.Tensor]:
-    """The step of the first candidates of a schedule, whose H prompts have `length_H` tokens, and their positions [M]."""
+    """The inputs for the first candidates of a schedule, whose H prompts have `length_H` tokens, and their positions [M]."""
     prompt_M, column_M = schedule.prompt_M[:num_candidates], schedule.position_M[:num_candidates] - 1
     slot_M, num_slots = schedule.slots(num_candidates)
     length_M = length_H[prompt_M]
@@ -86,7 +86,7 @@ def fed_candidates(
 
 
 def fed_prompts(lengths_P: Integers, store: KeyValues, *, first: int) -> Entering:
-    """The step of new prompts of these lengths, behind the first `first` that are held.
+    """The inputs for new prompts of these lengths, stored after the first `first` prompts.
 
     **Example** lengths 2 and 3: tokens 0, 1 are prompt 0 and 2, 3, 4 are prompt 1; padded, [[0, 1, 1], [2, 3, 4]].
     """

@@ -1,4 +1,4 @@
-"""Keys and values of the prompts and answers that a batch holds: each prompt once, however many candidates continue it."""
+"""The key-value cache of a batch, which stores each prompt once for all its candidates."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from components.generation.local.batching import Capacity
 from components.generation.local.schedule import Moves
 
 Views = tuple[torch.Tensor, ...]
-"""One a layer, onto the store."""
+"""One view of the cache per layer."""
 
 
 class KeyValues:
     """Keys and values: of prompts [layers, prompts, heads, columns, head_dim], and of answers with places instead of prompts.
 
-    Memory for all of `capacity` is allocated with the first prompt. Unfilled values are zero, because a weight
-    of zero makes nothing of a finite value only; scores of unfilled keys are replaced by the mask.
+    Memory for all of `capacity` is allocated with the first prompt. Unfilled values are zero, because a zero weight
+    cancels only finite values; scores of unfilled keys are replaced by the mask.
     """
 
     def __init__(self, num_layers: int, capacity: Capacity, device: torch.device) -> None:
@@ -28,20 +28,20 @@ class KeyValues:
 
     @property
     def num_heads(self) -> int:
-        """Key heads of a layer; known once the first prompt came in."""
+        """Key heads per layer; known after the first prompt."""
         return self._prompts[0].shape[2]
 
     @property
     def answer_columns(self) -> int:
-        """Columns of one place."""
+        """Columns per place."""
         return self._capacity.answer_columns
 
     def uploaded(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
-        """`numbers` as a tensor where the keys lie."""
+        """`numbers` as a tensor on the cache's device."""
         return torch.from_numpy(numbers).to(self._device)
 
     def put_prompts(self, layer: int, first: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Store new prompts [prompts, heads, columns, head_dim] behind the first `first` ones."""
+        """Store new prompts [prompts, heads, columns, head_dim] after the first `first` ones."""
         if not self._prompts:
             self._take_room(keys, values)
         for store, each in zip(self._prompts, (keys, values), strict=True):
@@ -52,7 +52,7 @@ class KeyValues:
         return _views(self._prompts, num_prompts, num_columns)
 
     def answers(self, num_candidates: int, num_columns: int) -> tuple[Views, Views]:
-        """The same of the first places."""
+        """The same for the answers in the first places."""
         return _views(self._answers, num_candidates, num_columns)
 
     def newest(self, num_candidates: int, column: int) -> tuple[Views, Views]:
@@ -61,7 +61,7 @@ class KeyValues:
         return keys, values
 
     def move(self, places: Moves, prompts: Moves, *, answer_columns: int) -> None:
-        """Follow the schedule: those who moved, in all layers at once, of answers the filled columns alone."""
+        """Apply moves of the schedule in all layers at once; of answers only the filled columns."""
         moving = ((self._answers, places, answer_columns), (self._prompts, prompts, self._capacity.prompt_columns))
         for stores, (to, origin), columns in moving:
             if len(to):

@@ -1,7 +1,6 @@
-"""Drawing tokens: a counter-based stream of uniforms for each candidate, and the inverse of the cumulative distribution.
+"""Sampling tokens: a counter-based stream of uniforms per candidate, and the inverse of the cumulative distribution.
 
-Nothing here has state. A candidate's token at position t depends on its seed, on t and on its logits alone, so it is the
-same whichever other candidates share the forward batch.
+Stateless: a candidate's token at position t depends only on its seed, t and its logits, never on the rest of the batch.
 """
 
 from collections.abc import Sequence
@@ -36,16 +35,16 @@ def uniforms(seeds_N: Sequence[int], num_tokens: int) -> npt.NDArray[np.float64]
 
 
 def tempered_logprobs(logits_M_V: torch.Tensor, temperatures_M: torch.Tensor) -> torch.Tensor:
-    """Log-probabilities [M, V] in float32 of `softmax(logits / temperature)`; a temperature of 0 leaves the logits plain."""
+    """Log-probabilities [M, V] in float32 of `softmax(logits / temperature)`; temperature 0 leaves the logits unscaled."""
     divisors_M = torch.where(temperatures_M == 0, 1.0, temperatures_M)
     return torch.log_softmax(logits_M_V.float() / divisors_M[:, None], dim=-1)
 
 
 def drawn(logprobs_M_V: torch.Tensor, uniforms_M: torch.Tensor, greedy_M: torch.Tensor | None = None) -> torch.Tensor:
-    """Token ids [M]: the first id whose cumulative probability exceeds the uniform, or the likeliest id where greedy.
+    """Token ids [M]: the first id whose cumulative probability exceeds the uniform, or the most likely id where greedy.
 
-    A vocabulary of more than one block is searched in two levels: which block, then which id in it. Sums run in float64 and
-    are rescaled by their own total, so a token of probability 0 is never drawn.
+    A large vocabulary is searched in two levels: the block, then the id in it. Sums are in float64 and scaled by their own
+    total, so a token of probability 0 is never drawn.
 
     **Example** probabilities [.25, .75]: a uniform of .2 gives id 0, one of .25 gives id 1.
     """
@@ -68,7 +67,7 @@ def _by_blocks(weights_M_V: torch.Tensor, uniforms_M: torch.Tensor) -> torch.Ten
 
 
 def _interval(lengths_M_X: torch.Tensor, uniforms_M: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Into which of intervals side by side each uniform falls [M, 1], and how far below the interval's end."""
+    """The index [M, 1] of the adjacent interval that each uniform falls into, and its distance to the interval's end."""
     ends_M_X = lengths_M_X.cumsum(dim=-1, dtype=torch.float64)
     targets_M_1 = uniforms_M[:, None] * ends_M_X[:, -1:]
     index_M_1 = torch.searchsorted(ends_M_X, targets_M_1, right=True).clamp_(max=lengths_M_X.shape[-1] - 1)

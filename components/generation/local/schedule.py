@@ -1,9 +1,8 @@
-"""Slot allocation for continuous batching. Candidates take free places in order; a prompt is held while any candidate needs
-it. Indices only: the tensors lie elsewhere, in the same order.
+"""Slot allocation for continuous batching: which candidate has which place, and which prompts are held. Indices only.
 
-M live candidates have places 0 to M - 1, and H held prompts 0 to H - 1. The last one takes the place of one that leaves, so
-both stay without gaps and the others need not move. Source of refilling step by step: Yu et al., "Orca: a distributed
-serving system for transformer-based generative models", OSDI 2022.
+M live candidates have places 0 to M - 1, and H held prompts 0 to H - 1. The last one moves to the place of one that
+leaves, so there are no gaps. Refilling at every step follows Yu et al., "Orca: a distributed serving system for
+transformer-based generative models", OSDI 2022.
 """
 
 from collections.abc import Sequence
@@ -16,18 +15,18 @@ from components.generation.local.batching import Capacity, Row
 
 Integers = npt.NDArray[np.int64]
 Moves = tuple[Integers, Integers]
-"""(to, from): the freed places and what moves there."""
-_NOBODY: Moves = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+"""(to, from): freed places and the places that move there."""
+_NO_MOVES: Moves = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What was admitted. New prompts follow those that are held, new candidates follow those that are live."""
+    """Newly admitted rows and candidates, placed after the held prompts and the live candidates."""
 
     rows: list[int]
-    """Numbers of the rows whose prompts are new."""
+    """The rows whose prompts are new."""
     joining: list[tuple[int, int]]
-    """(row, how many of its candidates) in the order of their places."""
+    """(row, number of its candidates) in the order of their places."""
 
 
 class Schedule:
@@ -37,26 +36,26 @@ class Schedule:
         self._rows, self._capacity = rows, capacity
         self._num_opened = 0
         self._begun: dict[int, int] = {}
-        """How many candidates have come in, for each held row in which more wait."""
+        """The number of admitted candidates, for each held row with waiting ones."""
         self.row_H: Integers = np.empty(0, dtype=np.int64)
         self.live_H: Integers = np.empty(0, dtype=np.int64)
-        """Live candidates of each held prompt."""
+        """The number of live candidates per held prompt."""
         self.candidate_M: Integers = np.empty(0, dtype=np.int64)
         self.prompt_M: Integers = np.empty(0, dtype=np.int64)
         """The held prompt of each live candidate."""
         self.position_M: Integers = np.empty(0, dtype=np.int64)
-        """How many tokens each live candidate has."""
+        """The number of tokens of each live candidate."""
 
     @property
     def num_live(self) -> int:
         return len(self.candidate_M)
 
     def is_waited_for(self, row: int) -> bool:
-        """Whether candidates of a held row still wait."""
+        """Whether candidates of a held row are still waiting."""
         return row in self._begun
 
     def admit(self) -> Admission:
-        """Fill free places: first from prompts that are held, then from new ones while there is room for them."""
+        """Fill free places, first from held prompts, then from new ones up to capacity."""
         admission = Admission(rows=[], joining=[])
         for held, row in enumerate(self.row_H.tolist()):
             self._join(held, row, admission)
@@ -72,26 +71,26 @@ class Schedule:
         return admission
 
     def leave(self, finished_M: npt.NDArray[np.bool_]) -> tuple[Moves, Moves]:
-        """Release finished candidates, and prompts without any; returns the moves of candidates and of prompts."""
+        """Release finished candidates and prompts without candidates; the moves of candidates and of prompts."""
         self.live_H -= np.bincount(self.prompt_M[finished_M], minlength=len(self.live_H))
         places = _closed(~finished_M)
         self.candidate_M, self.prompt_M, self.position_M = (
             _moved(array, places, finished_M) for array in (self.candidate_M, self.prompt_M, self.position_M)
         )
-        needless_H = self.live_H == 0
+        unused_H = self.live_H == 0
         if self._begun:
-            needless_H &= ~np.isin(self.row_H, list(self._begun))
-        if not needless_H.any():
-            return places, _NOBODY
-        prompts = _closed(~needless_H)
-        self.row_H, self.live_H = (_moved(array, prompts, needless_H) for array in (self.row_H, self.live_H))
-        number_H = np.arange(len(needless_H))
+            unused_H &= ~np.isin(self.row_H, list(self._begun))
+        if not unused_H.any():
+            return places, _NO_MOVES
+        prompts = _closed(~unused_H)
+        self.row_H, self.live_H = (_moved(array, prompts, unused_H) for array in (self.row_H, self.live_H))
+        number_H = np.arange(len(unused_H))
         number_H[prompts[1]] = prompts[0]
         self.prompt_M = number_H[self.prompt_M]
         return places, prompts
 
     def slots(self, num_candidates: int) -> tuple[Integers, int]:
-        """For each of the first live candidates its number among those of its prompt; and the most that a prompt has.
+        """For each of the first live candidates its index among those of its prompt; and the maximum count per prompt.
 
         **Example** prompts 0, 1, 0, 0: slots 0, 0, 1, 2, and 3.
         """
@@ -103,7 +102,7 @@ class Schedule:
         return slot_M, int(count_H.max())
 
     def _join(self, held: int, row: int, admission: Admission) -> None:
-        """Let in as many waiting candidates of a held row as there is room for."""
+        """Admit waiting candidates of a held row up to capacity."""
         if row not in self._begun:
             return
         begun, candidates = self._begun[row], self._rows[row].candidates
@@ -124,7 +123,7 @@ class Schedule:
 
 
 def _closed(kept: npt.NDArray[np.bool_]) -> Moves:
-    """Gaps among the first places, and the kept ones behind them that fill these."""
+    """The moves that fill gaps among the first places with kept ones from the end."""
     num_kept = int(kept.sum())
     return np.flatnonzero(~kept[:num_kept]), num_kept + np.flatnonzero(kept[num_kept:])
 

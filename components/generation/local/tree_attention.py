@@ -1,10 +1,9 @@
-"""Attention over a tree: many candidates that continue few prompts, as tokens side by side in one sequence of a forward.
+"""Tree attention: many candidates that continue few prompts, in one sequence of a forward.
 
-Every other operation of a language model takes each token by itself, so the tokens of a step need no padding there: newest
-tokens of running candidates first, then whole new prompts. Only attention must know who follows whom. A candidate attends to
-its prompt, whose keys are read once for all its candidates, and to its own answer; both parts share one softmax. Sources:
-Yu et al., "Orca", OSDI 2022 (selective batching); Athiwaratkun et al., "Bifurcated attention", arXiv 2403.08845 (shared
-prompts).
+The sequence is the newest tokens of running candidates, then whole new prompts, without padding; all operations except
+attention work token by token. A candidate attends to its prompt, whose keys are read once for all its candidates, and to
+its own answer, under one softmax. Sources: Yu et al., "Orca", OSDI 2022 (selective batching); Athiwaratkun et al.,
+"Bifurcated attention", arXiv 2403.08845 (shared prompts).
 """
 
 from typing import Any
@@ -18,7 +17,7 @@ from components.generation.local.feeding import Entering, Fed, Running
 from components.generation.local.prompt_cache import KeyValues
 
 TREE_ATTENTION = "troupe_tree"
-"""The name under which models find it."""
+"""The name under which it is registered in transformers."""
 
 
 def tree_attention(
@@ -32,9 +31,9 @@ def tree_attention(
     scaling: float | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of [1, heads, tokens, head_dim], as [1, tokens, heads, head_dim], under the library's own protocol.
+    """Attention of [1, heads, tokens, head_dim], as [1, tokens, heads, head_dim], under transformers' protocol.
 
-    Raises ConfigurationError for a model whose attention is more than a scaled softmax over everything before.
+    Raises ConfigurationError for a model whose attention is not a plain scaled, causal softmax.
     """
     if more := [
         name for name in ("softcap", "s_aux", "position_bias", "sliding_window") if others.get(name) is not None
@@ -60,7 +59,7 @@ def tree_attention(
 def _continued(
     layer: int, newest: tuple[torch.Tensor, ...], store: KeyValues, running: Running, scale: float
 ) -> torch.Tensor:
-    """One token [M, heads, head_dim] of each running candidate. Rows of B are its key heads, candidate by candidate."""
+    """Attention of one token [M, heads, head_dim] per running candidate. B = its key heads, candidate by candidate."""
     query_M, *key_value_M = newest
     for cells, each_M in zip(running.newest or store.cells, key_value_M, strict=True):
         if running.newest is not None:
@@ -82,20 +81,20 @@ def _continued(
 
 
 def _in_slots(each_B: torch.Tensor, running: Running) -> torch.Tensor:
-    """Candidates [B, queries, X] side by side under their prompts: [prompts * heads, slots * queries, X]."""
+    """Candidates [B, queries, X] grouped by prompt: [prompts * heads, slots * queries, X]."""
     _, num_queries, width = each_B.shape
     return each_B.index_select(0, running.at_slot).view(-1, running.num_slots * num_queries, width)
 
 
 def _from_slots(slots: torch.Tensor, running: Running) -> torch.Tensor:
-    """The reverse: [B, queries, X]."""
+    """The inverse: [B, queries, X]."""
     return slots.view(len(running.at_slot), -1, slots.shape[-1]).index_select(0, running.slot_B)
 
 
 def _entered(
     layer: int, whole: tuple[torch.Tensor, ...], store: KeyValues, entering: Entering, scale: float
 ) -> torch.Tensor:
-    """All tokens [T, heads, head_dim] of new prompts. Padding lies behind every real token, so causality hides it."""
+    """Attention of all tokens [T, heads, head_dim] of new prompts. The causal mask hides padding, which is on the right."""
     query, key, value = (each[entering.token_P_W].transpose(1, 2) for each in whole)
     store.put_prompts(layer, entering.first, key, value)
     grouped = query.shape[1] != key.shape[1]
