@@ -1,4 +1,4 @@
-"""The model card of an exported policy: what it is, how to load it, how good its team was, and what it was asked."""
+"""The model card of an exported policy: its origin, how to load it, its team's success, and examples of its prompts."""
 
 import re
 import shlex
@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from components.plain_text import markdown_cell, printable, printable_document
 
 Kind = Literal["model", "adapter", "merged"]
-"""Weights of its own; a PEFT adapter beside its base; an adapter merged into its base."""
+"""A full model; a PEFT adapter beside its base; an adapter merged into its base."""
 _LONGEST_SHOWN = 6000
 _LONGEST_LITERAL = 2000
 _VLLM_LORA_RANK = 16
@@ -21,6 +22,7 @@ _HUB_NAMES = {"smollm2-135m": "HuggingFaceTB/SmolLM2-135M-Instruct"}
 _PLAIN_NAME = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 _HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}")
 _DEFAULT_NEW_TOKENS = 64
+_EVALUATION_KEYS = ("step", "sampling", "success_rate", "interval", "n")
 _FORMATS = {
     "compact": "what an agent sees, as plain text, without a chat template",
     "chat": "a system message (who the agent is and how it has to answer) and a user message (what it sees), under the "
@@ -30,8 +32,8 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedNode:
-    """A prompt of training, with special tokens spelled out, and an answer that was given. `is_exact` says that the exported
-    tokenizer encodes the text to exactly the tokens of the prompt."""
+    """A prompt of training, including special tokens, and its answer. `is_exact`: the exported tokenizer encodes the text to
+    exactly the prompt's tokens."""
 
     prompt: str
     answer: str
@@ -40,10 +42,9 @@ class RecordedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardFacts:
-    """What a card tells. `max_new_tokens` by role: None where the environment decides and could not be asked.
+    """The content of a card. `max_new_tokens` by role: None if the environment decides and could not be asked.
 
-    `base_folder` lies beside the policy's own folder; None where the weights are whole. `evaluations` have the keys `step,
-    sampling, success_rate, interval, n`.
+    `base_folder` is a sibling of the policy's folder; None for full weights. `evaluations` have `_EVALUATION_KEYS`.
     """
 
     policy: str
@@ -62,7 +63,7 @@ class CardFacts:
     prompt_format: Literal["compact", "chat"]
     temperature: float
     dtype: str
-    """What answers were computed in; servers choose another one by default."""
+    """The type answers were computed in; servers default to another."""
     max_new_tokens: Mapping[str, int | None]
     evaluations: Sequence[Mapping[str, Any]]
     nodes: Mapping[str, RecordedNode]
@@ -70,24 +71,26 @@ class CardFacts:
 
 
 def card(facts: CardFacts) -> str:
-    """The text of README.md. What a run recorded stands in it letter by letter."""
-    updates = f"{facts.step} update{'' if facts.step == 1 else 's'}"
-    sections = [
-        f"# {_code(facts.policy)}: {_code(facts.run_id)} after {updates}",
-        _introduction(facts),
-        "## Load",
-        _loading(facts),
-        "## Success of the team",
-        _success(facts),
-        "## Prompts and sampling",
-        _sampling(facts),
-        *[_shown_node(role, turn) for role, turn in facts.nodes.items()],
-    ]
-    return f"---\n{_head(facts)}---\n\n" + "\n\n".join(sections) + "\n"
+    """The text of README.md. Recorded texts and names appear literally, never as markup."""
+    texts = Environment(
+        loader=PackageLoader(__package__, "."),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+        autoescape=False,  # Markdown; what was recorded goes through `code` and `fenced`
+    )
+    texts.filters.update(code=_code, fenced=_fenced, bounded=_bounded, literal=repr)
+    return texts.get_template("card.md.jinja").render(
+        facts=facts,
+        head=_head(facts),
+        asked=_asked(facts),
+        command=vllm_command(facts),
+        prompt_format=_FORMATS[facts.prompt_format],
+    )
 
 
 def vllm_command(facts: CardFacts, *, folder: Path | None = None) -> str:
-    """The shell command that serves the policy; None as `folder` means the current one."""
+    """The shell command that serves the policy from `folder`; None is the current folder."""
 
     def path(name: str) -> str:
         return name if folder is None else shlex.quote(str(folder / name))
@@ -125,114 +128,21 @@ def _head(facts: CardFacts) -> str:
             "dtype": facts.dtype,
             "max_new_tokens": dict(sorted(facts.max_new_tokens.items())),
             "evaluations": [
-                {
-                    "step": row["step"],
-                    "sampling": row["sampling"],
-                    "success_rate": row["success_rate"],
-                    "interval": list(row["interval"]),
-                    "n": row["n"],
-                }
+                {**{key: row[key] for key in _EVALUATION_KEYS}, "interval": list(row["interval"])}
                 for row in facts.evaluations
             ],
         },
     }
-    # On one line each: a line of their own could end the head.
+    # Escaped to one line each: a recorded line could end the head.
     return yaml.safe_dump(printable_document(head), sort_keys=False, allow_unicode=True, width=120)
 
 
-def _introduction(facts: CardFacts) -> str:
-    weights = {
-        "model": "These are whole weights",
-        "adapter": f"This is a LoRA adapter; its base lies beside it in `{facts.base_folder}`",
-        "merged": "These are whole weights: a LoRA adapter merged into its base",
-    }[facts.kind]
-    proof = "" if facts.merge_difference is None else _merge_proof(facts.merge_difference)
-    learning = (
-        f"trained by {_code(facts.advantage)} with loss {_code(facts.policy_loss)}"
-        if facts.is_trained
-        else "not trained"
-    )
-    return (
-        f"One policy of a team of language-model agents in the environment {_code(facts.environment)}: it plays "
-        f"{', '.join(_code(role) for role in sorted(facts.max_new_tokens))}. It began as {_code(facts.base)} and was "
-        f"{learning} (preset {_code(facts.preset)}). {weights}{proof}. Digest of the weights in the checkpoint: "
-        f"`{facts.weights_digest}`."
-    )
-
-
-def _merge_proof(difference: float) -> str:
-    return f", whose log-probabilities differ from the trainer's by at most {difference:.1g} on the checkpoint's probe"
-
-
-def _loading(facts: CardFacts) -> str:
-    whole = f'AutoModelForCausalLM.from_pretrained("{{}}", dtype="{facts.dtype}")'
-    if facts.base_folder is None:
-        imports, model = "", whole.format(facts.policy)
-    else:
-        imports = "from peft import PeftModel\n"
-        model = f'PeftModel.from_pretrained({whole.format(facts.base_folder)}, "{facts.policy}")'
-    code = (
-        f"{imports}from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
-        f"model = {model}\n"
-        f'tokenizer = AutoTokenizer.from_pretrained("{facts.policy}")\n'
-    )
-    return (
-        "From the folder that holds this one:\n\n"
-        f"{_fenced(code + _asking(facts), 'python')}\n\n"
-        f"{_fenced(vllm_command(facts), 'sh')}"
-    )
-
-
-def _asking(facts: CardFacts) -> str:
-    """Lines that ask the model what it was asked in training; none where no prompt is known that is short enough."""
-    short = {role: turn for role, turn in facts.nodes.items() if turn.is_exact and len(turn.prompt) <= _LONGEST_LITERAL}
-    if not short:
-        return ""
-    role, turn = next(iter(short.items()))
-    limit = facts.max_new_tokens[role] or _DEFAULT_NEW_TOKENS
-    return (
-        f"\nprompt = {turn.prompt!r}\n"
-        'tokens = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")\n'
-        f'answer = model.generate(**tokens, max_new_tokens={limit})[0, tokens["input_ids"].shape[1] :]\n'
-        "print(tokenizer.decode(answer, skip_special_tokens=True))\n"
-    )
-
-
-def _success(facts: CardFacts) -> str:
-    if not facts.evaluations:
-        return "No evaluation is recorded."
-    rows = [
-        f"| {row['step']} | {_code(str(row['sampling']))} | {row['success_rate']:.3f} | "
-        f"{row['interval'][0]:.3f} to {row['interval'][1]:.3f} | {row['n']} |"
-        for row in facts.evaluations
-    ]
-    table = "\n".join(["| updates | sampling | success | 95% interval | n |", "|---:|---|---:|---|---:|", *rows])
-    last = max(int(row["step"]) for row in facts.evaluations)
-    note = "" if last == facts.step else f" The last evaluation before these weights was after {last}."
-    return (
-        "Held-out problems of the environment, one answer a turn, as recorded by the run: before training, and last. All "
-        f"policies of the team have played together.{note}\n\n{table}"
-    )
-
-
-def _sampling(facts: CardFacts) -> str:
-    limits = ", ".join(
-        f"{_code(role)} {'the longest answer that the environment reads' if limit is None else limit}"
-        for role, limit in sorted(facts.max_new_tokens.items())
-    )
-    return (
-        f"Prompts are {_FORMATS[facts.prompt_format]}; no token is added before or behind (`add_special_tokens=False`). "
-        f"Answers were computed in {facts.dtype} and drawn at temperature {facts.temperature:g} from the whole "
-        f"distribution, as in `generation_config.json`, and were at most so many tokens long: {limits}."
-        + ("" if facts.nodes else " No prompt of this run is recorded.")
-    )
-
-
-def _shown_node(role: str, turn: RecordedNode) -> str:
-    return (
-        f"What {_code(role)} was asked in training:\n\n{_fenced(_bounded(turn.prompt))}\n\n"
-        f"and what it answered:\n\n{_fenced(_bounded(turn.answer))}"
-    )
+def _asked(facts: CardFacts) -> dict[str, Any] | None:
+    """A prompt of training and its token limit, for the code that shows how to ask; None if no exact prompt is short enough."""
+    for role, node in facts.nodes.items():
+        if node.is_exact and len(node.prompt) <= _LONGEST_LITERAL:
+            return {"prompt": node.prompt, "max_new_tokens": facts.max_new_tokens[role] or _DEFAULT_NEW_TOKENS}
+    return None
 
 
 def _bounded(text: str) -> str:
@@ -240,12 +150,12 @@ def _bounded(text: str) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """A code block that nothing in `text` can end."""
+    """A code block that nothing in `text` can close."""
     shown = printable(text).rstrip("\n")
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     return f"{fence}{language}\n{shown}\n{fence}"
 
 
 def _code(text: str) -> str:
-    """A name in the type of code, or letter by letter where it is none."""
+    """`text` as inline code if it is a plain name, else as escaped text."""
     return f"`{text}`" if _PLAIN_NAME.fullmatch(text) else markdown_cell(text)

@@ -1,4 +1,4 @@
-"""An adapter merged into its base: one model folder, proved to answer as base and adapter did."""
+"""An adapter merged into its base: one model folder, checked to answer as base and adapter did."""
 
 from pathlib import Path
 
@@ -8,14 +8,13 @@ from components.training.base import Probe
 from components.training.checkpoint import load_model, probe_for
 
 _ROUNDED_TOLERANCE = 0.1
-"""Of log-probabilities where weights have 8 or 11 bits: a merge rounds each of them anew."""
+"""For log-probabilities of weights in 16 bits, each of which a merge rounds again."""
 
 
 def merge(base: Path, adapter: Path, into: Path, *, probe: Probe, tolerance: float, trained_in: str) -> float:
     """Write the merged model to `into`; the largest difference on the probe from the trainer's log-probabilities, in nats.
 
-    Raises LogprobMismatch above `tolerance`, which holds where weights and trainer (`trained_in`) are float32; others get
-    more.
+    Raises LogprobMismatch above `tolerance`, which is larger unless weights and trainer (`trained_in`) are float32.
     """
     merged_folder(base, adapter, into)
     model = load_model(into)
@@ -25,7 +24,7 @@ def merge(base: Path, adapter: Path, into: Path, *, probe: Probe, tolerance: flo
     allowed = tolerance if is_exact else max(tolerance, _ROUNDED_TOLERANCE)
     if not difference <= allowed:
         raise LogprobMismatch(
-            f"merged into its base the adapter answers otherwise: log-probabilities differ by {difference:.3g} on the "
+            f"merged into its base the adapter answers differently: log-probabilities differ by {difference:.3g} on the "
             f"checkpoint's probe (tolerance {allowed:.3g}); export it as an adapter, without --merged"
         )
     return difference

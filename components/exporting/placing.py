@@ -1,4 +1,4 @@
-"""A folder that is there whole or not at all: it is filled beside its place, and then renamed."""
+"""Creating a folder atomically: it is filled beside its destination, and then renamed."""
 
 import errno
 import os
@@ -11,35 +11,35 @@ from pathlib import Path
 from components.errors import ConfigurationError, StoreRefused
 
 WHOLE = "whole"
-"""Inside a folder that is being filled: what takes its place."""
+"""The part of a working folder that becomes the destination."""
 _LONGEST_NAME_PART = 100
-_RIVAL = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
+_TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 
 
 def checked_place(text: str, *, argument: str) -> Path:
-    """The folder that `text` names, where nothing is yet. Raises ConfigurationError, which names the argument."""
+    """The folder that `text` names, absent or empty. Raises ConfigurationError, which names the argument."""
     if "://" in text:
         raise ConfigurationError(
-            f"{argument} {text!r}: name a folder of this machine; upload what is in it with the tools of that place"
+            f"{argument} {text!r}: name a folder of this machine, and upload its content from there"
         )
     try:
         place = Path(text).resolve()
         if place.is_dir():
             _check_empty(place, text, argument)
         elif place.exists():
-            raise ConfigurationError(f"{argument} {text!r}: is a file; name a folder that is not there yet")
-    except (OSError, RuntimeError) as error:  # a name that is too long, a loop of links, a folder of somebody else's
+            raise ConfigurationError(f"{argument} {text!r}: is a file; name a folder that does not exist yet")
+    except (OSError, RuntimeError) as error:  # too long, a loop of links, no permission
         reason = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"{argument} {text!r}: {reason}; name a folder that is not there yet") from error
+        raise ConfigurationError(f"{argument} {text!r}: {reason}; name a folder that does not exist yet") from error
     return place
 
 
 @contextmanager
 def filled_at_once(place: Path, *, argument: str) -> Iterator[Path]:
-    """A folder beside `place` to work in. What lies in its `WHOLE` at the end becomes `place`; after an error nothing does.
+    """A working folder beside `place`. At the end its `WHOLE` becomes `place`; after an error nothing does.
 
-    An empty folder that is there stays the same folder and gets the content. Raises ConfigurationError where somebody else
-    was faster, StoreRefused where the disk is full.
+    An existing empty `place` is filled. Raises ConfigurationError if `place` has been taken meanwhile, StoreRefused on a full
+    disk.
     """
     place.parent.mkdir(parents=True, exist_ok=True)
     work = place.with_name(f"{place.name[:_LONGEST_NAME_PART]}.unfinished-{secrets.token_hex(4)}")
@@ -48,12 +48,10 @@ def filled_at_once(place: Path, *, argument: str) -> Iterator[Path]:
         (work / WHOLE).mkdir()
         yield work
         _put(work / WHOLE, place, argument)
-    except Exception as error:  # a library may wrap the error of the system, as safetensors does
+    except Exception as error:  # a library may wrap the OSError, as safetensors does
         if not any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT)):
             raise
-        raise StoreRefused(
-            f"{argument} {str(place)!r}: no space left there; free some, or name another folder"
-        ) from error
+        raise StoreRefused(f"{argument} {str(place)!r}: no space left; free some, or name another folder") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -67,15 +65,15 @@ def _put(whole: Path, place: Path, argument: str) -> None:
         else:
             whole.rename(place)
     except OSError as error:
-        if error.errno not in _RIVAL:
+        if error.errno not in _TAKEN:
             raise
-        raise ConfigurationError(
-            f"{argument} {str(place)!r}: something was put there meanwhile; name another"
-        ) from error
+        raise ConfigurationError(f"{argument} {str(place)!r}: was created meanwhile; name another folder") from error
 
 
 def _check_empty(place: Path, text: str, argument: str) -> None:
     if any(place.iterdir()):
-        raise ConfigurationError(f"{argument} {text!r}: is not empty; name a folder that is not there yet")
+        raise ConfigurationError(f"{argument} {text!r}: is not empty; name a folder that does not exist yet")
     if place.stat().st_dev != place.parent.stat().st_dev:
-        raise ConfigurationError(f"{argument} {text!r}: is the root of a disk; name a new folder in it")
+        raise ConfigurationError(
+            f"{argument} {text!r}: is the root of a disk; name a new folder in it"
+        )

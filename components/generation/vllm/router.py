@@ -105,7 +105,9 @@ class Replicas:
         while True:
             outstanding = {url: len(self._requests[url]) for url in self.up if url not in tried}
             if not outstanding:
-                reasons = [f"{url}: {why}" for url, why in self.down.items()] or ["every replica failed on this request"]
+                reasons = [f"{url}: {why}" for url, why in self.down.items()] or [
+                    "every replica failed on this request"
+                ]
                 raise EngineUnavailable("no vLLM server is left: " + "; ".join(reasons))
             url = chosen_replica(outstanding, key, places=self._places, slack=self._slack)
             if url is not None:

@@ -69,7 +69,7 @@ def test_a_full_disk_is_told_by_its_place(error: Exception, tmp_path: Path) -> N
         with filled_at_once(tmp_path / "x", argument="DIR"):
             raise error
 
-    with pytest.raises(StoreRefused, match=r"^DIR '.*/x': no space left there; free some, or name another folder$"):
+    with pytest.raises(StoreRefused, match=r"^DIR '.*/x': no space left; free some, or name another folder$"):
         filled()
     assert contents(tmp_path) == set()
 
@@ -98,7 +98,7 @@ def test_a_place_that_is_taken_or_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "there").symlink_to(tmp_path)
     for text, line in {
-        str(tmp_path): "is not empty; name a folder that is not there yet",
+        str(tmp_path): "is not empty; name a folder that does not exist yet",
         str(tmp_path / "there"): "is not empty",
         str(tmp_path / "file"): "is a file",
         "/": "is not empty",

@@ -161,7 +161,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("play plan_path --agent noop --episodes 0", 2, ("'--episodes'", "(got '0')", "see `troupe play --help`")),
     ("export nothing", 2, ("export: missing argument 'DIR'", "see `troupe export --help`")),
     ("export nothing@x {store}/out", 2, ("RUN@STEP 'nothing@x'", "'x' is no step", "write RUN@STEP")),
-    ("export nothing /tmp --store {store}", 2, ("DIR '/tmp'", "is not empty; name a folder that is not there yet")),
+    ("export nothing /tmp --store {store}", 2, ("DIR '/tmp'", "is not empty; name a folder that does not exist yet")),
     ("export nothing nowhere/out --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
     ("sandbox run /no/such/file.py", 2, ("FILE /no/such/file.py", "name a text file")),
     ("sandbox run x.py --backend podman", 2, ("--backend 'podman'", "choose one of auto, docker, bubblewrap")),

@@ -252,7 +252,7 @@ def test_a_wrong_order_is_told_and_leaves_nothing(
 def test_a_place_that_is_taken_stays_as_it_is(made: ExportedRun, tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "mine").write_text("mine")
-    with pytest.raises(ConfigurationError, match="is not empty; name a folder that is not there yet"):
+    with pytest.raises(ConfigurationError, match="is not empty; name a folder that does not exist yet"):
         exported(made, tmp_path / "x")
     assert (tmp_path / "x" / "mine").read_text() == "mine"
     assert os.listdir(tmp_path) == ["x"]
