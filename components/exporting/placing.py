@@ -74,6 +74,4 @@ def _check_empty(place: Path, text: str, argument: str) -> None:
     if any(place.iterdir()):
         raise ConfigurationError(f"{argument} {text!r}: is not empty; name a folder that does not exist yet")
     if place.stat().st_dev != place.parent.stat().st_dev:
-        raise ConfigurationError(
-            f"{argument} {text!r}: is the root of a disk; name a new folder in it"
-        )
+        raise ConfigurationError(f"{argument} {text!r}: is the root of a disk; name a new folder in it")

@@ -1,4 +1,4 @@
-"""The folders of trainers that were killed together with their processes: the next trainer removes them."""
+"""Cleanup of the folders of trainers that were killed together with their workers."""
 
 import os
 import shutil
@@ -14,11 +14,11 @@ from components.training.handover import HANDOVER_FILE, Handover
 
 FOLDER_PREFIX = "troupe-training-"
 _HALF_MADE_SECONDS = 600.0
-"""A folder without a handover file is older than this only if its maker was killed."""
+"""A folder this old without a handover file belongs to a killed process."""
 
 
 def remove_abandoned_folders() -> None:
-    """Remove the folders, with the keys in them, of this user's trainers that were killed together with their processes."""
+    """Remove the folders, and the keys in them, of this user's trainers that are gone."""
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
         with suppress(OSError, ValueError):
             state = folder.lstat()

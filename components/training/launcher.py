@@ -1,4 +1,4 @@
-"""What starts a worker: a private folder with the handover, and a command for each host."""
+"""Starting a worker: a private folder with the handover file, and a command for each host."""
 
 import secrets
 import socket
@@ -24,8 +24,7 @@ gc.disable()
 sys.modules["mlflow"] = None
 runpy.run_module("deepspeed.launcher.launch", run_name="__main__")
 """
-"""DeepSpeed's launcher, which imports and then waits: kept from importing mlflow, as its autotuner would for seconds and for
-nothing, and from looking for garbage."""
+"""DeepSpeed's launcher without garbage collection and without mlflow, which its autotuner would import for seconds."""
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -38,8 +37,7 @@ def launch(
     inherited: Mapping[str, str],
     own_code_folder: Path | None,
 ) -> Processes:
-    """Start the ranks of all `hosts`; returns at once, while they are still importing. They get `inherited` and what
-    `training` asks for as their environment."""
+    """Start the ranks of all `hosts`; returns at once. Their environment is `inherited` and what `training` needs."""
     remove_abandoned_folders()
     folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
     key = secrets.token_hex(32)
@@ -49,7 +47,7 @@ def launch(
         owner=str(this_process()),
         training=training,
         deepspeed=deepspeed,
-        # A port that is free now may be somebody's by the time that rank 0 listens.
+        # A file, because a free port may be taken by the time that rank 0 listens.
         rendezvous=(folder / RENDEZVOUS_FILE).as_uri() if len(hosts) == 1 else None,
         own_code_folder=own_code_folder,
     )
@@ -61,7 +59,7 @@ def launch(
                 command,
                 cwd=_SOURCE_ROOT,
                 env=dict(inherited),
-                # Ranks elsewhere end with this process: whatever ends it closes the pipe, and with it their connection.
+                # When this process ends, the pipe closes, and with it the ssh connection and the ranks behind it.
                 stdin=subprocess.PIPE if number else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -74,25 +72,24 @@ def launch(
 
 
 def _commands(hosts: Sequence[Host], environment: Mapping[str, str], handover: Path) -> list[list[str]]:
-    """What to start for each host: DeepSpeed's launcher of one host, without the `deepspeed` runner above it, which would
-    end every launcher on all hosts. One rank is the worker itself, told what the launcher would tell it: that takes seconds
-    to import, to start one process."""
+    """The command for each host: DeepSpeed's single-host launcher. (The `deepspeed` runner would end every launcher on all
+    hosts.) A single rank is started directly, because importing the launcher takes seconds."""
     if [host.num_slots for host in hosts] == [1]:
-        told = {**environment, "RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1}
-        python = ("/usr/bin/env", *(f"{name}={value}" for name, value in told.items()), sys.executable, "-u")
+        variables = {**environment, "RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1}
+        python = ("/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), sys.executable, "-u")
         return [[*python, "-m", "components.training", f"--handover={handover}"]]
-    meeting = [f"--master_addr={hosts[0].name}", f"--master_port={_free_port()}"] if len(hosts) > 1 else []
+    rendezvous = [f"--master_addr={hosts[0].name}", f"--master_port={_free_port()}"] if len(hosts) > 1 else []
     return host_commands(
         hosts,
         launcher=(sys.executable, "-c", _LAUNCHER),
-        arguments=[*meeting, "--module", "components.training", f"--handover={handover}"],
+        arguments=[*rendezvous, "--module", "components.training", f"--handover={handover}"],
         environment=environment,
         folder=_SOURCE_ROOT,
     )
 
 
 def _environment(training: TrainingConfig, run_label: str, *, several_hosts: bool) -> dict[str, str]:
-    """What the processes need on top of what they inherit."""
+    """The variables that the processes need besides those they inherit."""
     values = {
         "TROUPE_RUN": run_label,
         "OMP_NUM_THREADS": str(training.num_threads),

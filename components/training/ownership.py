@@ -1,4 +1,4 @@
-"""No orphans: a worker process ends itself when the process that owns it is gone, whatever it is doing."""
+"""No orphans: a worker process ends itself when its owner is gone, whatever it is doing."""
 
 import os
 import shutil
@@ -12,13 +12,13 @@ from components.processes import ProcessId
 _POLL_SECONDS = 0.5
 _LAST_SECONDS = 2
 ORPHANED_EXIT_CODE = 86
-"""How a worker ends when its owner died."""
+"""The exit code of a worker whose owner died."""
 
 
 def end_with(owner: ProcessId, *, folder: Path) -> None:
-    """From now on end this process at once when `owner` is gone, and `folder` with it, or when its own parent changes.
+    """End this process as soon as its parent changes or `owner` is gone, which also removes `folder`.
 
-    A thread that polls survives what a signal handler does not: a step inside a kernel, or a wait for another rank.
+    A polling thread works during a kernel or a wait for another rank, where a signal handler would not run.
     """
     parent = os.getppid()
 
@@ -26,7 +26,7 @@ def end_with(owner: ProcessId, *, folder: Path) -> None:
         while not owner.is_gone() and os.getppid() == parent:
             time.sleep(_POLL_SECONDS)
         if owner.is_gone():
-            # The system's own end: the rank may be about to wait, with the interpreter in its hands, for what goes here.
+            # By the kernel, because the main thread may hold the interpreter lock while it waits for a file in `folder`.
             signal.alarm(_LAST_SECONDS)
             shutil.rmtree(folder, ignore_errors=True)
         os._exit(ORPHANED_EXIT_CODE)
@@ -35,7 +35,7 @@ def end_with(owner: ProcessId, *, folder: Path) -> None:
 
 
 def end_with_input() -> None:
-    """From now on end this process at once when its standard input ends: the connection of another host that started it."""
+    """End this process as soon as its standard input closes, which is the ssh connection that started it."""
 
     def watch() -> None:
         while os.read(0, 1):

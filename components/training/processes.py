@@ -1,4 +1,4 @@
-"""The processes of a worker as its trainer sees them: asked over a socket, and ended without remainder."""
+"""The processes of a worker as seen by its trainer: asked over a socket, and ended completely."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ _LOG_TAIL_CHARACTERS = 3000
 
 @dataclass(slots=True)
 class Processes:
-    """The launcher here with its group, the connections to other hosts' by name, and the folder they share with the trainer."""
+    """The launcher on this host, the ssh connections to other hosts by name, and the folder shared with the trainer."""
 
     launcher: subprocess.Popen[bytes]
     elsewhere: Mapping[str, subprocess.Popen[bytes]]
@@ -32,7 +32,7 @@ class Processes:
 
     @property
     def alive(self) -> bool:
-        """Whether the launchers of all hosts run."""
+        """Whether the launchers of all hosts are running."""
         return all(launcher.poll() is None for launcher in (self.launcher, *self.elsewhere.values()))
 
     def ask(self, job: UpdateJob, deadline: float) -> Answer:
@@ -49,7 +49,7 @@ class Processes:
             raise self._death() from error
 
     def end(self) -> None:
-        """SIGTERM to the group, SIGKILL to what is left of it, and remove the folder."""
+        """End all processes and remove the folder."""
         if self.connection is not None:
             self.connection.close()
         for connection in self.elsewhere.values():
@@ -75,25 +75,22 @@ class Processes:
         return self.connection
 
     def _death(self) -> Exception:
-        """The error that ended the processes: a rank's own report before the consequences on other ranks."""
+        """The error that ended the processes: the first cause, not its consequences on other ranks."""
         lost = [name for name, connection in self.elsewhere.items() if connection.poll() is not None]
         if not lost:
             _wait_for_group(self.launcher)
-        failures = read_failures(self.folder)
-        causes = [failure for failure in failures if failure.kind != "lost_rank"]
-        if causes:
+        if causes := [failure for failure in read_failures(self.folder) if failure.kind != "lost_rank"]:
             return error_of(causes[0])
         if lost:
             return WorkerDied(f"the ranks on {', '.join(lost)} ended, or could not be started\n{self._log_tail()}")
         return WorkerDied(f"the training worker ended (exit code {self.launcher.poll()})\n{self._log_tail()}")
 
     def _log_tail(self) -> str:
-        text = (self.folder / LOG_FILE).read_text(errors="replace")
-        return text[-_LOG_TAIL_CHARACTERS:]
+        return (self.folder / LOG_FILE).read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:]
 
 
 def _end_group(launcher: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the group of `launcher`, SIGKILL to what is left of it."""
+    """Send SIGTERM to the group of `launcher`, and SIGKILL to what remains."""
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(launcher.pid, signal_number)

@@ -1,4 +1,4 @@
-"""One rank's micro-batches of one minibatch, and log-probabilities that are recorded once for a whole batch."""
+"""One rank's micro-batches of a minibatch, and log-probabilities recorded once for a whole batch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,15 +17,15 @@ from components.training.ranks import Ranks, scalar
 
 
 def minibatch_size(groups: Sequence[TrainGroup]) -> MinibatchSize:
-    """What the groups of one minibatch hold, over all ranks."""
+    """The size of one minibatch over all ranks."""
     return _size(len(tokens) for group in groups for tokens in group.completions_K_T)
 
 
 def counted_size(batch: TrainBatch, indices: Sequence[int], loss: LossConfig) -> MinibatchSize:
-    """What the denominators of the minibatch at `indices` count.
+    """The size that the loss of the minibatch at `indices` divides by.
 
-    Answers of groups without a signal, which no minibatch holds, are counted as if they were spread evenly over the batch's
-    answers; those that `mask_truncated` leaves out are not, and under `means_over` signal none is.
+    Answers of groups without a signal are in no minibatch; they count as if spread evenly over the batch's answers, except
+    those that `mask_truncated` excludes, and except under `means_over` signal.
 
     **Example** 6 of 24 answers of 2 tokens, and 8 answers of 3 tokens without a signal: 6 + 2 answers, 12 + 6 tokens.
     """
@@ -49,9 +49,9 @@ def _size(lengths: Iterable[int]) -> MinibatchSize:
 def rank_micro_batches(
     groups: Sequence[TrainGroup], indices: Sequence[int], training: TrainingConfig, ranks: Ranks
 ) -> list[MicroBatch]:
-    """This rank's share of the groups at `indices`, as many micro-batches as every other rank has.
+    """This rank's share of the groups at `indices`, in the same number of micro-batches on every rank.
 
-    Shares are balanced by packed tokens; a rank with less work ends with empty micro-batches. `groups_N` counts in `groups`.
+    Shares are balanced by packed tokens and padded with empty micro-batches. `groups_N` are indices into `groups`.
     """
     costs = [packed_length(groups[index]) for index in indices]
     share = [indices[place] for place in balanced(costs, ranks.size)[ranks.rank]]
@@ -67,7 +67,7 @@ def rank_micro_batches(
 
 @dataclass(frozen=True, slots=True)
 class RecordedValues:
-    """One value for each completion token of a batch, found again from any micro-batch of it."""
+    """One value per completion token of a batch, which any micro-batch of it can look up."""
 
     values: Tensor
     starts_G_K: Ints
@@ -78,7 +78,7 @@ class RecordedValues:
         return self.values[torch.from_numpy(places_N).to(self.values.device)]
 
     def others(self, values: Tensor) -> "RecordedValues":
-        """Other values of the same tokens, in the same order."""
+        """Other values for the same tokens, in the same order."""
         assert values.shape == self.values.shape, f"{values.shape} values for {self.values.shape} tokens"
         return RecordedValues(values, self.starts_G_K)
 
@@ -86,7 +86,7 @@ class RecordedValues:
 def record_logprobs(
     model: nn.Module, groups: Sequence[TrainGroup], *, training: TrainingConfig, temperature: float, ranks: Ranks
 ) -> RecordedValues:
-    """The log-probabilities that `model` now gives to every completion token of `groups`, on every rank."""
+    """The current log-probabilities under `model` of all completion tokens of `groups`, on every rank."""
     starts_G_K, num_tokens = _starts(groups)
     values = torch.zeros(num_tokens, dtype=torch.float32)
     with torch.no_grad():
@@ -99,14 +99,14 @@ def record_logprobs(
 
 
 def recorded_sampler(groups: Sequence[TrainGroup]) -> tuple[Tensor, list[int]]:
-    """The sampler's log-probabilities in the order of recorded values, float32, and the tokens of each completion."""
+    """The sampler's log-probabilities in the order of recorded values, float32, and the lengths of the completions."""
     completions = [logprobs_T for group in groups for logprobs_T in group.sampler_logprobs_K_T]
     flat = torch.tensor([p for logprobs_T in completions for p in logprobs_T], dtype=torch.float32)
     return flat, [len(logprobs_T) for logprobs_T in completions if logprobs_T]
 
 
 def _starts(groups: Sequence[TrainGroup]) -> tuple[Ints, int]:
-    """Where each candidate's tokens begin when all completions of all groups lie behind one another."""
+    """The offset of each candidate's tokens when all completions are concatenated, and the total number of tokens."""
     widest = max((len(group.completions_K_T) for group in groups), default=0)
     starts_G_K = np.zeros((len(groups), widest), np.int64)
     start = 0

@@ -1,4 +1,4 @@
-"""The ranks of one update, as the few collectives that it needs besides DeepSpeed's own."""
+"""The collectives that an update needs besides DeepSpeed's own."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +10,9 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """This process among `size` that run the same update. With one rank nothing is sent.
+    """This process among the `size` that run the same update. A single rank sends nothing.
 
-    `control` is a gloo group over CPU tensors whatever the device, so that waiting for a job holds no accelerator.
+    `control` is a gloo group over CPU tensors on any device, so that waiting for a job occupies no accelerator.
     """
 
     rank: int = 0
@@ -21,7 +21,7 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this rank speaks for all: it listens, saves and answers."""
+        """Whether this is the rank that listens, saves and answers."""
         return self.rank == 0
 
     def sum(self, tensor: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ class Ranks:
         return self._reduced(tensor, dist.ReduceOp.SUM)
 
     def max(self, tensor: Tensor) -> Tensor:
-        """The largest over ranks, elementwise, of a CPU tensor."""
+        """The elementwise maximum over ranks of a CPU tensor."""
         return self._reduced(tensor, dist.ReduceOp.MAX)
 
     def broadcast(self, text: str | None) -> str | None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-# Seconds of imports for features that are not used: DeepSpeed's autotuner imports mlflow; Transformers imports Accelerate for
-# device maps, and SciPy for losses on pictures. None makes an import fail at once, and the features count as not installed.
+# These imports take seconds for unused features (DeepSpeed's autotuner, device maps, image losses). None makes them fail
+# at once, so that the features count as not installed.
 _UNUSED = ("mlflow", "accelerate", "scipy")
 for _name in _UNUSED:
     sys.modules.setdefault(_name, None)  # type: ignore[arg-type]
@@ -32,8 +32,8 @@ from components.training.optimizer_state import make_fresh
 from components.training.ranks import Ranks
 from components.training.recomputation import recompute_activations
 
-# DeepSpeed would compile an operator for collectives in shared memory, which needs a C++ compiler, takes half a minute the
-# first time and leaves a lock that blocks every later start when it is killed meanwhile. gloo does without.
+# DeepSpeed would compile a shared-memory collective, which needs a C++ compiler, takes half a minute and, if killed, leaves
+# a lock that blocks every later start. gloo does not need it.
 deepspeed.ops.__compatible_ops__ = {}
 
 _WAIT_FOR_JOBS = datetime.timedelta(days=365)
@@ -47,7 +47,7 @@ class RealDeepSpeed:
         self._config = completed_config(base, training)
 
     def learner(self, model: nn.Module, job: UpdateJob) -> Any:
-        """A fresh learner with torch's AdamW, whose arithmetic is the same under every ZeRO stage."""
+        """A new learner with torch's AdamW, whose arithmetic is the same under every ZeRO stage."""
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(
             parameters,
@@ -74,7 +74,7 @@ class RealDeepSpeed:
 
 
 def join_ranks(training: TrainingConfig, rendezvous: str | None) -> Ranks:
-    """All ranks of the worker, once each of them has come to `rendezvous`; None takes the address of the launcher."""
+    """The ranks of the worker, after they have met at `rendezvous`; None takes the launcher's address and port."""
     backend = "nccl" if training.device == "cuda" else "gloo"
     deepspeed.init_distributed(
         dist_backend=backend,
@@ -89,6 +89,6 @@ def join_ranks(training: TrainingConfig, rendezvous: str | None) -> Ranks:
 
 
 def import_models() -> None:
-    """Import what loading a model needs before the first update waits for it."""
+    """Import what loading a model needs, before the first update."""
     for name in ("AutoModelForCausalLM", "PreTrainedModel", "GenerationMixin", "AutoTokenizer"):
         getattr(transformers, name)

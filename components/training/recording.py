@@ -1,4 +1,4 @@
-"""What the loss compares a batch with: computed once before the first step, and handed to each micro-batch."""
+"""The reference values of a batch's loss, computed once before the first step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ from components.training.ranks import Ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """Values of all tokens of a batch from before the update; None where the loss does not ask for them.
+    """Values of all tokens of a batch from before the update; None if the loss does not need them.
 
-    `old` are the trainer's own log-probs and `sampler` the sampler's, `weights` and `kept` the correction for the difference,
-    and `metrics` how far it lets the tokens count.
+    `old` and `sampler` are the log-probabilities of trainer and sampler; `weights`, `kept` and `metrics` belong to the
+    correction for their difference.
     """
 
     old: RecordedValues | None = None
@@ -35,7 +35,7 @@ class Recorded:
 def record_batch(
     model: nn.Module, groups: Sequence[TrainGroup], job: UpdateJob, *, ranks: Ranks, reference: nn.Module | None
 ) -> Recorded:
-    """The values that `job.loss` asks for, equal on every rank. Forwards of `model` and of `reference`, without gradients."""
+    """The values that `job.loss` needs, equal on every rank, from forwards without gradients."""
 
     def record(which: nn.Module) -> RecordedValues:
         return record_logprobs(which, groups, training=job.training, temperature=job.temperature, ranks=ranks)
@@ -58,9 +58,9 @@ def record_batch(
 
 
 def loss_inputs(model: torch.nn.Module, micro_batch: MicroBatch, job: UpdateJob, recorded: Recorded) -> LossInputs:
-    """The forward of `micro_batch`, and what its loss compares it with.
+    """The inputs of the loss of `micro_batch`, from one forward.
 
-    With `recorded.old` the ratio is against the trainer's own log-probs and a weight corrects for the sampler's.
+    With `recorded.old` the ratio is against the trainer's log-probabilities, and a weight corrects for the sampler's.
     """
     logprobs_N, entropies_N = logprobs_and_entropies(
         model, micro_batch, temperature=job.temperature, entropy_gradient=job.loss.entropy_coefficient > 0

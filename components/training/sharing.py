@@ -1,4 +1,4 @@
-"""Which policies begin from one model: each by itself where its weights are its own, together where they are adapters."""
+"""Which policies start from the same model: adapters share one, full models do not."""
 
 from collections.abc import Mapping
 
@@ -6,11 +6,11 @@ from components.config import PolicyConfig
 
 
 def starting_models(policies: Mapping[str, PolicyConfig]) -> dict[str, tuple[str, ...]]:
-    """The models that have to be made before training, by name, each with the policies that begin from it.
+    """The models to prepare before training, by name, each with its policies.
 
     Adapters share a model when base, shape and prompts are equal. A policy behind an API has none.
 
-    **Example** planner and solver with adapters on "tiny", judge with weights of its own: `{"planner+solver": ("planner",
+    **Example** planner and solver with adapters on "tiny", judge with full weights: `{"planner+solver": ("planner",
     "solver"), "judge": ("judge",)}`.
     """
     sharing: dict[str, list[str]] = {}

@@ -1,6 +1,6 @@
-"""Behaviour cloning on noisy expert play, so that reinforcement learning starts from a weak but well-formed team.
+"""Behaviour cloning of a noisy expert, so that reinforcement learning starts from a weak but well-formed team.
 
-Bounded by steps, never by time: equal arguments give equal weights.
+Limited by steps, never by time: equal arguments give equal weights.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,15 +26,15 @@ _MAX_GRAD_NORM = 1.0
 _TOKENS_PER_MICRO_BATCH = 16384
 
 SuccessOf = Callable[[Mapping[str, PolicyVersion]], float]
-"""Plays the team whose weights lie in the students' folders under these versions, at temperature 1 and without the tree,
-and returns the share of solved problems."""
+"""Plays the team with the weights in the students' folders, whose versions are given, at temperature 1 and without the tree;
+returns the fraction of solved problems."""
 Progress = Callable[[int, int, float, float | None], None]
-"""(step, max_steps, loss, success): after every step; success is None between checks."""
+"""(step, max_steps, loss, success), called after every step; success is None between checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmStartReport:
-    """How a warm start went. `losses[i]` is the mean negative log-likelihood of step i's demonstrated tokens, in nats.
+    """The course of a warm start. `losses[i]` is the mean negative log-likelihood of step i's demonstrated tokens, in nats.
 
     `success_by_step` has one entry per check; `success_rate` is the last one.
     """
@@ -47,7 +47,7 @@ class WarmStartReport:
 
 @dataclass(slots=True)
 class _Clone:
-    """A student being taught."""
+    """A student in training."""
 
     student: Student
     model: nn.Module
@@ -63,10 +63,10 @@ def warm_start(
     progress: Progress | None = None,
     num_threads: int = 1,
 ) -> WarmStartReport:
-    """Clone `students` (by policy name) in place until the team passes the gate; their folders hold the new weights.
+    """Clone `students` (by policy name) until the team passes the gate, and write their weights into their folders.
 
-    Steps go round the roles. Every `check_every` steps the weights are written and `success_of` plays them; cloning stops
-    at the first check that reaches `gate`. With `max_steps` 0 the random weights are taken as they are, whatever they do.
+    Steps cycle through the roles. Every `check_every` steps the weights are written and `success_of` plays them; cloning
+    stops at the first check that reaches `gate`. With `max_steps` 0 the random weights are accepted as they are.
 
     Raises WarmStartTooWeak below the gate at `max_steps`, ConfigurationError above `gate_ceiling`.
     """
@@ -108,7 +108,7 @@ def _clone(student: Student, config: WarmStartConfig) -> _Clone:
 
 
 def _learn(clone: _Clone, groups: list[TrainGroup], config: WarmStartConfig) -> float:
-    """One optimizer step towards the demonstrated tokens; the loss before it."""
+    """Take one optimizer step on the demonstrated tokens; returns the loss before it."""
     clone.num_updates += 1
     for settings in clone.optimizer.param_groups:
         settings["lr"] = config.learning_rate * min(1.0, clone.num_updates / max(1, config.num_warmup_steps))
@@ -125,7 +125,7 @@ def _learn(clone: _Clone, groups: list[TrainGroup], config: WarmStartConfig) -> 
 
 
 def _written(clones: Mapping[str, _Clone], step: int) -> dict[str, PolicyVersion]:
-    """Write every clone's weights into its folder; the versions that lie there now."""
+    """Write every clone's weights into its folder; returns their versions."""
     versions = {}
     for policy, clone in clones.items():
         write_weights(clone.model, clone.student.folder)

@@ -36,13 +36,13 @@ def test_the_format_is_deepspeeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("localhost slots=1\nnode", r"hosts', line 2: 'node' is no host; write `NAME slots=N`"),
-        ("node slot=1", r"hosts', line 1: 'node slot=1' is no host"),
-        ("node slots=two", r"hosts', line 1: 'node slots=two' is no host"),
-        ("node slots=0", r"hosts', line 1: 'node slots=0' is no host"),
-        ("node slots=2 max=4", r"hosts', line 1: .* is no host"),
-        ("-oProxyCommand=x slots=2", r"hosts', line 1: .* is no host"),
-        ("a slots=1\n\na slots=2", r"hosts', line 3: 'a' is there twice"),
+        ("localhost slots=1\nnode", r"hosts', line 2: 'node' is not a host; write `NAME slots=N`"),
+        ("node slot=1", r"hosts', line 1: 'node slot=1' is not a host"),
+        ("node slots=two", r"hosts', line 1: 'node slots=two' is not a host"),
+        ("node slots=0", r"hosts', line 1: 'node slots=0' is not a host"),
+        ("node slots=2 max=4", r"hosts', line 1: .* is not a host"),
+        ("-oProxyCommand=x slots=2", r"hosts', line 1: .* is not a host"),
+        ("a slots=1\n\na slots=2", r"hosts', line 3: 'a' is repeated"),
         ("# nothing\n", r"hosts' names no host"),
     ],
 )

@@ -47,7 +47,7 @@ def test_in_a_team_that_branches_each_role_is_taught_where_it_comes_to_act() -> 
     assert prompts(Desk, "left", BRANCHING, max_turns=3) == {"left left None"}
     assert prompts(Desk, "checker", BRANCHING, max_turns=3) == {"checker left left", "checker right right"}
     with pytest.raises(
-        ConfigurationError, match=r"agents\.checker: it never came to act in 200 episodes of desk's expert"
+        ConfigurationError, match=r"agents\.checker: it never acted in 200 episodes of desk's expert"
     ):
         prompts(Desk, "checker", BRANCHING, max_turns=2)
 
@@ -64,5 +64,5 @@ def test_nobody_is_taught_where_the_episode_is_over() -> None:
 
     shown = prompts(Short, "judge", ("ann", "judge"))
     assert shown == {"judge sees ['6']"}
-    with pytest.raises(ConfigurationError, match="it never came to act"):
+    with pytest.raises(ConfigurationError, match="it never acted"):
         prompts(Never, "judge", ("ann", "judge"))
