@@ -1,4 +1,4 @@
-"""Engines that are servers of their own: started for the models of a preset."""
+"""Starts the servers of an engine for the models of a preset."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ ENGINES = ("transformers", "vllm")
 
 
 def start_engines(home: Path, engine: str, preset: str | None, overrides: Sequence[str]) -> dict[str, str]:
-    """Start the servers of `engine` for a preset's models; name -> address, nothing for the engine inside the process.
+    """Start the servers of `engine` for a preset's models; addresses by name, empty for the in-process engine.
 
     Raises ConfigurationError for an unknown engine or a missing preset, ServiceMissing when vLLM is not installed.
     """
@@ -18,7 +18,7 @@ def start_engines(home: Path, engine: str, preset: str | None, overrides: Sequen
     if engine == "transformers":
         return {}
     if preset is None:
-        raise ConfigurationError("--engine vllm needs --preset: servers are started for the models of one preset")
+        raise ConfigurationError("--engine vllm needs --preset, whose models the servers serve")
     from flows.presets import preset_config
     from infra.services.vllm_models import up_vllm
 

@@ -22,6 +22,7 @@ _HUB_NAMES = {"smollm2-135m": "HuggingFaceTB/SmolLM2-135M-Instruct"}
 _PLAIN_NAME = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 _HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}")
 _DEFAULT_NEW_TOKENS = 64
+_HEAD_FACTS = ("step", "preset", "policy", "environment", "base", "weights_digest", "prompt_format", "temperature")
 _EVALUATION_KEYS = ("step", "sampling", "success_rate", "interval", "n")
 _FORMATS = {
     "compact": "what an agent sees, as plain text, without a chat template",
@@ -115,17 +116,10 @@ def _head(facts: CardFacts) -> str:
         "tags": ["troupe", "reinforcement-learning", "multi-agent", facts.advantage],
         "troupe": {
             "run": facts.run_id,
-            "step": facts.step,
-            "preset": facts.preset,
-            "policy": facts.policy,
-            "roles": sorted(facts.max_new_tokens),
-            "environment": facts.environment,
-            "base": facts.base,
             "weights": facts.kind,
-            "weights_digest": facts.weights_digest,
-            "prompt_format": facts.prompt_format,
-            "temperature": facts.temperature,
+            **{name: getattr(facts, name) for name in _HEAD_FACTS},
             "dtype": facts.dtype,
+            "roles": sorted(facts.max_new_tokens),
             "max_new_tokens": dict(sorted(facts.max_new_tokens.items())),
             "evaluations": [
                 {**{key: row[key] for key in _EVALUATION_KEYS}, "interval": list(row["interval"])}

@@ -36,16 +36,9 @@ def completed_config(base: Mapping[str, Any], training: TrainingConfig) -> dict[
     clashes = sorted([*(decided.keys() & base.keys()), *(_OFFLOADED.keys() & zero.keys())])
     if clashes:
         raise ConfigurationError(f"the DeepSpeed configuration sets {clashes}; these come from the training section")
-    return {**base, **decided, "zero_optimization": {**zero, **_offloading(training)}}
-
-
-def _offloading(training: TrainingConfig) -> dict[str, Any]:
-    """What ZeRO 3 keeps in the host's memory. Pinned where a device copies from there."""
-    return {
-        section: {"device": "cpu", "pin_memory": training.device == "cuda"}
-        for section, choices in _OFFLOADED.items()
-        if training.offload in choices
-    }
+    held = {"device": "cpu", "pin_memory": training.device == "cuda"}
+    offloaded = {section: held for section, choices in _OFFLOADED.items() if training.offload in choices}
+    return {**base, **decided, "zero_optimization": {**zero, **offloaded}}
 
 
 def read_deepspeed_config(source: Mapping[str, Any] | Path) -> dict[str, Any]:

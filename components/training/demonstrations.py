@@ -34,13 +34,6 @@ class Student:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reached:
-    """A state in which a role is to act."""
-
-    solving_proposal: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Teacher:
     """The noisy expert of an environment, in the roles of all agents. All its randomness follows from `seed`.
 
@@ -89,43 +82,47 @@ class Teacher:
             env = self.family.build(problem, self.tools)
             if rng.random() < _SCRAMBLED_FRACTION:
                 self.family.scramble(env, rng)
-            reached = self._play_up_to(env, role, rng)
-            if reached is not None:
-                return problem, env, reached.solving_proposal
+            is_reached, solving_proposal = self._play_up_to(env, role, rng)
+            if is_reached:
+                return problem, env, solving_proposal
         raise ConfigurationError(
             f"agents.{role}: it never acted in {_MAX_DRAWS} episodes of {self.family.name}'s expert, so there is nothing to "
             "clone; raise environment.max_turns, or start from a pretrained model (policies.<name>.base)"
         )
 
-    def _play_up_to(self, env: MultiAgentEnv, role: str, rng: Random) -> _Reached | None:
-        """Let the noisy expert play until `role` is to act, at a random one of its times; None if it never is."""
+    def _play_up_to(self, env: MultiAgentEnv, role: str, rng: Random) -> tuple[bool, str | None]:
+        """Let the noisy expert play until `role` is to act, at a random one of its times.
+
+        Returns whether it ever is, and the last proposal if it would solve.
+        """
         if self.turn_order == BRANCHING:
             return self._play_and_go_back(env, role, rng)
         order = in_phases(self.turn_order)
         times = [number for number, agents in enumerate(order) if role in agents]
-        reached = _Reached()
+        solving: str | None = None
         for agents in order[: times[0] if len(times) == 1 else rng.choice(times)]:
-            reached = self._played(env, agents, rng)
-        return None if env.done else reached
+            solving = self._played(env, agents, rng)
+        return not env.done, solving
 
-    def _play_and_go_back(self, env: MultiAgentEnv, role: str, rng: Random) -> _Reached | None:
-        reached, times = _Reached(), []
+    def _play_and_go_back(self, env: MultiAgentEnv, role: str, rng: Random) -> tuple[bool, str | None]:
+        solving: str | None = None
+        times = []
         for phase in phases(env, self.turn_order, self.max_turns):
             if role in phase.agents:
-                times.append((env.snapshot(), reached))
-            reached = self._played(env, phase.agents, rng)
+                times.append((env.snapshot(), solving))
+            solving = self._played(env, phase.agents, rng)
         if not times:
-            return None
-        before, reached = rng.choice(times)
+            return False, None
+        before, solving = rng.choice(times)
         env.restore(before)
-        return reached
+        return True, solving
 
-    def _played(self, env: MultiAgentEnv, agents: tuple[str, ...], rng: Random) -> _Reached:
-        """Let the agents of a phase act as the noisy expert would in the state before the phase."""
+    def _played(self, env: MultiAgentEnv, agents: tuple[str, ...], rng: Random) -> str | None:
+        """Let the agents of a phase act as the noisy expert would in the state before it; the last proposal if it solves."""
         solving: str | None = None
         for agent, proposal in [(agent, self._demonstration(env, agent, rng)) for agent in agents]:
             solving = proposal if applied(env, agent, proposal).solves and self.family.copies_proposals else None
-        return _Reached(solving_proposal=solving)
+        return solving
 
     def _answer(self, env: MultiAgentEnv, role: str, solving_proposal: str | None, rng: Random) -> str:
         is_last = role in in_phases(self.turn_order or self.roles)[-1]

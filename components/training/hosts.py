@@ -6,7 +6,7 @@ import re
 import shlex
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,12 +101,7 @@ def is_this_host(name: str) -> bool:
 
 
 def host_commands(
-    hosts: Sequence[Host],
-    *,
-    launcher: Sequence[str],
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    folder: Path,
+    hosts: Sequence[Host], *, launcher: Sequence[str], arguments: Sequence[str], folder: Path
 ) -> list[list[str]]:
     """The command that runs `launcher` with `arguments` on each host: on this one directly, on others through ssh in `folder`.
 
@@ -118,11 +113,7 @@ def host_commands(
     encoded = base64.urlsafe_b64encode(json.dumps(world).encode()).decode()
     commands = []
     for number, host in enumerate(hosts):
-        command = [
-            "/usr/bin/env",
-            *(f"{name}={value}" for name, value in environment.items()),
-            *(*launcher, f"--world_info={encoded}", f"--node_rank={number}", *arguments),
-        ]
+        command = [*launcher, f"--world_info={encoded}", f"--node_rank={number}", *arguments]
         if number:
             command.append("--end_with_input")
             command = [*_SSH, host.name, f"cd {shlex.quote(str(folder))} && exec {shlex.join(command)}"]

@@ -74,18 +74,14 @@ def launch(
 def _commands(hosts: Sequence[Host], environment: Mapping[str, str], handover: Path) -> list[list[str]]:
     """The command for each host: DeepSpeed's single-host launcher. (The `deepspeed` runner would end every launcher on all
     hosts.) A single rank is started directly, because importing the launcher takes seconds."""
+    prefix = ["/usr/bin/env", *(f"{name}={value}" for name, value in environment.items())]
     if [host.num_slots for host in hosts] == [1]:
-        variables = {**environment, "RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1}
-        python = ("/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), sys.executable, "-u")
-        return [[*python, "-m", "components.training", f"--handover={handover}"]]
+        ranks = ("RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1")
+        return [[*prefix, *ranks, sys.executable, "-u", "-m", "components.training", f"--handover={handover}"]]
     rendezvous = [f"--master_addr={hosts[0].name}", f"--master_port={_free_port()}"] if len(hosts) > 1 else []
-    return host_commands(
-        hosts,
-        launcher=(sys.executable, "-c", _LAUNCHER),
-        arguments=[*rendezvous, "--module", "components.training", f"--handover={handover}"],
-        environment=environment,
-        folder=_SOURCE_ROOT,
-    )
+    arguments = [*rendezvous, "--module", "components.training", f"--handover={handover}"]
+    launcher = [*prefix, sys.executable, "-c", _LAUNCHER]
+    return host_commands(hosts, launcher=launcher, arguments=arguments, folder=_SOURCE_ROOT)
 
 
 def _environment(training: TrainingConfig, run_label: str, *, several_hosts: bool) -> dict[str, str]:

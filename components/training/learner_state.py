@@ -87,8 +87,8 @@ def save_learner(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: 
     if ranks.first:
         folder.mkdir(parents=True)
     probe = probe_for(learner, vocabulary_size=int(learner.module.config.vocab_size))
-    write = _write_model if base_digest is None else _write_adapter
-    digest = str(ranks.broadcast(write(deepspeed, learner, job, ranks)))
+    written = _write_weights(deepspeed, learner, job, ranks, adapted=base_digest is not None)
+    digest = str(ranks.broadcast(written))
     trained = learner.global_steps > 0
     optimizer = write_optimizer(learner, folder / TRAINING_FOLDER, ranks) if trained else NO_OPTIMIZER
     manifest = CheckpointManifest(
@@ -104,27 +104,22 @@ def save_learner(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: 
     return manifest
 
 
-def _write_model(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: Ranks) -> str | None:
-    """Write the model folder; on the first rank, the digest of its tensors."""
-    with deepspeed.whole(list(learner.module.parameters())):
+def _write_weights(
+    deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: Ranks, *, adapted: bool
+) -> str | None:
+    """Write the model folder, or the adapter folder if `adapted`; on the first rank, the digest of its tensors."""
+    module, source, target = learner.module, job.checkpoint_folder, job.output_folder
+    written = adapter_tensors(module, job.policy).values() if adapted else module.parameters()
+    with deepspeed.whole([tensor for tensor in written if isinstance(tensor, nn.Parameter)]):
         if not ranks.first:
             return None
-        tensors = {name: tensor.detach() for name, tensor in model_tensors(learner.module).items()}
-        model_folder = job.output_folder / MODEL_FOLDER
-        copy_companions(job.checkpoint_folder / MODEL_FOLDER, model_folder)
-        learner.module.save_pretrained(model_folder, state_dict=tensors)
-        return tensors_digest(tensors)
-
-
-def _write_adapter(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: Ranks) -> str | None:
-    """Write the adapter folder; on the first rank, the digest of its tensors."""
-    parameters = adapter_tensors(learner.module, job.policy)
-    with deepspeed.whole([parameter for parameter in parameters.values() if isinstance(parameter, nn.Parameter)]):
-        if not ranks.first:
-            return None
-        tensors = {name: tensor.detach() for name, tensor in parameters.items()}
-        config = read_adapter_config(job.checkpoint_folder / ADAPTER_FOLDER)
-        write_adapter(tensors, config, job.output_folder / ADAPTER_FOLDER)
+        whole = adapter_tensors(module, job.policy) if adapted else model_tensors(module)
+        tensors = {name: tensor.detach() for name, tensor in whole.items()}
+        if adapted:
+            write_adapter(tensors, read_adapter_config(source / ADAPTER_FOLDER), target / ADAPTER_FOLDER)
+        else:
+            copy_companions(source / MODEL_FOLDER, target / MODEL_FOLDER)
+            module.save_pretrained(target / MODEL_FOLDER, state_dict=tensors)
         return tensors_digest(tensors)
 
 

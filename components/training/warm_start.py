@@ -32,19 +32,6 @@ Progress = Callable[[int, int, float, float | None], None]
 """(step, max_steps, loss, success), called after every step; success is None between checks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmStartReport:
-    """The course of a warm start. `losses[i]` is the mean negative log-likelihood of step i's demonstrated tokens, in nats.
-
-    `success_by_step` has one entry per check; `success_rate` is the last one.
-    """
-
-    num_steps: int
-    success_rate: float
-    losses: tuple[float, ...]
-    success_by_step: Mapping[int, float]
-
-
 @dataclass(slots=True)
 class _Clone:
     """A student in training."""
@@ -62,7 +49,7 @@ def warm_start(
     success_of: SuccessOf,
     progress: Progress | None = None,
     num_threads: int = 1,
-) -> WarmStartReport:
+) -> None:
     """Clone `students` (by policy name) until the team passes the gate, and write their weights into their folders.
 
     Steps cycle through the roles. Every `check_every` steps the weights are written and `success_of` plays them; cloning
@@ -71,32 +58,24 @@ def warm_start(
     Raises WarmStartTooWeak below the gate at `max_steps`, ConfigurationError above `gate_ceiling`.
     """
     config = teacher.config
+    if config.max_steps == 0:
+        return
     roles = [role for role in teacher.roles if any(role in student.roles for student in students.values())]
-    losses: list[float] = []
-    success_by_step: dict[int, float] = {}
     with computing_with(num_threads):
         clones = {policy: _clone(student, config) for policy, student in students.items()}
         for step in range(config.max_steps):
             role = roles[step % len(roles)]
             clone = next(clone for clone in clones.values() if role in clone.student.roles)
-            losses.append(_learn(clone, teacher.lesson(clone.student, role, step), config))
+            loss = _learn(clone, teacher.lesson(clone.student, role, step), config)
             success = None
             if (step + 1) % config.check_every == 0 or step + 1 == config.max_steps:
-                success = success_by_step[step + 1] = success_of(_written(clones, step + 1))
+                success = success_of(_written(clones, step + 1))
             if progress is not None:
-                progress(step + 1, config.max_steps, losses[-1], success)
+                progress(step + 1, config.max_steps, loss, success)
             if success is not None and success >= config.gate:
                 break
-        if not success_by_step:
-            success_by_step[0] = success_of(_written(clones, 0))
-    report = WarmStartReport(
-        num_steps=len(losses),
-        success_rate=list(success_by_step.values())[-1],
-        losses=tuple(losses),
-        success_by_step=success_by_step,
-    )
-    _check_gate(report, config)
-    return report
+    assert success is not None, "the last step has no check"
+    _check_gate(success, step + 1, config)
 
 
 def _clone(student: Student, config: WarmStartConfig) -> _Clone:
@@ -133,18 +112,16 @@ def _written(clones: Mapping[str, _Clone], step: int) -> dict[str, PolicyVersion
     return versions
 
 
-def _check_gate(report: WarmStartReport, config: WarmStartConfig) -> None:
-    if config.max_steps == 0:
-        return
-    if report.success_rate < config.gate:
+def _check_gate(success: float, num_steps: int, config: WarmStartConfig) -> None:
+    if success < config.gate:
         raise WarmStartTooWeak(
-            f"after warm_start.max_steps {config.max_steps} steps the team solves {report.success_rate:.3f} of "
+            f"after warm_start.max_steps {config.max_steps} steps the team solves {success:.3f} of "
             f"{config.num_check_problems} problems, below warm_start.gate {config.gate}: raise max_steps, lower noise, "
             "use a smaller environment or a larger model (policies.<name>.tiny)"
         )
-    if report.success_rate > config.gate_ceiling:
+    if success > config.gate_ceiling:
         raise ConfigurationError(
-            f"warm_start.gate_ceiling {config.gate_ceiling}: after {report.num_steps} steps the team already solves "
-            f"{report.success_rate:.3f} of {config.num_check_problems} problems, which leaves too little to learn: "
+            f"warm_start.gate_ceiling {config.gate_ceiling}: after {num_steps} steps the team already solves "
+            f"{success:.3f} of {config.num_check_problems} problems, which leaves too little to learn: "
             f"lower check_every {config.check_every}, raise noise {config.noise}, or use a larger environment"
         )

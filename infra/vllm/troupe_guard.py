@@ -1,7 +1,7 @@
-"""What stands before a vLLM server: every route but /health asks for the key.
+"""Authentication for a vLLM server: every route except /health requires the key.
 
-vLLM's own --api-key guards few prefixes; the routes that replace weights have none of them. The server imports this file
-(`--middleware troupe_guard.Guard`, with this folder on PYTHONPATH), so it uses nothing of the repository.
+vLLM's --api-key does not guard the routes that replace weights. The server imports this file (`--middleware
+troupe_guard.Guard`, with this folder on PYTHONPATH), so it imports nothing else of the repository.
 """
 
 import hmac
@@ -22,7 +22,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def read_key() -> str:
-    """The key in the file that TROUPE_VLLM_KEY_FILE names. Raises ValueError where there is none."""
+    """The key in the file that TROUPE_VLLM_KEY_FILE names. Raises ValueError if there is none."""
     path = os.environ.get(KEY_FILE_VARIABLE)
     if not path:
         raise ValueError(f"set {KEY_FILE_VARIABLE} to a file with a secret key, for example of `openssl rand -hex 32`")
@@ -33,26 +33,23 @@ def read_key() -> str:
 
 
 class Guard:
-    """An ASGI application before another: it lets through what carries `Authorization: Bearer KEY`."""
+    """An ASGI middleware that passes on only what carries `Authorization: Bearer KEY`."""
 
     def __init__(self, app: Application) -> None:
-        """Raises ValueError where there is no key."""
         self._app = app
         self._wanted = f"Bearer {read_key()}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 401, or close a websocket, instead of `app` where the key is not shown."""
-        if scope["type"] == "lifespan" or self._is_health_check(scope) or self._shows_key(scope):
+        """Answer 401, or close a websocket, if the key is missing or wrong."""
+        is_health_check = scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == "/health"
+        if scope["type"] == "lifespan" or is_health_check or self._has_key(scope):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "no key"})
         else:
             await _refuse(send)
 
-    def _is_health_check(self, scope: Scope) -> bool:
-        return scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == "/health"
-
-    def _shows_key(self, scope: Scope) -> bool:
+    def _has_key(self, scope: Scope) -> bool:
         shown = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         return len(shown) == 1 and hmac.compare_digest(shown[0], self._wanted)
 

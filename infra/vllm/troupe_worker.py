@@ -1,7 +1,7 @@
-"""What a vLLM server needs beside itself: a reload that leaves no old tensor behind.
+"""A worker extension for vLLM: a reload that leaves no old tensor behind.
 
 The server's worker process imports this file (`--worker-extension-cls troupe_worker.TroupeWorker`, with this folder on
-PYTHONPATH), so it uses vLLM's own environment and nothing of the repository.
+PYTHONPATH), so it imports nothing else of the repository.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ class TroupeWorker:
         return {"num_repaired_heads": self.troupe_repair_heads()}
 
     def troupe_repair_heads(self: Any) -> int:
-        """Pack tied output heads anew on the CPU, where `reload_weights` leaves the packed copy of the old ones."""
+        """Repack tied output heads on the CPU, where `reload_weights` keeps the packed copy of the old ones."""
         from vllm.platforms import current_platform
 
         if not current_platform.is_cpu():

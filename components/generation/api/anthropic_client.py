@@ -1,10 +1,8 @@
 """The Messages API, through Anthropic's SDK."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-import anthropic
-
-from components.config import ApiConfig
 from components.generation.api.chat import ChatAnswer, ChatReply, ChatRequest, ChatUsage
 from components.generation.api.sdk_client import SdkClient
 from components.schema import FinishReason
@@ -29,8 +27,8 @@ class AnthropicClient(SdkClient):
     `fixed_temperature` none is sent, under the SDK's own version.
     """
 
-    def __init__(self, policy: str, config: ApiConfig, *, api_key: str | None) -> None:
-        super().__init__(policy, config, api_key, anthropic, open_telemetry=False)
+    client_class = "Anthropic"
+    options: ClassVar[Mapping[str, Any]] = {"open_telemetry": False}
 
     def _send(self, request: ChatRequest) -> Any:
         assert request.num_answers == 1, f"asked for {request.num_answers} answers, and the API gives one"

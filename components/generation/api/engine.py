@@ -1,21 +1,17 @@
 """The engine for models behind an API: generates with many concurrent requests, and is never trained."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
 from components.config import ApiConfig
-from components.errors import ConfigurationError, PermanentError, ServiceMissing, StaleEngine, TransientError
-from components.generation.api.chat import (
-    ChatAnswer,
-    ChatFailure,
-    ChatReply,
-    ChatRequest,
-    api_version,
-)
+from components.errors import ConfigurationError, PermanentError, StaleEngine, TransientError
+from components.generation.api.anthropic_client import AnthropicClient
+from components.generation.api.chat import ChatAnswer, ChatFailure, ChatReply, ChatRequest, api_version
 from components.generation.api.cost import ApiAccount
+from components.generation.api.openai_client import OpenAiClient
 from components.generation.api.sdk_client import SdkClient
 from components.generation.api.tokenizer import ByteTokenizer
 from components.generation.base import Completion, GenerationRequest
@@ -26,6 +22,7 @@ _SEED_BITS = 31
 """Some servers store a seed in a signed 32-bit integer."""
 _TEMPLATE_TOKENS = 256
 """The most that a chat template may add to a prompt, whose own tokens are at most its bytes."""
+_CLIENTS: Mapping[str, type[SdkClient]] = {"openai": OpenAiClient, "anthropic": AnthropicClient}
 
 
 class ApiGenerator:
@@ -176,22 +173,5 @@ def open_api_generator(policy: str, config: ApiConfig, *, api_key: str | None) -
     `api_key` is the value of the provider's variable in `KEY_VARIABLES`. Raises ServiceMissing without the provider's SDK,
     ConfigurationError if its own server is used without a key.
     """
-    return ApiGenerator(policy, config, client=_client(policy, config, api_key))
-
-
-def _client(policy: str, config: ApiConfig, api_key: str | None) -> SdkClient:
-    try:
-        if config.provider == "openai":
-            from components.generation.api.openai_client import OpenAiClient
-
-            return OpenAiClient(policy, config, api_key=api_key)
-        from components.generation.api.anthropic_client import AnthropicClient
-
-        return AnthropicClient(policy, config, api_key=api_key)
-    except ModuleNotFoundError as error:
-        if error.name != config.provider:
-            raise
-        raise ServiceMissing(
-            f"policies.{policy}.api.provider {config.provider!r}: its SDK is not installed; "
-            "get it by `make extras`, or pip install 'troupe[api]'"
-        ) from error
+    client = _CLIENTS[config.provider](policy, config, api_key=api_key)
+    return ApiGenerator(policy, config, client=client)

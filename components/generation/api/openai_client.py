@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import openai
-
 from components.config import ApiConfig
 from components.generation.api.chat import ChatAnswer, ChatReply, ChatRequest, ChatUsage
 from components.generation.api.sdk_client import SdkClient
@@ -27,8 +25,10 @@ class OpenAiClient(SdkClient):
     A request has one `seed`, which the API itself calls best effort: equal requests may get different answers.
     """
 
+    client_class = "OpenAI"
+
     def __init__(self, policy: str, config: ApiConfig, *, api_key: str | None) -> None:
-        super().__init__(policy, config, api_key, openai)
+        super().__init__(policy, config, api_key=api_key)
         self.max_answers = config.max_choices
 
     def _send(self, request: ChatRequest) -> Any:

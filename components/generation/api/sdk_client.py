@@ -2,8 +2,9 @@
 
 import re
 from abc import ABC, abstractmethod
-from types import ModuleType
-from typing import Any
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar
 
 from pydantic import SecretStr
 
@@ -14,18 +15,10 @@ from components.errors import (
     ApiUnavailable,
     BudgetSpent,
     ConfigurationError,
-    PermanentError,
-    TransientError,
+    ServiceMissing,
     TroupeError,
 )
-from components.generation.api.chat import (
-    KEY_VARIABLES,
-    PROVIDER_ADDRESSES,
-    ChatFailure,
-    ChatReply,
-    ChatRequest,
-    address_of,
-)
+from components.generation.api.chat import KEY_VARIABLES, ChatFailure, ChatReply, ChatRequest, address_of
 from components.generation.api.http import BOUNDED
 
 _NO_KEY = "none"
@@ -35,10 +28,7 @@ _NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProt
 _SHOWN = 300
 """Characters of a server's message quoted in an error."""
 _REMEDIES = (
-    (
-        r"temperature",
-        "set {api}.fixed_temperature to True for a model that accepts none, or move the temperature into its range",
-    ),
+    (r"temperature", "set {api}.fixed_temperature to True, or move the temperature into the model's range"),
     (r"max_completion_tokens|max_tokens", "lower agents.<role>.max_new_tokens, or set {api}.max_tokens_field (openai)"),
     (r"context|too long|too large", "use smaller problems or a model with a longer context"),
     (r"\bseed\b", "set {api}.sends_seed to False"),
@@ -57,24 +47,35 @@ class SdkClient(ABC):
     without the expected fields is not.
     """
 
+    client_class: str
+    """In the SDK, the module named like the provider."""
+    options: ClassVar[Mapping[str, Any]] = {}
+    """Further arguments of the SDK's client."""
     max_answers = 1
     """The most answers that one request may ask for."""
 
-    def __init__(self, policy: str, config: ApiConfig, api_key: str | None, sdk: ModuleType, **options: Any) -> None:
-        """`options` go to the SDK's client class, which is named like the provider. Raises ConfigurationError for the key."""
+    def __init__(self, policy: str, config: ApiConfig, *, api_key: str | None) -> None:
+        """Raises ServiceMissing without the SDK, ConfigurationError for an invalid or missing key."""
         self._policy = policy
         self._config = config
         self._variable = KEY_VARIABLES[config.provider]
         self._key = SecretStr(self._checked(api_key))
-        self._sdk = sdk
-        client = {"openai": "OpenAI", "anthropic": "Anthropic"}[config.provider]
-        self._client = getattr(sdk, client)(
+        try:
+            self._sdk: Any = import_module(config.provider)
+        except ModuleNotFoundError as error:
+            if error.name != config.provider:
+                raise
+            raise ServiceMissing(
+                f"policies.{policy}.api.provider {config.provider!r}: its SDK is not installed; "
+                "get it by `make extras`, or pip install 'troupe[api]'"
+            ) from error
+        self._client = getattr(self._sdk, self.client_class)(
             api_key=self._key.get_secret_value(),
             base_url=address_of(config),
             timeout=config.timeout_seconds,
             max_retries=config.max_retries,
-            http_client=sdk.DefaultHttpxClient(**BOUNDED),
-            **options,
+            http_client=self._sdk.DefaultHttpxClient(**BOUNDED),
+            **self.options,
         )
 
     def ask(self, request: ChatRequest) -> ChatReply | ChatFailure:
@@ -136,7 +137,7 @@ class SdkClient(ABC):
         sent = status is None and type(error.__cause__).__name__ not in _NEVER_SENT
         return ChatFailure(error=ours, num_retries=int(retries), may_be_billed=sent)
 
-    def _without_answer(self, error: Any) -> TransientError | PermanentError:
+    def _without_answer(self, error: Any) -> TroupeError:
         if isinstance(error.__cause__, ApiIncompatible):
             return ApiIncompatible(self._said(f"answered in an unexpected form ({error.__cause__})"))
         reason = f": {error.__cause__}" if error.__cause__ is not None else ""
@@ -144,7 +145,7 @@ class SdkClient(ABC):
         limit = f"timeout_seconds {self._config.timeout_seconds:g}"
         return ApiUnavailable(f"{self._said(what)}; it may be down, or need more than {limit}")
 
-    def _with_status(self, error: Any, status: int) -> TransientError | PermanentError:
+    def _with_status(self, error: Any, status: int) -> TroupeError:
         field = f"policies.{self._policy}.api"
         said = self._said(f"answered {status}", str(error))
         if status == 402 or getattr(error, "code", None) == "insufficient_quota":
@@ -181,7 +182,7 @@ class SdkClient(ABC):
     def _checked(self, api_key: str | None) -> str:
         if not api_key and self._config.base_url is None:
             raise ConfigurationError(
-                f"policies.{self._policy}.api: {PROVIDER_ADDRESSES[self._config.provider]} needs a key; set {self._variable}"
+                f"policies.{self._policy}.api: {address_of(self._config)} needs a key; set {self._variable}"
                 f" (for runs on a worker, start it with {self._variable} in TROUPE_PASS_ENV)"
             )
         if api_key and not re.fullmatch(r"[!-~]+", api_key):

@@ -39,11 +39,6 @@ class Capacity:
     answer_columns: int
     """Per candidate."""
 
-    @property
-    def num_tokens(self) -> int:
-        """Total columns."""
-        return self.num_prompts * self.prompt_columns + self.num_places * self.answer_columns
-
 
 def rows_of(
     prompts_R: Sequence[tuple[int, ...]], num_candidates_R: Sequence[int], max_new_tokens_R: Sequence[int]

@@ -14,15 +14,15 @@ from components.generation.tokenizer import HuggingFaceTokenizer
 from components.rollout.prompts import encode_observation
 from components.training.demonstrations import Student, Teacher
 from components.training.models import prepare_model_folder
-from components.training.warm_start import WarmStartReport, warm_start
+from components.training.warm_start import warm_start
 from tasks.run import Run
 from tasks.session import Session
 from tasks.warm_start import success_of
 from tests.benchmarks.versus_trl.game import POLICY, ROLE, Order, run_config
 
 
-def clone(order: Order) -> WarmStartReport:
-    """Write the cloned model into `order.model_folder`."""
+def clone(order: Order) -> tuple[int, float]:
+    """Write the cloned model into `order.model_folder`; the number of steps, and the success at the last check."""
     config = run_config(order)
     config = config.model_copy(
         update={"policies": {POLICY: config.policies[POLICY].model_copy(update={"base": "tiny"})}}
@@ -34,16 +34,21 @@ def clone(order: Order) -> WarmStartReport:
     tokenizer = HuggingFaceTokenizer.from_folder(folder)
     encode = partial(encode_observation, tokenizer=tokenizer, prompt_format="compact")
     student = Student(folder=folder, roles=(ROLE,), tokenizer=tokenizer, encode=encode)
-    return warm_start(
+    checks: list[tuple[int, float | None]] = []
+    warm_start(
         {POLICY: student},
         Teacher(family=family, turn_order=(ROLE,), options=options, config=config.warm_start, seed=config.seed),
         success_of=lambda versions: success_of(session, {POLICY: folder}, versions),
+        progress=lambda step, _, __, success: checks.append((step, success)),
         num_threads=config.generation.num_threads,
     )
+    num_steps, success = checks[-1]
+    assert success is not None, "the last step has no check"
+    return num_steps, success
 
 
 if __name__ == "__main__":
     ordered = Order(**json.loads(Path(sys.argv[1]).read_text()))
-    report = clone(ordered)
-    print(f"cloned in {report.num_steps} steps: success {report.success_rate:.3f}")
-    ordered.result_file.write_text(json.dumps({"success": report.success_rate, "num_steps": report.num_steps}))
+    num_steps, success = clone(ordered)
+    print(f"cloned in {num_steps} steps: success {success:.3f}")
+    ordered.result_file.write_text(json.dumps({"success": success, "num_steps": num_steps}))

@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -81,25 +82,27 @@ while True:
 """
 
 
+def _exit_code_after_its_owners_end(program: str, folder: Path, *, timeout_seconds: float) -> int:
+    """The exit code of a child that runs `program`, whose owner is killed once it watches it."""
+    folder.mkdir()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as owner:
+        command = [sys.executable, "-c", program, str(process_of(owner.pid)), str(folder)]
+        environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            owner.kill()
+            owner.wait()
+            try:
+                return child.wait(timeout=timeout_seconds)
+            finally:
+                child.kill()
+
+
 def test_a_busy_process_ends_when_its_owner_does_and_takes_its_folder_along(tmp_path) -> None:
-    owner = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    (tmp_path / "folder").mkdir()
-    arguments = [str(process_of(owner.pid)), str(tmp_path / "folder")]
-    with subprocess.Popen(
-        [sys.executable, "-c", _CHILD, *arguments],
-        stdout=subprocess.PIPE,
-        cwd=os.getcwd(),
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-    ) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        owner.kill()
-        owner.wait()
-        try:
-            assert child.wait(timeout=5) == ORPHANED_EXIT_CODE
-        finally:
-            child.kill()
-    assert not (tmp_path / "folder").exists()
+    folder = tmp_path / "folder"
+    assert _exit_code_after_its_owners_end(_CHILD, folder, timeout_seconds=5) == ORPHANED_EXIT_CODE
+    assert not folder.exists()
 
 
 _STUCK_CHILD = """
@@ -118,20 +121,5 @@ ctypes.PyDLL(None).sleep(120)  # holds the interpreter, as torch does while it w
 
 
 def test_a_process_that_waits_for_the_folder_of_its_dead_owner_ends_too(tmp_path) -> None:
-    (tmp_path / "folder").mkdir()
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as owner:
-        arguments = [str(process_of(owner.pid)), str(tmp_path / "folder")]
-        with subprocess.Popen(
-            [sys.executable, "-c", _STUCK_CHILD, *arguments],
-            stdout=subprocess.PIPE,
-            cwd=os.getcwd(),
-            env={**os.environ, "PYTHONPATH": os.getcwd()},
-        ) as child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            owner.kill()
-            owner.wait()
-            try:
-                assert child.wait(timeout=30) == -signal.SIGALRM
-            finally:
-                child.kill()
+    folder = tmp_path / "folder"
+    assert _exit_code_after_its_owners_end(_STUCK_CHILD, folder, timeout_seconds=30) == -signal.SIGALRM

@@ -95,9 +95,8 @@ def test_several_hosts_need_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_every_host_gets_its_number_the_whole_world_and_its_words_unchanged(slots: list[int], words: list[str]) -> None:
     hosts = [Host(f"h{number}", count) for number, count in enumerate(slots)]
     folder = Path("/the source")
-    commands = host_commands(
-        hosts, launcher=["python", *words], arguments=["--x"], environment={"A": "1 2"}, folder=folder
-    )
+    launcher = ["/usr/bin/env", "A=1 2", "python", *words]
+    commands = host_commands(hosts, launcher=launcher, arguments=["--x"], folder=folder)
     assert len(commands) == len(hosts)
     for number, command in enumerate(commands):
         if number:
@@ -108,7 +107,7 @@ def test_every_host_gets_its_number_the_whole_world_and_its_words_unchanged(slot
             assert command.pop() == "--end_with_input"
             command = command[4:]
         *start, world, place, last = command
-        assert start == ["/usr/bin/env", "A=1 2", "python", *words]
+        assert start == launcher
         decoded = json.loads(base64.urlsafe_b64decode(world.removeprefix("--world_info=")))
         assert decoded == {host.name: list(range(host.num_slots)) for host in hosts}
         assert (place, last) == (f"--node_rank={number}", "--x")

@@ -46,9 +46,7 @@ def test_a_role_that_acts_twice_is_taught_both_times() -> None:
 def test_in_a_team_that_branches_each_role_is_taught_where_it_comes_to_act() -> None:
     assert prompts(Desk, "left", BRANCHING, max_turns=3) == {"left left None"}
     assert prompts(Desk, "checker", BRANCHING, max_turns=3) == {"checker left left", "checker right right"}
-    with pytest.raises(
-        ConfigurationError, match=r"agents\.checker: it never acted in 200 episodes of desk's expert"
-    ):
+    with pytest.raises(ConfigurationError, match=r"agents\.checker: it never acted in 200 episodes of desk's expert"):
         prompts(Desk, "checker", BRANCHING, max_turns=2)
 
 

@@ -109,33 +109,38 @@ def test_the_loss_falls_and_the_folder_holds_the_learned_weights(tmp_path: Path)
     pupil = student(tmp_path)
     before = model_digest(load_model(tmp_path))
     seen: list[PolicyVersion] = []
-    calls: list[tuple[int, int, float | None]] = []
+    calls: list[tuple[int, int, float, float | None]] = []
 
     def success_of(versions: Mapping[str, PolicyVersion]) -> float:
         seen.append(versions["team"])
         assert model_digest(load_model(tmp_path)) == versions["team"].weights_digest
         return 0.1 * len(seen)
 
-    report = warm_start(
+    warm_start(
         {"team": pupil},
         teacher(max_steps=40, check_every=15, gate=0.3, learning_rate=1e-2),
         success_of=success_of,
-        progress=lambda step, max_steps, loss, success: calls.append((step, max_steps, success)),
+        progress=lambda *call: calls.append(call),
     )
-    assert sum(report.losses[-8:]) / 8 < 0.75 * sum(report.losses[:4]) / 4
+    losses = [loss for _, _, loss, _ in calls]
+    assert sum(losses[-8:]) / 8 < 0.75 * sum(losses[:4]) / 4
     assert [version.step for version in seen] == [15, 30, 40]
-    assert report.success_by_step == pytest.approx({15: 0.1, 30: 0.2, 40: 0.3})
-    assert (report.num_steps, report.success_rate) == (40, pytest.approx(0.3))
-    assert len(calls) == 40
-    assert calls[14] == (15, 40, pytest.approx(0.1))
-    assert calls[0] == (1, 40, None)
+    success_by_step = {step: success for step, _, _, success in calls if success is not None}
+    assert success_by_step == pytest.approx({15: 0.1, 30: 0.2, 40: 0.3})
+    assert [(step, max_steps) for step, max_steps, _, _ in calls] == [(step, 40) for step in range(1, 41)]
     assert model_digest(load_model(tmp_path)) == seen[-1].weights_digest != before
 
 
 def test_it_stops_at_the_first_check_that_reaches_the_gate(tmp_path: Path) -> None:
     checks = iter([0.29, 0.3, 0.4])
-    report = warm_start({"team": student(tmp_path)}, teacher(max_steps=12, gate=0.3), success_of=lambda v: next(checks))
-    assert (report.num_steps, report.success_rate) == (8, 0.3)
+    steps: list[int] = []
+    warm_start(
+        {"team": student(tmp_path)},
+        teacher(max_steps=12, gate=0.3),
+        success_of=lambda versions: next(checks),
+        progress=lambda step, *_: steps.append(step),
+    )
+    assert steps == list(range(1, 9))
     assert next(checks) == 0.4
 
 
@@ -161,10 +166,15 @@ def test_above_the_ceiling_is_an_error_that_says_what_to_do(tmp_path: Path) -> N
 
 
 def test_no_steps_leave_the_random_weights_and_demand_nothing(tmp_path: Path) -> None:
-    pupil = student(tmp_path)
+    pupil, steps = student(tmp_path), list[int]()
     before = model_digest(load_model(tmp_path))
-    report = warm_start({"team": pupil}, teacher(max_steps=0, gate=0.3), success_of=lambda versions: 0.0)
-    assert (report.num_steps, report.success_rate, report.losses) == (0, 0.0, ())
+    warm_start(
+        {"team": pupil},
+        teacher(max_steps=0, gate=0.3),
+        success_of=lambda versions: 0.0,
+        progress=lambda step, *_: steps.append(step),
+    )
+    assert steps == []
     assert model_digest(load_model(tmp_path)) == before
 
 
@@ -190,8 +200,14 @@ def test_each_policy_learns_its_own_role(tmp_path: Path) -> None:
 
 def test_a_role_that_nobody_learns_is_left_out(tmp_path: Path) -> None:
     pupil = replace(student(tmp_path), roles=(GAME.roles[-1],))
-    report = warm_start({"team": pupil}, teacher(max_steps=3), success_of=lambda versions: 0.5)
-    assert report.num_steps == 3
+    steps: list[int] = []
+    warm_start(
+        {"team": pupil},
+        teacher(max_steps=3),
+        success_of=lambda versions: 0.5,
+        progress=lambda step, *_: steps.append(step),
+    )
+    assert steps == [1, 2, 3]
 
 
 def played(engine: TransformersGenerator, version: PolicyVersion, *, num_problems: int) -> float:
@@ -216,18 +232,19 @@ def played(engine: TransformersGenerator, version: PolicyVersion, *, num_problem
 
 @pytest.mark.slow
 def test_the_default_model_reaches_the_default_gate(tmp_path: Path) -> None:
-    engine = TransformersGenerator(GenerationConfig())
+    engine, checks = TransformersGenerator(GenerationConfig()), list[float]()
 
     def success_of(versions: Mapping[str, PolicyVersion]) -> float:
         engine.load(tmp_path, versions["team"])
-        return played(engine, versions["team"], num_problems=200)
+        checks.append(played(engine, versions["team"], num_problems=200))
+        return checks[-1]
 
     pupil = student(tmp_path, tiny=TinyModelConfig())
     config = WarmStartConfig()
-    report = warm_start(
+    warm_start(
         {"team": pupil},
         Teacher(family=GAME, turn_order=GAME.roles, options=OPTIONS, config=config, seed=0),
         success_of=success_of,
     )
-    assert config.gate <= report.success_rate <= config.gate_ceiling
+    assert config.gate <= checks[-1] <= config.gate_ceiling
     assert 0.2 < played(engine, engine.version, num_problems=600) < 0.55

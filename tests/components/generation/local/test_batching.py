@@ -32,7 +32,8 @@ def test_batches_hold_all_rows_and_stay_within_the_budget(
     assert sorted(row.candidates for batch in batches for row in batch) == sorted(row.candidates for row in rows)
     for batch in batches:
         capacity = capacity_of(batch, max_tokens=max_tokens)
-        assert capacity.num_tokens <= max_tokens
+        prompts, answers = capacity.num_prompts * capacity.prompt_columns, capacity.num_places * capacity.answer_columns
+        assert prompts + answers <= max_tokens
         assert capacity.num_prompts >= 1
         assert capacity.num_places >= 1
         assert capacity.prompt_columns == max(len(row.prompt_tokens) for row in batch)
