@@ -107,11 +107,7 @@ def recorded_sampler(groups: Sequence[TrainGroup]) -> tuple[Tensor, list[int]]:
 
 def _starts(groups: Sequence[TrainGroup]) -> tuple[Ints, int]:
     """The offset of each candidate's tokens when all completions are concatenated, and the total number of tokens."""
-    widest = max((len(group.completions_K_T) for group in groups), default=0)
-    starts_G_K = np.zeros((len(groups), widest), np.int64)
-    start = 0
-    for index, group in enumerate(groups):
-        for candidate, tokens in enumerate(group.completions_K_T):
-            starts_G_K[index, candidate] = start
-            start += len(tokens)
-    return starts_G_K, start
+    lengths = [[len(tokens) for tokens in group.completions_K_T] for group in groups]
+    widest = max(map(len, lengths), default=0)
+    lengths_G_K = np.array([row + [0] * (widest - len(row)) for row in lengths], np.int64).reshape(len(groups), widest)
+    return lengths_G_K.cumsum().reshape(lengths_G_K.shape) - lengths_G_K, int(lengths_G_K.sum())

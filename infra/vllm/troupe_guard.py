@@ -1,24 +1,19 @@
 """Authentication for a vLLM server: every route except /health requires the key.
 
 vLLM's --api-key does not guard the routes that replace weights. The server imports this file (`--middleware
-troupe_guard.Guard`, with this folder on PYTHONPATH), so it imports nothing else of the repository.
+troupe_guard.Guard`, with this folder on PYTHONPATH), so it imports only what vLLM depends on.
 """
 
 import hmac
-import json
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
-from typing import Any
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 KEY_FILE_VARIABLE = "TROUPE_VLLM_KEY_FILE"
 SHORTEST_KEY = 32
 """Characters."""
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def read_key() -> str:
@@ -35,7 +30,7 @@ def read_key() -> str:
 class Guard:
     """An ASGI middleware that passes on only what carries `Authorization: Bearer KEY`."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._wanted = f"Bearer {read_key()}".encode()
 
@@ -47,15 +42,9 @@ class Guard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "no key"})
         else:
-            await _refuse(send)
+            refusal = {"error": {"message": "the key of this server is missing or wrong"}}
+            await JSONResponse(refusal, 401, {"www-authenticate": "Bearer"})(scope, receive, send)
 
     def _has_key(self, scope: Scope) -> bool:
         shown = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         return len(shown) == 1 and hmac.compare_digest(shown[0], self._wanted)
-
-
-async def _refuse(send: Send) -> None:
-    body = json.dumps({"error": {"message": "the key of this server is missing or wrong"}}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 401, "headers": [*headers, (b"www-authenticate", b"Bearer")]})
-    await send({"type": "http.response.body", "body": body})

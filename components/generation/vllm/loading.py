@@ -5,8 +5,7 @@ used: it rereads the adapter's folder whenever requests arrive, so files swapped
 dies when the folder is gone (vLLM 0.32).
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from components.config import VllmConfig
 from components.errors import ConfigurationError
@@ -19,8 +18,7 @@ _WORKER_FAILED = "method failed: Worker failed"
 """In an HTTP 500 whose cause is the call and not the server."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCards:
+class ModelCards(NamedTuple):
     """What a server offers: its models, its adapters with the folders they came from, and its context length."""
 
     models: tuple[str, ...]
