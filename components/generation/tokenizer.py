@@ -32,11 +32,10 @@ class HuggingFaceTokenizer:
     def from_folder(cls, folder: Path) -> "HuggingFaceTokenizer":
         """The tokenizer saved in a model folder. Raises ArtifactCorrupt when it cannot be read."""
         try:
-            loaded = cls(AutoTokenizer.from_pretrained(folder))
+            tokenizer = AutoTokenizer.from_pretrained(folder)
         except (OSError, ValueError, KeyError) as error:
-            if isinstance(error, ConfigurationError):
-                raise
             raise ArtifactCorrupt(f"the tokenizer in {folder} cannot be loaded: {error}") from error
+        loaded = cls(tokenizer)
         loaded._files = _contents(folder)
         return loaded
 

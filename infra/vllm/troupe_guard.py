@@ -7,9 +7,10 @@ troupe_guard.Guard`, with this folder on PYTHONPATH), so it imports only what vL
 import hmac
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 KEY_FILE_VARIABLE = "TROUPE_VLLM_KEY_FILE"
 SHORTEST_KEY = 32
@@ -30,11 +31,11 @@ def read_key() -> str:
 class Guard:
     """An ASGI middleware that passes on only what carries `Authorization: Bearer KEY`."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: "ASGIApp") -> None:
         self._app = app
         self._wanted = f"Bearer {read_key()}".encode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer 401, or close a websocket, if the key is missing or wrong."""
         is_health_check = scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == "/health"
         if scope["type"] == "lifespan" or is_health_check or self._has_key(scope):
@@ -42,9 +43,11 @@ class Guard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "no key"})
         else:
+            from starlette.responses import JSONResponse  # serve.py imports this file without any package
+
             refusal = {"error": {"message": "the key of this server is missing or wrong"}}
             await JSONResponse(refusal, 401, {"www-authenticate": "Bearer"})(scope, receive, send)
 
-    def _has_key(self, scope: Scope) -> bool:
+    def _has_key(self, scope: "Scope") -> bool:
         shown = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         return len(shown) == 1 and hmac.compare_digest(shown[0], self._wanted)

@@ -1,9 +1,10 @@
 """The engine for models behind an API: generates with many concurrent requests, and is never trained."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 
 from components.config import ApiConfig
@@ -80,9 +81,14 @@ class ApiGenerator:
         """
         if version != self._version:
             raise StaleEngine(f"asked for {version}, but the engine holds {self._version}, its only version")
-        parts = [list(self._parts(request)) for request in requests]
-        answered = iter(self._completed([part for parts_of_one in parts for part in parts_of_one]))
-        return [tuple(c for _ in parts_of_one for c in next(answered)) for parts_of_one in parts]
+        most = self._client.max_answers
+        parts = [
+            replace(request, seeds_K=request.seeds_K[start : start + most])
+            for request in requests
+            for start in range(0, len(request.seeds_K), most)
+        ]
+        completions = chain.from_iterable(self._completed(parts))
+        return [tuple(islice(completions, len(request.seeds_K))) for request in requests]
 
     def score(
         self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
@@ -97,12 +103,6 @@ class ApiGenerator:
         """End the threads and connections after the requests under way."""
         self._pool.shutdown(cancel_futures=True)
         self._client.close()
-
-    def _parts(self, request: GenerationRequest) -> Iterator[GenerationRequest]:
-        """`request` split into requests that the API can answer at once."""
-        most = self._client.max_answers
-        for start in range(0, len(request.seeds_K), most):
-            yield replace(request, seeds_K=request.seeds_K[start : start + most])
 
     def _completed(self, parts: Sequence[GenerationRequest]) -> list[tuple[Completion, ...]]:
         stopped = threading.Event()

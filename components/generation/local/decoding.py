@@ -124,6 +124,6 @@ class _Batch:
         counts_J = self._store.uploaded(np.array(counts))
         logits = torch.stack([self._after_prompt[row] for row in rows]).repeat_interleave(counts_J, dim=0)
         for row in rows:
-            if not self._schedule.is_waited_for(row):
+            if row not in self._schedule.num_admitted:
                 del self._after_prompt[row]
         return logits

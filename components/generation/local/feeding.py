@@ -61,7 +61,7 @@ def fed_candidates(
     slot_M, num_slots = schedule.slots(num_candidates)
     length_M = length_H[prompt_M]
     heads, rows = np.arange(store.num_heads), np.arange(num_candidates * store.num_heads)
-    cell_B = (rows.reshape(num_candidates, -1) * store.answer_columns + column_M[:, None]).ravel()
+    cell_B = (rows.reshape(num_candidates, -1) * store.capacity.answer_columns + column_M[:, None]).ravel()
     slot_B = ((prompt_M[:, None] * store.num_heads + heads) * num_slots + slot_M[:, None]).ravel()
     at_slot = np.zeros(len(length_H) * store.num_heads * num_slots, dtype=np.int64)
     at_slot[slot_B] = rows

@@ -20,7 +20,7 @@ class KeyValues:
     """
 
     def __init__(self, num_layers: int, capacity: Capacity, device: torch.device) -> None:
-        self._num_layers, self._capacity, self._device = num_layers, capacity, device
+        self._num_layers, self.capacity, self._device = num_layers, capacity, device
         self._prompts: tuple[torch.Tensor, ...] = ()
         self._answers: tuple[torch.Tensor, ...] = ()
         self.cells: tuple[Views, Views] = ((), ())
@@ -30,11 +30,6 @@ class KeyValues:
     def num_heads(self) -> int:
         """Key heads per layer; known after the first prompt."""
         return self._prompts[0].shape[2]
-
-    @property
-    def answer_columns(self) -> int:
-        """Columns per place."""
-        return self._capacity.answer_columns
 
     def uploaded(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
         """`numbers` as a tensor on the cache's device."""
@@ -62,7 +57,7 @@ class KeyValues:
 
     def move(self, places: Moves, prompts: Moves, *, answer_columns: int) -> None:
         """Apply moves of the schedule in all layers at once; of answers only the filled columns."""
-        moving = ((self._answers, places, answer_columns), (self._prompts, prompts, self._capacity.prompt_columns))
+        moving = ((self._answers, places, answer_columns), (self._prompts, prompts, self.capacity.prompt_columns))
         for stores, (to, origin), columns in moving:
             if len(to):
                 new, old = self.uploaded(to), self.uploaded(origin)
@@ -74,8 +69,8 @@ class KeyValues:
             shape = (self._num_layers, held, keys.shape[1], columns)
             return keys.new_empty(*shape, keys.shape[3]), values.new_zeros(*shape, values.shape[3])
 
-        self._prompts = room(self._capacity.num_prompts, self._capacity.prompt_columns)
-        self._answers = room(self._capacity.num_places, self._capacity.answer_columns)
+        self._prompts = room(self.capacity.num_prompts, self.capacity.prompt_columns)
+        self._answers = room(self.capacity.num_places, self.capacity.answer_columns)
         self.cells = (self._answers[0].flatten(1, 3).unbind(), self._answers[1].flatten(1, 3).unbind())
 
 

@@ -35,7 +35,7 @@ class Schedule:
     def __init__(self, rows: Sequence[Row], capacity: Capacity) -> None:
         self._rows, self._capacity = rows, capacity
         self._num_opened = 0
-        self._begun: dict[int, int] = {}
+        self.num_admitted: dict[int, int] = {}
         """The number of admitted candidates, for each held row with waiting ones."""
         self.row_H: Integers = np.empty(0, dtype=np.int64)
         self.live_H: Integers = np.empty(0, dtype=np.int64)
@@ -50,10 +50,6 @@ class Schedule:
     def num_live(self) -> int:
         return len(self.candidate_M)
 
-    def is_waited_for(self, row: int) -> bool:
-        """Whether candidates of a held row are still waiting."""
-        return row in self._begun
-
     def admit(self) -> Admission:
         """Fill free places, first from held prompts, then from new ones up to capacity."""
         admission = Admission(rows=[], joining=[])
@@ -64,7 +60,7 @@ class Schedule:
             if row == len(self._rows):
                 break
             self._num_opened += 1
-            self._begun[row] = 0
+            self.num_admitted[row] = 0
             admission.rows.append(row)
             self.row_H, self.live_H = np.append(self.row_H, row), np.append(self.live_H, 0)
             self._join(len(self.row_H) - 1, row, admission)
@@ -78,8 +74,8 @@ class Schedule:
             _moved(array, places, finished_M) for array in (self.candidate_M, self.prompt_M, self.position_M)
         )
         unused_H = self.live_H == 0
-        if self._begun:
-            unused_H &= ~np.isin(self.row_H, list(self._begun))
+        if self.num_admitted:
+            unused_H &= ~np.isin(self.row_H, list(self.num_admitted))
         if not unused_H.any():
             return places, _NO_MOVES
         prompts = _closed(~unused_H)
@@ -103,18 +99,18 @@ class Schedule:
 
     def _join(self, held: int, row: int, admission: Admission) -> None:
         """Admit waiting candidates of a held row up to capacity."""
-        if row not in self._begun:
+        if row not in self.num_admitted:
             return
-        begun, candidates = self._begun[row], self._rows[row].candidates
+        begun, candidates = self.num_admitted[row], self._rows[row].candidates
         free = self._capacity.num_places - self.num_live
         allowed = self._capacity.candidates_per_prompt - int(self.live_H[held])
         count = min(len(candidates) - begun, free, allowed)
         if count == 0:
             return
         if begun + count < len(candidates):
-            self._begun[row] = begun + count
+            self.num_admitted[row] = begun + count
         else:
-            del self._begun[row]
+            del self.num_admitted[row]
         self.live_H[held] += count
         self.candidate_M = np.append(self.candidate_M, candidates[begun : begun + count])
         self.prompt_M = np.append(self.prompt_M, np.full(count, held))
