@@ -29,7 +29,7 @@ def recompute_activations(model: nn.Module) -> None:
 
 
 def _count_as_training(layer: nn.Module) -> None:
-    """Set training mode, in which alone a layer recomputes, but not for its submodules, and with dropout 0."""
+    """Set training mode, without which a layer does not recompute, but not for its submodules, and with dropout 0."""
     layer.training = True
     for name, value in vars(layer).items():
         if "dropout" in name and isinstance(value, float):
