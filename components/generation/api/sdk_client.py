@@ -1,4 +1,4 @@
-"""A chat API behind its provider's SDK: answers and errors become ours, and the key is kept out of them."""
+"""A client over a provider's SDK: answers and errors become ours, and the key is kept out of them."""
 
 import re
 from abc import ABC, abstractmethod
