@@ -1,9 +1,9 @@
-"""Checkpoint folders: a model folder, what DeepSpeed saved, and `checkpoint.json`, written last.
+"""Checkpoint folders: a model folder, the optimizer state, and `checkpoint.json`, written last.
 
 <folder>/checkpoint.json     CheckpointManifest: digests and the probe
-<folder>/model/              Hugging Face model folder with its tokenizer; of an adapter its base, which the store keeps apart
-<folder>/adapter/            PEFT's adapter folder, where the policy is an adapter
-<folder>/training/           DeepSpeed's optimizer state; absent before the first optimizer step
+<folder>/model/              Hugging Face model folder with its tokenizer; for an adapter its base, stored separately
+<folder>/adapter/            PEFT adapter folder, if the policy is an adapter
+<folder>/training/           optimizer state; absent before the first optimizer step
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _WEIGHT_FILES = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.in
 def write_initial_checkpoint(model_folder: Path, output_folder: Path, policy: str) -> CheckpointManifest:
     """The checkpoint of step 0: a copy of `model_folder` and a manifest. `output_folder` must not exist.
 
-    The weights digest is over the tensors as they are stored, in their stored type.
+    The weights digest is over the stored tensors, in their stored type.
     """
     output_folder.mkdir(parents=True)
     shutil.copytree(model_folder, output_folder / MODEL_FOLDER)
@@ -49,9 +49,9 @@ def write_initial_checkpoint(model_folder: Path, output_folder: Path, policy: st
 def write_initial_adapter(
     model_folder: Path, output_folder: Path, policy: str, *, adapter: AdapterConfig, seed: int
 ) -> CheckpointManifest:
-    """The checkpoint of step 0 of a policy that is an adapter on the model in `model_folder`, which is not copied.
+    """The checkpoint of step 0 of an adapter on the model in `model_folder`, which is not copied.
 
-    The adapter changes nothing yet. `output_folder` must not exist.
+    The adapter starts as the identity. `output_folder` must not exist.
     """
     output_folder.mkdir(parents=True)
     model = load_model(model_folder)
@@ -86,16 +86,16 @@ def load_model(folder: Path) -> nn.Module:
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging as transformers_logging
 
-    transformers_logging.disable_progress_bar()  # its bar would break into the run's own
+    transformers_logging.disable_progress_bar()  # it would disturb the run's own progress bar
 
     if not (folder / "config.json").is_file():
-        raise ConfigurationError(f"{folder} is no model folder: it has no config.json")
+        raise ConfigurationError(f"{folder} is not a model folder: it has no config.json")
     try:
         with building_a_model():
             model: nn.Module = AutoModelForCausalLM.from_pretrained(
                 folder, dtype="auto", attn_implementation="sdpa", local_files_only=True
             )
-    # A damaged folder fails in safetensors, json or torch, each with its own class.
+    # A damaged folder fails in safetensors, json or torch, which raise different classes.
     except Exception as error:
         raise ArtifactCorrupt(f"{folder} cannot be read as a model: {error}") from error
     return model.eval()
@@ -123,7 +123,7 @@ def probe_for(model: nn.Module, *, vocabulary_size: int | None = None) -> Probe:
 
 
 def read_manifest(folder: Path) -> CheckpointManifest:
-    """`checkpoint.json` of `folder`. Raises ArtifactCorrupt when it is absent or is no manifest."""
+    """`checkpoint.json` of `folder`. Raises ArtifactCorrupt when it is absent or invalid."""
     try:
         return CheckpointManifest.model_validate_json((folder / MANIFEST_FILE).read_text())
     except (OSError, UnicodeDecodeError, ValidationError) as error:
@@ -131,12 +131,12 @@ def read_manifest(folder: Path) -> CheckpointManifest:
 
 
 def write_manifest(folder: Path, manifest: CheckpointManifest) -> None:
-    """Write `checkpoint.json`, after everything else: its presence means that the folder is whole."""
+    """Write `checkpoint.json`, after everything else, because its presence means that the folder is complete."""
     (folder / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2))
 
 
 def copy_companions(model_folder: Path, output_folder: Path) -> None:
-    """Copy all but weights from one model folder into another: tokenizer, templates, generation settings."""
+    """Copy everything except weights from one model folder to another: tokenizer, templates, generation settings."""
     output_folder.mkdir(parents=True, exist_ok=True)
     for path in sorted(model_folder.iterdir()):
         if path.is_file() and not any(path.match(pattern) for pattern in _WEIGHT_FILES):

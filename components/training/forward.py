@@ -1,6 +1,6 @@
 """The trainer's forward: log-probabilities of all completion tokens of a micro-batch from one pass through the model.
 
-Any Hugging Face causal language model with the sdpa or eager attention can be used: it takes a prepared 4-D mask as it is.
+Works with any Hugging Face causal language model with sdpa or eager attention, which accept a prepared 4-D mask.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from components.training.packing import PADDING, PROMPT, MicroBatch
 
 @dataclass(frozen=True, slots=True)
 class ModelInputs:
-    """A micro-batch on a device, ready for the model. C cells predict something, several tokens each if completions fork.
+    """A micro-batch on a device, ready for the model. C cells predict tokens, several where completions fork.
 
     `mask_S_T_T[s, 0, q, k]` is true where column q of sequence s attends to column k. `predicting_S_T` marks the C cells whose
-    logits are wanted; `cells_N` gives each completion token the one of them that predicts it.
+    logits are needed; `cells_N` is the index of the cell that predicts each completion token.
     """
 
     tokens_S_T: Tensor
@@ -84,10 +84,10 @@ def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
 
 
 def attention_mask(segments_S_T: Tensor) -> Tensor:
-    """Which column may see which: (S, 1, T, T) booleans, query before key.
+    """The attention mask: (S, 1, T, T) booleans, query axis before key axis.
 
-    A token sees the prompt and its own completion up to itself. Padding sees itself alone: a row without any key would be
-    NaN in the softmax and poison the gradient.
+    A token attends to the prompt and to its own completion up to itself. Padding attends to itself, because the softmax of
+    a row without keys would be NaN.
 
     **Example** segments [0, 1, 2, -1] give rows [1,0,0,0], [1,1,0,0], [1,0,1,0], [0,0,0,1].
     """
@@ -99,7 +99,7 @@ def attention_mask(segments_S_T: Tensor) -> Tensor:
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where the model's parameters are."""
+    """The device of the model's parameters."""
     return next(model.parameters()).device
 
 

@@ -1,7 +1,7 @@
-"""What a trainer and its worker processes say to each other, and where.
+"""Communication between a trainer and its worker processes.
 
-A private folder holds the handover file (mode 0600: the socket's key lies in it), the socket on which rank 0 listens, the
-log, and after a failure one report per rank. Messages are JSON, so nothing that crosses can run code.
+A private folder holds the handover file (mode 0600, because it contains the socket's key), the socket on which rank 0
+listens, the log, and after a failure one report per rank. Messages are JSON, which cannot execute code.
 """
 
 import json
@@ -24,11 +24,11 @@ SOCKET_FILE = "worker.sock"
 LOG_FILE = "worker.log"
 RENDEZVOUS_FILE = "rendezvous"
 MAX_MESSAGE_BYTES = 16 << 20
-"""Of one job or answer: names, digests, metrics and perhaps a traceback."""
+"""Per job or answer: names, digests, metrics and perhaps a traceback."""
 
 
 class Handover(Frozen):
-    """All that a worker process needs to know before its first job."""
+    """What a worker process needs before its first job."""
 
     key: SecretStr
     owner_host: str
@@ -37,15 +37,15 @@ class Handover(Frozen):
     training: TrainingConfig
     deepspeed: Mapping[str, Any]
     rendezvous: str | None = None
-    """Where ranks of one host meet: a file. None takes the address and port that the launcher tells."""
+    """The URI of the file through which the ranks of one host meet; None uses the launcher's address and port."""
     own_code_folder: Path | None = None
-    """Where a loss of the user's own is looked for: the folder in which the trainer stands. None where there is none."""
+    """The folder from which user-defined losses are imported; None if there is none."""
 
 
 class Failure(Frozen):
-    """An error as it crosses: the name of its class in the error tree, or what ended the rank.
+    """An error of a rank, serialized.
 
-    `update` is an error of the worker's own code; `lost_rank` follows from another rank's end.
+    `named` is an error of our tree, `update` any other error of the worker, `lost_rank` a consequence of another rank's end.
     """
 
     kind: Literal["named", "update", "lost_rank"]
@@ -54,14 +54,14 @@ class Failure(Frozen):
 
 
 class Answer(Frozen):
-    """What rank 0 sends back: one of the two."""
+    """Rank 0's answer: one of the two."""
 
     result: UpdateResult | None = None
     failure: Failure | None = None
 
 
 def write_handover(folder: Path, handover: Handover) -> Path:
-    """The handover file, readable by its owner alone."""
+    """Write the handover file, readable only by its owner; returns its path."""
     path = folder / HANDOVER_FILE
     values = {**handover.model_dump(mode="json"), "key": handover.key.get_secret_value()}
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -83,7 +83,7 @@ def read_handover(path: Path) -> Handover:
 
 
 def report_failure(folder: Path, rank: int, failure: Failure) -> None:
-    """Leave `failure` for the trainer, whole or not at all."""
+    """Write `failure` for the trainer, atomically."""
     partial = folder / f"failure-{rank}.partial"
     partial.write_text(failure.model_dump_json())
     partial.replace(folder / f"failure-{rank}.json")

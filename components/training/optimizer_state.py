@@ -1,4 +1,4 @@
-"""An optimizer's state on disk, in pieces that name their place: written by one number of ranks, read by any other.
+"""An optimizer's state on disk, in pieces that any number of ranks can read.
 
 <folder>/optimizer-00000-of-00002.safetensors    what the first of two ranks holds
 
@@ -22,13 +22,13 @@ from components.training.ranks import Ranks
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 _WEIGHT = "weight"
-"""The optimizer's own copy of the weights, kept where the model computes in another type than the optimizer."""
+"""The optimizer's copy of the weights, saved if the model computes in another type."""
 _COUNTS = "counts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Place:
-    """This rank's part of one parameter: `held` from `offset` on is the parameter from `start` on, both flat."""
+    """This rank's part of one parameter: flat `held` from `offset` on is the flat parameter from `start` on."""
 
     parameter: str
     start: int
@@ -38,14 +38,14 @@ class Place:
     own_weight: bool
 
     def of(self, tensor: Tensor) -> Tensor:
-        """The view of a tensor shaped like `held` that belongs here."""
+        """This part of a tensor shaped like `held`, as a view."""
         return tensor.detach().view(-1)[self.offset : self.offset + self.length]
 
 
 def write_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
-    """Write the optimizer of `learner`, which has taken a step, into `folder`; the digest that names what was written.
+    """Write the optimizer of `learner`, which has taken a step, into `folder`; returns the digest of the state.
 
-    Where every rank holds the whole, the first one writes it. Equal states of equally many ranks have equal digests.
+    If every rank holds the whole state, the first one writes it. Equal states of equally many ranks have equal digests.
     """
     num_files = ranks.size if learner.zero_optimization() else 1
     if ranks.first:
@@ -60,9 +60,9 @@ def write_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
 
 
 def read_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
-    """Bring the optimizer of a fresh `learner` into the state that lies in `folder`; the digest that it was written under.
+    """Load the state in `folder` into the optimizer of a new `learner`; returns its digest.
 
-    Raises ArtifactCorrupt when a file is absent, damaged, or of another model.
+    Raises ArtifactCorrupt when a file is missing, damaged, or of another model.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -77,9 +77,9 @@ def read_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
 
 
 def make_fresh(learner: Any) -> None:
-    """Undo the step with zero gradients by which DeepSpeed's bfloat16 optimizer without ZeRO makes its state.
+    """Undo the step with zero gradients in which DeepSpeed's bfloat16 optimizer without ZeRO creates its state.
 
-    It would decay the weights once, and leave Adam's bias correction one step ahead of that of every other stage.
+    It would decay the weights once, and put Adam's bias correction one step ahead of other stages.
     """
     for parameter, copy in _copies(learner.optimizer):
         _inner(learner.optimizer).state.pop(copy, None)
@@ -87,7 +87,7 @@ def make_fresh(learner: Any) -> None:
 
 
 def places(learner: Any, ranks: Ranks) -> Iterator[Place]:
-    """Where this rank's optimizer holds the parameters that require gradients, in the order of the model."""
+    """This rank's parts of the parameters that require gradients, in the order of the model."""
     optimizer = learner.optimizer
     whole = _unpartitioned(optimizer)
     for name, parameter in learner.module.named_parameters():
@@ -99,7 +99,7 @@ def places(learner: Any, ranks: Ranks) -> Iterator[Place]:
             start = length * ranks.rank
             length = min(length, parameter.ds_numel - start)  # the last part is padded
         elif not whole:
-            mapping = parameter._hp_mapping  # None where other ranks hold all of it
+            mapping = parameter._hp_mapping  # None if other ranks hold all of it
             if mapping is None:
                 continue
             held = _inner(optimizer).param_groups[mapping.param_group_index]["params"][0]
@@ -119,14 +119,14 @@ def places(learner: Any, ranks: Ranks) -> Iterator[Place]:
 
 
 def _unpartitioned(optimizer: Any) -> dict[int, Tensor]:
-    """By parameter, what the optimizer of ZeRO 0 steps: the parameter itself, or a float32 copy; empty for other stages."""
+    """By parameter id, what ZeRO 0's optimizer updates: the parameter or its float32 copy; empty for other stages."""
     if isinstance(optimizer, torch.optim.Optimizer):
         return {id(parameter): parameter for group in optimizer.param_groups for parameter in group["params"]}
     return {id(parameter): copy for parameter, copy in _copies(optimizer)}
 
 
 def _copies(optimizer: Any) -> list[tuple[Tensor, Tensor]]:
-    """Each parameter and the float32 copy that DeepSpeed's bfloat16 optimizer without ZeRO steps in its place."""
+    """Each parameter and the float32 copy that DeepSpeed's bfloat16 optimizer without ZeRO updates in its place."""
     copies = getattr(optimizer, "fp32_groups", [])
     parameters = optimizer.fp16_groups if copies else []
     return [pair for group in zip(parameters, copies, strict=True) for pair in zip(*group, strict=True)]
@@ -157,16 +157,16 @@ def _save(pieces: Mapping[str, Tensor], path: Path) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files of all ranks that wrote, in their order. Raises ValueError when one is absent."""
+    """The files of all ranks, in order. Raises ValueError when one is missing."""
     paths = sorted(folder.glob("optimizer-*-of-*.safetensors"))
     wanted = [f"optimizer-{number:05d}-of-{len(paths):05d}.safetensors" for number in range(len(paths))]
     if not paths or [path.name for path in paths] != wanted:
-        raise ValueError(f"files of all ranks that wrote are wanted, found {[path.name for path in paths]}")
+        raise ValueError(f"expected one file per rank, found {[path.name for path in paths]}")
     return paths
 
 
 def _digest(paths: list[Path], ranks: Ranks) -> str:
-    """The digest of all files, each of them read by one rank."""
+    """The digest of all files, each read by one rank."""
     from safetensors.torch import load_file
 
     mine = {number: tensors_digest(load_file(paths[number])) for number in range(ranks.rank, len(paths), ranks.size)}
@@ -177,7 +177,7 @@ def _digest(paths: list[Path], ranks: Ranks) -> str:
 
 
 def _fill(learner: Any, ranks: Ranks, files: list[Any]) -> None:
-    """Copy what `files` hold into the optimizer's tensors, which a fresh learner does not have yet."""
+    """Copy the content of `files` into the optimizer's tensors, which are created first."""
     counts = max((file.get_tensor(_COUNTS).tolist() for file in files), key=len)
     pieces: dict[tuple[str, str], list[tuple[int, Any, str]]] = {}
     for file in files:
@@ -211,5 +211,5 @@ def _copy(place: Place, pieces: list[tuple[int, Any, str]], *, into: Tensor) -> 
             num_copied += end - begin
     if num_copied != place.length:
         raise ValueError(
-            f"{num_copied} of {place.length} elements of {place.parameter} from {place.start} on are there"
+            f"only {num_copied} of {place.length} elements of {place.parameter} from {place.start} on were found"
         )

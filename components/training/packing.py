@@ -1,7 +1,7 @@
 """Packing: training groups as padded micro-batches in which a group's completions share one copy of their prompt.
 
-A packed sequence is `[prompt | completion 1 | .. | completion K]`. A token attends to the prompt and to its own
-completion alone, and positions restart after the prompt, so that every completion sees exactly what it would see alone.
+A packed sequence is `[prompt | completion 1 | .. | completion K]`. A token attends only to the prompt and its own
+completion, and positions restart after the prompt, so every completion sees what it would see in a sequence of its own.
 Axes: S sequences, T columns, N completion tokens of a micro-batch in the order of its sequences.
 """
 
@@ -26,7 +26,7 @@ _SHORT_COLUMNS = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
-    """What one forward holds.
+    """The contents of one forward.
 
     A completion's last token is predicted but never fed, so a completion of n tokens takes n - 1 columns.
 
@@ -48,7 +48,7 @@ class MicroBatch:
     candidates_N: Ints
     """The token's candidate, as an index into its group."""
     offsets_N: Ints
-    """The token's place in its completion."""
+    """The token's position in its completion."""
     sampler_logprobs_N: Floats
     advantages_N: Floats
 
@@ -59,12 +59,12 @@ class MicroBatch:
 
     @property
     def completions_N(self) -> Ints:
-        """The token's completion, numbered within the micro-batch. A completion is never cut: all its tokens are here."""
+        """The token's completion, numbered within the micro-batch. A completion is never split over micro-batches."""
         return np.cumsum(self.offsets_N == 0) - 1
 
     @property
     def lengths_N(self) -> Ints:
-        """How many tokens the token's completion has."""
+        """The length of the token's completion."""
         completions_N = self.completions_N
         return np.bincount(completions_N)[completions_N] if len(completions_N) else completions_N
 
@@ -77,7 +77,7 @@ class _Sequence:
 
 
 def pack_groups(groups: Sequence[TrainGroup], *, tokens_per_micro_batch: int, share_prompts: bool) -> list[MicroBatch]:
-    """`groups` as micro-batches of at most `tokens_per_micro_batch` cells each, padding included, longest first.
+    """`groups` as micro-batches of at most `tokens_per_micro_batch` cells each, including padding, longest first.
 
     A group too long for one sequence (`longest_sequence`) becomes several that repeat its prompt; without `share_prompts`
     every completion is a sequence. Equal arguments give equal micro-batches. Raises ConfigurationError when one prompt with one
@@ -99,9 +99,9 @@ def pack_groups(groups: Sequence[TrainGroup], *, tokens_per_micro_batch: int, sh
 
 
 def empty_micro_batch() -> MicroBatch:
-    """A micro-batch without completion tokens: its forward and backward run and its gradient is zero.
+    """A micro-batch without completion tokens, whose gradient is zero.
 
-    Ranks that have less work than others run these, because a collective waits for every rank.
+    Ranks with less work than others run these, because collectives wait for every rank.
     """
     cell = np.zeros((1, 1), np.int64)
     ints, floats = np.zeros(0, np.int64), np.zeros(0, np.float32)
@@ -121,10 +121,10 @@ def empty_micro_batch() -> MicroBatch:
 
 
 def without_truncated(groups: Sequence[TrainGroup]) -> tuple[TrainGroup, ...]:
-    """`groups` without the completions that ended for their length, and without groups that are then empty.
+    """`groups` without truncated completions, and without groups that become empty.
 
-    Nothing of them reaches the loss: neither a term nor a place in a denominator, as in DAPO's overlong filtering (arXiv
-    2503.14476, section 3.4) and TRL's token mean. TRL's other means keep the place.
+    Truncated completions count neither in the loss nor in its denominators, as in DAPO's overlong filtering (arXiv
+    2503.14476, section 3.4) and TRL's token mean; TRL's other means count them in the denominator.
 
     **Example** advantages (1, -1, 0), the second truncated: advantages (1, 0).
     """
@@ -151,10 +151,10 @@ def packed_length(group: TrainGroup) -> int:
 
 
 def longest_sequence(num_prompt_tokens: int, tokens_per_micro_batch: int) -> int:
-    """Columns that completions which share a prompt may take together with it.
+    """The maximum number of columns of a sequence, including its prompt.
 
-    Attention costs the square of a sequence, a repeated prompt its own length: at four prompts, or where that is short at
-    512 columns, both are small beside what the completions cost.
+    Attention is quadratic in a sequence, and repeating a prompt is linear in it: at four prompt lengths, or 512 columns if
+    that is more, both cost little compared with the completions.
     """
     return min(tokens_per_micro_batch, max(_SHORT_COLUMNS, 4 * num_prompt_tokens))
 

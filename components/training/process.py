@@ -1,7 +1,7 @@
 """The process of one rank of a training worker, alive between updates.
 
-Several ranks are started by DeepSpeed's launcher, one by the trainer itself. Rank 0 takes jobs from a Unix socket and hands
-them to the other ranks; all run the update; rank 0 answers. A job names the state that it starts from, and a rank that holds
+Several ranks are started by DeepSpeed's launcher, a single one by the trainer. Rank 0 receives jobs from a Unix socket and
+passes them to the other ranks; all run the update; rank 0 answers. A job identifies its initial state, and a rank that holds
 another one loads it first. An error after which ranks may disagree ends the process; the trainer starts a new one.
 """
 
@@ -36,11 +36,11 @@ _FAILED_EXIT_CODE = 1
 
 
 def serve(worker: Worker, ranks: Ranks, connection: Connection | None, folder: Path) -> None:
-    """Take jobs until the trainer hangs up."""
+    """Run jobs until the trainer disconnects."""
     while (text := ranks.broadcast(_next_job(connection))) is not None:
         try:
             answer = Answer(result=worker.update(UpdateJob.model_validate_json(text)))
-        # The border of the process: every error crosses to the trainer under its own name.
+        # The process boundary: every error is reported to the trainer.
         except Exception as error:
             traceback.print_exc()
             answer = Answer(failure=failure_of(error, ranks.rank))
@@ -53,7 +53,7 @@ def serve(worker: Worker, ranks: Ranks, connection: Connection | None, folder: P
 
 
 def failure_of(error: Exception, rank: int) -> Failure:
-    """`error` in the form in which it crosses."""
+    """`error` in serializable form."""
     if isinstance(error, TroupeError):
         return Failure(kind="named", name=type(error).__name__, message=str(error))
     if isinstance(error, dist.DistError) or "gloo" in str(error):
@@ -63,7 +63,7 @@ def failure_of(error: Exception, rank: int) -> Failure:
 
 
 def _ranks_agree(error: Exception, ranks: Ranks) -> bool:
-    """Whether every rank raised `error` at the same place, so that all can go on."""
+    """Whether every rank raised `error` at the same point, so that all can continue."""
     return isinstance(error, LogprobMismatch) or (isinstance(error, TroupeError) and ranks.size == 1)
 
 

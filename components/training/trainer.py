@@ -1,4 +1,4 @@
-"""The trainer: hands jobs to the worker processes of one training configuration, and starts and ends them."""
+"""The trainer: starts and ends the worker processes of one training configuration, and sends them jobs."""
 
 import atexit
 import threading
@@ -17,16 +17,16 @@ from components.training.processes import Processes
 
 
 class DeepSpeedTrainer:
-    """A `Trainer` over processes in a session of their own; several ranks are started by DeepSpeed's own launcher.
+    """Runs updates in worker processes in a session of their own; several ranks are started by DeepSpeed's launcher.
 
-    Jobs may differ in learning rate and minibatches alone. The processes start with the first update, or before it with
-    `start`, and stay for the next ones. On this host they get `environment` and nothing else of this process's; `run_label`
-    is in theirs as TROUPE_RUN, by which the processes of a run are found. Raises ConfigurationError when the DeepSpeed
-    configuration (values, or the JSON file that holds them) is not for `training`, or its hostfile cannot be used.
+    Jobs may differ only in learning rate and minibatches. The processes start with the first update, or earlier with `start`,
+    and are reused. On this host they get only `environment` and TROUPE_RUN=`run_label`, by which the processes of a run are
+    found. Raises ConfigurationError when the DeepSpeed configuration (values, or the JSON file that holds them) is not for
+    `training`, or its hostfile is unusable.
 
-    `own_code_folder` is where modules of a loss of the user's own may lie. Several hosts find under the same paths: it, this
-    source tree and its Python, the folder for temporary files (TMPDIR), where the handover file lies, and the folders that jobs
-    name. This host reaches the others by ssh, without a password.
+    `own_code_folder` may contain user-defined losses. Several hosts must share under the same paths: this folder, the source
+    tree and its Python, TMPDIR, where the handover file is, and the folders of the jobs. This host must reach the others by
+    ssh without a password.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class DeepSpeedTrainer:
         """Run one update and wait for it.
 
         Raises WorkerDied when the processes end or take longer than `training.update_timeout_seconds`, and the error that
-        the worker reported by its name, UpdateFailed for one without a name. After such an error the next call starts new
-        processes where it must. Calls from several threads take turns.
+        the worker reported, as UpdateFailed if it is not in our error tree. The next call starts new processes if needed.
+        Calls from several threads run one at a time.
         """
         assert launch_settings(job.training) == launch_settings(self._training), (
             "another configuration than the worker's"
@@ -94,11 +94,11 @@ class DeepSpeedTrainer:
         try:
             return self._processes.ask(job, deadline)
         except BaseException:
-            # Also on interruption: a worker in the middle of a step must not live on.
+            # Also on KeyboardInterrupt: a worker in the middle of a step must not survive.
             self.close()
             raise
 
 
 def launch_settings(training: TrainingConfig) -> dict[str, Any]:
-    """What a worker's processes are started with; the rest comes with each job, as policies may differ in it."""
+    """The settings that a worker is started with; the others come with each job, because policies may differ in them."""
     return training.model_dump(exclude={"learning_rate", "num_minibatches"})

@@ -1,4 +1,4 @@
-"""One update: passes over a batch in minibatches, one optimizer step each, whatever the learner, ranks and micro-batches."""
+"""One update: epochs over a batch in minibatches, with one optimizer step each."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Learner = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """An update about to run on one rank. `reference` is a model or None."""
+    """One rank's part of an update. `reference` is a model or None."""
 
     learner: Learner
     job: UpdateJob
@@ -35,11 +35,11 @@ class Update:
     reference: torch.nn.Module | None
 
     def run(self) -> dict[str, float]:
-        """Take all optimizer steps and return the metrics, equal on every rank and free of clock readings.
+        """Take all optimizer steps; returns metrics that are equal on every rank and contain no time measurements.
 
-        An empty batch takes no step. Raises LogprobMismatch on every rank, before the first step, when the trainer's
-        log-probabilities of the first minibatch are further from the sampler's than `loss.mismatch_tolerance`, unless the
-        sampler held the weights of a step before; UpdateFailed on every rank when a metric is not finite.
+        An empty batch takes no step. Raises LogprobMismatch on every rank, before the first step, when the log-probabilities
+        of trainer and sampler differ in the first minibatch by more than `loss.mismatch_tolerance`, unless the sampler held
+        the weights of the previous step; UpdateFailed on every rank when a metric is not finite.
         """
         if not self.job.loss.mask_truncated:
             return self._run()
@@ -103,7 +103,7 @@ class Update:
         totals.num_updates += 1
 
     def _sampler_lag(self) -> int:
-        """How many updates ago the weights were made that sampled the batch: 0, or 1 under overlap; 0 if unknown."""
+        """How many updates old the sampler's weights were: 0, or 1 under overlap; 0 if unknown."""
         version, job = self.batch.version, self.job
         if version is None:
             return 0
@@ -114,7 +114,7 @@ class Update:
             f"{job.weights_digest}"
         )
         assert not lag or job.loss.importance_cap is not None, (
-            f"policy {job.policy}, step {job.step}: sampled by the weights of step {version.step} and not corrected for"
+            f"policy {job.policy}, step {job.step}: sampled by the weights of step {version.step}, without a correction"
         )
         return lag
 
@@ -141,9 +141,9 @@ class Update:
 
 
 def unclipped_grad_norm(learner: Learner) -> float | None:
-    """The norm of the reduced gradient, or None where DeepSpeed's own optimizer reports it after its step.
+    """The norm of the reduced gradient; None if DeepSpeed reports it after the step.
 
-    DeepSpeed reports none for plain float32 without ZeRO; there the gradients lie in the parameters.
+    It does not for plain float32 without ZeRO, where the gradients are in the parameters.
     """
     if learner.zero_optimization() or learner.bfloat16_enabled():
         return None
@@ -152,7 +152,7 @@ def unclipped_grad_norm(learner: Learner) -> float | None:
 
 
 class _Totals:
-    """Sums over the update's micro-batches on this rank, with the number of tokens behind them."""
+    """Sums over the update's micro-batches on this rank, and their token counts."""
 
     def __init__(self) -> None:
         self.num_updates = 0

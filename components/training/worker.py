@@ -1,4 +1,4 @@
-"""One rank of a training worker: the states that it holds between updates, each only a cache of a checkpoint."""
+"""One rank of a training worker. Between updates its learners are only caches of checkpoints."""
 
 import logging
 import time
@@ -26,10 +26,10 @@ _log = logging.getLogger(LOGGER)
 
 
 class Worker:
-    """One rank with the states it holds: a learner per policy, and the digests that name its state.
+    """One rank with a learner per policy, and the digests that identify its state.
 
-    Policies whose weights are their own have a worker each. Adapters on one base share a worker, and in it the base; ZeRO 3,
-    which takes the base apart, holds one of them at a time.
+    A policy with full weights has a worker to itself. Adapters on one base share a worker and the base in it; under ZeRO 3,
+    which partitions the base, the worker holds one adapter at a time.
     """
 
     def __init__(self, handover: Handover, ranks: Ranks, deepspeed: DeepSpeed) -> None:
@@ -43,11 +43,11 @@ class Worker:
         self._reference: tuple[str, nn.Module] | None = None
 
     def update(self, job: UpdateJob) -> UpdateResult:
-        """Run one update; after any error nothing is held, so that the next one starts from its checkpoint alone."""
+        """Run one update. After an error no learner is kept, so that the next update starts from its checkpoint."""
         try:
             return self._updated(job)
         except BaseException:
-            # A gradient of what was refused would stay in the model, in reach of every other policy on the same base.
+            # A gradient of the refused update would remain in the base, which other policies share.
             self._release_all()
             raise
 
@@ -73,7 +73,7 @@ class Worker:
         return UpdateResult(manifest=manifest, metrics=metrics)
 
     def _learner(self, job: UpdateJob) -> Any:
-        """The policy's learner, in the state that the job names, with its adapter in use."""
+        """The policy's learner in the state that the job identifies, with its adapter active."""
         if self._held.get(job.policy) != (job.weights_digest, job.optimizer_digest):
             self._held.pop(job.policy, None)
             base = self._shared_base(job)
@@ -84,12 +84,12 @@ class Worker:
             self._learners[job.policy] = load_learner(self._deepspeed, job, self._ranks, base)
         learner = self._learners[job.policy]
         if has_adapter(learner.module, job.policy):
-            # Another policy's turn has made this one's tensors require no gradient: they would silently get none.
+            # Activating another policy's adapter has disabled the gradients of this one's tensors.
             use_adapter(learner.module, job.policy)
         return learner
 
     def _shared_base(self, job: UpdateJob) -> nn.Module | None:
-        """The base that the learners of several adapters share; None where a policy has a model of its own."""
+        """The base shared by the learners of several adapters; None for a policy with full weights."""
         digest = read_manifest(job.checkpoint_folder).base_digest
         if digest is None or not self._shares_base:
             return None
@@ -107,8 +107,8 @@ class Worker:
 
     def _reference_model(self, job: UpdateJob, learner: Any) -> nn.Module:
         if has_adapter(learner.module, job.policy):
-            return BaseAlone(learner)  # an adapter begins as no change
-        assert job.reference_folder is not None, "loss.kl_coefficient is set and the job names no reference"
+            return BaseAlone(learner)  # an adapter starts as the identity
+        assert job.reference_folder is not None, "loss.kl_coefficient is set and the job has no reference"
         digest = read_manifest(job.reference_folder).weights_digest
         if self._reference is None or self._reference[0] != digest:
             model = load_model(job.reference_folder / MODEL_FOLDER)
@@ -120,7 +120,7 @@ class Worker:
 
 
 class BaseAlone(nn.Module):
-    """The model that a learner's adapters sit on, answering without any of them."""
+    """The base of a learner's adapters, with all adapters disabled."""
 
     def __init__(self, learner: Any) -> None:
         super().__init__()
