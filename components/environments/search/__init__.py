@@ -1,1 +1,1 @@
-"""Questions that take several searches: a searcher queries a corpus, a reasoner asks on and answers."""
+"""Multi-hop questions: a searcher queries a corpus, a reasoner asks sub-questions and answers."""

@@ -17,28 +17,25 @@ from components.identity import fingerprint
 from components.schema import Passage, Query
 
 _WORD = re.compile(r"\w{1,64}")
-"""A longer word is several: what agents write must not fill the memory of known words."""
+"""Longer words are split, so that agents' text cannot fill the cache of stems."""
 _MAX_STEMS = 1 << 16
 _MAX_QUERY_WORDS = 128
-"""Known words of one query that count, the first ones: each is a walk through all passages that hold it."""
+"""Only the first known words of a query count: each costs a pass over all passages that contain it."""
 _METHOD = "lucene"
 _K1, _B = 1.5, 0.75
 _TITLE_WEIGHT = 2
-"""How often a title counts, so that the passage about somebody comes before those that mention them."""
+"""Titles count this often, so that the passage about an entity ranks above those that mention it."""
 
 
 class Bm25Retriever:
-    """A `Retriever` over one corpus, held in memory. Only passages that share a word with the query are found.
-
-    Of equally good passages the one that stands first in the corpus comes first.
-    """
+    """A `Retriever` over one corpus in memory. Finds only passages that share a word with the query; ties keep their order."""
 
     def __init__(self, corpus: Corpus) -> None:
         import bm25s  # type: ignore[import-untyped, unused-ignore]
         import Stemmer  # type: ignore[import-not-found, unused-ignore]
         from bm25s.stopwords import STOPWORDS_EN  # type: ignore[import-untyped, unused-ignore]
 
-        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for DEBUG, which a run's log would show
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets DEBUG, which would fill a run's log
         self._passages = corpus.passages
         self._stopwords = frozenset(STOPWORDS_EN)
         self._stem = lru_cache(maxsize=_MAX_STEMS)(Stemmer.Stemmer("english").stemWord)
@@ -62,20 +59,20 @@ class Bm25Retriever:
         )
 
     def _numbered(self, passage: Text) -> list[int]:
-        """The words of a passage as numbers; new words get the next ones."""
+        """The words of a passage as numbers, new ones added to the vocabulary."""
         title, text = passage
-        words = [*self._words(title) * _TITLE_WEIGHT, *self._words(text)]
+        words = self._words(title) * _TITLE_WEIGHT + self._words(text)
         return [self._vocabulary.setdefault(word, len(self._vocabulary)) for word in words]
 
     def _words(self, text: str) -> list[str]:
-        """The words of a text, in lower case and stemmed, without those that stand everywhere."""
+        """The words of a text in lower case, stemmed, without stop words."""
         return [self._stem(word) for word in _WORD.findall(text.lower()) if word not in self._stopwords]
 
 
 def best_places(scores: Any, count: int) -> list[int]:
-    """The places of the `count` largest scores above 0, largest first; of equal ones the first place first.
+    """The indices of the `count` largest scores above 0, largest first, ties in order.
 
-    **Example** scores (0, 2, 1, 2), count 2: places 1 and 3.
+    **Example** scores (0, 2, 1, 2), count 2: indices 1 and 3.
     """
     places = np.flatnonzero(scores > 0)
     if len(places) > count:

@@ -1,4 +1,4 @@
-"""A corpus: the passages that a local index holds, and the name of its content."""
+"""A corpus: the passages of a local index, and a digest of their content."""
 
 import hashlib
 import json
@@ -16,14 +16,14 @@ _FIELD = "environment.options.corpus"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """Passages in a fixed order, each once. Equal digests mean equal passages in equal order."""
+    """Passages in a fixed order, without duplicates. Equal digests mean equal passages in equal order."""
 
     passages: tuple[Text, ...]
     digest: str
 
 
 def corpus_of(passages: Iterable[Text]) -> Corpus:
-    """The passages, each kept once, where it first stood."""
+    """The passages in order, without duplicates."""
     kept = tuple(dict.fromkeys(passages))
     digest = hashlib.sha256()
     for title, text in kept:
@@ -32,19 +32,19 @@ def corpus_of(passages: Iterable[Text]) -> Corpus:
 
 
 def read_corpus(path: str) -> Corpus:
-    """The corpus in a .jsonl file with `{"title", "text"}` or `{"contents"}` in each line, further keys ignored.
+    """The corpus in a .jsonl file with `{"title", "text"}` or `{"contents"}` on each line; further keys are ignored.
 
-    `contents` holds the title, optionally in quotes, in its first line and the text in the others, as the corpora of
-    FlashRAG and Search-R1 do. Raises ConfigurationError naming file, line and remedy.
+    `contents` is the title on its first line, optionally in quotes, then the text, as in the corpora of FlashRAG and
+    Search-R1. Raises ConfigurationError naming file, line and remedy.
     """
     found = corpus_of(_passages(path))
     if not found.passages:
-        raise ConfigurationError(f"{_FIELD} {path!r}: holds no passage; name a .jsonl file of passages")
+        raise ConfigurationError(f"{_FIELD} {path!r}: no passages; name a .jsonl file of passages")
     return found
 
 
 def passage_of(document: Any) -> Text | None:
-    """Title and text of a document that spells them as `title` and `text` or together as `contents`; None otherwise.
+    """Title and text of a document with `title` and `text`, or with both in `contents`; None for anything else.
 
     **Example** `{"contents": '"Ann"\\nAnn lives here.'}` is `("Ann", "Ann lives here.")`.
     """
@@ -66,6 +66,6 @@ def _passages(path: str) -> Iterator[Text]:
         passage = passage_of(document)
         if passage is None:
             raise ConfigurationError(
-                f'{place}: holds no passage; write {{"title": ..., "text": ...}} or {{"contents": ...}}'
+                f'{place}: not a passage; write {{"title": ..., "text": ...}} or {{"contents": ...}}'
             )
         yield passage

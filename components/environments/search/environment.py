@@ -3,16 +3,9 @@
 from dataclasses import dataclass, replace
 
 from components.environments.base import NO_TOOLS, Tools
-from components.environments.search.grammar import (
-    Ask,
-    Note,
-    Search,
-    parse_reasoner,
-    parse_searcher,
-    resolved,
-)
+from components.environments.search.grammar import Note, parse_reasoner, parse_searcher, resolved
 from components.environments.search.judges import judge, mentions, normalized, words_of
-from components.environments.search.observing import ROLES, SEARCHER, instructions, state_text
+from components.environments.search.observing import REASONER, ROLES, SEARCHER, instructions, state_text
 from components.environments.search.picture import picture
 from components.environments.search.questions import Question, Text
 from components.environments.search.sizes import Sizes
@@ -30,12 +23,12 @@ DEFAULT_WEIGHTS = {
     "local.malformed": -0.1,
 }
 _LONGEST_SMALL_WORD = 3
-_LOCALS = {"searcher": ("found", "noted"), "reasoner": ("asked",)}
+_LOCALS = {SEARCHER: ("found", "noted"), REASONER: ("asked",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """A well-formed answer of the searcher: the notes it makes, as a state, and the queries it sends."""
+    """A well-formed answer of the searcher: the state with its notes, and the queries it sends."""
 
     state: SearchState
     notes: tuple[str, ...]
@@ -43,7 +36,7 @@ class _Plan:
 
 
 class SearchEnv(TeamEnv[SearchState]):
-    """The `MultiAgentEnv` of a question. A malformed answer changes nothing but its mark and the newest outcome."""
+    """The `MultiAgentEnv` of a question."""
 
     roles = ROLES
     weights = DEFAULT_WEIGHTS
@@ -60,7 +53,7 @@ class SearchEnv(TeamEnv[SearchState]):
 
     @property
     def state(self) -> SearchState:
-        """Where the episode stands."""
+        """The current state."""
         return self._state
 
     def observe(self, agent: str) -> Observation:
@@ -82,9 +75,8 @@ class SearchEnv(TeamEnv[SearchState]):
         return Step(state=state, team={"f1": 0.0}, local=dict.fromkeys(_LOCALS[agent], 0.0))
 
     def _planned(self, action: str) -> _Plan:
-        """Notes count from the line on in which they stand, so a later query of the same answer may refer to them."""
-        state, queries = self._state, list[Query]()
-        notes: list[str] = []
+        """A note holds from its line on, so a later query of the same answer may refer to it."""
+        state, queries, notes = self._state, list[Query](), list[str]()
         for line in parse_searcher(action, self.sizes):
             if isinstance(line, Note):
                 if not 1 <= line.number <= len(state.sub_questions) or state.answers[line.number - 1] is not None:
@@ -92,83 +84,72 @@ class SearchEnv(TeamEnv[SearchState]):
                 state = state.with_note(line.number, line.text)
                 notes.append(line.text)
             else:
-                assert isinstance(line, Search), f"{line!r} is no line of a searcher"
-                queries.append(self._query(resolved(line.text, state.answers)))
+                text = resolved(line.text, state.answers).encode("utf-8", "replace").decode("utf-8")
+                queries.append(Query(text=text, num_passages=self.sizes.num_passages))
         return _Plan(state=state, notes=tuple(notes), queries=tuple(dict.fromkeys(queries)))
 
-    def _query(self, text: str) -> Query:
-        """A query for `text`, in which nothing stands that UTF-8 cannot carry."""
-        sendable = text.encode("utf-8", "replace").decode("utf-8")
-        return Query(text=sendable, num_passages=self.sizes.num_passages)
-
     def _searched(self, plan: _Plan) -> Step:
-        brought = [passage for query in plan.queries for passage in self._tools.retrieve(query)]
-        passages = tuple((passage.title, passage.text) for passage in brought)
+        retrieved = [passage for query in plan.queries for passage in self._tools.retrieve(query)]
+        passages = tuple((passage.title, passage.text) for passage in retrieved)
         state = plan.state.with_evidence(passages)
         found = self._found(passages) - state.found
-        right = self._right_notes(plan.notes) - state.noted
+        expected = self._expected_notes()
+        right = expected.intersection(map(normalized, plan.notes)) - state.noted
         return Step(
             state=replace(state, found=state.found | found, noted=state.noted | right),
             team={"f1": 0.0},
             local={
                 "found": len(found) / max(1, len(self.question.hops)),
-                "noted": len(right) / max(1, len(self._expected_notes())),
+                "noted": len(right) / max(1, len(expected)),
                 "malformed": 0.0,
             },
         )
 
     def _found(self, passages: tuple[Text, ...]) -> frozenset[int]:
-        """The hops that the passages serve; without hops, number 0 stands for any passage that holds a gold answer."""
+        """The hops whose passage is among `passages`; without hops, number 0 is any passage that mentions a gold answer."""
         if not self.question.hops:
             told = any(mentions(text, answer) for _, text in passages for answer in self.question.answers)
             return frozenset({0} if told else ())
-        return frozenset(
-            number
-            for number, hop in enumerate(self.question.hops)
-            if any(hop.is_in(title, text) for title, text in passages)
-        )
+        hops = enumerate(self.question.hops)
+        return frozenset(number for number, hop in hops if any(hop.is_in(title, text) for title, text in passages))
 
     def _expected_notes(self) -> frozenset[str]:
-        """The answers that the data give for the hops; where they give none, the first answer of the question."""
+        """The dataset's answers of the hops, or else the first answer of the question."""
         known = {normalized(hop.answer) for hop in self.question.hops if hop.answer}
         return frozenset(known or {normalized(self.question.answers[0])})
 
-    def _right_notes(self, notes: tuple[str, ...]) -> frozenset[str]:
-        return frozenset(map(normalized, notes)) & self._expected_notes()
-
     def _reasoned(self, action: str) -> Step:
         decided = parse_reasoner(action, self.sizes)
-        if isinstance(decided, Ask):
+        if not isinstance(decided, str):
             return self._asked(decided)
-        verdict = judge(decided.text, self.question.answers, question=self.question.text)
+        verdict = judge(decided, self.question.answers, question=self.question.text)
         return Step(
-            state=replace(self._state, answer=decided.text, verdict=verdict),
+            state=replace(self._state, answer=decided, verdict=verdict),
             solved=verdict.exact,
             done=True,
             team={"f1": verdict.f1},
             local={"asked": 0.0, "malformed": 0.0},
         )
 
-    def _asked(self, ask: Ask) -> Step:
+    def _asked(self, texts: tuple[str, ...]) -> Step:
         before = self._state.sub_questions
-        if len(before) + len(ask.texts) > self.sizes.num_sub_questions:
+        if len(before) + len(texts) > self.sizes.num_sub_questions:
             raise MalformedAction(f"more than {self.sizes.num_sub_questions} sub-questions; give the final answer")
+        hops = self.question.hops
         open_hops = self._hidden - self._state.found - self._state.asked
-        named = frozenset(
-            number for number in open_hops if any(self.question.hops[number].is_asked_by(text) for text in ask.texts)
-        )
+        named = frozenset(number for number in open_hops if any(map(hops[number].is_asked_by, texts)))
         state = replace(
             self._state,
-            sub_questions=(*before, *(SubQuestion(text=text) for text in ask.texts)),
+            sub_questions=(*before, *(SubQuestion(text=text) for text in texts)),
             asked=self._state.asked | named,
         )
         share = len(named) / max(1, len(self._hidden))
-        local = {"asked": share * self._focus(ask.texts, named), "malformed": 0.0}
+        local = {"asked": share * self._focus(texts, named), "malformed": 0.0}
         return Step(state=state, team={"f1": 0.0}, local=local)
 
     def _focus(self, texts: tuple[str, ...], named: frozenset[int]) -> float:
-        """1 for sub-questions that name little else from the passages than what they need; listing n names for one that is
-        needed is worth a guess among n."""
+        """1 for sub-questions that mention little from the passages beyond what they need. Listing n names of which one is
+        needed earns about 1/n, as much as guessing."""
         needed = {*words_of(self.question.text)}.union(
             *(words_of(name) for number in named for name in self.question.hops[number].names)
         )

@@ -1,4 +1,4 @@
-"""Play that follows the gold chain, spoiled as much as is wanted, and play at random."""
+"""The lines of play that follows the gold chain, and of random play."""
 
 from collections.abc import Iterator
 from random import Random
@@ -11,18 +11,17 @@ from components.environments.search.questions import Hop
 
 
 def searcher_line_texts(env: SearchEnv) -> list[str]:
-    """The expert searcher's lines: the answers of open sub-questions that the passages tell, then queries for what is
-    missing and can be asked for; the last hop again when nothing is missing."""
-    notes = list(_notes(env))
-    room = env.sizes.num_lines - 1
-    return [*notes[:room], *_queries(env, env.sizes.num_lines - len(notes[:room]))]
+    """The expert searcher's lines: notes of sub-questions that the passages answer, then queries for the missing passages,
+    or for the last one again if none is missing."""
+    notes = list(_notes(env))[: env.sizes.num_lines - 1]
+    return [*notes, *_queries(env, env.sizes.num_lines - len(notes))]
 
 
 def reasoner_line_text(env: SearchEnv, *, patient: bool) -> str:
     """The expert reasoner's line: the answer once every passage was found, else a sub-question for the next one.
 
-    When a passage was asked for before and did not come, the corpus does not give it: the expert then answers all the same,
-    unless it is `patient`, because somebody else may have searched badly.
+    A passage that was asked for and not found is missing from the corpus: the expert then answers, unless it is `patient`,
+    because the searcher may have searched badly.
     """
     missing = [number for number in range(len(env.question.hops)) if number not in env.state.found]
     can_ask = len(env.state.sub_questions) < env.sizes.num_sub_questions
@@ -35,8 +34,8 @@ def reasoner_line_text(env: SearchEnv, *, patient: bool) -> str:
 
 
 def random_name(env: SearchEnv, rng: Random) -> str:
-    """A passage's title or a word of one, or a word of the question while there is none."""
-    shown = [*env.state.evidence[: env.sizes.num_passages]]
+    """A title or word of a passage, or a word of the question if there is no passage."""
+    shown = env.state.evidence[: env.sizes.num_passages]
     if not shown:
         return random_word(env, rng)
     title, text = rng.choice(shown)
@@ -57,7 +56,7 @@ def _notes(env: SearchEnv) -> Iterator[str]:
 
 
 def _queries(env: SearchEnv, count: int) -> list[str]:
-    """Up to `count` queries for the missing hops that the question, a sub-question or a passage names."""
+    """Up to `count` queries for missing hops, preferably those named by the question, a sub-question or a passage."""
     hops = env.question.hops
     if not hops:
         return [f"?{_spelled(env, env.question.text)}"]
@@ -77,7 +76,7 @@ def _is_named(env: SearchEnv, hop: Hop) -> bool:
 
 
 def _spelled(env: SearchEnv, text: str) -> str:
-    """`text` on one line, in ASCII where the environment shows that alone, within a line's length."""
+    """`text` on one line of allowed length, in ASCII if the environment shows only that."""
     line = single_line(text)
     fitting = (folded(line) if env.sizes.ascii_only else line)[: env.sizes.line_characters].strip()
     return fitting if normalized(fitting) else "x"

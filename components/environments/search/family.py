@@ -1,4 +1,4 @@
-"""The family of `search`: its problems, who plays them well or badly, and what answers their queries."""
+"""The family of `search`: its problems, its retriever, and scripted play."""
 
 from collections.abc import Mapping
 from random import Random
@@ -23,16 +23,16 @@ _SCRAMBLING_NOISE = 0.5
 
 
 class SearchFamily(Demonstrations, Family[SearchOptions, SearchEnv]):
-    """An `EnvironmentFamily` of questions over a corpus."""
+    """The `EnvironmentFamily` of questions over a corpus."""
 
     name = "search"
     options_type = SearchOptions
     env_type = SearchEnv
 
     def payload(self, options: SearchOptions, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
-        """Question `index` of `split`: every question once per epoch, in an order that `seed` decides.
+        """Question `index` of `split`: every question once per epoch, in an order that depends on `seed`.
 
-        Raises ConfigurationError when the questions cannot be read, or when the split has none.
+        Raises ConfigurationError if the questions cannot be read, or the split has none.
         """
         questions = question_set(options).train if split == "train" else question_set(options).test
         if not questions:
@@ -41,10 +41,13 @@ class SearchFamily(Demonstrations, Family[SearchOptions, SearchEnv]):
                 "dataset (and this one as test_dataset), or environment.options.train as a file in its layout"
             )
         question = questions[shuffled_index(index, num_rows=len(questions), seed=seed, split=split)]
-        return {**_with_plain_answers(question, options.sizes).as_payload(), "sizes": options.sizes.model_dump()}
+        if options.sizes.ascii_only:
+            question = _with_ascii_answers(question)
+        return {**question.model_dump(mode="json", by_alias=True), "sizes": options.sizes.model_dump()}
 
     def play(self, payload: Mapping[str, Any], tools: Tools) -> SearchEnv:
-        return SearchEnv(Question.from_payload(payload), Sizes.model_validate(payload["sizes"]), tools=tools)
+        question = {name: value for name, value in payload.items() if name != "sizes"}
+        return SearchEnv(Question.model_validate(question), Sizes.model_validate(payload["sizes"]), tools=tools)
 
     def retriever(self, options: Frozen) -> Retriever | None:
         return retriever_for(self.checked(options))
@@ -70,13 +73,13 @@ class SearchFamily(Demonstrations, Family[SearchOptions, SearchEnv]):
         return reasoner_line_text(played, patient=True)
 
     def random_action(self, env: MultiAgentEnv, agent: str, rng: Random) -> str:
-        """A random word of the question, to search for, to ask about or as the answer."""
+        """A random word of the question, as a query, a sub-question or the answer."""
         played = self.played(env, agent)
         mark = "?" if agent == SEARCHER else rng.choice(self._marks(played))
         return f"{mark}{random_word(played, rng)}"
 
     def scramble(self, env: MultiAgentEnv, rng: Random) -> None:
-        """Play some turns badly, without an answer: the state before a later turn, from which the chain can be walked."""
+        """Play some turns badly and without a final answer; the chain can still be followed from there."""
         played = self.played(env, SEARCHER)
         for _ in range(rng.randint(0, _MAX_SCRAMBLED_TURNS)):
             played.apply(SEARCHER, self.noisy_expert_action(env, SEARCHER, noise=_SCRAMBLING_NOISE, rng=rng))
@@ -87,14 +90,11 @@ class SearchFamily(Demonstrations, Family[SearchOptions, SearchEnv]):
                 played.apply(REASONER, asked)
 
     def _marks(self, env: SearchEnv) -> str:
-        """What the reasoner may begin a line with."""
+        """The marks that the reasoner may begin a line with."""
         return "?=" if len(env.state.sub_questions) < env.sizes.num_sub_questions else "="
 
 
-def _with_plain_answers(question: Question, sizes: Sizes) -> Question:
-    """The question; where ASCII alone is shown, its answers also count as they are shown, if a word is left of them."""
-    if not sizes.ascii_only:
-        return question
-    plain = (folded(answer) for answer in question.answers)
-    answers = dict.fromkeys((*question.answers, *(answer for answer in plain if normalized(answer))))
-    return Question(text=question.text, answers=tuple(answers), hops=question.hops)
+def _with_ascii_answers(question: Question) -> Question:
+    """The question with its answers as ASCII beside them, except those without a word left."""
+    plain = filter(normalized, map(folded, question.answers))
+    return question.model_copy(update={"answers": tuple(dict.fromkeys((*question.answers, *plain)))})

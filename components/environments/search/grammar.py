@@ -1,11 +1,10 @@
 """The grammars of both roles' answers, read line by line.
 
-A line counts when it begins with one of its role's marks; other lines are taken for thoughts and ignored. Text is matched
-and never evaluated.
+A line counts if it begins with one of its role's marks; other lines are thoughts and ignored. Text is matched and never
+evaluated.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from components.environments.search.sizes import Sizes
@@ -18,68 +17,53 @@ _ANSWER = re.compile(r"(?:=|\**+answer:\**+)(?P<text>.*)", re.IGNORECASE)
 _REFERENCE = re.compile(r"#(\d{1,4})\b")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Search:
-    """The searcher asks the retriever."""
+    """A search for `text`."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Note:
-    """The searcher answers sub-question `number`, counted from 1."""
+    """The searcher's answer to sub-question `number`, counted from 1."""
 
     number: int
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """The reasoner poses sub-questions."""
-
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The reasoner answers the question, which ends the episode."""
-
-    text: str
-
-
 def parse_searcher(text: str, sizes: Sizes) -> tuple[Search | Note, ...]:
-    """The searcher's lines in order.
+    """The searcher's lines in order: `? words` or `Search Query: words` searches, `#2 = words` answers sub-question 2.
 
-    `? words` or `Search Query: words` searches, `#2 = words` answers sub-question 2. Raises MalformedAction when there is
-    no such line, too many, or one that is empty or too long.
+    Raises MalformedAction if there is no such line, too many, or one that is empty or too long.
 
     **Example** `"#1 = Ann\\n?home of #1"` notes an answer and searches with it.
     """
     lines: list[Search | Note] = []
-    for line in _lines(text):
+    for line in map(str.strip, text.splitlines()):
         if note := _NOTE.fullmatch(line):
-            lines.append(Note(number=int(note["number"]), text=_content(note["text"], sizes)))
+            lines.append(Note(int(note["number"]), _content(note, sizes)))
         elif search := _SEARCH.fullmatch(line):
-            lines.append(Search(text=_content(search["text"], sizes)))
+            lines.append(Search(_content(search, sizes)))
     if not lines:
         raise MalformedAction("no line begins with ? (a query) or #1 = (the answer of a sub-question)")
     _check_count(len(lines), sizes)
     return tuple(lines)
 
 
-def parse_reasoner(text: str, sizes: Sizes) -> Ask | Answer:
-    """The reasoner's sub-questions, or its final answer.
+def parse_reasoner(text: str, sizes: Sizes) -> tuple[str, ...] | str:
+    """The reasoner's sub-questions (`? words` or `### words`), or its final answer (`= words` or `Answer: words`) as one text.
 
-    `? words` or `### words` asks, `= words` or `Answer: words` answers. Raises MalformedAction when there is neither, when
-    it does both, answers twice in different words, asks too much, or a line is empty or too long.
+    Raises MalformedAction if there is neither, both, a second answer in other words, too many sub-questions, or a line that
+    is empty or too long.
     """
     asked: list[str] = []
     answers: list[str] = []
-    for line in _lines(text):
+    for line in map(str.strip, text.splitlines()):
         if ask := _ASK.fullmatch(line):
-            asked.append(_content(ask["text"], sizes))
+            asked.append(_content(ask, sizes))
         elif answer := _ANSWER.fullmatch(line):
-            answers.append(_content(answer["text"], sizes))
+            answers.append(_content(answer, sizes))
     if not asked and not answers:
         raise MalformedAction("no line begins with ? (a sub-question) or = (the final answer)")
     if asked and answers:
@@ -87,15 +71,15 @@ def parse_reasoner(text: str, sizes: Sizes) -> Ask | Answer:
     if answers:
         if len(set(answers)) > 1:
             raise MalformedAction(f"{len(set(answers))} different final answers; give one")
-        return Answer(text=answers[0])
+        return answers[0]
     _check_count(len(asked), sizes)
-    return Ask(texts=tuple(asked))
+    return tuple(asked)
 
 
 def resolved(text: str, answers: tuple[str | None, ...]) -> str:
     """`text` with each reference to a sub-question replaced by its answer; a number that names none stays.
 
-    `answers[i]` belongs to sub-question i + 1. Raises MalformedAction on a sub-question that is still open.
+    `answers[i]` belongs to sub-question i + 1. Raises MalformedAction for a sub-question without an answer.
 
     **Example** `resolved("home of #1", ("Ann", None))` is `"home of Ann"`.
     """
@@ -117,12 +101,8 @@ def single_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _lines(text: str) -> Iterator[str]:
-    return (line.strip() for line in text.splitlines())
-
-
-def _content(text: str, sizes: Sizes) -> str:
-    content = single_line(text)
+def _content(match: re.Match[str], sizes: Sizes) -> str:
+    content = single_line(match["text"])
     if not content:
         raise MalformedAction("a mark without words behind it")
     if len(content) > sizes.line_characters:

@@ -1,19 +1,18 @@
-"""A retriever behind HTTP, in the protocol that the servers of Search-R1 and FlashRAG speak.
+"""A retriever behind HTTP, in the protocol of the Search-R1 and FlashRAG servers.
 
     POST /retrieve {"queries": ["..."], "topk": 3, "return_scores": true}
     {"result": [[{"document": {"contents": "\\"Title\\"\\ntext"}, "score": 0.8}, ...]]}
 
-A document may also spell `title` and `text`.
+A document may also have `title` and `text`.
 """
 
 import json
-import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
+from pydantic import BaseModel, FailFast, Field, ValidationError
 
 from components.bounded_json import bounded_json
 from components.environments.search.corpus import passage_of
@@ -23,35 +22,32 @@ from components.schema import Passage, Query
 
 _MAX_SHOWN = 120
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-"""Nothing is unpacked here: a few compressed bytes would become any number of them."""
+"""Replies are never decompressed: a few compressed bytes could expand without limit."""
 _TOO_MANY_REQUESTS = 429
 MAX_BODY_BYTES = 4 << 20
-"""Of one answer; twenty passages of Wikipedia are a hundredth of it."""
+"""Limit of one reply; twenty passages of Wikipedia are a hundredth of it."""
 MAX_PASSAGE_CHARACTERS = 100_000
-"""Of one title or text. Agents are shown some hundred characters of it."""
+"""Limit of one title or text. Agents see some hundred characters of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reply:
-    """A whole answer of the server."""
+class _Found(BaseModel):
+    document: Any
+    score: float = Field(strict=True, allow_inf_nan=False)
 
-    status: int
-    content: bytes
 
-    @property
-    def start(self) -> str:
-        """The beginning of the body, for messages."""
-        return _start(self.content[: 4 * _MAX_SHOWN].decode("utf-8", "replace"))
+class _Result(BaseModel):
+    """The body of a reply: one list of passages for one query."""
+
+    result: Annotated[list[Annotated[list[_Found], FailFast()]], Field(min_length=1, max_length=1)]
 
 
 class HttpRetriever:
-    """A `Retriever` that asks a server at `url`, the whole address of its endpoint.
+    """A `Retriever` that asks a server at `url`, the whole address of its endpoint. Safe to share between threads.
 
-    A refused connection, a time-out, a broken answer and 429 or 5xx are tried again `num_attempts` times in all, with a pause
-    that doubles from `first_pause_seconds`. `timeout_seconds` is for each wait of an attempt and for its whole answer too, so
-    that a server which sends a byte now and then is slow, not endless. `corpus_name` says which corpus the server holds, as
-    part of the digest: a server that changes its corpus under the same name breaks the promise that equal queries have equal
-    answers. Safe to share between threads.
+    A refused connection, a time-out, a truncated reply and 429 or 5xx are tried `num_attempts` times, with pauses that double
+    from `first_pause_seconds`. `timeout_seconds` limits each wait of an attempt and its whole duration, so a server that
+    sends a byte now and then cannot stall. `corpus_name` names the server's corpus in the digest: change it with the corpus,
+    because equal queries must have equal answers.
     """
 
     def __init__(
@@ -73,34 +69,32 @@ class HttpRetriever:
         self._client = httpx.Client(timeout=timeout_seconds, trust_env=False)
 
     def search(self, query: Query) -> tuple[Passage, ...]:
-        """The server's passages, best first, at most as many as asked for.
+        """The server's passages, best first, at most as many as requested.
 
-        Raises RetrieverUnavailable when no attempt was answered, RetrieverIncompatible when an answer says something else
-        than the protocol.
+        Raises RetrieverUnavailable if every attempt failed, RetrieverIncompatible if a reply breaks the protocol.
         """
         body = {"queries": [query.text], "topk": query.num_passages, "return_scores": True}
-        answer = self._answer(body)
-        return self._passages(answer)[: query.num_passages]
+        return self._passages(self._answer(json.dumps(body).encode()))[: query.num_passages]
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._client.close()
 
-    def _answer(self, body: dict[str, Any]) -> _Reply:
+    def _answer(self, body: bytes) -> bytes:
         reason = ""
         for attempt in range(self._num_attempts):
             if attempt:
                 self._pause(self._first_pause_seconds * 2 ** (attempt - 1))
             try:
-                answer = self._posted(json.dumps(body).encode())
+                status, content = self._posted(body)
             except httpx.TransportError as error:
                 reason = f"{type(error).__name__}: {error}"
                 continue
-            if 200 <= answer.status < 300:
-                return answer
-            reason = f"HTTP {answer.status}"
-            if not (answer.status >= 500 or answer.status == _TOO_MANY_REQUESTS):
-                raise self._incompatible(f"{reason}, {answer.start!r}")
+            if 200 <= status < 300:
+                return content
+            reason = f"HTTP {status}"
+            if status < 500 and status != _TOO_MANY_REQUESTS:
+                raise self._incompatible(f"{reason}, {_start(content)!r}")
         raise RetrieverUnavailable(
             f"the retriever at {self._url} did not answer in {self._num_attempts} attempts ({reason}). Start one there, for "
             "example Search-R1's `python search_r1/search/retrieval_server.py --index_path INDEX --corpus_path CORPUS "
@@ -108,71 +102,51 @@ class HttpRetriever:
             "local file"
         )
 
-    def _posted(self, body: bytes) -> _Reply:
-        """One attempt, bounded in time and memory."""
+    def _posted(self, body: bytes) -> tuple[int, bytes]:
+        """Status and content of one attempt, bounded in time and memory."""
         ends = time.monotonic() + self._timeout_seconds
         with self._client.stream("POST", self._url, content=body, headers=_HEADERS) as answer:
-            if answer.headers.get("Content-Encoding", "identity") != "identity":
-                raise self._incompatible(
-                    f"a body in the encoding {_start(answer.headers['Content-Encoding'])!r}, unasked"
-                )
+            encoding = answer.headers.get("Content-Encoding", "identity")
+            if encoding != "identity":
+                raise self._incompatible(f"a body in the encoding {encoding[:_MAX_SHOWN]!r}, unasked")
             content = bytearray()
             for chunk in answer.iter_raw():
                 content += chunk
                 if len(content) > MAX_BODY_BYTES:
                     raise self._incompatible(f"more than {MAX_BODY_BYTES >> 20} MiB")
                 if time.monotonic() > ends:
-                    raise httpx.ReadTimeout(f"the answer was not whole after {self._timeout_seconds:g} s")
-            return _Reply(status=answer.status_code, content=bytes(content))
+                    raise httpx.ReadTimeout(f"the reply was incomplete after {self._timeout_seconds:g} s")
+            return answer.status_code, bytes(content)
 
-    def _passages(self, answer: _Reply) -> tuple[Passage, ...]:
+    def _passages(self, content: bytes) -> tuple[Passage, ...]:
         try:
-            content = bounded_json(answer.content)
+            result = _Result.model_validate(bounded_json(content)).result[0]
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise self._incompatible(f"{where}: {fault['msg']}: {_start(content)!r}") from error
         except ValueError as error:
-            raise self._incompatible(f"no JSON that can be read ({error}): {answer.start!r}") from error
-        results = content.get("result") if isinstance(content, dict) else None
-        if not isinstance(results, list) or len(results) != 1 or not isinstance(results[0], list):
-            raise self._incompatible(f"not one list of passages under 'result': {answer.start!r}")
-        return tuple(self._passage(entry) for entry in results[0])
+            raise self._incompatible(f"unreadable JSON ({error}): {_start(content)!r}") from error
+        return tuple(map(self._passage, result))
 
-    def _passage(self, entry: Any) -> Passage:
-        spelled = passage_of(entry.get("document")) if isinstance(entry, dict) else None
+    def _passage(self, found: _Found) -> Passage:
+        spelled = passage_of(found.document)
         if spelled is None:
-            raise self._incompatible(f"a passage without document, contents or text: {_shown(entry)}")
+            raise self._incompatible("a passage without document, contents or text")
         if (longest := max(map(len, spelled))) > MAX_PASSAGE_CHARACTERS:
             raise self._incompatible(
                 f"a passage of {longest} characters, of at most {MAX_PASSAGE_CHARACTERS}: split its corpus into passages"
             )
-        score = _finite(entry.get("score"))
-        if score is None:
-            raise self._incompatible(f"a passage without a finite score: {_shown(entry)}")
-        return Passage(title=spelled[0], text=spelled[1], score=score)
+        return Passage(title=spelled[0], text=spelled[1], score=found.score)
 
     def _incompatible(self, what: str) -> RetrieverIncompatible:
         return RetrieverIncompatible(
-            f"the retriever at {self._url} answered with {what}; it must take POST {{queries, topk, return_scores}} and give "
-            "{result: [[{document, score}]]} back"
+            f"the retriever at {self._url} answered with {what}; it must accept POST {{queries, topk, return_scores}} and "
+            "return {result: [[{document, score}]]}"
         )
 
 
-def _finite(score: Any) -> float | None:
-    if isinstance(score, bool) or not isinstance(score, int | float):
-        return None
-    try:
-        number = float(score)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _shown(entry: Any) -> str:
-    """A value of an answer for a message: short, and never deep."""
-    return (
-        f"an object with {_start(', '.join(map(repr, entry)))}"
-        if isinstance(entry, dict)
-        else f"a {type(entry).__name__}"
-    )
-
-
-def _start(text: str) -> str:
+def _start(content: bytes) -> str:
+    """The beginning of a body, for messages."""
+    text = content[: 4 * _MAX_SHOWN].decode("utf-8", "replace")
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."

@@ -1,4 +1,4 @@
-"""Rows of the field's data sets as questions, in the column layouts of their usual copies.
+"""Dataset rows as questions, in the column layouts of their usual copies.
 
 | layout | columns |
 |---|---|
@@ -35,7 +35,7 @@ class ReadRows:
 
 
 def read_rows(rows: Iterable[Row], *, field: str) -> ReadRows:
-    """The questions in `rows`. Raises ConfigurationError naming `field` when a row has none of the layouts above."""
+    """The questions in `rows`. Raises ConfigurationError naming `field` for a row in none of the layouts above."""
     questions: list[Question] = []
     passages: dict[Text, None] = {}
     for number, row in enumerate(rows):
@@ -44,7 +44,7 @@ def read_rows(rows: Iterable[Row], *, field: str) -> ReadRows:
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise ConfigurationError(
                 f"{field}: row {number} with the columns {sorted(row)} has none of the known layouts ({error!r}); expected "
-                "question and answer or golden_answers, with context and supporting_facts or paragraphs where it has passages"
+                "question and answer or golden_answers, and for passages context and supporting_facts, or paragraphs"
             ) from error
         passages.update(dict.fromkeys(brought))
         if question is not None:
@@ -53,36 +53,28 @@ def read_rows(rows: Iterable[Row], *, field: str) -> ReadRows:
 
 
 def question_of(row: Row) -> tuple[Question | None, tuple[Text, ...]]:
-    """The question of one row, None when it has no usable answer, and the passages that came with it."""
+    """The question of one row (None without a usable answer), and the passages that came with it."""
     merged = {**(row.get("metadata") or {}), **row}
     text = single_line(_text(merged["question"] if "question" in merged else merged["Question"]))
     answers = _answers(merged)
-    if "paragraphs" in merged:
-        passages, hops = _musique(merged)
-    else:
-        passages, hops = _hotpot(merged, text)
+    passages, hops = _musique(merged) if "paragraphs" in merged else _hotpot(merged, text)
     if not answers or not normalized(text) or merged.get("answerable") is False:
         return None, passages
     return Question(text=text, answers=answers, hops=hops), passages
 
 
 def _answers(row: Row) -> tuple[str, ...]:
-    """The different gold answers that have a word left when normalised."""
-    if "golden_answers" in row:
-        given = row["golden_answers"]
-    elif "answer" in row:
-        answers = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
-        given = [*answers, *(row.get("answer_aliases") or ())]
-    else:
-        given = row["Answer"]
-    listed = [given] if isinstance(given, str) else list(given)
-    return tuple(
-        dict.fromkeys(single_line(_text(each)) for each in listed if each is not None and normalized(_text(each)))
-    )
+    """The different gold answers, without those that normalise to nothing."""
+    name = next((name for name in ("golden_answers", "answer") if name in row), "Answer")
+    listed = [row[name]] if isinstance(row[name], str | None) else list(row[name])
+    if name == "answer":
+        listed += row.get("answer_aliases") or ()
+    texts = [_text(each) for each in listed if each is not None]
+    return tuple(dict.fromkeys(single_line(text) for text in texts if normalized(text)))
 
 
 def _hotpot(row: Row, question: str) -> tuple[tuple[Text, ...], tuple[Hop, ...]]:
-    """One hop a supporting title; those that the question names come first, because the search begins there."""
+    """One hop per supporting title; first those that the question names, because the search begins there."""
     passages = tuple((title, _joined(body)) for title, body in _pairs(row.get("context"), _BODIES))
     titles = dict.fromkeys(title for title, _ in _pairs(row.get("supporting_facts"), ("sent_id",)))
     hops = [Hop(title=title, names=(title,)) for title in titles]
@@ -90,18 +82,17 @@ def _hotpot(row: Row, question: str) -> tuple[tuple[Text, ...], tuple[Hop, ...]]
 
 
 def _pairs(value: Any, seconds: Sequence[str]) -> list[tuple[str, Any]]:
-    """Title and second column of columns side by side, of rows by name, or of plain pairs."""
+    """Title and second column, from a mapping of columns, a list of rows, or a list of pairs."""
     if not value:
         return []
     if isinstance(value, Mapping):
         return list(zip(map(_text, value["title"]), _first_of(value, seconds), strict=True))
-    pairs = []
-    for entry in value:
-        if isinstance(entry, Mapping):
-            pairs.append((_text(entry["title"]), _first_of(entry, seconds)))
-        else:
-            pairs.append((_text(entry[0]), entry[1]))
-    return pairs
+    return [
+        (_text(entry["title"]), _first_of(entry, seconds))
+        if isinstance(entry, Mapping)
+        else (_text(entry[0]), entry[1])
+        for entry in value
+    ]
 
 
 def _first_of(columns: Mapping[str, Any], names: Sequence[str]) -> Any:
@@ -112,9 +103,9 @@ def _first_of(columns: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def _musique(row: Row) -> tuple[tuple[Text, ...], tuple[Hop, ...]]:
-    """One hop a step of the decomposition, references replaced by the earlier steps' answers.
+    """One hop per step of the decomposition, with references replaced by the earlier steps' answers.
 
-    A step is asked for by naming an earlier answer that it refers to, and, where it refers to none, by its passage's title.
+    A sub-question asks for a step by naming an earlier answer that it refers to, or its passage's title if it refers to none.
     """
     paragraphs = {entry["idx"]: (_text(entry["title"]), _text(entry["paragraph_text"])) for entry in row["paragraphs"]}
     steps = row.get("question_decomposition") or ()

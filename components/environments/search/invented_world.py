@@ -1,7 +1,7 @@
-"""The procedural questions: two invented worlds, one per split, and every chain of facts in them that makes a fair question.
+"""The procedural questions: two invented worlds, one per split, and every fair chain of facts in them as a question.
 
-Each entity has one passage with all its facts, so the links of a chain stand in different passages. The worlds share no
-name, so the splits share no passage, no answer and no question; the passages of both make up the corpus.
+Each entity has one passage with all its facts, so the links of a chain are in different passages. The worlds share no
+name, so the splits share no passage, answer or question; the corpus holds the passages of both.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,17 +10,19 @@ from itertools import chain, islice
 from random import Random
 
 from components.environments.search.names import firm_names, person_names, place_names, short_names, work_names
-from components.environments.search.questions import Hop, Question, QuestionSet, Text
+from components.environments.search.questions import Hop, Question, QuestionSet
 from components.environments.search.world_schema import FIRM, PERSON, TOWN, WORK, WORLD_BY_LEVEL, Relation, WorldSchema
 from components.identity import seed_for
+
+Walk = tuple[tuple[str, Relation, str], ...]
+"""Steps of subject, relation and object; each object is the next subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InventedWorld:
-    """Entities by name. `facts[subject]` lists its relations and their objects, `passages[subject]` tells them."""
+    """Each entity with its relations and their objects, and with its passage."""
 
     schema: WorldSchema
-    kinds: Mapping[str, str]
     facts: Mapping[str, tuple[tuple[Relation, str], ...]]
     passages: Mapping[str, str]
 
@@ -35,15 +37,16 @@ def procedural_questions(level: int, world_seed: int) -> QuestionSet:
     names = _names(schema, level, Random(seed_for(world_seed, "search names", level)))
     rng = Random(seed_for(world_seed, "search worlds", level))
     train, test = (_world(schema, names, rng) for _ in ("train", "test"))
+    passages = [*train.passages.items(), *test.passages.items()]
     return QuestionSet(
         train=tuple(_questions(train)),
         test=tuple(_questions(test)),
-        passages=tuple(_shuffled([*train.passages.items(), *test.passages.items()], rng)),
+        passages=tuple(rng.sample(passages, len(passages))),
     )
 
 
 def _names(schema: WorldSchema, level: int, rng: Random) -> Mapping[str, Iterator[str]]:
-    """For each kind a stream of names that no other kind has."""
+    """A stream of names for each kind; no two kinds share a name."""
     if level == 0:
         return dict.fromkeys(schema.num_by_kind, short_names(rng))
     places = place_names(rng)
@@ -58,7 +61,7 @@ def _names(schema: WorldSchema, level: int, rng: Random) -> Mapping[str, Iterato
 def _world(schema: WorldSchema, names: Mapping[str, Iterator[str]], rng: Random) -> InventedWorld:
     members = {kind: list(islice(names[kind], count)) for kind, count in schema.num_by_kind.items()}
     kinds = {name: kind for kind, entities in members.items() for name in entities}
-    assert len(kinds) == sum(schema.num_by_kind.values()), "the streams of names ran out or crossed"
+    assert len(kinds) == sum(schema.num_by_kind.values()), "too few names, or one given twice"
     facts = {
         subject: tuple(
             (relation, _other(members[relation.target], subject, rng)) for relation in schema.relations[kind]
@@ -66,11 +69,11 @@ def _world(schema: WorldSchema, names: Mapping[str, Iterator[str]], rng: Random)
         for subject, kind in kinds.items()
     }
     passages = {subject: _passage(schema, kinds[subject], subject, told) for subject, told in facts.items()}
-    return InventedWorld(schema=schema, kinds=kinds, facts=facts, passages=passages)
+    return InventedWorld(schema=schema, facts=facts, passages=passages)
 
 
 def _other(entities: list[str], subject: str, rng: Random) -> str:
-    """A random entity that is not the subject itself."""
+    """A random entity other than the subject."""
     while (chosen := rng.choice(entities)) == subject:
         pass
     return chosen
@@ -85,12 +88,8 @@ def _passage(schema: WorldSchema, kind: str, subject: str, facts: tuple[tuple[Re
 def _questions(world: InventedWorld) -> Iterator[Question]:
     """Every fair chain as a question, the shortest first."""
     for num_hops in world.schema.hops:
-        for subject in world.kinds:
+        for subject in world.facts:
             yield from (_question(world, walk) for walk in _walks(world, subject, num_hops) if _is_fair(world, walk))
-
-
-Walk = tuple[tuple[str, Relation, str], ...]
-"""Steps of subject, relation and object; each object is the next subject."""
 
 
 def _walks(world: InventedWorld, subject: str, num_hops: int) -> Iterator[Walk]:
@@ -103,11 +102,10 @@ def _walks(world: InventedWorld, subject: str, num_hops: int) -> Iterator[Walk]:
 
 
 def _is_fair(world: InventedWorld, walk: Walk) -> bool:
-    """Whether no passage but the last names the answer, and no entity is met twice."""
+    """Whether only the last passage names the answer, and no entity occurs twice."""
     met = [walk[0][0], *(told for _, _, told in walk)]
-    answer = met[-1]
     earlier = chain.from_iterable(world.facts[subject] for subject, _, _ in walk[:-1])
-    return len(set(met)) == len(met) and all(told != answer for _, told in earlier)
+    return len(set(met)) == len(met) and all(told != met[-1] for _, told in earlier)
 
 
 def _question(world: InventedWorld, walk: Walk) -> Question:
@@ -124,7 +122,3 @@ def _question(world: InventedWorld, walk: Walk) -> Question:
         for subject, relation, told in walk
     )
     return Question(text=world.schema.question.format(phrase), answers=(walk[-1][2],), hops=hops)
-
-
-def _shuffled(passages: list[Text], rng: Random) -> list[Text]:
-    return rng.sample(passages, len(passages))

@@ -1,4 +1,4 @@
-"""How answers are judged: exact match and token F1 over normalised text, the best over all gold answers.
+"""Exact match and token F1 over normalised text, the best over all gold answers.
 
 Sources: the SQuAD evaluation script (Rajpurkar et al., arXiv:1606.05250) and, for yes and no, HotpotQA's (Yang et al.,
 arXiv:1809.09600), which 2WikiMultihopQA and the retrieval libraries share.
@@ -18,7 +18,7 @@ _CLOSED = frozenset({"yes", "no", "noanswer"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How good an answer is: `exact` is exact match with any gold answer, `f1` the best token F1, in [0, 1]."""
+    """`exact`: exact match with any gold answer. `f1`: the best token F1, in [0, 1]."""
 
     exact: bool
     f1: float
@@ -50,8 +50,7 @@ def exact_match(answer: str, gold: str) -> bool:
 def token_f1(answer: str, gold: str) -> float:
     """The harmonic mean of precision and recall over the words of the normalised texts, counted with multiplicity.
 
-    Where one of the two is yes or no (or noanswer) and they differ it is 0, and where one has no words it is 1 exactly
-    when neither has.
+    If one of the two is yes, no or noanswer, it is 1 only if they are equal; likewise if one has no words.
 
     **Example** "in Paris France" against "Paris": precision 1/3, recall 1, F1 0.5.
     """
@@ -66,8 +65,7 @@ def token_f1(answer: str, gold: str) -> float:
 
 
 def judge(answer: str, golds: Sequence[str], *, question: str) -> Verdict:
-    """The best verdict over the gold answers. An answer without words is worth nothing, nor is a copy of the
-    question, whatever words it shares."""
+    """The best verdict over the gold answers. An answer without words or a copy of the question is worth nothing."""
     if not golds or not normalized(answer) or exact_match(answer, question):
         return NOTHING
     return Verdict(
@@ -76,7 +74,7 @@ def judge(answer: str, golds: Sequence[str], *, question: str) -> Verdict:
 
 
 def mentions(text: str, name: str) -> bool:
-    """Whether the words of `name` stand in `text` one after the other, both normalised; never for a name without words.
+    """Whether `text` contains the words of `name` in a row, both normalised; False for a name without words.
 
     **Example** "home of Ann Toval" mentions "Ann Toval" and does not mention "An".
     """

@@ -1,4 +1,4 @@
-"""What an agent reads: the question, the sub-questions so far, the newest passages, and whose turn it is.
+"""The observation of an agent: the question, the sub-questions so far, the newest passages, and whose turn it is.
 
 Q home of boss of Kozu?
 #1 home of Nali
@@ -51,13 +51,13 @@ _DUTIES = {
 
 @cache
 def instructions(agent: str, sizes: Sizes) -> str:
-    """Who `agent` is and how it answers. The examples are about a place that no passage knows."""
+    """Role and answer grammar of `agent`. The examples are about a place that is in no passage."""
     lines = "one line" if sizes.num_lines == 1 else f"{sizes.num_lines} lines"
     return _DUTIES[agent].format(layout=_LAYOUT, lines=lines, characters=sizes.line_characters)
 
 
 def state_text(question: str, state: SearchState, agent: str, sizes: Sizes) -> str:
-    """What `agent` sees: no part of it is longer than `sizes` says."""
+    """The state as `agent` sees it, every part within `sizes`."""
     lines = [f"Q {_cut(_shown(question, sizes), sizes.question_characters)}"]
     lines += [f"#{number} {_sub_question(each, state, sizes)}" for number, each in enumerate(state.sub_questions, 1)]
     lines += _passages(state, sizes)
@@ -77,7 +77,7 @@ def folded(text: str) -> str:
 
 
 def _passages(state: SearchState, sizes: Sizes) -> Iterator[str]:
-    """The newest passages that fit, each on its line."""
+    """The newest passages that fit, one per line."""
     left = sizes.evidence_characters
     for title, text in state.evidence:
         line = _cut(f"+ {_shown(title, sizes)}: {_shown(text, sizes)}", min(sizes.passage_characters, left - 1))
@@ -93,7 +93,7 @@ def _sub_question(asked: SubQuestion, state: SearchState, sizes: Sizes) -> str:
 
 
 def _spelled_out(text: str, state: SearchState) -> str:
-    """`text` with references to answered sub-questions replaced, as it stands while one of them is open."""
+    """`text` with references replaced by answers; unchanged while one of them is open."""
     try:
         return resolved(text, state.answers)
     except MalformedAction:
@@ -101,7 +101,7 @@ def _spelled_out(text: str, state: SearchState) -> str:
 
 
 def _shown(text: str, sizes: Sizes) -> str:
-    """`text` on one line, of which UTF-8 can carry every character."""
+    """`text` on one line, without characters that UTF-8 cannot encode."""
     line = single_line(text)
     return folded(line) if sizes.ascii_only else line.encode("utf-8", "replace").decode("utf-8")
 

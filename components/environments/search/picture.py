@@ -1,4 +1,4 @@
-"""An episode for people: the question, what was asked and found, and the answer with its verdict."""
+"""An episode rendered for people: question, sub-questions, passages, and the answer with its verdict."""
 
 import textwrap
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _BOLD, _DIM, _GOOD, _BAD, _NAME = "1", "2", "32", "31", "36"
 
 
 def picture(question: Question, state: SearchState, *, color: bool) -> str:
-    """The state in plain ASCII or with ANSI colours; the newest passages stand first."""
+    """The state in plain ASCII or with ANSI colours, the newest passages first."""
     return "\n".join(
         styled(line, style) if color else line for text, style in _lines(question, state) for line in _wrapped(text)
     )

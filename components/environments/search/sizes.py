@@ -1,4 +1,4 @@
-"""How much an environment shows and how much an answer may hold, in characters and counts."""
+"""Limits of what an environment shows and of what an answer may contain."""
 
 from collections.abc import Mapping
 
@@ -6,27 +6,27 @@ from components.artifacts.refs import Frozen
 
 
 class Sizes(Frozen):
-    """The bounds of one environment. `ascii_only` folds what is shown to printable ASCII."""
+    """Limits of one environment. `ascii_only` folds what is shown to printable ASCII."""
 
     num_passages: int
-    """Passages that one query brings."""
+    """Passages per query."""
     num_lines: int
-    """Marked lines of one answer."""
+    """Marked lines per answer."""
     line_characters: int
-    """Characters of text behind a mark."""
+    """Characters of text after a mark."""
     num_sub_questions: int
-    """Sub-questions of one episode."""
+    """Sub-questions per episode."""
     question_characters: int
     passage_characters: int
     evidence_characters: int
-    """Of all passages that are shown, their marks included."""
+    """Of all passages shown, marks included."""
     num_free_words: int
-    """Words that a sub-question may take from the passages without need before it counts as a list of guesses."""
+    """Unneeded words that a sub-question may take from the passages before it counts as a list of guesses."""
     ascii_only: bool
 
     @property
     def action_characters(self) -> int:
-        """No well-formed answer in short form is longer, thoughts left out."""
+        """The longest well-formed answer in short form, without thoughts."""
         return self.num_lines * (len("#99=\n") + self.line_characters) - 1
 
 
@@ -65,4 +65,4 @@ SIZES_BY_LEVEL: Mapping[int, Sizes] = {
         ascii_only=False,
     ),
 }
-"""Level -> sizes: 0 for a model of characters, 1 for a small language model, 2 for a large one and for real passages."""
+"""Level -> sizes: 0 for a character-level model, 1 for a small language model, 2 for a large one and real passages."""

@@ -1,4 +1,4 @@
-"""The state of one episode of `search`: small, immutable, and all that a snapshot needs."""
+"""The state of one episode of `search`: small and immutable, so it is its own snapshot."""
 
 from dataclasses import dataclass, replace
 
@@ -6,12 +6,12 @@ from components.environments.search.judges import NOTHING, Verdict
 from components.environments.search.questions import Text
 
 _NUM_KEPT = 24
-"""Passages that are remembered; more are never shown."""
+"""Passages kept; more are never shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubQuestion:
-    """What the reasoner asked, and what the searcher noted as its answer; None while it is open."""
+    """A sub-question of the reasoner with the searcher's answer, None while it is open."""
 
     text: str
     answer: str | None = None
@@ -19,7 +19,7 @@ class SubQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchState:
-    """`found` and `asked` hold numbers of hops, `noted` normalised answers: what has already been rewarded.
+    """`found` and `asked` (numbers of hops) and `noted` (normalised answers) are what has already been rewarded.
 
     `evidence` lists passages, newest first. `refused` names the roles whose newest answer was malformed.
     """
@@ -39,10 +39,10 @@ class SearchState:
         return tuple(each.answer for each in self.sub_questions)
 
     def with_note(self, number: int, text: str) -> "SearchState":
-        """Sub-question `number`, counted from 1, answered."""
+        """The state with an answer to sub-question `number`, counted from 1."""
         noted = replace(self.sub_questions[number - 1], answer=text)
         return replace(self, sub_questions=(*self.sub_questions[: number - 1], noted, *self.sub_questions[number:]))
 
     def with_evidence(self, passages: tuple[Text, ...]) -> "SearchState":
-        """The passages before all others, each kept once."""
+        """The state with `passages` before all others, without duplicates."""
         return replace(self, evidence=tuple(dict.fromkeys((*passages, *self.evidence)))[:_NUM_KEPT])

@@ -1,46 +1,42 @@
-"""What an invented world consists of, level by level: kinds of entities, relations between them, and how both are worded."""
+"""The schema of an invented world, by level: kinds of entities, relations between them, and their wording."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 PERSON, FIRM, TOWN, WORK = "person", "firm", "town", "work"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
-    """A fact that every entity of one kind has. `phrase` names its object from its subject, `{}`.
+class Relation(NamedTuple):
+    """A fact that every entity of one kind has. `phrase` names the object, given the subject as `{}`.
 
     **Example** phrase "the founder of {}" and sentence "The founder of {subject} is {object}."
     """
 
-    name: str
     target: str
+    """The kind of the object."""
     phrase: str
     sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldSchema:
-    """One level's world: how many entities of each kind a split has, which facts they have, how it is all worded."""
+    """One level's world: entities of each kind per split, their facts, and the wording of both."""
 
     num_by_kind: Mapping[str, int]
     relations: Mapping[str, tuple[Relation, ...]]
     hops: tuple[int, ...]
-    """Lengths of the chains that questions walk."""
+    """Lengths of the chains behind the questions."""
     question: str
     """A question about the phrase `{}`."""
     introductions: Mapping[str, str]
     """The sentence before an entity's facts, by kind; empty for none."""
     joint: str
-    """What stands between two facts of a passage."""
+    """The separator of two facts in a passage."""
 
 
 def _terse(name: str, target: str) -> Relation:
-    return Relation(name=name, target=target, phrase=f"{name} of {{}}", sentence=f"{name} {{object}}")
-
-
-def _prose(name: str, target: str, phrase: str, sentence: str) -> Relation:
-    return Relation(name=name, target=target, phrase=phrase, sentence=sentence)
+    return Relation(target, phrase=f"{name} of {{}}", sentence=f"{name} {{object}}")
 
 
 _TERSE = WorldSchema(
@@ -59,19 +55,19 @@ _PROSE = WorldSchema(
     num_by_kind={PERSON: 320, FIRM: 90, TOWN: 90, WORK: 140},
     relations={
         WORK: (
-            _prose("author", PERSON, "the author of {}", "The author of {subject} is {object}."),
-            _prose("publisher", FIRM, "the publisher of {}", "It is published by {object}."),
+            Relation(PERSON, "the author of {}", "The author of {subject} is {object}."),
+            Relation(FIRM, "the publisher of {}", "It is published by {object}."),
         ),
         FIRM: (
-            _prose("founder", PERSON, "the founder of {}", "The founder of {subject} is {object}."),
-            _prose("seat", TOWN, "the seat of {}", "The seat of {subject} is the town of {object}."),
+            Relation(PERSON, "the founder of {}", "The founder of {subject} is {object}."),
+            Relation(TOWN, "the seat of {}", "The seat of {subject} is the town of {object}."),
         ),
         PERSON: (
-            _prose("birthplace", TOWN, "the birthplace of {}", "The birthplace of {subject} is {object}."),
-            _prose("employer", FIRM, "the employer of {}", "The employer of {subject} is {object}."),
-            _prose("teacher", PERSON, "the teacher of {}", "The teacher of {subject} was {object}."),
+            Relation(TOWN, "the birthplace of {}", "The birthplace of {subject} is {object}."),
+            Relation(FIRM, "the employer of {}", "The employer of {subject} is {object}."),
+            Relation(PERSON, "the teacher of {}", "The teacher of {subject} was {object}."),
         ),
-        TOWN: (_prose("mayor", PERSON, "the mayor of {}", "The mayor of {subject} is {object}."),),
+        TOWN: (Relation(PERSON, "the mayor of {}", "The mayor of {subject} is {object}."),),
     },
     hops=(1, 2, 3),
     question="Who or what is {}?",
@@ -83,14 +79,7 @@ _PROSE = WorldSchema(
     },
     joint=" ",
 )
-_LONG = WorldSchema(
-    num_by_kind={PERSON: 900, FIRM: 220, TOWN: 220, WORK: 400},
-    relations=_PROSE.relations,
-    hops=(2, 3),
-    question=_PROSE.question,
-    introductions=_PROSE.introductions,
-    joint=_PROSE.joint,
-)
+_LONG = replace(_PROSE, num_by_kind={PERSON: 900, FIRM: 220, TOWN: 220, WORK: 400}, hops=(2, 3))
 
 WORLD_BY_LEVEL: Mapping[int, WorldSchema] = {0: _TERSE, 1: _PROSE, 2: _LONG}
-"""Level -> world: 0 in a few characters and up to two hops, 1 in prose and up to three, 2 larger, with no easy question."""
+"""Level 0: terse facts and up to two hops. Level 1: prose and up to three hops. Level 2: larger, no single-hop questions."""

@@ -49,7 +49,7 @@ def test_title_and_text_are_kept_apart_in_the_digest() -> None:
 
 @pytest.mark.parametrize(
     ("line", "reason"),
-    [("{", "line 2: no JSON"), ('{"title": "x"}', "line 2: holds no passage"), ("[1]", "line 2: holds no passage")],
+    [("{", "line 2: no JSON"), ('{"title": "x"}', "line 2: not a passage"), ("[1]", "line 2: not a passage")],
 )
 def test_a_line_that_is_no_passage_is_named(tmp_path: Path, line: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):

@@ -263,8 +263,8 @@ def test_a_replay_of_the_recorded_actions_gives_the_same_outcomes() -> None:
 
 
 def test_a_question_survives_its_payload() -> None:
-    assert Question.from_payload(CHAIN.as_payload()) == CHAIN
-    assert canonical_json(CHAIN.as_payload())
+    assert Question.model_validate(CHAIN.model_dump(by_alias=True)) == CHAIN
+    assert canonical_json(CHAIN.model_dump(mode="json", by_alias=True))
 
 
 def test_a_picture_shows_the_verdict_and_the_needed_passages() -> None:

@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.search.grammar import (
-    Answer,
-    Ask,
-    Note,
-    Search,
-    parse_reasoner,
-    parse_searcher,
-    resolved,
-)
+from components.environments.search.grammar import Note, Search, parse_reasoner, parse_searcher, resolved
 from components.environments.search.sizes import SIZES_BY_LEVEL
 from components.errors import MalformedAction
 
@@ -46,15 +38,15 @@ def test_what_the_searcher_may_write(text: str, lines: tuple[Search | Note, ...]
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("?home of Ann", Ask(texts=("home of Ann",))),
-        ("### home of Ann\n### who is Ann", Ask(texts=("home of Ann", "who is Ann"))),
-        ("=Timo", Answer(text="Timo")),
-        ("= Timo\n=Timo", Answer(text="Timo")),
-        ("**Answer:** Timo", Answer(text="Timo")),
-        ("The passages say so.\nanswer: Timo", Answer(text="Timo")),
+        ("?home of Ann", ("home of Ann",)),
+        ("### home of Ann\n### who is Ann", ("home of Ann", "who is Ann")),
+        ("=Timo", "Timo"),
+        ("= Timo\n=Timo", "Timo"),
+        ("**Answer:** Timo", "Timo"),
+        ("The passages say so.\nanswer: Timo", "Timo"),
     ],
 )
-def test_what_the_reasoner_may_write(text: str, meant: Ask | Answer) -> None:
+def test_what_the_reasoner_may_write(text: str, meant: tuple[str, ...] | str) -> None:
     assert parse_reasoner(text, SIZES) == meant
 
 

@@ -197,7 +197,7 @@ def test_a_packed_answer_is_a_permanent_error_and_never_unpacked(server: Retriev
         (b"[" * 100_000, "nested too deep"),
         (b"[" + b"[]," * 1_200_000 + b"0]", "at most 500000 are read"),
         (b'{"result": [[{"document": {"contents": "' + b"x" * 100_001 + b'"}, "score": 1}]]}', "of at most 100000"),
-        (b'{"result": [[' + b"[" * 900 + b"]" * 900 + b"]]}", "a list"),
+        (b'{"result": [[' + b"[" * 900 + b"]" * 900 + b"]]}", "valid dictionary"),
     ],
     ids=["deep", "many", "passage", "nest"],
 )

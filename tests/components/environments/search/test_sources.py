@@ -146,12 +146,12 @@ def test_every_usual_copy_names_a_split() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"corpus": "x.jsonl", "retriever_url": "http://h/r"}, "give one of them"),
+        ({"corpus": "x.jsonl", "retriever_url": "http://h/r"}, "set one of them"),
         ({"retriever_url": "127.0.0.1:8000"}, "http:// or https:// address"),
         ({"retriever_url": "http:///retrieve"}, "http:// or https:// address"),
         ({"retriever_url": "ftp://h/r"}, "http:// or https:// address"),
         ({"dataset": "hotpot"}, "dataset"),
-        ({"train": {"path": "x.jsonl"}}, "name the file's layout as dataset"),
+        ({"train": {"path": "x.jsonl"}}, "set dataset to the file's layout"),
         ({"test_dataset": "nq"}, "shares no corpus"),
         ({"level": 3}, "level"),
         ({"num_passage": 3}, "did you mean 'num_passages'"),
