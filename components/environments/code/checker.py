@@ -1,35 +1,35 @@
-"""Whether what a program gave is what was expected. Both run here, on the host; nothing expected ever enters a box."""
+"""Comparison of actual and expected outputs, on the host: no expected output ever enters a box."""
 
 import math
 import re
 from typing import Any
 
 TOLERANCE = 1e-6
-"""Of a float, relative to the expected value where that is larger than 1."""
+"""Of a float: absolute, or relative to an expected value above 1."""
 _LONGEST_NUMBER = 400
-"""Characters; longer tokens are compared as text alone."""
+"""In characters; longer tokens are compared only as text."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """No two parts can match the same digit, so a match takes linear time."""
 
 
 def outputs_match(actual: str, expected: str) -> bool:
-    """Whether a program printed what it should: the same tokens in the same order, whatever the white space between them.
+    """Whether a program printed the expected tokens in order, white space aside.
 
-    Where the expected token is a decimal number with a point or an exponent, any decimal number within `TOLERANCE` of it will
-    do; all other tokens must be equal character by character.
+    An expected decimal number with a point or an exponent matches any decimal number within `TOLERANCE`; all other tokens must
+    be equal.
 
     **Example** "3\\n0.3333333" matches "3 0.33333333"; "3.0" does not match "3".
     """
     wanted = expected.split()
-    given = actual.split(maxsplit=len(wanted))  # one more at most, however many were printed
+    given = actual.split(maxsplit=len(wanted))  # at most one token too many, however many were printed
     return given == wanted or (len(given) == len(wanted) and all(map(_tokens_match, given, wanted)))
 
 
 def values_match(actual: Any, expected: Any) -> bool:
-    """Whether a function returned what it should; both are JSON values.
+    """Whether a function returned the expected value; both are JSON values.
 
-    Lists are compared item by item and objects key by key; true, false and null equal only themselves; numbers are equal
-    when they are the same number, or within `TOLERANCE` where the expected one is a float.
+    Lists are compared item by item and objects key by key; true, false and null equal only themselves; numbers match if equal,
+    or within `TOLERANCE` if the expected one is a float.
 
     **Example** 2 and 2.0 match, [1, 2.0000001] matches [1, 2.0]; true does not match 1, "1" does not match 1.
     """

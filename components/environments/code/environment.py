@@ -1,4 +1,4 @@
-"""One problem being played: the tester's tests and the coder's program, run in the sandbox and judged here."""
+"""One programming problem being played: programs run in the sandbox, verdicts are made here."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,19 +24,19 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "local.killed": 0.2,
     "local.malformed": -0.1,
 }
-"""Passing tests that stand in the prompt is measured and pays nothing: printing their outputs would do."""
+"""Passing visible tests is measured and earns nothing: printing their outputs would pass them."""
 _LOCAL_COMPONENTS = {TESTER: ("valid", "killed"), CODER: ("visible",)}
 _REFERENCE_LIMITS = Limits(wall_seconds=5.0, cpu_seconds=1.0)
-"""Of the reference and its mutants, some of which never end."""
+"""Limits of the reference and its mutants, some of which never end."""
 _NUM_EQUIVALENCE_CASES = 3
-"""A mutant that passes this many of the problem's tests is taken for a right program."""
+"""A mutant that passes this many of the problem's tests counts as correct."""
 
 
 class CodeEnv(TeamEnv[State]):
     """The `MultiAgentEnv` of a programming problem.
 
-    The newest program decides: `success` when it passes every hidden test, `done` when it passes all tests that the team can
-    see, given and its own, which is what the team itself can know.
+    `success` means that the newest program passes every hidden test, `done` that it passes all given and generated tests, which
+    is all that the team can know.
     """
 
     roles = ROLES
@@ -51,7 +51,7 @@ class CodeEnv(TeamEnv[State]):
 
     @property
     def state(self) -> State:
-        """The real state."""
+        """The current state."""
         return self._state
 
     def observe(self, agent: str) -> Observation:
@@ -76,12 +76,12 @@ class CodeEnv(TeamEnv[State]):
         return Step(state=self._noted(self._state, agent, str(error)), team={"passed": 0.0}, local=local)
 
     def _noted(self, state: State, agent: str, refusal: str) -> State:
-        """The state with why an agent's newest answer was malformed; nothing where it was not."""
+        """The state with the reason why an agent's newest answer was malformed, empty if it was not."""
         role = ROLES.index(agent)
         return replace(state, refusals=(*state.refusals[:role], refusal, *state.refusals[role + 1 :]))
 
     def place_program(self, program: str) -> None:
-        """Go to the state after somebody wrote `program`, which no test has been generated for, without a hidden run."""
+        """Set the state to one with `program` and without generated tests; no hidden test is run."""
         self._state = State(program=program, visible=self._verdicts(program, self.problem.visible))
 
     def _coder_calls(self, action: str) -> Iterator[ToolCall]:
@@ -131,14 +131,14 @@ class CodeEnv(TeamEnv[State]):
         return state, {"valid": sum(valid) / len(cases), "killed": sum(killed) / max(1, len(killed))}
 
     def _is_valid(self, case: Case) -> bool:
-        """Whether the reference gives what the tester expects."""
+        """Whether the reference has the output that the tester expects."""
         if case.given in self._known:
             return agrees(self._known[case.given], case, self.problem.kind)
         reference = self.problem.reference
         return reference is not None and self._reference_verdict(reference, case).passed
 
     def _failed(self, mutant: str, cases: Iterable[Case]) -> list[bool]:
-        """Which of `cases` the mutant fails. All are run: what `calls` announced is what is used, and so what is recorded."""
+        """Which of `cases` the mutant fails. All are run, so that exactly the announced `calls` are recorded."""
         return [not self._reference_verdict(mutant, case).passed for case in cases]
 
     def _reference_verdict(self, program: str, case: Case) -> Verdict:
@@ -154,13 +154,13 @@ class CodeEnv(TeamEnv[State]):
         return program_in(action, max_characters=self.problem.bounds.max_answer_characters)
 
     def _new(self, cases: Sequence[Case]) -> list[Case]:
-        """The tests that do not repeat given ones: those tell nobody anything."""
+        """The tests that do not repeat given ones."""
         problem = self.problem
         return [case for case in cases if not any(repeats(case, one, problem.kind) for one in problem.visible)]
 
     @cached_property
     def _known(self) -> Mapping[str, str]:
-        """What the reference gives for the problem's own inputs."""
+        """The reference's outputs for the problem's own inputs."""
         problem = self.problem
         if problem.reference is None:
             return {}
@@ -178,7 +178,7 @@ class CodeEnv(TeamEnv[State]):
 
     @cached_property
     def _wrong_programs(self) -> tuple[str, ...]:
-        """The mutants that some of the problem's own tests tell from the reference."""
+        """The mutants that fail some of the problem's own tests."""
         return tuple(mutant for mutant in self._mutants if any(self._failed(mutant, self._equivalence_cases)))
 
     def _solved(self, state: State) -> bool:

@@ -20,14 +20,11 @@ from components.errors import ConfigurationError
 
 _MADE_UP = (Case(given="[0]", expected="0"),)
 _NUM_MUTANTS = 12
-"""Among which a noisy expert chooses its mistake."""
+"""The mutants from which a noisy expert chooses."""
 
 
 class CodeFamily(Demonstrations, DrawnFamily[CodeOptions, CodeEnv]):
-    """The `EnvironmentFamily` of programming problems.
-
-    The coder acts last: what it answers is the team's answer, with the newest tests in view, and it can play alone.
-    """
+    """The `EnvironmentFamily` of programming problems."""
 
     name = "code"
     options_type = CodeOptions
@@ -46,7 +43,7 @@ class CodeFamily(Demonstrations, DrawnFamily[CodeOptions, CodeEnv]):
         return draw_puzzle(options, rng)
 
     def deciding(self, drawn: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The function that is asked for, in whatever kind of program."""
+        """The requested function, in either kind of program."""
         return {"puzzle": drawn["puzzle"], **drawn["parameters"]}
 
     def completed(self, options: CodeOptions, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
@@ -63,10 +60,10 @@ class CodeFamily(Demonstrations, DrawnFamily[CodeOptions, CodeEnv]):
         return self.checked(options).max_answer_characters
 
     def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
-        """The spare tests (the given ones where there are none), each with probability `noise` with another test's output; or
-        the reference program with, at the same probability, one operator, comparison or constant changed.
+        """The spare tests, or else the given ones, each with another test's output with probability `noise`; or the reference
+        program, with that probability a mutant of it.
 
-        Raises ConfigurationError for the coder of a problem whose dataset has no reference.
+        Raises ConfigurationError for the coder of a problem without a reference.
         """
         problem = self.played(env, agent).problem
         if agent == TESTER:
@@ -76,14 +73,14 @@ class CodeFamily(Demonstrations, DrawnFamily[CodeOptions, CodeEnv]):
         return rng.choice(wrong) if wrong and rng.random() < noise else program
 
     def random_action(self, env: MultiAgentEnv, agent: str, rng: Random) -> str:
-        """A random number as the answer to a random number, or a program that gives one whatever it is given."""
+        """A test of two random numbers, or a program that ignores its input and returns one."""
         problem, number = self.played(env, agent).problem, rng.randrange(100)
         if agent == TESTER:
             return f"{rng.randrange(100)} => {number}"
         return f"print({number})" if problem.kind == "stdin" else f"def {problem.entry}(*a): return {number}"
 
     def scramble(self, env: MultiAgentEnv, rng: Random) -> None:
-        """Put a wrong program, one change away from the reference, into `env`; the start where none can be told to be wrong."""
+        """Put a mutant that fails a given test into `env`; leave it at its start if there is none."""
         played = self.played(env, CODER)
         wrong = mutants(_reference(played.problem), max_mutants=_NUM_MUTANTS)
         before = played.snapshot()
@@ -94,8 +91,7 @@ class CodeFamily(Demonstrations, DrawnFamily[CodeOptions, CodeEnv]):
 
 
 def _tests(problem: CodeProblem, noise: float, rng: Random) -> str:
-    """Tests of the expert, in the tester's grammar. Hidden tests are never revealed: where nothing else is known, one is made
-    up."""
+    """The expert's tests, in the tester's grammar. Hidden tests are never revealed; without other tests, one is made up."""
     cases = (problem.spare or problem.visible or _MADE_UP)[: problem.bounds.max_cases]
     outputs = [case.expected for case in (*problem.visible, *problem.spare)] or ["0"]
     written = [case._replace(expected=rng.choice(outputs)) if rng.random() < noise else case for case in cases]
@@ -105,7 +101,7 @@ def _tests(problem: CodeProblem, noise: float, rng: Random) -> str:
 def _reference(problem: CodeProblem) -> str:
     if problem.reference is None:
         raise ConfigurationError(
-            f"environment.options.dataset: {problem.statement.splitlines()[0][:60]!r} comes without a reference program, so "
-            "there is no expert for it; use procedural, humaneval, apps or code_contests for expert play and warm starts"
+            f"environment.options.dataset: {problem.statement.splitlines()[0][:60]!r} has no reference program and "
+            "therefore no expert; use procedural, humaneval, apps or code_contests for expert play and warm starts"
         )
     return problem.reference

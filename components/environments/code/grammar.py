@@ -1,4 +1,4 @@
-"""The tester's grammar: one test per line, `INPUT => OUTPUT`, or blocks under `Input:` and `Output:`. Nothing is evaluated."""
+"""The tester's grammar: `INPUT => OUTPUT` lines, or blocks under `Input:` and `Output:`. Nothing is evaluated."""
 
 import ast
 import json
@@ -15,9 +15,9 @@ from components.errors import MalformedAction
 
 ARROW = "=>"
 MAX_READ = 256
-"""Lines with an arrow, and blocks, that are read of one answer; further ones are passed over."""
+"""Lines with an arrow, and blocks, that are read from one answer; further ones are ignored."""
 MAX_TEST_CHARACTERS = 20_000
-"""An input or output that is longer is none."""
+"""Limit of one input or output."""
 _BULLET = re.compile(r"(?:[-+*] |[0-9]{1,2}[.)] )")
 _HEADINGS = {
     "input": "input",
@@ -30,10 +30,10 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 def cases_in(answer: str, problem: CodeProblem) -> tuple[Case, ...]:
-    """The different tests in an answer, the first `max_cases` of them; lines that hold no test are passed over.
+    """The first `max_cases` different tests in an answer; lines without a test are ignored.
 
     An input or output of several lines is written with `\\n`. The input of a function problem is the arguments as JSON or
-    Python literals, alone or as in `f(1, "a")`. Raises MalformedAction when there is no test, or the answer is too long.
+    Python literals, alone or as in `f(1, "a")`. Raises MalformedAction without any test, or if the answer is too long.
 
     **Example** "3 4 => 7" is one test of a program that reads "3 4\\n" and must print 7.
     """
@@ -52,26 +52,18 @@ def cases_in(answer: str, problem: CodeProblem) -> tuple[Case, ...]:
 
 def spelled(case: Case, kind: Kind) -> str:
     """`case` on one line, as `cases_in` reads it."""
-    return f"{spelled_input(case, kind)} {ARROW} {spelled_output(case.expected, kind)}"
-
-
-def spelled_input(case: Case, kind: Kind) -> str:
-    """What the program is given, on one line."""
-    return escaped(case.given) if kind == "stdin" else printable(case.given[1:-1])
-
-
-def spelled_output(text: str, kind: Kind) -> str:
-    """What the program should give, on one line."""
-    return escaped(text) if kind == "stdin" else printable(text)
+    if kind == "stdin":
+        return f"{escaped(case.given)} {ARROW} {escaped(case.expected)}"
+    return printable(f"{case.given[1:-1]} {ARROW} {case.expected}")
 
 
 def stdin_case(given: str, expected: str) -> Case:
-    """A test of a program. Its input ends with a new line; empty last lines stay, because a program may read them."""
+    """A test of a program. Its input ends with a newline; empty last lines are kept, because a program may read them."""
     return Case(given=given if given.endswith("\n") else f"{given}\n", expected=expected.strip())
 
 
 def function_case(arguments: list[Any], expected: Any) -> Case:
-    """A test of a function. Raises ValueError or TypeError for what JSON cannot spell."""
+    """A test of a function. Raises ValueError or TypeError for values that JSON cannot represent."""
     return Case(given=json.dumps(arguments, allow_nan=False), expected=json.dumps(expected, allow_nan=False))
 
 
@@ -93,7 +85,7 @@ def _blocks(answer: str, problem: CodeProblem) -> Iterator[Case]:
 
 
 def _headed(answer: str) -> Iterator[tuple[str, str]]:
-    """What stands under each heading for an input, and under those for an output up to the next one."""
+    """The texts under each input heading and the output headings that follow it."""
     part, parts = "", {"input": list[str](), "output": list[str]()}
     for line in (*answer.splitlines(), "input:"):
         heading = _HEADINGS.get(line.strip(" *#:_").lower(), "") if line.rstrip(" *").endswith(":") else ""
@@ -114,7 +106,7 @@ def _unfenced(text: str) -> str:
 
 
 def _case(given: str, expected: str, problem: CodeProblem, *, escapes: bool) -> Case | None:
-    """The test, or None when the two texts are no test of this kind."""
+    """The test, or None if the two texts are no test of this kind."""
     given, expected = given.strip(), expected.strip()
     if not expected or max(len(given), len(expected)) > MAX_TEST_CHARACTERS:
         return None
@@ -129,7 +121,7 @@ def _case(given: str, expected: str, problem: CodeProblem, *, escapes: bool) -> 
 
 
 def _literal(text: str) -> Any:
-    """JSON, or a Python literal. Raises what the two parsers raise."""
+    """The value of JSON or of a Python literal. Raises what the two parsers raise."""
     if nests_deep(text):
         raise ValueError("too many brackets inside one another")
     try:

@@ -1,4 +1,4 @@
-"""Programs that are almost right: a right one with one operator, comparison or constant changed."""
+"""Mutants of a program: one operator, comparison, constant, condition or name changed."""
 
 import ast
 from collections.abc import Iterator
@@ -8,16 +8,8 @@ from random import Random
 
 from components.identity import seed_for
 
-_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
+_OPPOSITES = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn))
+_COMPARISONS = dict(_OPPOSITES) | {other: one for one, other in _OPPOSITES}
 _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -33,8 +25,8 @@ _NAMES = {"min": "max", "max": "min", "all": "any", "any": "all"}
 def mutants(program: str, *, max_mutants: int) -> tuple[str, ...]:
     """Up to `max_mutants` different programs, each `program` with one change; the same ones on every call.
 
-    Some may do just what `program` does: only running them shows it. What decides how long a `while` loop runs is left alone,
-    so that hardly any mutant runs for ever. A program that cannot be parsed has none.
+    Some may behave like `program`; only running them shows it. The conditions of `while` loops are left alone, so that hardly
+    any mutant runs for ever. A program that cannot be parsed has none.
     """
     try:
         tree = ast.parse(program)
@@ -57,7 +49,7 @@ def mutants(program: str, *, max_mutants: int) -> tuple[str, ...]:
 
 
 def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, str, object]]:
-    """Everything that can be changed: a node, one of its attributes, and another value for it."""
+    """All possible changes: a node, one of its attributes, and another value for it."""
     for node in _reachable(tree):
         if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARISONS:
             yield node, "ops", [_COMPARISONS[type(node.ops[0])](), *node.ops[1:]]
@@ -74,8 +66,7 @@ def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, str, object]]:
 
 
 def _reachable(node: ast.AST) -> Iterator[ast.AST]:
-    """`node` and what is below it, without what decides whether a `while` loop ends: its test, and the statements in it that
-    set a name of the test."""
+    """`node` and its descendants, except the tests of `while` loops and the statements in them that set a name of the test."""
     yield node
     if isinstance(node, ast.While):
         deciding = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}

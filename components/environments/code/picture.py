@@ -1,4 +1,4 @@
-"""The state of a team for people."""
+"""The state of a team, rendered for people."""
 
 from collections.abc import Iterator
 
@@ -11,8 +11,7 @@ _HEADING, _PASSED, _FAILED = "1;36", "32", "31"
 
 
 def picture(problem: CodeProblem, state: State, *, color: bool) -> str:
-    """Statement, program, and the tests with their marks, as plain ASCII or with ANSI colours. Of the hidden tests it says
-    only how many the newest program passes."""
+    """Statement, program, tests with their verdicts, and the number of hidden tests passed, in ASCII or with ANSI colours."""
     lines = _styled_lines(problem, state)
     return "\n".join(styled(text, style) if color and style else text for text, style in lines)
 

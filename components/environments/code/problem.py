@@ -1,4 +1,4 @@
-"""A programming problem as a value; its JSON is the payload."""
+"""A programming problem; its JSON is the payload."""
 
 from typing import Literal, NamedTuple, get_args
 
@@ -10,15 +10,14 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Case(NamedTuple):
-    """One test. Of a stdin problem: what the program reads and what it must print. Of a function problem: its arguments as
-    a JSON list, and what it must return as JSON."""
+    """One test: what a program reads and must print, or a function's arguments as a JSON list and its return value as JSON."""
 
     given: str
     expected: str
 
 
 class Bounds(Frozen):
-    """How much may be written, shown and run in one problem."""
+    """Limits of what is written, shown and run in one problem."""
 
     max_cases: int
     max_mutants: int
@@ -27,11 +26,11 @@ class Bounds(Frozen):
 
 
 class CodeProblem(Frozen):
-    """What is to be programmed, and the tests that say whether it was.
+    """A programming task and its tests.
 
-    `visible` tests are shown, `hidden` ones decide and are never shown, `spare` ones are what an expert tester writes. A
-    program is run behind `preamble`; `entry` is the function that must exist, empty in a stdin problem. `reference` is a
-    right program, None where the dataset has none.
+    `visible` tests are shown, `hidden` ones decide and are never shown, `spare` ones are the expert tester's. `preamble` is
+    put before every program; `entry` is the function to write, empty in a stdin problem. `reference` is a correct program,
+    None if the dataset has none.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""From an agent's answer to a program that a box can run, and from what the box saw to a verdict."""
+"""From an agent's answer to a program for the sandbox, and from the sandbox's result to a verdict."""
 
 import ast
 import json
@@ -20,12 +20,12 @@ from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult, Limits
 
 FRAME = "@result "
-"""Before the JSON of what a function returned, on the last line of the output. Any program may print it: what follows must
-still be the expected value, which no box ever holds."""
+"""Precedes the JSON of a function's return value, on the last line of the output. Any program may print it, but no box ever
+holds the expected value."""
 MAX_PROGRAM_CHARACTERS = 50_000
 """A longer program is malformed: Python's parser needs several hundred bytes per character."""
 MAX_GOT_CHARACTERS = 10_000
-"""Kept of what a program gave instead of the right output; agents are shown less."""
+"""Limit of a wrong output that is kept; agents are shown less of it."""
 _FENCE = re.compile(r"```([^\n`]*)\n(.*?)(?:```|\Z)", re.DOTALL)
 _PYTHON_FENCES = ("python", "py", "python3")
 _DRIVER = """
@@ -36,7 +36,7 @@ _value = (getattr(_owner, {name!r}) if _owner else globals()[{name!r}])(*_json.l
 _sys.stdout.write("\\n{frame}" + _json.dumps(_value) + "\\n")
 """
 _warning_filters = threading.Lock()
-"""They belong to the process, so one thread at a time sets them."""
+"""Warning filters belong to the process, so one thread at a time sets them."""
 _ENDINGS = {
     "wall_timeout": "time limit",
     "cpu_timeout": "time limit",
@@ -49,8 +49,8 @@ _ENDINGS = {
 def program_in(answer: str, *, max_characters: int) -> str:
     """The program in an answer: the last block fenced as Python, else the last fenced block, else the whole answer.
 
-    Raises MalformedAction when the answer is longer than `max_characters`, or the program is empty, longer than
-    `MAX_PROGRAM_CHARACTERS`, or no Python.
+    Raises MalformedAction if the answer is longer than `max_characters`, or the program is empty, longer than
+    `MAX_PROGRAM_CHARACTERS`, or not Python.
     """
     if len(answer) > max_characters:
         raise MalformedAction(f"{len(answer)} characters; at most {max_characters} are allowed")
@@ -61,18 +61,17 @@ def program_in(answer: str, *, max_characters: int) -> str:
         raise MalformedAction("there is no program in the answer")
     if len(program) > MAX_PROGRAM_CHARACTERS:
         raise MalformedAction(f"a program of {len(program)} characters; at most {MAX_PROGRAM_CHARACTERS} are allowed")
-    fault = syntax_fault(program)
-    if fault is not None:
+    if fault := syntax_fault(program):
         raise MalformedAction(fault)
     return program.rstrip() + "\n"
 
 
 @lru_cache(maxsize=512)
 def syntax_fault(program: str) -> str | None:
-    """What keeps `program` from being Python, None for a well-formed one. It is parsed and never run.
+    """The syntax error in `program`, None for valid Python. It is parsed and never run.
 
-    How deep an expression may nest depends on the depth of the stack, so the parser gets a stack of its own: the same text
-    has the same answer wherever it is asked.
+    The allowed nesting depends on the depth of the stack, so the parser runs on a fresh stack: equal texts have equal results
+    for every caller.
     """
     if not is_text(program):
         return "the answer holds half a character"
@@ -82,7 +81,7 @@ def syntax_fault(program: str) -> str | None:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Python's parser warns of what an agent wrote, as of `"\\d"`: those warnings are no errors of ours."""
+    """Ignore the parser's warnings about agents' text, such as `"\\d"`."""
     with _warning_filters, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -100,8 +99,8 @@ def _parse_fault(program: str) -> str | None:
 
 
 def execution(problem: CodeProblem, program: str, case: Case, *, limits: Limits | None = None) -> Execution:
-    """The run of `program` on `case`. A function is called by a driver behind it, with the arguments from standard input;
-    the program text does not depend on the case, and the expected output is no part of the run."""
+    """The run of `program` on `case`. A driver appended to it calls a function with the arguments from standard input; the
+    text does not depend on the case, and the run does not contain the expected output."""
     text = f"{problem.preamble}{program}"
     if problem.kind == "function":
         text += _DRIVER.format(name=problem.entry, frame=FRAME)
@@ -110,14 +109,14 @@ def execution(problem: CodeProblem, program: str, case: Case, *, limits: Limits 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a program passed a case, and in one line what it gave instead when it did not."""
+    """Whether a program passed a case, and if not, its output or error on one line."""
 
     passed: bool
     got: str
 
 
 def verdict(result: ExecutionResult, case: Case, kind: Kind) -> Verdict:
-    """What came of a run: right only when the program ended well and gave what was expected."""
+    """The verdict of a run: passed only if the program ended well with the expected output."""
     if result.status != "ok":
         return Verdict(passed=False, got=_ENDINGS.get(result.status) or _last_line(result.stderr) or "an error")
     if kind == "stdin":
@@ -138,7 +137,7 @@ def agrees(given: str, case: Case, kind: Kind) -> bool:
 
 
 def framed_value(stdout: str) -> str | None:
-    """The JSON that the driver printed; None when the last line is no frame."""
+    """The JSON that the driver printed; None if the last line is not a frame."""
     last = stdout.rstrip("\n").rpartition("\n")[2]
     if not last.startswith(FRAME) or nests_deep(last):
         return None
@@ -149,7 +148,7 @@ def framed_value(stdout: str) -> str | None:
 
 
 def escaped(text: str) -> str:
-    """Text of several lines in one: `\\n` and `\\\\` as escapes, nothing at the end."""
+    """`text` on one line, with `\\n` and `\\\\` as escapes and without trailing white space."""
     return printable(text.rstrip().replace("\\", "\\\\").replace("\n", "\\n"))
 
 

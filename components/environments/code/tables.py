@@ -1,4 +1,4 @@
-"""The tables that problems are read from: which dataset serves which split, and no test problem among the train problems."""
+"""Problems read from datasets: the table of each split, without test problems among the train problems."""
 
 import hashlib
 import re
@@ -28,21 +28,21 @@ LAYOUTS: Mapping[Dataset, Layout] = {
 }
 _MAX_SKIPPED = 1000
 _FAULTS = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
-"""What reading a row in another layout raises: one bad row of ten thousand is passed over, and no good one is an error."""
+"""Raised by rows in another layout. Such rows are skipped, unless no row makes a problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One dataset at one place; None for a dataset that needs none."""
+    """One dataset and its source; None for a dataset without one."""
 
     dataset: Dataset
     source: DatasetSource | None
     field: str
-    """The option that named the place, for error messages."""
+    """The option of the source, for error messages."""
 
 
 def tables(options: CodeOptions) -> Mapping[Split, Table]:
-    """Which table serves which split; the same one twice where it is to be divided by content."""
+    """The table of each split; the same one twice if it is to be divided by content."""
     train = _table(options.dataset, options.source, "train", "environment.options.source")
     if options.test_dataset is None and options.test_source is None and options.source is not None:
         return {"train": train, "test": train}
@@ -55,18 +55,20 @@ def tables(options: CodeOptions) -> Mapping[Split, Table]:
 def _table(dataset: Dataset, source: DatasetSource | None, split: Split, field: str) -> Table:
     if dataset in ("procedural", "humaneval"):
         if source is not None:
-            raise ConfigurationError(f"{field} {source.path!r}: {dataset} is not read from a source; leave it out")
+            raise ConfigurationError(f"{field} {source.path!r}: {dataset} has no source; leave it out")
         return Table(dataset=dataset, source=None, field=field)
     places = LAYOUTS[dataset].places
     if source is None and not places:
-        raise ConfigurationError(f"{field}: problems of one's own lie in a file; name it, as {{path: mine.jsonl}}")
+        raise ConfigurationError(
+            f"{field}: problems of one's own are read from a file; name it, as {{path: mine.jsonl}}"
+        )
     return Table(dataset=dataset, source=source or places.get(split) or next(iter(places.values())), field=field)
 
 
 def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) -> CodeProblem:
-    """Problem `index` of an endless walk over the split's rows, each once per epoch; rows that make no problem are passed over.
+    """Problem `index` of an endless walk over the split's rows, each once per epoch; rows that make no problem are skipped.
 
-    Raises ConfigurationError when the dataset cannot be read, has no row of this split, or none that makes a problem.
+    Raises ConfigurationError if the dataset cannot be read, or has no row of this split that makes a problem.
     """
     both = tables(options)
     table = both[split]
@@ -92,7 +94,7 @@ def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) 
 
 
 def statement_id(statement: str) -> str:
-    """Which problem a statement states, whatever its case, punctuation and white space."""
+    """Equal for statements that differ only in case, punctuation and white space."""
     words = " ".join(re.findall(r"[^\W_]+", statement.casefold()))
     return hashlib.sha256(words.encode()).hexdigest()
 
@@ -107,7 +109,7 @@ def _positions(train: Table, test: Table, split: Split) -> Sequence[int]:
 
 @lru_cache(maxsize=4)
 def _ids(table: Table) -> Sequence[str]:
-    """Which problem each row states; none of a procedural table, which states no row's."""
+    """The statement id of each row; empty for a procedural table."""
     if table.dataset == "procedural":
         return ()
     statement = LAYOUTS[table.dataset].statement
@@ -115,7 +117,7 @@ def _ids(table: Table) -> Sequence[str]:
         return tuple(statement_id(str(row[statement])) for row in _rows(table))
     except (KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(
-            f"{table.field} {_place(table)}: its rows are not in the layout of {table.dataset} "
+            f"{table.field} {_place(table)}: rows not in the layout of {table.dataset} "
             f"({type(error).__name__}: {error}); correct the dataset or the path"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Text that agents read: printable ASCII and newlines, bounded in length."""
+"""Text for agents: printable ASCII and newlines, bounded in length."""
 
 import re
 import unicodedata
@@ -30,27 +30,27 @@ _PLAIN = str.maketrans(
 
 
 def plain_prose(text: str) -> str:
-    """A statement in printable ASCII: signs by their usual spelling, accents dropped, the rest as escapes."""
+    """A statement in printable ASCII: signs transliterated, accents dropped, the rest as escapes."""
     if text.isascii():
         return printable(text.translate(_PLAIN))
     return printable(unicodedata.normalize("NFKD", text.translate(_PLAIN)).translate(_WITHOUT_ACCENTS))
 
 
 def printable(text: str) -> str:
-    """`text` with every other character than `PRINTABLE`'s as a Python escape: nothing is lost."""
+    """`text` with every character outside `PRINTABLE` as a Python escape, so that nothing is lost."""
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
     return "".join(c if c in _KNOWN else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def shortened(text: str, max_characters: int) -> str:
-    """`text`, cut to `max_characters` with dots where something is missing."""
+    """`text`, cut to `max_characters` with an ellipsis."""
     return text if len(text) <= max_characters else text[: max(0, max_characters - 3)] + "..."
 
 
 def nests_deep(text: str) -> bool:
-    """Whether more than 64 brackets are open at once outside quotes. Parsers give up on such text at a depth that depends on
-    their caller's, so it is turned down before."""
+    """Whether more than 64 brackets are open at once outside quotes. Parsers fail on such text at a depth that depends on their
+    caller's stack, so it is refused before."""
     if text.count("[") + text.count("{") + text.count("(") <= _MAX_DEPTH:
         return False
     depth = 0
@@ -65,6 +65,6 @@ _MAX_DEPTH = 64
 _QUOTES_AND_BRACKETS = re.compile(
     r""""(?:[^"\\]|\\.|\\\Z)*(?:"|\Z)|'(?:[^'\\]|\\.|\\\Z)*(?:'|\Z)|[\[{(\]})]""", re.DOTALL
 )
-"""An unfinished quotation matches to the end, so one pass reads any text."""
+"""An unterminated string matches to the end, so one pass reads any text."""
 _KNOWN = frozenset(PRINTABLE)
 _WITHOUT_ACCENTS = dict.fromkeys(range(768, 880))

@@ -1,1 +1,1 @@
-"""How each dataset spells a programming problem."""
+"""The layouts of datasets of programming problems, one per file."""

@@ -5,22 +5,14 @@ from typing import Any
 
 from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
-from components.environments.code.layouts.layout import (
-    LEETCODE_PREAMBLE,
-    Layout,
-    Row,
-    Unusable,
-    assembled,
-    split_shown,
-)
+from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Layout, Row, Unusable, assembled, split_shown
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
 
 _HUB = {"path": "codeparrot/apps", "revision": "refs/convert/parquet"}
-"""The main branch is a script, which `datasets` no longer runs. This branch has no configurations: it holds the problems of
-each difficulty and of all, so each twice; a train split keeps one copy, a suite for evaluation too."""
-_NUM_HIDDEN = 12
+"""The main branch is a script, which `datasets` does not run. This branch has no configurations: it holds the problems by
+difficulty and all together, so each twice; train splits and evaluation suites drop the second copy."""
 
 
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
@@ -44,23 +36,22 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         entry=entry,
         preamble=LEETCODE_PREAMBLE if entry else "",
         notes=[f"Write the function {entry}.", row["starter_code"] or ""] if entry else (),
-        num_hidden=_NUM_HIDDEN,
     )
 
 
 def _function_cases(pairs: Sequence[tuple[Any, Any]]) -> list[Case]:
-    """Some problems put each output into a list of its own; where all do, the lists of one are such wrappings."""
+    """Some problems wrap each output in a list of its own: a problem whose outputs are all lists of one is unwrapped."""
     if not all(isinstance(given, list) for given, _ in pairs):
         raise Unusable("arguments that are no list")
     wrapped = all(isinstance(wanted, list) and len(wanted) == 1 for _, wanted in pairs)
     try:
         return [function_case(given, wanted[0] if wrapped else wanted) for given, wanted in pairs]
     except (ValueError, TypeError) as error:
-        raise Unusable(f"a test that JSON cannot spell: {error}") from error
+        raise Unusable(f"a test that JSON cannot represent: {error}") from error
 
 
 def _text(value: Any) -> str:
-    """Input or output of a program; some rows hold it as a list of lines."""
+    """Input or output of a program; some rows have a list of lines."""
     return "\n".join(map(_text, value)) if isinstance(value, list) else str(value)
 
 

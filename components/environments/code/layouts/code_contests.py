@@ -11,24 +11,18 @@ from components.environments.shared.dataset_rows import DatasetSource
 _PYTHON3 = 3
 """In the column `solutions.language`; 1 is Python 2."""
 _HUB = "deepmind/code_contests"
-_NUM_HIDDEN = 12
 
 
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     if row.get("input_file") or row.get("output_file"):
         raise Unusable("it reads or writes files")
-    solutions = row["solutions"]
+    solutions = zip(row["solutions"]["language"], row["solutions"]["solution"], strict=True)
     return assembled(
         options,
         statement=str(row["description"]),
         shown=_cases(row["public_tests"]),
         deciding=[*_cases(row["private_tests"]), *_cases(row["generated_tests"])],
-        solutions=[
-            text
-            for language, text in zip(solutions["language"], solutions["solution"], strict=True)
-            if language == _PYTHON3
-        ],
-        num_hidden=_NUM_HIDDEN,
+        solutions=[text for language, text in solutions if language == _PYTHON3],
     )
 
 

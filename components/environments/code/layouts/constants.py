@@ -1,4 +1,4 @@
-"""Constant expressions of Python, computed without running Python."""
+"""Evaluation of constant Python expressions."""
 
 import ast
 import operator
@@ -13,7 +13,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Pow: operator.pow,
 }
 _LARGEST = 1_000_000
-"""Bounds operands and the lengths of results, so that no expression takes long."""
+"""Limit of operands, so that no expression takes long."""
 
 
 def constant(node: ast.expr) -> Any:
@@ -41,9 +41,9 @@ def constant(node: ast.expr) -> Any:
 def _computed(op: type[ast.operator], left: Any, right: Any) -> Any:
     numbers = all(isinstance(value, int | float) and abs(value) <= _LARGEST for value in (left, right))
     if not numbers and not (op is ast.Add and isinstance(left, str) and isinstance(right, str)):
-        raise ValueError("neither numbers of a common size nor texts to be joined")
+        raise ValueError("neither small numbers nor strings to concatenate")
     if op is ast.Pow and abs(right) > 64:
-        raise ValueError("too large a power")
+        raise ValueError("too large an exponent")
     try:
         return _OPERATORS[op](left, right)
     except ArithmeticError as error:

@@ -1,4 +1,4 @@
-"""The border of a dataset's layout, and how the tests of a row are divided."""
+"""The interface of a dataset layout, and the division of a row's tests into visible, hidden and spare ones."""
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,31 +13,31 @@ from components.environments.shared.dataset_rows import DatasetSource, load_rows
 
 Row = Mapping[str, Any]
 _MAX_SOLUTION_CHARACTERS = 20_000
-"""A longer one is passed over: it becomes no reference, of which mutants would be made."""
+"""Longer solutions do not become the reference."""
 
 LEETCODE_PREAMBLE = (
     "import bisect, collections, functools, heapq, itertools, math, random, re, string\n"
     "from collections import *\nfrom typing import *\n\n"
 )
-"""What the sites that ask for functions import for everybody."""
+"""The imports that LeetCode-like sites provide."""
 
 
 class Unusable(Exception):
-    """A row that makes no problem, and why. It never leaves the loading of a dataset."""
+    """Why a row makes no problem. Caught while a dataset is loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """One dataset: where it lies, and what its rows mean."""
+    """One dataset: its sources, and the conversion of its rows."""
 
     places: Mapping[Split, DatasetSource]
-    """Where each split lies on the hub; empty for a dataset of a package, one split for a dataset that has only that."""
+    """The hub source of each split; empty for a dataset that is not on the hub."""
     statement: str
-    """The column of the statement, which alone decides which rows are equal."""
+    """The column of the statement. Rows with equal statements are equal problems."""
     problem: Callable[[Row, CodeOptions], CodeProblem]
     """A row as a problem. Raises Unusable."""
     load: Callable[[DatasetSource, str], Sequence[Row]] = load_rows
-    """The rows of a source, which the option of that name gives. Raises ConfigurationError."""
+    """The rows of a source, given with its option's name. Raises ConfigurationError."""
 
 
 def assembled(
@@ -46,18 +46,17 @@ def assembled(
     statement: str,
     shown: Sequence[Case],
     deciding: Sequence[Case],
-    num_hidden: int,
+    num_hidden: int = 12,
     solutions: Iterable[str] = (),
     entry: str = "",
     preamble: str = "",
     notes: Sequence[str] = (),
 ) -> CodeProblem:
-    """The problem of a row: visible tests from those that the dataset gives away (`shown`), hidden ones, `num_hidden` where the
-    options do not say, and then spare ones from those that it keeps back (`deciding`). `notes` stand under the statement and
-    are never cut.
+    """The problem of a row: visible tests from the dataset's public ones (`shown`), hidden and then spare ones from its private
+    ones (`deciding`); `num_hidden` is the default of that option. `notes` follow the statement and are never cut.
 
-    A shown test is no hidden one as well, unless nothing else decides; then it is hidden alone. Raises Unusable where no test
-    decides. The reference is the shortest solution that can be parsed.
+    A test is not both visible and hidden; if only shown tests can decide, they are hidden. Raises Unusable without any
+    deciding test. The reference is the shortest solution that can be parsed.
     """
     fitting = [_distinct(cases, options.max_test_characters) for cases in (shown, deciding)]
     shown_inputs = {case.given.rstrip() for case in fitting[0]}
@@ -83,13 +82,13 @@ def assembled(
 
 
 def split_shown(cases: Sequence[Case], options: CodeOptions) -> tuple[Sequence[Case], Sequence[Case]]:
-    """The tests of a dataset that names none public: the first ones to be shown, at least one to decide."""
+    """The tests of a dataset without public ones, divided: the first ones are shown, at least one decides."""
     num_shown = max(0, min(options.num_visible_tests, len(cases) - 1))
     return cases[:num_shown], cases[num_shown:]
 
 
 def _distinct(cases: Iterable[Case], max_characters: int) -> list[Case]:
-    """One test for each input, whatever white space ends it, without too long ones."""
+    """One test per input, trailing white space aside, without too long ones."""
     found: dict[str, Case] = {}
     for case in cases:
         if max(len(case.given), len(case.expected)) <= max_characters and case.expected:

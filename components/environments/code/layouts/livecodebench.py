@@ -1,27 +1,28 @@
 """LiveCodeBench, code generation lite: public tests as JSON, private ones packed, programs and functions."""
 
 import base64
+import pickletools
 import zlib
 from typing import Any
 
 from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Layout, Row, Unusable, assembled
-from components.environments.code.layouts.pickled_text import pickled_text
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
 
 _MAX_UNPACKED_BYTES = 64 << 20
-_NUM_HIDDEN = 12
 _PICKLE = b"\x80"
-"""What every pickle of protocol 2 and above begins with, and no JSON does."""
+"""The first byte of every pickle of protocol 2 and above, and of no JSON."""
+_TEXT_OPCODES = frozenset({"PROTO", "FRAME", "SHORT_BINUNICODE", "BINUNICODE", "MEMOIZE", "BINPUT", "STOP"})
+"""The opcodes in the pickle of one text."""
 
 
 def unpacked_tests(text: str) -> list[dict[str, Any]]:
-    """The tests of one column: JSON, or the base64 of the zlib of JSON, pickled as one text or not.
+    """The tests of one column: JSON, or the base64 of the zlib of JSON, which may be pickled as one text.
 
-    Raises Unusable for anything else, and for tests of more than 64 MiB. A pickle of anything but one text is never run.
+    Raises Unusable for anything else, and for tests of more than 64 MiB. Pickles are never run.
     """
     try:
         return _checked(bounded_json(text, max_length=_MAX_UNPACKED_BYTES))
@@ -32,13 +33,24 @@ def unpacked_tests(text: str) -> list[dict[str, Any]]:
         packed = unpacker.decompress(base64.b64decode(text, validate=True), _MAX_UNPACKED_BYTES)
         if unpacker.unconsumed_tail:
             raise Unusable(f"tests of more than {_MAX_UNPACKED_BYTES} bytes")
-        if packed.startswith(_PICKLE):
-            return _checked(bounded_json(pickled_text(packed)))
-        return _checked(bounded_json(packed))
+        return _checked(bounded_json(_pickled_text(packed) if packed.startswith(_PICKLE) else packed))
     except (ValueError, zlib.error) as error:
         raise Unusable(
             f"unreadable tests: {error}; they must be JSON, or the base64 of the zlib of JSON or of one pickled text of JSON"
         ) from error
+
+
+def _pickled_text(content: bytes) -> str:
+    """The text that was pickled, read without running the pickle. Raises ValueError for any other content."""
+    texts = []
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name not in _TEXT_OPCODES:
+            raise ValueError(f"a pickle of more than a text ({opcode.name})")
+        if "UNICODE" in opcode.name:
+            texts.append(argument)
+    if len(texts) != 1:
+        raise ValueError(f"a pickle of {len(texts)} texts")
+    return str(texts[0])
 
 
 def _checked(tests: Any) -> list[dict[str, Any]]:
@@ -64,7 +76,6 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         entry=entry,
         preamble=LEETCODE_PREAMBLE if entry else "",
         notes=[f"Write the function {entry}.", row["starter_code"]] if entry else (),
-        num_hidden=_NUM_HIDDEN,
     )
 
 

@@ -1,4 +1,4 @@
-"""Problems of one's own: a JSONL file of `{"prompt": ..., "tests": [{"input": ..., "output": ...}, ...]}`."""
+"""User-defined problems: a JSONL file of `{"prompt": ..., "tests": [{"input": ..., "output": ...}, ...]}`."""
 
 from typing import Any, Self
 
@@ -7,23 +7,21 @@ from pydantic import Field, model_validator
 from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.layouts.layout import Layout, Row, assembled, split_shown
 from components.environments.code.options import CodeOptions
-from components.environments.code.problem import Case, CodeProblem
+from components.environments.code.problem import CodeProblem
 from components.environments.shared.own_rows import OwnRow, own_rows_as
-
-_ALL = 1000
 
 
 class OwnTest(OwnRow):
-    """What a program reads and must print; of a function, the list of its arguments and what it must return."""
+    """What a program reads and must print, or a function's arguments as a list and what it must return."""
 
     input: Any
     output: Any
 
 
 class OwnProblem(OwnRow):
-    """One line: what is to be programmed, and the tests that decide. The first tests are shown to the team.
+    """One line: a task, and the tests that decide. The first tests are shown to the team.
 
-    With `entry` the tests call a function of that name. `solution` is a right program, for experts and mutants.
+    With `entry` the tests call a function of that name. `solution` is a correct program, for experts and mutants.
 
     **Example** `{"prompt": "Print the sum of two numbers.", "tests": [{"input": "1 2", "output": "3"}, ...]}`, and
     `{"prompt": "Add two numbers.", "entry": "add", "tests": [{"input": [1, 2], "output": 3}, ...]}`.
@@ -47,7 +45,7 @@ class OwnProblem(OwnRow):
 
 
 def _fault(test: OwnTest, *, is_function: bool) -> str | None:
-    """What is wrong with a test, after the name of its field."""
+    """The first error in a test, beginning with the name of its field."""
     if is_function:
         return None if isinstance(test.input, list) else "input: the arguments of a function are a list"
     for name, value in (("input", test.input), ("output", test.output)):
@@ -58,8 +56,8 @@ def _fault(test: OwnTest, *, is_function: bool) -> str | None:
 
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     entry = row["entry"]
-    cases = [_case(test, is_function=bool(entry)) for test in row["tests"]]
-    shown, deciding = split_shown(cases, options)
+    case_of = function_case if entry else stdin_case
+    shown, deciding = split_shown([case_of(test["input"], test["output"]) for test in row["tests"]], options)
     return assembled(
         options,
         statement=str(row["prompt"]),
@@ -68,13 +66,8 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         solutions=[row["solution"]] if row["solution"] else (),
         entry=entry,
         notes=[f"Write the function {entry}."] if entry else (),
-        num_hidden=_ALL,
+        num_hidden=1000,  # all, within the limit of the option
     )
-
-
-def _case(test: Row, *, is_function: bool) -> Case:
-    read = function_case if is_function else stdin_case
-    return read(test["input"], test["output"])
 
 
 OWN = Layout(places={}, statement="prompt", problem=_problem, load=own_rows_as(OwnProblem))

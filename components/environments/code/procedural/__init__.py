@@ -1,1 +1,1 @@
-"""Programming problems made here, from small parametrised functions."""
+"""Programming problems generated from small parametrised functions."""

@@ -1,4 +1,4 @@
-"""A drawn puzzle as a problem: statement, reference program, and tests that follow from the statement alone."""
+"""A drawn puzzle as a problem: statement, reference program, and tests derived from the statement alone."""
 
 import ast
 from collections.abc import Mapping
@@ -26,15 +26,15 @@ _NOUNS: Mapping[InputKind, str] = {"integer": "", "integers": "numbers ", "text"
 
 
 def draw_puzzle(options: CodeOptions, rng: Random) -> dict[str, Any]:
-    """The name of a random puzzle, its parameters, and the kind of program that is asked for."""
+    """The name of a random puzzle, its parameters, and the kind of program."""
     one = rng.choice(puzzles_of(rng.choice(options.levels)))
     parameters = {name: draw.draw(rng) for name, draw in one.parameters.items()}
     return {"puzzle": one.name, "parameters": parameters, "kind": rng.choice(options.kinds)}
 
 
 def make_problem(one: Puzzle, parameters: Mapping[str, Any], kind: Kind, options: CodeOptions) -> CodeProblem | None:
-    """The problem that asks for `one` with `parameters`; None when it has too few different tests, tests that a constant would
-    pass, or a reference longer than an answer may be."""
+    """The problem of `one` with `parameters`; None if it has too few different tests, tests that a constant would pass, or a
+    reference longer than an answer may be."""
     statement = statement_of(one, parameters, kind)
     counts = (options.num_visible_tests, options.num_hidden_tests or _NUM_HIDDEN, options.max_generated_tests)
     cases = _cases(one, parameters, kind, sum(counts), Random(seed_for(0, "code", "tests", statement)))
@@ -67,7 +67,7 @@ def statement_of(one: Puzzle, parameters: Mapping[str, Any], kind: Kind) -> str:
 
 
 def reference_of(one: Puzzle, parameters: Mapping[str, Any], kind: Kind) -> str:
-    """A right program: the function, or reading, computing and printing in the plainest form."""
+    """A correct program: the function, or a plain script that reads, computes and prints."""
     function = source_of(one, parameters)
     if kind == "function":
         return f"{ast.unparse(function)}\n"

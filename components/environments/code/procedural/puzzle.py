@@ -1,4 +1,4 @@
-"""A puzzle: one function that is task, reference program and oracle at once."""
+"""A puzzle: one function that is task, reference program and oracle."""
 
 import ast
 import inspect
@@ -16,7 +16,7 @@ InputKind = Literal["integer", "integers", "text", "words"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """How one argument or parameter is drawn, and of which kind it is."""
+    """The distribution and kind of one argument or parameter."""
 
     kind: InputKind
     draw: Callable[[Random], Any]
@@ -32,7 +32,7 @@ class Puzzle:
     inputs: Mapping[str, Draw]
     parameters: Mapping[str, Draw]
     task: str
-    """What is to be computed, with the parameters' names in braces."""
+    """The value to compute, with the parameters' names in braces."""
     gives_list: bool
 
 
@@ -69,12 +69,12 @@ def puzzle(
 
 
 def integer(low: int, high: int) -> Draw:
-    """A whole number from `low` to `high`."""
+    """An integer from `low` to `high`."""
     return Draw(kind="integer", draw=lambda rng: rng.randint(low, high))
 
 
 def integers(min_length: int, max_length: int, low: int, high: int) -> Draw:
-    """A list of whole numbers."""
+    """A list of integers."""
     return Draw(
         kind="integers", draw=lambda rng: [rng.randint(low, high) for _ in range(rng.randint(min_length, max_length))]
     )
@@ -86,18 +86,18 @@ def text(min_length: int, max_length: int, characters: str = string.ascii_lowerc
 
 
 def words(min_length: int, max_length: int, of: Draw | None = None) -> Draw:
-    """A list of words, each drawn by `of`."""
+    """A list of words, each drawn from `of`."""
     word = of or text(1, 6)
     return Draw(kind="words", draw=lambda rng: [word.draw(rng) for _ in range(rng.randint(min_length, max_length))])
 
 
 def numbered(characters: str, low: int, high: int) -> Draw:
-    """One of `characters` with a whole number behind it."""
+    """One of `characters` followed by an integer."""
     return Draw(kind="text", draw=lambda rng: f"{rng.choice(characters)}{rng.randint(low, high)}")
 
 
 def source_of(one: Puzzle, parameters: Mapping[str, Any]) -> ast.FunctionDef:
-    """The function as syntax, with `parameters` written into it as constants."""
+    """The function as a syntax tree, with `parameters` as constants."""
     function = ast.parse(_source(one.name)).body[0]
     assert isinstance(function, ast.FunctionDef)
     _Constants(parameters).visit(function)
@@ -106,7 +106,7 @@ def source_of(one: Puzzle, parameters: Mapping[str, Any]) -> ast.FunctionDef:
 
 @cache
 def _source(name: str) -> str:
-    """The function called `f`, with its inputs alone as arguments and without its docstring."""
+    """The function renamed `f`, with only its inputs as arguments and without its docstring."""
     one = PUZZLES[name]
     function = ast.parse(textwrap.dedent(inspect.getsource(one.function))).body[0]
     assert isinstance(function, ast.FunctionDef)
