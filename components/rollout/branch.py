@@ -1,4 +1,4 @@
-"""One episode while it is played: its environment, its finished turns, and the border where its failure becomes data."""
+"""One episode while it is played: its environment, its finished nodes, and the border where its failure becomes data."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenNode:
-    """A node before its candidates are sampled: the group's key and the prompt that all its candidates share.
+    """A node before sampling: the group's key and the candidates' shared prompt.
 
-    `lane` counts the agents before it that act side by side with it; `is_last` says that nobody acts after them in the turn.
+    `lane` is its index among agents side by side; `is_last`: no agent acts after them in the turn.
     """
 
     group: GroupKey
@@ -33,7 +33,7 @@ class OpenNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A node with its candidates, as sampled and as text."""
+    """A node with its sampled candidates and their texts."""
 
     node: OpenNode
     completions_K: tuple[Completion, ...]
@@ -41,7 +41,7 @@ class Answer:
 
 
 class Branch:
-    """The selected branch of one episode. `play` drives it; nothing else sees it unfinished."""
+    """The selected branch of one episode, driven by `play`."""
 
     def __init__(self, start: Start, family: EnvironmentFamily, tools: Tools, rules: Rules) -> None:
         self._start = start
@@ -51,13 +51,13 @@ class Branch:
         self._error: str | None = None
         self._nodes: list[Node] = []
         self._met: Snapshot = None
-        """The state that the newest answers met."""
+        """The state before the newest answers."""
         self._env: MultiAgentEnv | None = self._attempt("build", lambda: family.build(start.problem, tools))
         self._attempt("build", self._look)
         self._phases = phases(self._environment, rules.turn_order, rules.max_turns) if self._env is not None else None
 
     def next_phase(self) -> Phase | None:
-        """Who acts next, or None when the episode has ended or fails here."""
+        """The agents who act next, or None if the episode has ended or fails here."""
         coming = self._phases
         if not self._live or coming is None:
             return None
@@ -66,7 +66,7 @@ class Branch:
         return phase
 
     def nodes(self, phase: Phase, router: Router) -> tuple[OpenNode, ...]:
-        """What is asked of the agents of a phase, all in the selected state; nothing when the episode failed here."""
+        """The open nodes of a phase's agents in the selected state; none if the episode fails here."""
         nodes = []
         groups = phase.groups(self._start.problem.problem_id, self._start.episode)
         for lane, group in enumerate(groups):
@@ -82,7 +82,7 @@ class Branch:
         return router.encode(agent, self._environment.observe(agent))
 
     def read(self, node: OpenNode, completions_K: Sequence[Completion], router: Router) -> Answer | None:
-        """The candidates of `node` as text, or None when the episode failed here."""
+        """The candidates of `node` as text, or None if the episode fails here."""
         agent = node.group.agent
         texts_K = self._attempt(
             _doing(node), lambda: tuple(router.decode(agent, completion.tokens) for completion in completions_K)
@@ -92,7 +92,7 @@ class Branch:
         return Answer(node=node, completions_K=tuple(completions_K), texts_K=texts_K)
 
     def calls(self, answer: Answer) -> tuple[ToolCall, ...]:
-        """What stepping the candidates will ask of the tools."""
+        """The tool calls of stepping the candidates."""
         if self._error is not None:
             return ()
         agent, env = answer.node.group.agent, self._environment
@@ -101,10 +101,10 @@ class Branch:
         return tuple(asked or ())
 
     def act(self, answer: Answer, *, router: Router, rubric: Rubric) -> None:
-        """Step a snapshot with every candidate, score all, keep all, and continue from the chosen one.
+        """Step a snapshot with every candidate, score and keep all, and continue from the chosen one.
 
-        An unscorable candidate is never chosen; a node that has no other ends its episode. Where an agent side by side with
-        this one has just ended the episode, the candidates are scored in the state that its answer met, and change nothing.
+        An unscorable candidate is never chosen; a node of unscorable candidates fails its episode. If an agent side by side
+        has just ended the episode, the candidates are scored in the state before its answer and change nothing.
         """
         group, doing = answer.node.group, _doing(answer.node)
         after = self._attempt(doing, lambda: self._stepped(group.agent, answer.texts_K))
@@ -134,7 +134,7 @@ class Branch:
         )
 
     def finished(self) -> Episode:
-        """The episode as far as it came. A failed one is no success."""
+        """The episode with the nodes played so far. A failed one is no success."""
         return Episode(
             problem=self._start.problem,
             episode=self._start.episode,
@@ -149,10 +149,7 @@ class Branch:
         return self._env
 
     def _stepped(self, agent: str, texts_K: Sequence[str]) -> dict[str, tuple[ActionOutcome, Snapshot]]:
-        """For each different text its outcome and the state after it.
-
-        Environments are deterministic, so equal texts are stepped once. Raises ExecutionFailed when none can be scored.
-        """
+        """The outcome of each different text and the state after it. Raises NothingScorable if no text can be scored."""
         env = self._environment
         before = env.snapshot()
         after: dict[str, tuple[ActionOutcome, Snapshot]] = {}
@@ -166,7 +163,7 @@ class Branch:
         return after
 
     def _continue_from(self, after: Snapshot) -> bool:
-        """Go on to the state after the chosen answer. One that ends the episode leaves the environment as it met it."""
+        """Move to the state after the chosen answer, or stay in the state before an answer that ends the episode."""
         env = self._environment
         if self._live:
             env.restore(after)
@@ -180,9 +177,9 @@ class Branch:
         return True
 
     def _attempt(self, doing: str, work: Callable[[], T]) -> T | None:
-        """The border of an episode: what its environment or a decoder raises ends this episode and no other.
+        """The border of an episode: an exception of its environment or a decoder fails only this episode.
 
-        A wrong configuration and a service that may come back concern the whole stage, and pass.
+        Configuration errors and transient errors concern the whole stage and pass.
         """
         if self._error is not None:
             return None

@@ -1,4 +1,4 @@
-"""The failure budget: failed episodes are data up to a share, and an error above it."""
+"""The failure budget: failed episodes are data up to a fraction, and an error above it."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ _NUM_SHOWN = 3
 
 
 def check_failures(episodes: Sequence[Episode], *, num_planned: int, max_failed_fraction: float) -> None:
-    """Raise TooManyFailedEpisodes when more of `episodes` failed than `max_failed_fraction` of `num_planned`.
+    """Raise TooManyFailedEpisodes if more of `episodes` failed than `max_failed_fraction` of `num_planned`.
 
     **Example** 64 planned and a fraction of .05: the fourth failure raises, at once.
     """
@@ -18,5 +18,5 @@ def check_failures(episodes: Sequence[Episode], *, num_planned: int, max_failed_
         return
     shown = "; ".join(f"{e.problem.problem_id} episode {e.episode}: {e.error}" for e in failed[:_NUM_SHOWN])
     raise TooManyFailedEpisodes(
-        f"{len(failed)} of {num_planned} episodes failed, allowed is a fraction of {max_failed_fraction}. First: {shown}"
+        f"{len(failed)} of {num_planned} episodes failed; the allowed fraction is {max_failed_fraction}. First: {shown}"
     )

@@ -1,4 +1,4 @@
-"""Play of a whole block in lock-step: one engine call for each phase of a turn, over all episodes that are still live."""
+"""Play of a block in lock-step: one engine call per phase of a turn, over all live episodes."""
 
 from collections.abc import Sequence
 
@@ -19,12 +19,11 @@ def play(
     rubric: Rubric,
     tools: Tools = NO_TOOLS,
 ) -> tuple[Episode, ...]:
-    """One finished episode for each start, in order.
+    """One finished episode per start, in order. It ends when it is done or failed, when no agent is next, or after
+    `rules.max_turns`.
 
-    An episode ends when its selected state is done, when it fails, when nobody is next, or after `rules.max_turns`.
-
-    Agents that act side by side are asked in one call, in the state before all of them; their answers are entered one agent
-    after another. What the candidates of all episodes ask of the tools is answered side by side before any of them is stepped.
+    Agents side by side are sampled in one call, in the state before all of them; their answers are applied one agent after
+    another. The tool calls of all episodes' candidates are prepared in parallel before any candidate is stepped.
 
     **Example** 32 starts, 8 candidates, 2 turns of 2 agents: 4 engine calls of up to 32 prompts with 8 seeds each.
     """

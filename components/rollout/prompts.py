@@ -1,4 +1,4 @@
-"""What an agent sees, as prompt tokens."""
+"""Observations as prompt tokens."""
 
 from typing import Literal
 
@@ -9,9 +9,9 @@ PromptFormat = Literal["compact", "chat"]
 
 
 def encode_observation(observation: Observation, tokenizer: Tokenizer, prompt_format: PromptFormat) -> tuple[int, ...]:
-    """The prompt of one node. compact: the state alone. chat: instructions and state under the model's chat template.
+    """The prompt of one node. compact: only the state. chat: instructions and state in the model's chat template.
 
-    Raises ConfigurationError when the tokenizer does not know a character.
+    Raises ConfigurationError if the tokenizer lacks a character.
     """
     if prompt_format == "compact":
         return tokenizer.encode(observation.state)

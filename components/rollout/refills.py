@@ -1,10 +1,8 @@
-"""Dynamic sampling: problems that teach nothing are replaced by fresh ones while the shard is played (DAPO, arXiv 2503.14476,
-section 3.2).
+"""Dynamic sampling: problems without a learning signal are replaced by fresh ones (DAPO, arXiv 2503.14476, section 3.2).
 
-DAPO keeps drawing until its batch is full, and verl's run dies when that takes too long. Here a shard replaces at most
-`rollout.max_refills` times and then trains with what it has: a problem still without signal stays, and is counted. Which
-problem comes next depends on the step, the place and how often it was replaced, never on blocks, shards or what was
-interrupted.
+DAPO samples until its batch is full, which may never happen. Here a problem is replaced at most `rollout.max_refills` times;
+if it still has no signal, it stays and is counted. A replacement depends only on the step, the place and the number of
+replacements before it, not on blocks, shards or interruptions.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +15,14 @@ from components.rollout.shards import NumberedProblem, problem_indices
 from components.schema import Episode, Refills
 
 FIRST_REFILL = 2_000_000_000
-"""Train-split indices from here on are for refills: no step and no suite reaches them."""
+"""The first train-split index for refills, out of reach of steps and suites."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refilling:
-    """Where a shard gets fresh problems, and how it tells that one teaches nothing.
+    """The source of fresh problems, and the test whether a problem's episodes have a learning signal.
 
-    `fresh(number, place)` is the problem that replaces the one at `place` of the shard for the `number`-th time, from 1 on.
+    `fresh(number, place)` is the `number`-th replacement (from 1) of the problem at `place` of the shard.
     """
 
     fresh: Callable[[int, int], NumberedProblem]
@@ -34,13 +32,11 @@ class Refilling:
 def fresh_problems(
     config: RunConfig, family: EnvironmentFamily, options: Frozen, *, step: int, shard: int
 ) -> Callable[[int, int], NumberedProblem]:
-    """The `fresh` of one shard: a problem for every place of every step and every time that it is replaced.
+    """`Refilling.fresh` of one shard. Every replacement has an occurrence of its own, so that episode numbers stay unique even
+    if a small dataset gives an equal problem twice.
 
-    Its occurrence is beyond those of the step's first problems and that of no other refill, so that its episodes have numbers
-    of their own even where a small dataset draws an equal problem twice.
-
-    **Example** 32 problems a step in 2 shards, max_refills 3: what replaces the third problem of shard 1 in step 5 the second
-    time is at place 18 of the step, index FIRST_REFILL + (5 * 3 + 1) * 32 + 18, occurrence 2 * 32 + 18.
+    **Example** 32 problems per step in 2 shards, max_refills 3: the second replacement of the third problem of shard 1 in step
+    5 is at place 18 of the step, index FIRST_REFILL + (5 * 3 + 1) * 32 + 18, occurrence 2 * 32 + 18.
     """
     settings = config.rollout
     first = problem_indices(step, settings.num_problems, shard, settings.num_shards).start % settings.num_problems
@@ -56,8 +52,8 @@ def fresh_problems(
 
 
 def replaced(old: Refills, episodes: Sequence[Episode]) -> Refills:
-    """`old` and one more problem, whose `episodes` are replaced."""
-    candidates = [candidate for episode in episodes for turn in episode.nodes for candidate in turn.candidates]
+    """`old` plus one replaced problem with its `episodes`."""
+    candidates = [candidate for episode in episodes for node in episode.nodes for candidate in node.candidates]
     return Refills(
         num_problems=old.num_problems + 1,
         num_silent=old.num_silent,

@@ -1,4 +1,4 @@
-"""Role -> policy -> engine: requests of any roles in, completions in the same order out, one engine call a policy."""
+"""Role -> policy -> engine: batches of requests for any roles, with one engine call per policy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from components.schema import ApiUsage, Observation, PolicyVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """Who plays a role, and how it is asked."""
+    """The policy of a role, its prompt format and answer limit."""
 
     policy: str
     prompt_format: PromptFormat
@@ -21,7 +21,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleRequest:
-    """One node's prompt, for the role that acts there, with one seed a candidate."""
+    """One node's prompt for its role, with one seed per candidate."""
 
     role: str
     prompt_tokens: tuple[int, ...]
@@ -29,7 +29,7 @@ class RoleRequest:
 
 
 def seats_of(config: RunConfig, *, max_action_characters: int) -> dict[str, Seat]:
-    """The seat of each role. A role without its own limit may answer with the longest well-formed action and its end."""
+    """The seat of each role. The default answer limit is the longest well-formed action and its end token."""
     return {
         role: Seat(
             policy=agent.policy,
@@ -41,7 +41,7 @@ def seats_of(config: RunConfig, *, max_action_characters: int) -> dict[str, Seat
 
 
 class Router:
-    """Knows who plays which role and which version of each policy is meant; holds no weights."""
+    """Routes requests by role to the engines, which must hold the given policy versions."""
 
     def __init__(
         self,
@@ -59,19 +59,19 @@ class Router:
 
     @property
     def versions(self) -> Mapping[str, PolicyVersion]:
-        """The version that each policy plays with."""
+        """The version of each policy."""
         return self._versions
 
     def policy_of(self, role: str) -> str:
-        """The policy that plays `role`. Raises ConfigurationError when nobody does."""
+        """The policy that plays `role`. Raises ConfigurationError if there is none."""
         if role not in self._seats:
             raise ConfigurationError(
-                f"agents.{role}: the environment has this role and no agent plays it; name its policy"
+                f"agents.{role}: the environment has this role, but no agent plays it; set its policy"
             )
         return self._seats[role].policy
 
     def encode(self, role: str, observation: Observation) -> tuple[int, ...]:
-        """The prompt of `role` for what it sees."""
+        """The prompt of `role` for an observation."""
         seat = self._seats[role]
         return encode_observation(observation, self._generators[seat.policy].tokenizer, seat.prompt_format)
 
@@ -80,7 +80,7 @@ class Router:
         return self._generators[self._seats[role].policy].tokenizer.decode(tokens)
 
     def generate(self, requests: Sequence[RoleRequest], *, temperature: float) -> list[tuple[Completion, ...]]:
-        """K completions for each request, in order. Raises StaleEngine when an engine holds or returns another version.
+        """K completions per request, in order. Raises StaleEngine if an engine holds or returns another version.
 
         **Example** requests of tool, plan, tool with tool and plan played by two policies: two engine calls, of two prompts
         and of one.
@@ -95,7 +95,7 @@ class Router:
         return [answers[position] for position in range(len(requests))]
 
     def take_usage(self) -> dict[str, ApiUsage]:
-        """By policy, what its API was used for since the last call of this; nothing of policies that are not behind one."""
+        """The API usage of each policy behind an API since the last call."""
         engines = {policy: engine for policy, engine in self._generators.items() if isinstance(engine, Metered)}
         return {policy: engine.take_usage() for policy, engine in engines.items()}
 

@@ -1,4 +1,4 @@
-"""One shard of a step, played block by block, whichever way the configuration samples."""
+"""Play of one shard of a step, block by block."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,26 +9,22 @@ from components.environments.base import NO_TOOLS, EnvironmentFamily, RecordingT
 from components.rewards.base import Rubric
 from components.rollout.failures import check_failures
 from components.rollout.journal import FinishedBlock, Journal
-from components.rollout.modes import num_episodes, rollout_rules, starts
 from components.rollout.play import play
 from components.rollout.refills import Refilling, replaced
 from components.rollout.router import Router
-from components.rollout.rules import playing_order
+from components.rollout.rules import num_episodes, playing_order, rollout_rules, starts
 from components.rollout.shards import NumberedProblem
 from components.rollout.statistics import total_usage
 from components.schema import Episode, ExecutionResult, Passage, Refills, RolloutShard, ToolRecord
 from components.turn_order import TurnOrder, agents_of
 
 Progress = Callable[[int, int], None]
-"""Told after each block: problems done, problems in all."""
+"""Called after each block with the number of problems done and in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPlan:
-    """What a shard plays. Equal plans with equal weights give equal shards.
-
-    `turn_order` None lets the environment's roles act one after another.
-    """
+    """The inputs of a shard. Equal plans with equal weights give equal shards. `turn_order` None: the roles in order."""
 
     step: int
     shard: int
@@ -50,12 +46,12 @@ def collect_shard(
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> RolloutShard:
-    """The shard's finished episodes, in the order of its problems. Blocks that the journal holds are read instead of played.
+    """The shard's finished episodes, in the order of its problems. Blocks in the journal are read instead of played.
 
-    With `rollout.max_refills`, problems without a signal are replaced by those of `refilling`, in blocks that follow the
-    others. A shard that can only have one block is not journalled: there is nothing in it to resume in the middle.
+    With `rollout.max_refills`, problems without a signal are replaced by those of `refilling`, in further blocks. A shard of
+    one block is not journalled: it cannot be resumed in the middle.
 
-    Raises TooManyFailedEpisodes as soon as more episodes failed than all that are planned may hold; the block that went over
+    Raises TooManyFailedEpisodes as soon as the failure budget of all planned episodes is exceeded; the block that exceeds it
     is not journalled, so that a later attempt plays it again.
     """
     settings = plan.settings
@@ -73,7 +69,7 @@ def collect_shard(
     episodes_P = blocks.play(plan.problems)
     refills = None
     if settings.max_refills:
-        assert refilling is not None, "rollout.max_refills is set and nothing says where fresh problems come from"
+        assert refilling is not None, "rollout.max_refills needs `refilling`"
         episodes_P, refills = _refilled(episodes_P, blocks, refilling, settings.max_refills)
     return RolloutShard(
         step=plan.step,
@@ -89,7 +85,7 @@ def collect_shard(
 def _refilled(
     episodes_P: list[tuple[Episode, ...]], blocks: "_Blocks", refilling: Refilling, max_refills: int
 ) -> tuple[list[tuple[Episode, ...]], Refills]:
-    """The episodes of each problem after the silent ones were replaced, again and again while the budget lasts."""
+    """The episodes of each problem after silent problems were replaced up to `max_refills` times."""
     episodes_P, refills = list(episodes_P), Refills()
     silent = [place for place, episodes in enumerate(episodes_P) if not refilling.has_signal(episodes)]
     for number in range(1, max_refills + 1):
@@ -104,7 +100,7 @@ def _refilled(
 
 
 class _Blocks:
-    """The blocks of a shard, played or read one after another; equal questions in equal order give equal blocks."""
+    """The blocks of a shard, played or read one after another."""
 
     def __init__(
         self,
@@ -150,7 +146,7 @@ class _Blocks:
 
 
 def _joined(records: Iterable[ToolRecord]) -> ToolRecord:
-    """All answers of a shard; two blocks that asked the same were told the same, or the first one stands."""
+    """All answers of a shard; if blocks differ in an answer, the first one counts."""
     executions: dict[str, ExecutionResult] = {}
     passages: dict[str, tuple[Passage, ...]] = {}
     for record in records:

@@ -1,4 +1,4 @@
-"""Which problems a step plays, and which of them belong to a shard."""
+"""The problems of a step, and their division into shards."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from components.schema import Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedProblem:
-    """A problem of a step. `occurrence` counts the equal problems before it in the step: almost always 0."""
+    """A problem of a step. `occurrence` counts equal problems before it in the step (almost always 0)."""
 
     problem: Problem
     occurrence: int
 
 
 def problem_indices(step: int, num_problems: int, shard: int, num_shards: int) -> range:
-    """The train-split indices of one shard: each step takes fresh ones, split evenly in order.
+    """The train-split indices of one shard: fresh ones for each step, divided evenly in order.
 
     **Example** step 2 of 10 problems in 3 shards: the step has 20..29, its shards 20..22, 23..25 and 26..29.
     """
@@ -30,7 +30,7 @@ def problem_indices(step: int, num_problems: int, shard: int, num_shards: int) -
 def shard_problems(
     config: RunConfig, family: EnvironmentFamily, options: Frozen, *, step: int, shard: int
 ) -> tuple[NumberedProblem, ...]:
-    """The problems of one shard. Those before it in the step are made too, to number equal ones through the step."""
+    """The problems of one shard. Earlier ones of the step are made too, to count equal ones."""
     settings = config.rollout
     indices = problem_indices(step, settings.num_problems, shard, settings.num_shards)
     seen: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What a step's episodes looked like, as metrics. Pure functions of recorded values."""
+"""Metrics of a step's episodes. Pure functions of recorded values."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from components.schema import ApiUsage, Candidate, Episode, Node, Refills, Rollo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handovers:
-    """How the last agent's candidates treated the proposals handed to it, over all candidates that can be scored."""
+    """How the last agent's scorable candidates treated the proposals before them."""
 
     num_kept: int
     num_solving: int
@@ -19,18 +19,18 @@ class Handovers:
 
     @property
     def keep_rate(self) -> float | None:
-        """The share of answers to a solving proposal that solve too; None without such a proposal."""
+        """The fraction of answers to a solving proposal that solve too; None without such a proposal."""
         return self.num_kept / self.num_solving if self.num_solving else None
 
     @property
     def repair_rate(self) -> float | None:
-        """The share of answers to a proposal that does not solve which do; None without such a proposal."""
+        """The fraction of answers to a proposal that does not solve which do; None without such a proposal."""
         return self.num_repaired / self.num_not_solving if self.num_not_solving else None
 
 
 def handovers(episodes: Sequence[Episode], *, last_agent: str | None) -> Handovers:
-    """Counts over the nodes of `last_agent` that follow others' nodes of the same turn. Of proposals that were made side by
-    side one that solves is enough.
+    """Counts over the nodes of `last_agent` that follow others' nodes of the same turn. Proposals side by side count as solving
+    if one of them solves.
 
     **Example** a proposal that solves, answered by 8 candidates of which 7 solve: 7 of 8 kept.
     """
@@ -52,7 +52,7 @@ def handovers(episodes: Sequence[Episode], *, last_agent: str | None) -> Handove
 
 
 def _phases(episode: Episode) -> list[list[Node]]:
-    """The nodes of an episode, those side by side together."""
+    """The nodes of an episode by phase."""
     found: list[list[Node]] = []
     for node in episode.nodes:
         if node.lane == 0:
@@ -62,12 +62,11 @@ def _phases(episode: Episode) -> list[list[Node]]:
 
 
 def _scorable(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Those of which is known what they did: at the others the sandbox failed."""
     return [candidate for candidate in candidates if candidate.outcome.unscorable is None]
 
 
 def last_agent_of(episodes: Sequence[Episode]) -> str | None:
-    """The agent that acted latest within a turn after another one, in any episode; None in a team of one."""
+    """The agent with the latest position within a turn in any episode; None in a team of one."""
     latest, last_agent = 0, None
     for episode in episodes:
         position, turn = 0, -1
@@ -81,7 +80,7 @@ def last_agent_of(episodes: Sequence[Episode]) -> str | None:
 
 
 def step_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) -> dict[str, float]:
-    """All metrics of a step's rollouts and rewards. Keep and repair rates are absent where the case did not occur."""
+    """All metrics of a step's rollouts and rewards. Keep and repair rates are absent if the case did not occur."""
     episodes = [episode for shard in shards for episode in shard.episodes]
     return {
         **episode_metrics(episodes),
@@ -93,7 +92,7 @@ def step_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) 
 
 
 def total_usage(usages: Iterable[Mapping[str, ApiUsage]]) -> dict[str, ApiUsage]:
-    """The sum of several usages, by policy."""
+    """The sum of usages, by policy."""
     total: dict[str, ApiUsage] = {}
     for usage in usages:
         for policy, used in usage.items():
@@ -102,10 +101,7 @@ def total_usage(usages: Iterable[Mapping[str, ApiUsage]]) -> dict[str, ApiUsage]
 
 
 def usage_metrics(usage: Mapping[str, ApiUsage]) -> dict[str, float]:
-    """A metric for each count of each policy's usage.
-
-    **Example** a helper with one request of cost 0.01: "api/helper/num_requests" 1, "api/helper/cost" 0.01 and the others.
-    """
+    """A metric for each count of each policy's usage, for example "api/helper/num_requests"."""
     return {
         metrics.api(policy, name): float(value)
         for policy, used in usage.items()
@@ -114,10 +110,10 @@ def usage_metrics(usage: Mapping[str, ApiUsage]) -> dict[str, float]:
 
 
 def refill_metrics(refills: Sequence[Refills], episodes: Sequence[Episode]) -> dict[str, float]:
-    """What replacing problems cost, and the metrics of `episode_metrics` that must count what was replaced; none without.
+    """The metrics of refills, and those of `episode_metrics` that must include replaced episodes; empty without refills.
 
-    The generated tokens are a budget, so those of replaced episodes count. Success is over all that was played: over what was
-    kept alone it would be drawn towards one half, because problems that are always or never solved are what is replaced.
+    Generated tokens are a budget, so those of replaced episodes count. Success is over all played episodes: the kept ones alone
+    would be biased towards one half, because always or never solved problems are replaced.
 
     **Example** 8 kept episodes with 4 successes and 4 replaced ones without any: success rate 1/3.
     """
@@ -141,7 +137,7 @@ def refill_metrics(refills: Sequence[Refills], episodes: Sequence[Episode]) -> d
 
 
 def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Counts, success, keep and repair, and what each agent's candidates were like.
+    """Counts, success, keep and repair rates, and statistics of each agent's candidates.
 
     `rollout/num_generated_tokens` counts every sampled token, chosen or not: compare sampling modes at an equal count.
     """
@@ -168,7 +164,7 @@ def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) -> dict[str, float]:
-    """Mean reward of each agent's candidates, the mean standard deviation within its groups, and how many have none."""
+    """Mean reward of each agent's candidates, mean standard deviation in its groups, and the unscorable fraction."""
     groups: dict[str, list[list[float]]] = {}
     unscorable: list[bool] = []
     for shard, scores in zip(shards, scored, strict=True):
@@ -188,7 +184,7 @@ def reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]
 
 
 def own_reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) -> dict[str, float]:
-    """The mean of each of the run's own reward components over all candidates of each agent; none without such components."""
+    """The mean of each user-defined reward component over each agent's candidates."""
     found: dict[str, list[float]] = {}
     for shard, scores in zip(shards, scored, strict=True):
         for component, values_E_N_K in (scores.own_E_N_K or {}).items():

@@ -239,7 +239,7 @@ def test_failures_of_replaced_episodes_count_against_the_budget() -> None:
 
 def test_refills_without_a_source_are_a_broken_invariant() -> None:
     settings_ = RolloutConfig(num_problems=2, max_refills=1)
-    with pytest.raises(AssertionError, match="where fresh problems come from"):
+    with pytest.raises(AssertionError, match="needs `refilling`"):
         collect_shard(
             replace(plan(config()), settings=settings_), family=FAMILY, router=toy_router(FAMILY), rubric=RUBRIC
         )

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.config import RolloutConfig, RunConfig, parse_config
-from components.rollout.modes import starts
+from components.rollout.rules import starts
 from components.rollout.shards import problem_indices, shard_problems
 from tests.components.rollout.toy_team import ToyFamily, ToyOptions
 
