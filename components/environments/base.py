@@ -1,4 +1,4 @@
-"""The environment border: what the sampler may ask of any environment, and what an environment family must provide."""
+"""The interfaces of environments: what the pipeline asks of an environment, of its family, and of the tools outside it."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -22,20 +22,20 @@ Snapshot = Any
 """An opaque immutable value that `restore` accepts; taking one must be cheap."""
 
 MAX_ANSWER_CHARACTERS = 1 << 18
-"""A longer answer is malformed in every environment, whatever it says: these are some sixty thousand tokens of prose. All that
-reads an answer does so in linear time, half a second of CPU for one of this length."""
+"""Longer answers are malformed in every environment (about sixty thousand tokens of prose). Parsers take linear time, half a
+second of CPU for an answer of this length."""
 
 
 ToolCall = Execution | Query
-"""What an environment may ask of the world outside it."""
+"""A call of an environment to its tools."""
 
 
 class Tools(Protocol):
-    """The world outside an environment. Every answer is recorded under the content of the call: the same call has the same
-    answer in the rollout, on a retry and in the reward stage."""
+    """The tools of an environment. Answers are recorded by the content of the call: equal calls have equal answers in the
+    rollout, on a retry and in the reward stage."""
 
     def run(self, execution: Execution) -> ExecutionResult:
-        """How the program ended; never `sandbox_error`. Raises ExecutionFailed when the sandbox failed at it."""
+        """The result of a program, never `sandbox_error`. Raises ExecutionFailed if the sandbox failed."""
         ...
 
     def retrieve(self, query: Query) -> tuple[Passage, ...]:
@@ -43,15 +43,15 @@ class Tools(Protocol):
         ...
 
     def prepare(self, calls: Sequence[ToolCall]) -> None:
-        """Answer `calls` side by side, so that `run` and `retrieve` find them recorded."""
+        """Answer `calls` in parallel, so that `run` and `retrieve` find them recorded."""
         ...
 
 
 class RecordingTools(Tools, Protocol):
-    """Tools that can hand over what they answered."""
+    """Tools that record their answers."""
 
     def take_record(self) -> ToolRecord:
-        """The answers that were used since the last time."""
+        """The answers used since the last call."""
         ...
 
 
@@ -60,7 +60,7 @@ class Retriever(Protocol):
 
     @property
     def digest(self) -> str:
-        """Names the corpus and the way of searching: equal digests give equal answers."""
+        """Identifies the corpus and the search method: equal digests give equal answers."""
         ...
 
     def search(self, query: Query) -> tuple[Passage, ...]:
@@ -96,32 +96,31 @@ NO_TOOLS = NoTools()
 class MultiAgentEnv(Protocol):
     """One problem being played by one team. Single-use: there is no reset.
 
-    Agents act in turn order; each reads `observe(agent)` and answers with text. `apply` never raises on what an
-    agent wrote: a malformed answer is an outcome with `error`, and leaves the state as it was; one of more than
-    `MAX_ANSWER_CHARACTERS` always is. `done` and `success` speak of the real state, never of a simulation; success means
-    solved.
+    Agents act in turn order; each reads `observe(agent)` and answers with text. `done` and `success` describe the real state,
+    never a simulation; success means solved.
     """
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The agents, in the order in which they act unless another is given."""
+        """The agents, in their default turn order."""
         ...
 
     def observe(self, agent: str) -> Observation:
-        """What `agent` sees now, the earlier agents' actions of this turn included."""
+        """The observation of `agent`, with the earlier agents' actions of this turn."""
         ...
 
     def calls(self, agent: str, action: str) -> tuple[ToolCall, ...]:
-        """What `apply(agent, action)` would ask of the tools in the current state; answered side by side before it.
+        """The tool calls that `apply(agent, action)` would make in the current state, to be answered in parallel before it.
 
-        Never raises on what an agent wrote. An empty answer is always right, only slower.
+        Never raises on an agent's text. An empty answer is always allowed, but slower.
         """
         ...
 
     def apply(self, agent: str, action: str) -> ActionOutcome:
-        """Let `agent` act, change the state, and return what happened as facts.
+        """Let `agent` act, change the state, and return the outcome.
 
-        Raises ExecutionFailed, with the state as it was, when a tool failed: what the action did is then unknown.
+        Never raises on an agent's text: a malformed answer is an outcome with `error` and keeps the state; one of more than
+        `MAX_ANSWER_CHARACTERS` always is. Raises ExecutionFailed, with the state unchanged, if a tool failed.
         """
         ...
 
@@ -130,16 +129,7 @@ class MultiAgentEnv(Protocol):
         ...
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Return to a state taken by `snapshot` of this very object or of another one built from the same problem."""
-        ...
-
-    @property
-    def team_reward(self) -> float:
-        """The team components of the newest action under the family's default weights; 0 before the first."""
-        ...
-
-    def local_reward(self, agent: str) -> float:
-        """The local components of `agent`'s newest action under the family's default weights; 0 before its first."""
+        """Return to a snapshot of this environment or of another one of the same problem."""
         ...
 
     @property
@@ -149,18 +139,18 @@ class MultiAgentEnv(Protocol):
     def success(self) -> bool: ...
 
     def render(self, *, color: bool) -> str:
-        """A picture of the current state for people, with ANSI colours or plain ASCII."""
+        """The current state for people, with ANSI colours or in plain ASCII."""
         ...
 
 
 def refuse_overlong(action: str) -> None:
-    """Raise MalformedAction when an answer is longer than any environment reads."""
+    """Raise MalformedAction for an answer longer than `MAX_ANSWER_CHARACTERS`."""
     if len(action) > MAX_ANSWER_CHARACTERS:
         raise MalformedAction(f"an answer of {len(action)} characters; at most {MAX_ANSWER_CHARACTERS} are read")
 
 
 def applied(env: MultiAgentEnv, agent: str, action: str) -> ActionOutcome:
-    """What `action` did, or, where the sandbox failed at it, an unscorable outcome and the state as it was."""
+    """The outcome of `action`; if the sandbox failed, an unscorable outcome with the state unchanged."""
     before = env.snapshot()
     try:
         return env.apply(agent, action)
@@ -170,10 +160,9 @@ def applied(env: MultiAgentEnv, agent: str, action: str) -> ActionOutcome:
 
 
 class EnvironmentFamily(Protocol):
-    """All problems of one kind: how they are made and played. Training, evaluation and play by people ask for nothing else.
+    """All problems of one kind: how they are generated and played.
 
-    Splits are disjoint by construction: a problem's content hash decides its split, and `problem` skips what belongs to the
-    other one.
+    Splits are disjoint by construction: a problem's content hash decides its split.
     """
 
     @property
@@ -184,7 +173,7 @@ class EnvironmentFamily(Protocol):
 
     @property
     def options_type(self) -> type[Frozen]:
-        """The pydantic model of this family's options: sizes, densities, limits."""
+        """The pydantic model of this family's options."""
         ...
 
     @property
@@ -193,26 +182,26 @@ class EnvironmentFamily(Protocol):
         ...
 
     def problem(self, options: Frozen, *, split: Split, index: int, seed: int) -> Problem:
-        """The problem number `index` of a split: a pure function of its arguments, always solvable."""
+        """Problem `index` of a split: a pure function of its arguments, always solvable."""
         ...
 
     def uses_sandbox(self, options: Frozen) -> bool:
-        """Whether environments with these options run programs that agents wrote."""
+        """Whether environments with these options run programs of agents."""
         ...
 
     def retriever(self, options: Frozen) -> Retriever | None:
-        """What answers the queries of environments with these options; None where none is asked.
+        """The retriever of environments with these options, None if they need none.
 
-        Raises ConfigurationError when the options name a corpus or an address that cannot be used.
+        Raises ConfigurationError if the options name an unusable corpus or address.
         """
         ...
 
     def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> MultiAgentEnv:
-        """A fresh environment for `problem`, which asks `tools` for all that lies outside it."""
+        """A fresh environment for `problem`."""
         ...
 
     def max_action_characters(self, options: Frozen) -> int:
-        """The longest well-formed answer, in characters."""
+        """The length of the longest well-formed answer."""
         ...
 
 
@@ -227,7 +216,7 @@ class RandomPlayer(Protocol):
 
 @runtime_checkable
 class Demonstrator(EnvironmentFamily, RandomPlayer, Protocol):
-    """A family that can also show how it is played well or badly. Only behaviour cloning and scripted play ask for this."""
+    """A family with an expert, for behaviour cloning and scripted play."""
 
     @property
     def copies_proposals(self) -> bool:
@@ -243,24 +232,24 @@ class Demonstrator(EnvironmentFamily, RandomPlayer, Protocol):
         ...
 
     def scramble(self, env: MultiAgentEnv, rng: random.Random) -> None:
-        """Move `env` to a random unsolved state from which it is still solvable, to vary behaviour cloning."""
+        """Move `env` to a random unsolved state that is still solvable, to vary behaviour cloning."""
         ...
 
     def alphabet(self, options: Frozen) -> str:
-        """Every character that observations and answers may contain, in a fixed order."""
+        """All characters of observations and answers, in a fixed order."""
         ...
 
 
 def demonstrator(family: EnvironmentFamily) -> Demonstrator:
-    """`family` itself, where it has an expert. Raises ConfigurationError where it has none."""
+    """`family`, if it has an expert. Raises ConfigurationError otherwise."""
     if isinstance(family, Demonstrator):
         return family
     raise ConfigurationError(
-        f"environment.name {family.name!r} has no expert(state, agent): a model that is made from nothing learns the grammar "
-        "from it; write one, or begin with a pretrained model (policies.<name>.base)"
+        f"environment.name {family.name!r} has no expert(state, agent), from which a new model learns the answer grammar; "
+        "write one, or start from a pretrained model (policies.<name>.base)"
     )
 
 
 def alphabet_of(family: EnvironmentFamily, options: Frozen) -> str:
-    """The characters of a model that is made from nothing; empty where there is no expert from which it could learn."""
+    """The characters of a model trained from scratch; empty for a family without an expert."""
     return family.alphabet(options) if isinstance(family, Demonstrator) else ""

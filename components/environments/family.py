@@ -1,4 +1,4 @@
-"""All problems of one kind: what every family of environments does in the same way."""
+"""The base classes of all environment families."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ _MAX_DRAWS = 2000
 
 
 class Family(ABC, Generic[Options, Env]):
-    """An `EnvironmentFamily`. A subclass names itself, its options and its environment, and says how a problem is made and
-    played."""
+    """An `EnvironmentFamily`. Subclasses define `name`, `options_type`, `env_type`, `payload`, `play` and
+    `max_action_characters`."""
 
     name: str
     options_type: type[Options]
     env_type: type[Any]
-    """Of the environments that `play` gives: `Env`."""
+    """The class of the environments: `Env`."""
 
     @abstractmethod
     def payload(self, options: Options, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
@@ -54,7 +54,7 @@ class Family(ABC, Generic[Options, Env]):
         return None
 
     def problem(self, options: Frozen, *, split: Split, index: int, seed: int) -> Problem:
-        """Problem `index` of `split`. Raises ConfigurationError when the options hardly allow one, or name unreadable data."""
+        """Problem `index` of `split`. Raises ConfigurationError if the options allow hardly any, or name unreadable data."""
         payload = dict(self.payload(self.checked(options), split=split, index=index, seed=seed))
         return Problem(problem_id=self.problem_id(payload), environment=self.name, payload=payload)
 
@@ -72,7 +72,7 @@ class Family(ABC, Generic[Options, Env]):
         return options
 
     def played(self, env: MultiAgentEnv, agent: str) -> Env:
-        """`env` as this family's own type, in which `agent` plays."""
+        """`env`, in which `agent` acts, as this family's own type."""
         assert isinstance(env, self.env_type), f"{env!r} was not built by this family"
         assert agent in env.roles, f"agent {agent!r} is none of {env.roles}"
         played: Env = env
@@ -80,25 +80,25 @@ class Family(ABC, Generic[Options, Env]):
 
 
 class DrawnFamily(Family[Options, Env]):
-    """A family whose problems are drawn at random. What decides a right answer belongs to one split, train or test.
+    """A family whose problems are drawn at random. The part that decides the right answers also decides the split.
 
-    A problem may be drawn in two steps: `draw` then gives the part that decides, and `completed`, which costs more, adds the
-    rest where that part is of the split that is asked for.
+    A problem may be drawn in two steps: `draw` gives the deciding part, and `completed`, which costs more, adds the rest if
+    that part belongs to the requested split.
     """
 
     remedy: ClassVar[str]
-    """What to change where the options hardly ever allow a problem."""
+    """What to change if the options allow hardly any problem."""
 
     @abstractmethod
     def draw(self, options: Options, rng: Random) -> Mapping[str, Any] | None:
-        """A random problem, or the part of it that is drawn first, as JSON; None when this draw has none."""
+        """A random problem, or its deciding part, as JSON; None if this draw gives none."""
 
     def deciding(self, drawn: Mapping[str, Any]) -> Any:
-        """The part that decides the right answers, as JSON. Problems that agree in it are of one split."""
+        """The part that decides the right answers, as JSON. Problems with equal parts are in the same split."""
         return drawn
 
     def completed(self, options: Options, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
-        """The whole problem as JSON; None when nothing that was drawn so far makes one that meets `options`."""
+        """The whole problem as JSON; None if `drawn` cannot be completed within `options`."""
         return drawn
 
     def payload(self, options: Options, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
@@ -117,7 +117,7 @@ class DrawnFamily(Family[Options, Env]):
 
 
 class Demonstrations(ABC):
-    """The part of a `Demonstrator` that most share."""
+    """A mixin with the defaults of a `Demonstrator`."""
 
     copies_proposals = False
 
@@ -129,7 +129,7 @@ class Demonstrations(ABC):
 
     @abstractmethod
     def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
-        """The expert's answer, spoiled with probability `noise`; without noise just what the expert answers."""
+        """The expert's answer, changed with probability `noise`."""
 
     @abstractmethod
     def random_action(self, env: MultiAgentEnv, agent: str, rng: Random) -> str:
@@ -137,4 +137,4 @@ class Demonstrations(ABC):
 
     @abstractmethod
     def scramble(self, env: MultiAgentEnv, rng: Random) -> None:
-        """Move `env` to a random unsolved state from which it is still solvable."""
+        """Move `env` to a random unsolved state that is still solvable."""

@@ -1,4 +1,4 @@
-"""An `Environment` of one's own as the family that the pipeline plays: what its code raises is one line with file and line."""
+"""The family of a user-defined `Environment`. Errors in its code become one line with file and line."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -23,7 +23,7 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {"team.solved": 1.0, "local.malformed": -
 
 
 class _Place(NamedTuple):
-    """Where an episode stands: the state of the environment, and what its newest step said of it."""
+    """The user's state, and whether the newest step ended or solved the episode."""
 
     value: Any
     is_done: bool = False
@@ -31,7 +31,7 @@ class _Place(NamedTuple):
 
 
 class OwnEnv(TeamEnv[_Place]):
-    """One problem of an `Environment` being played. Its code only ever gets copies of the state."""
+    """One problem of an `Environment` being played. The user's code only gets copies of the state."""
 
     def __init__(self, family: "OwnFamily", payload: Mapping[str, Any]) -> None:
         self._environment, self._asked = family.environment, family.asked
@@ -40,7 +40,7 @@ class OwnEnv(TeamEnv[_Place]):
 
     @property
     def state(self) -> Any:
-        """A copy of the real state."""
+        """A copy of the current state."""
         return deepcopy(self._state.value)
 
     @property
@@ -52,7 +52,7 @@ class OwnEnv(TeamEnv[_Place]):
         return self._state.is_solved
 
     def next_agents(self) -> tuple[str, ...]:
-        """What `next_role` says. Raises ConfigurationError, with its place, where that names no role."""
+        """The roles from `next_role`. Raises ConfigurationError, with its place, for an unknown role."""
         asked = self._asked("next_role", self._environment.next_role, self.state)
         agents = () if asked is None else (asked,) if isinstance(asked, str) else asked
         unknown = (
@@ -110,7 +110,7 @@ class OwnFamily(DrawnFamily[Frozen, OwnEnv]):
 
     @property
     def turn_order(self) -> TurnOrder:
-        """Who acts in a turn, unless a configuration says otherwise."""
+        """The environment's own turn order."""
         if type(self.environment).next_role is not Environment.next_role:
             return BRANCHING
         return tuple(self.environment.turn_order) or self.roles
@@ -139,16 +139,16 @@ class OwnFamily(DrawnFamily[Frozen, OwnEnv]):
         return OwnEnv(self, payload)
 
     def random_action(self, env: MultiAgentEnv, agent: str, rng: Random) -> str:
-        """Some random characters of the alphabet."""
+        """Random characters of the alphabet."""
         return "".join(rng.choices(self.environment.alphabet, k=rng.randint(1, 8)))
 
     def asked(self, what: str, ask: Callable[..., T], *arguments: Any) -> T:
-        """What own code answers. Raises ConfigurationError with the file and line where it failed."""
+        """The result of user code. Raises ConfigurationError with the file and line where it failed."""
         try:
             return ask(*arguments)
         except (MalformedAction, ConfigurationError):
             raise
-        except Exception as error:  # the border to own code: whatever it raises is told in one line
+        except Exception as error:  # the border to user code, which may raise anything
             raise failed(f"environment.name {self.name!r}, {what}()", error) from error
 
     def _checked(self, what: str, value: dict[str, Any]) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class OwnFamily(DrawnFamily[Frozen, OwnEnv]):
             canonical_json(value)
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"environment.name {self.name!r}: {what}() returned what is no JSON ({error}); use "
+                f"environment.name {self.name!r}: {what}() returned a value that is no JSON ({error}); use "
                 "numbers, text, lists and dicts"
             ) from error
         return value
@@ -171,7 +171,7 @@ class OwnDemonstrator(OwnFamily):
         return self.asked("expert", self.environment.expert, self.played(env, agent).state, agent)
 
     def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
-        """The expert's answer; with probability `noise` one of its characters is drawn anew from those of its kind."""
+        """The expert's answer; with probability `noise` one of its characters is replaced by a random one of its kind."""
         answer = self.expert_action(env, agent)
         if not answer or rng.random() >= noise:
             return answer
@@ -180,22 +180,22 @@ class OwnDemonstrator(OwnFamily):
         return answer[:place] + rng.choice(like or [answer[place]]) + answer[place + 1 :]
 
     def random_action(self, env: MultiAgentEnv, agent: str, rng: Random) -> str:
-        """Random characters of the alphabet, of the kinds that the expert's answer has."""
+        """Random characters of the same kinds as those of the expert's answer."""
         answer = self.expert_action(env, agent)
         kinds = set(map(_kind, answer))
         letters = [letter for letter in self.environment.alphabet if _kind(letter) in kinds]
         return "".join(rng.choices(letters, k=len(answer))) if letters else ""
 
     def scramble(self, env: MultiAgentEnv, rng: Random) -> None:
-        """Leaves the episode at its start."""
+        """Leave the episode at its start."""
 
 
 def own_family(name: str, environment: Environment) -> OwnFamily:
-    """The family of an environment; a `Demonstrator` where it has an expert."""
+    """The family of an environment; a `Demonstrator` if it has an expert."""
     has_expert = type(environment).expert is not Environment.expert
     return OwnDemonstrator(name, environment) if has_expert else OwnFamily(name, environment)
 
 
 def _kind(letter: str) -> str:
-    """Digits, letters, and each other character by itself."""
+    """The class of a character: digit, letter, or the character itself."""
     return "digit" if letter.isdigit() else "letter" if letter.isalpha() else letter

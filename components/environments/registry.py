@@ -1,4 +1,4 @@
-"""The environments by name: the built-in ones, those of installed packages, and one's own as `module:Name`."""
+"""Environments by name: built-in, from installed packages, and user-defined as `module:Name`."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -31,33 +31,30 @@ FAMILIES: Mapping[str, str] = {
     "blocksworld": "components.environments.games.blocksworld:BlocksworldFamily",
     "eight_queens": "components.environments.games.eight_queens:EightQueensFamily",
 }
-"""Name -> where its family lives. A family is imported when it is first asked for: some bring large libraries."""
+"""Name -> place of the family, imported on first use because some import large libraries."""
 ENTRY_POINTS = "troupe.environments"
-"""The group under which installed packages name their environments."""
+"""The entry point group of installed packages' environments."""
 
 
 def family(name: str) -> EnvironmentFamily:
-    """The family of an environment: a built-in one, one of an installed package, or one's own as `module:Name`.
-
-    Raises ConfigurationError with the nearest name, or with the file and line where own code failed.
-    """
+    """The family of an environment. Raises ConfigurationError with the nearest name, or the place of an error in user code."""
     if name in FAMILIES:
         return _imported(FAMILIES[name])
     return _own(name, _own_place(name))
 
 
 def source_of(name: str) -> str | None:
-    """The digest of the source behind an environment that is not built in; None for one that is."""
+    """The digest of the source of a user-defined or installed environment; None for a built-in one."""
     return None if name in FAMILIES else source_digest(_own_place(name).partition(":")[0])
 
 
 def installed_environments() -> dict[str, str]:
-    """Name -> `module:Name` of the environments that installed packages bring."""
+    """Name -> `module:Name` of the environments of installed packages."""
     return {point.name: point.value for point in entry_points(group=ENTRY_POINTS) if point.name not in FAMILIES}
 
 
 def _own_place(name: str) -> str:
-    """`module:Name` of an environment that is not built in."""
+    """`module:Name` of a user-defined or installed environment."""
     if is_own(name):
         return name
     installed = installed_environments()
@@ -71,7 +68,7 @@ def _own_place(name: str) -> str:
 
 @cache
 def _own(name: str, place: str) -> EnvironmentFamily:
-    source_digest(place.partition(":")[0])  # of what is imported now, whatever the file says later
+    source_digest(place.partition(":")[0])  # before the import: the file may change later
     found = imported("environment.name", place)
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise ConfigurationError(f"environment.name {name!r}: {place} is no subclass of troupe.Environment")
@@ -80,7 +77,7 @@ def _own(name: str, place: str) -> EnvironmentFamily:
         return own_family(name, found())
     except ConfigurationError:
         raise
-    except Exception as error:  # the border to own code: whatever it raises is told in one line
+    except Exception as error:  # the border to user code, which may raise anything
         raise failed(f"environment.name {name!r}", error) from error
 
 
@@ -92,15 +89,12 @@ def _imported(path: str) -> EnvironmentFamily:
 
 
 def family_options(name: str, options: Mapping[str, Any]) -> Frozen:
-    """`options` as the options of the family `name`, defaults filled in.
-
-    Raises ConfigurationError: one line a fault, with the key, the value and the remedy.
-    """
+    """`options` of the family `name`, with defaults. Raises ConfigurationError: one line per fault, with a remedy."""
     return validated(family(name).options_type, options)
 
 
 def validated(options_type: type[Frozen], options: Mapping[str, Any]) -> Frozen:
-    """`options` as a value of their type. Raises ConfigurationError as `family_options` does."""
+    """`options` as a value of `options_type`. Raises ConfigurationError like `family_options`."""
     try:
         return options_type.model_validate(dict(options))
     except ValidationError as error:

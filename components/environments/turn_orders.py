@@ -1,6 +1,4 @@
-"""Whose turn order a team keeps: its configuration's, its environment's, or its roles one after another."""
-
-from typing import Protocol, runtime_checkable
+"""The turn order of a team: from its configuration, from its environment, or its roles one after another."""
 
 from components.environments.base import EnvironmentFamily
 from components.environments.environment import Environment
@@ -11,38 +9,30 @@ from components.plain_text import shown_value
 from components.turn_order import BRANCHING, TurnOrder, in_phases
 
 
-@runtime_checkable
-class _OrdersItself(Protocol):
-    """A family that knows a turn order other than its roles one after another."""
-
-    @property
-    def turn_order(self) -> TurnOrder: ...
-
-
 def turn_order_of(family: EnvironmentFamily, given: TurnOrder | None) -> TurnOrder:
-    """Who acts in a turn of `family`; `given` is `environment.turn_order` of a configuration, None where it is unset.
+    """The turn order of `family`; `given` is `environment.turn_order` of the configuration, or None.
 
-    Raises ConfigurationError for a role that the environment does not have, and for any order of a team that branches.
+    Raises ConfigurationError for an unknown role, and for any order given to a team that branches.
     """
-    own = family.turn_order if isinstance(family, _OrdersItself) else family.roles
+    own: TurnOrder = getattr(family, "turn_order", family.roles)
     if given is None:
         return own
     if own == BRANCHING:
         raise ConfigurationError(
-            f"environment.turn_order: {family.name} says itself who acts next (next_role); leave turn_order out"
+            f"environment.turn_order: {family.name} chooses the next agent itself (next_role); leave turn_order out"
         )
     _check_roles("environment.turn_order", given, family.roles, of=family.name)
     return given
 
 
 def checked_team(name: str, environment: type[Environment]) -> None:
-    """Pass when the agents of an environment of one's own and their order make a team. Raises ConfigurationError."""
+    """Check the roles and turn order of a user-defined environment. Raises ConfigurationError."""
     roles = getattr(environment, "roles", None)
     if not isinstance(roles, tuple) or not roles or not all(isinstance(role, str) for role in roles):
-        raise ConfigurationError(f'environment.name {name!r}: give it its agents, as roles = ("first", "second")')
+        raise ConfigurationError(f'environment.name {name!r}: name its agents, as roles = ("first", "second")')
     if twice := next((role for role in roles if roles.count(role) > 1), None):
         raise ConfigurationError(
-            f"environment.name {name!r}: roles names {twice!r} twice; name each role once, and say in turn_order who acts when"
+            f"environment.name {name!r}: roles names {twice!r} twice; name each role once, and set turn_order to who acts when"
         )
     order = environment.turn_order
     if not isinstance(order, tuple) or not all(_is_entry(entry) for entry in order):
@@ -52,8 +42,8 @@ def checked_team(name: str, environment: type[Environment]) -> None:
         )
     if order and environment.next_role is not Environment.next_role:
         raise ConfigurationError(
-            f"environment.name {name!r}: {place_of(environment.next_role)}: next_role says who acts, and turn_order says it "
-            "too; remove one of them"
+            f"environment.name {name!r}: {place_of(environment.next_role)}: both next_role and turn_order define who "
+            "acts; remove one of them"
         )
     _check_roles(f"environment.name {name!r}: turn_order", order, roles, of="roles")
 

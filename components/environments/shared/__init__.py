@@ -1,1 +1,1 @@
-"""What several environments share: where rows come from, how problems are divided, texts and pictures."""
+"""Shared by several environments: dataset rows, splits, texts and pictures."""

@@ -1,4 +1,4 @@
-"""Rows of a dataset by hub name or local file."""
+"""Rows of a dataset on the Hugging Face hub or in a local file."""
 
 import logging
 import re
@@ -17,7 +17,7 @@ from components.scratch import scratch_folder
 _PROBE_TIMEOUT_SECONDS = 5.0
 _ROWS_PER_BATCH = 1000
 _BYTES_PER_BATCH = 64 << 20
-"""Rows of some datasets hold megabytes of tests each."""
+"""Some datasets have megabytes of tests in each row."""
 _LOADERS: Mapping[str, str] = {".json": "json", ".jsonl": "json", ".parquet": "parquet", ".csv": "csv"}
 """File suffix -> the loader of the `datasets` library that reads it."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -27,34 +27,34 @@ _settings_lock = threading.RLock()
 
 
 class DatasetSource(Frozen):
-    """Where rows come from: a dataset on the Hugging Face hub, or a local file or folder."""
+    """A dataset on the Hugging Face hub, or a local file or folder."""
 
     path: str
-    """`owner/name` on the hub, or a .json, .jsonl, .parquet or .csv file, or a folder as `hf download` leaves it."""
+    """`owner/name` on the hub, a .json, .jsonl, .parquet or .csv file, or a folder from `hf download`."""
     name: str | None = None
     """The configuration of a hub dataset or folder."""
     split: str | None = None
-    """The split of a hub dataset or folder; None takes its only one. A file is one split."""
+    """The split of a hub dataset or folder; None: its only one. A file is one split."""
     revision: str | None = None
-    """Commit, branch or tag on the hub. Only a commit, as 40 hex digits, names the same rows for ever: anything else, and None,
-    is looked up when the rows are loaded, and the commit that was found is logged to be written here."""
-
-    @property
-    def is_pinned(self) -> bool:
-        """Whether `revision` is a commit, which nobody can move."""
-        return self.revision is not None and _COMMIT.fullmatch(self.revision) is not None
+    """Commit, branch or tag on the hub. Only a commit (40 hex digits) pins the rows: anything else is resolved when the rows
+    are loaded, and the commit is logged, so that it can be set here."""
 
     @property
     def is_file(self) -> bool:
-        """Whether `path` names a data file: then it is one split, and has no configuration and no revision."""
+        """Whether `path` names a data file."""
         return Path(self.path).suffix in _LOADERS
+
+    def check_is_one_split(self, named: str) -> None:
+        """Raise ConfigurationError, beginning with `named`, if fields are set that a file does not have."""
+        if (self.name, self.split, self.revision) != (None, None, None):
+            raise ConfigurationError(f"{named}: a file is one split; leave name, split and revision out")
 
 
 def load_rows(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
     """The rows of `source`, loaded once per process. Rows stay on disk until they are read.
 
     Raises ConfigurationError naming `field`, the value and the remedy: no such file, an unknown dataset, split or
-    configuration, unreadable content, or a hub that does not answer within seconds while no copy lies in the cache.
+    configuration, unreadable content, or an unreachable hub without a cached copy.
     """
     with _settings_lock:
         return _loaded(source, field)
@@ -73,7 +73,7 @@ def _loaded(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
 
 
 class _Rows(Sequence[Mapping[str, Any]]):
-    """A dataset as a plain sequence; walking through it reads whole batches."""
+    """A dataset as a plain sequence; iteration reads whole batches, many times faster than rows."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -95,15 +95,12 @@ class _Rows(Sequence[Mapping[str, Any]]):
 
 
 def _read(source: DatasetSource, field: str) -> Any:
-    """What the library makes of `source`: one split, or several by name."""
+    """The library's dataset of `source`: one split, or several by name."""
     import datasets
 
     path = Path(source.path)
-    if source.is_file and (source.name, source.split, source.revision) != (None, None, None):
-        raise ConfigurationError(
-            f"{field}.path {source.path!r}: a file is one split and has no configuration and no revision; "
-            "leave name, split and revision out"
-        )
+    if source.is_file:
+        source.check_is_one_split(f"{field}.path {source.path!r}")
     if not path.exists() and (source.is_file or path.is_absolute() or source.path.startswith(".")):
         raise ConfigurationError(f"{field}.path {source.path!r}: no such file or folder; correct the path")
     try:
@@ -116,7 +113,7 @@ def _read(source: DatasetSource, field: str) -> Any:
         return _read_hub(source, field)
     except ConfigurationError:
         raise
-    except Exception as error:  # the library's border: what it raises has no common base
+    except Exception as error:  # the border to the library, whose exceptions have no common base
         raise ConfigurationError(
             f"{field} {source.model_dump(exclude_none=True)}: cannot be read as a dataset: {type(error).__name__}: {error}; "
             "check path, name and split, and that every row has the same columns"
@@ -124,7 +121,7 @@ def _read(source: DatasetSource, field: str) -> Any:
 
 
 def _read_file(path: Path) -> Any:
-    """The rows of one file. The library's own copy is deleted at once; its memory map outlives the name."""
+    """The rows of one file. The library's copy is deleted at once; its memory map stays valid."""
     import datasets
 
     with tempfile.TemporaryDirectory(prefix="rows-", dir=scratch_folder()) as folder:
@@ -133,19 +130,19 @@ def _read_file(path: Path) -> Any:
 
 
 def _read_hub(source: DatasetSource, field: str) -> Any:
-    """The rows of a hub dataset at one commit, from the library's cache when the hub does not answer."""
+    """The rows of a hub dataset at one commit, from the library's cache if the hub does not answer."""
     import datasets
 
     commit, fault = _hub_commit(source, field)
-    if not source.is_pinned:
+    if not _COMMIT.fullmatch(source.revision or ""):
         _log.warning(
-            "%s.revision %r: the rows of %s may change under it; set it to %s, so that every run reads the same ones",
+            "%s.revision %r: the rows of %s may change; set it to %s, so that every run reads the same ones",
             field,
             source.revision,
             source.path,
             f"{commit!r}, which is read here"
             if commit
-            else "a commit (the hub does not answer: its newest copy is read)",
+            else "a commit (the hub does not answer: the newest cached copy is read)",
         )
     try:
         with _settings(offline=commit is None):
@@ -154,16 +151,16 @@ def _read_hub(source: DatasetSource, field: str) -> Any:
             )
     except ConnectionError as error:
         raise ConfigurationError(
-            f"{field}.path {source.path!r}: neither a file or folder here nor in the local cache, and the hub does not "
+            f"{field}.path {source.path!r}: no such file or folder, not in the local cache, and the hub does not "
             f"answer ({fault or error}); on a machine with a network run `hf download --repo-type dataset {source.path} "
             f"--local-dir FOLDER`, and give FOLDER or a file of it as {field}.path"
         ) from error
 
 
 def _hub_commit(source: DatasetSource, field: str) -> tuple[str | None, str | None]:
-    """The commit that `source` names, or why the hub cannot be asked. One question without retries, bounded in time.
+    """The commit of `source`, or why the hub cannot be reached. One request without retries, with a time-out.
 
-    Raises ConfigurationError when the hub answers that there is no such dataset or revision.
+    Raises ConfigurationError if the hub has no such dataset or revision.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
@@ -172,7 +169,7 @@ def _hub_commit(source: DatasetSource, field: str) -> tuple[str | None, str | No
         known = HfApi().dataset_info(source.path, revision=source.revision, timeout=_PROBE_TIMEOUT_SECONDS)
     except GatedRepoError as error:
         raise ConfigurationError(
-            f"{field}.path {source.path!r}: the hub gives it to signed-in people only; accept its terms there and run "
+            f"{field}.path {source.path!r}: access needs an account; accept its terms on the hub and run "
             "`hf auth login`"
         ) from error
     except RepositoryNotFoundError as error:
@@ -183,7 +180,7 @@ def _hub_commit(source: DatasetSource, field: str) -> tuple[str | None, str | No
         raise ConfigurationError(
             f"{field}.revision {source.revision!r}: {source.path!r} has no such revision"
         ) from error
-    except Exception as error:  # the network's border: refused, unresolved, timed out, or switched off
+    except Exception as error:  # the border to the network: refused, unresolved, timed out, or switched off
         return None, f"{type(error).__name__}: {error}"
     return known.sha, None if known.sha else "it names no commit"
 
@@ -194,7 +191,7 @@ def _only_split(loaded: Any) -> Any:
 
 @contextmanager
 def _settings(*, offline: bool) -> Iterator[None]:
-    """The library's settings for one call: no progress bars, no download counting, and no network when `offline`."""
+    """The library's settings for one call: no progress bars, no download counting, and no network if `offline`."""
     import datasets
     from datasets.utils.logging import is_progress_bar_enabled
 

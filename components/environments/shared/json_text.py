@@ -1,4 +1,4 @@
-"""JSON that an agent wrote: capped in length and depth before it is parsed, and never evaluated."""
+"""JSON from agents, limited in length and depth before it is parsed."""
 
 import json
 import re
@@ -9,12 +9,12 @@ from components.environments.shared.text import shown
 from components.errors import MalformedAction
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-"""An unterminated one counts, too: looking for its end from every quote would take quadratic time."""
+"""Or an unterminated string: searching its end from every quote would take quadratic time."""
 _FENCED = re.compile(r"```[A-Za-z]*[ \t]*\n(.*?)(?:\n[ \t]*)?```", re.DOTALL)
 
 
 def parse_json(text: str, *, max_characters: int, max_depth: int) -> Any:
-    """`text` as plain JSON. Raises MalformedAction on anything else: too long, too deep, NaN, a key given twice.
+    """The value of `text` as strict JSON. Raises MalformedAction for text that is too long or deep, NaN, or a duplicate key.
 
     **Example** `'[{"tool": "pay"}]'` has depth 2.
     """
@@ -29,13 +29,13 @@ def parse_json(text: str, *, max_characters: int, max_depth: int) -> Any:
 
 
 def unfenced(text: str) -> str:
-    """The inside of the last block between ``` lines, for models that answer in Markdown; other text as it is."""
+    """The content of the last block between ``` lines, for models that answer in Markdown; other text unchanged."""
     blocks: Sequence[str] = _FENCED.findall(text) if "```" in text else ()
     return blocks[-1] if blocks else text
 
 
 def _depth(text: str) -> int:
-    """The deepest nesting of brackets outside strings; text that is no JSON gets some number."""
+    """The deepest nesting of brackets outside strings; arbitrary for text that is no JSON."""
     depth = deepest = 0
     for bracket in re.findall(r"[\[{\]}]", _STRING.sub("", text)):
         depth += 1 if bracket in "[{" else -1

@@ -1,4 +1,4 @@
-"""Rows of a JSONL file of one's own, each checked as it is read: what is wrong is named with its file, line and field."""
+"""Rows of a user's JSONL file, validated as they are read; errors name file, line and field."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -15,33 +15,35 @@ OWN_SUFFIX = ".jsonl"
 
 
 class OwnRow(BaseModel):
-    """One line. Keys that are not asked for are passed over, so that rows may carry what their owner needs."""
+    """One line. Unknown keys are ignored, so rows may carry further data."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
 
 def own_rows_as(row_type: type[OwnRow]) -> Callable[[DatasetSource, str], Sequence[Mapping[str, Any]]]:
-    """What reads the rows of a source, which the option `field` names, as values of `row_type`. Read once per process.
+    """The reader of rows of type `row_type` from a source, given with its option's name. Each file is read once per process.
 
-    Raises ConfigurationError for anything but a JSONL file whose every line is such a row.
+    Raises ConfigurationError for anything but a JSONL file of such rows.
     """
 
     @cache
     def read(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
-        _check_source(source, field)
-        lines = json_lines(Path(source.path), f"{field}.path {source.path!r}")
-        rows = tuple(_row(value, place, row_type) for place, value in lines)
+        named = f"{field}.path {source.path!r}"
+        source.check_is_one_split(named)
+        if Path(source.path).suffix != OWN_SUFFIX:
+            raise ConfigurationError(f"{named}: must be a {OWN_SUFFIX} file, with a JSON object on each line")
+        rows = tuple(_row(value, place, row_type) for place, value in json_lines(Path(source.path), named))
         if not rows:
-            raise ConfigurationError(f"{field}.path {source.path!r}: holds no row")
+            raise ConfigurationError(f"{named}: no rows")
         return rows
 
     return read
 
 
 def json_lines(path: Path, named: str) -> Iterator[tuple[str, Any]]:
-    """Where each line that is not empty stands, and its value.
+    """The place and value of each non-empty line.
 
-    Raises ConfigurationError, which begins with `named` or with the place, for what is no file, no text or no JSON.
+    Raises ConfigurationError, which begins with `named` or the place, for an unreadable file or a line that is no JSON.
     """
     try:
         with path.open(encoding="utf-8", newline="\n") as lines:
@@ -49,22 +51,11 @@ def json_lines(path: Path, named: str) -> Iterator[tuple[str, Any]]:
                 if line.strip():
                     yield f"{named}, line {number}", bounded_json(line)
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{named}: is no text in UTF-8") from error
+        raise ConfigurationError(f"{named}: not UTF-8 text") from error
     except OSError as error:
         raise ConfigurationError(f"{named}: {error.strerror}; correct the path") from error
     except ValueError as error:
         raise ConfigurationError(f"{named}, line {number}: no JSON ({error}); write one object on each line") from error
-
-
-def _check_source(source: DatasetSource, field: str) -> None:
-    if (source.name, source.split, source.revision) != (None, None, None):
-        raise ConfigurationError(
-            f"{field}.path {source.path!r}: a file is one split; leave name, split and revision out"
-        )
-    if Path(source.path).suffix != OWN_SUFFIX:
-        raise ConfigurationError(
-            f"{field}.path {source.path!r}: rows of one's own are read from a {OWN_SUFFIX} file, a JSON object on each line"
-        )
 
 
 def _row(value: Any, place: str, row_type: type[OwnRow]) -> Mapping[str, Any]:
@@ -75,6 +66,7 @@ def _row(value: Any, place: str, row_type: type[OwnRow]) -> Mapping[str, Any]:
     except ValidationError as error:
         fault = error.errors()[0]
         where = f"{'.'.join(map(str, fault['loc']))}: " if fault["loc"] else ""
-        told = "required and missing" if fault["type"] == "missing" else fault["msg"].removeprefix("Value error, ")
-        has = f"; the row has {', '.join(map(repr, value))}"[:200] if fault["type"] == "missing" else ""
-        raise ConfigurationError(f"{place}: {where}{told}{has}") from error
+        told = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "missing":
+            told = f"required and missing; the row has {', '.join(map(repr, value))[:200]}"
+        raise ConfigurationError(f"{place}: {where}{told}") from error

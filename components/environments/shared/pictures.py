@@ -1,4 +1,4 @@
-"""Puzzles for people: one line per row, with ANSI colours or in plain ASCII."""
+"""Puzzles rendered for people: one line per row, with ANSI colours or in plain ASCII."""
 
 from collections.abc import Mapping, Sequence
 

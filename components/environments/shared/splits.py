@@ -1,4 +1,4 @@
-"""Which split a problem belongs to, and in which order the rows of a split are met."""
+"""The split of a problem, and the order of a split's rows."""
 
 import hashlib
 import logging
@@ -16,17 +16,16 @@ _log = logging.getLogger("troupe.environments.data")
 
 
 def split_of(deciding: Any) -> Split:
-    """The split of every problem whose right answers `deciding`, as JSON, decides: one in five is for tests.
+    """The split of the problems whose right answers are decided by `deciding`, as JSON; one in five is a test problem.
 
-    Two problems of different splits therefore differ in it. For a puzzle it is the board that play never changes: no state met
-    while playing a train puzzle is a state of a test puzzle.
+    For a puzzle it is the part of the board that never changes, so no state of a train puzzle is a state of a test puzzle.
     """
     digest = hashlib.sha256(canonical_json(deciding)).digest()
     return "test" if int.from_bytes(digest[:8], "big") % _ONE_IN == 0 else "train"
 
 
 def divided(statements: Sequence[str]) -> Mapping[Split, tuple[int, ...]]:
-    """The positions of each split's rows in one table for both: the first of equal statements, on the side that it decides."""
+    """The positions of each split's rows in a table for both, divided by statement; of equal statements only the first."""
     first: dict[str, int] = {}
     for position, statement in enumerate(statements):
         first.setdefault(statement, position)
@@ -35,9 +34,7 @@ def divided(statements: Sequence[str]) -> Mapping[Split, tuple[int, ...]]:
 
 
 def train_without_test(train: Sequence[str], test: Sequence[str]) -> tuple[int, ...]:
-    """The positions in `train` of the rows to keep, in order: the first of equal ones, and none that is a test row.
-
-    How many test rows were dropped is logged.
+    """The positions in `train` of the rows to keep, in order: without duplicates and test rows. Logs how many were dropped.
 
     **Example** train (a, b, a, c), test (c, d): keep (0, 1).
     """
@@ -51,7 +48,7 @@ def train_without_test(train: Sequence[str], test: Sequence[str]) -> tuple[int, 
 
 
 def shuffled_index(index: int, *, num_rows: int, seed: int, split: str) -> int:
-    """The row that is number `index` of an endless walk which meets every row once per epoch, each epoch in a new order.
+    """Row `index` of an endless walk over all rows, in a new order in each epoch.
 
     **Example** with 3 rows, indices 0 to 2 give some order of (0, 1, 2), and 3 to 5 another one.
     """

@@ -1,4 +1,4 @@
-"""Characters that every model can read and write, and what of an answer is shown in a message."""
+"""The characters of every model, and quotations of answers in messages."""
 
 PRINTABLE = "\n" + "".join(map(chr, range(32, 127)))
 """The line feed and printable ASCII, in a fixed order."""
@@ -11,5 +11,5 @@ def shown(text: str) -> str:
 
 
 def is_text(text: str) -> bool:
-    """Whether UTF-8 can carry all of `text`: it holds no half of a character."""
+    """Whether UTF-8 can encode `text`: it has no lone surrogate."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

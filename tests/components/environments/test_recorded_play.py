@@ -13,6 +13,7 @@ from components.environments.base import MultiAgentEnv, ToolCall
 from components.environments.registry import FAMILIES, family, family_options
 from components.identity import canonical_json
 from components.schema import Execution, ExecutionResult, Passage, Query
+from tests.components.environments.newest_rewards import keep_newest_rewards
 
 NONSENSE = (
     "",
@@ -129,5 +130,6 @@ def test_every_family_is_played() -> None:
 
 
 if __name__ == "__main__":
+    keep_newest_rewards()
     for name, options, _ in PLAYED:
         print(f'    ("{name}", {json.dumps(options)}, "{play(name, options)}"),')

@@ -36,7 +36,7 @@ def test_a_configuration_goes_before_the_environment_and_that_before_its_roles()
 def test_an_order_that_does_not_fit_the_environment_is_told() -> None:
     with pytest.raises(ConfigurationError, match="'plan_agnt' is no role of plan_path; did you mean 'plan_agent'"):
         turn_order_of(family("plan_path"), (("tool_agent", "plan_agnt"),))
-    with pytest.raises(ConfigurationError, match=r"says itself who acts next \(next_role\); leave turn_order out"):
+    with pytest.raises(ConfigurationError, match=r"chooses the next agent itself \(next_role\); leave turn_order out"):
         turn_order_of(family_of(Desk), ("router",))
 
 
@@ -63,15 +63,15 @@ def test_an_order_of_its_own_is_part_of_what_stages_depend_on_and_none_changes_n
 @pytest.mark.parametrize(
     ("members", "told"),
     [
-        ({"roles": ("a", "b", "a")}, "roles names 'a' twice; name each role once, and say in turn_order who acts when"),
-        ({"roles": ()}, 'give it its agents, as roles = \\("first", "second"\\)'),
+        ({"roles": ("a", "b", "a")}, "roles names 'a' twice; name each role once, and set turn_order to who acts when"),
+        ({"roles": ()}, 'name its agents, as roles = \\("first", "second"\\)'),
         ({"turn_order": ("a", "bb")}, "turn_order: 'bb' is no role of roles; did you mean 'b'"),
         ({"turn_order": ["a", "b"]}, r"turn_order \['a', 'b'\]: write it as \(\(\"first\", \"second\"\), \"third\"\)"),
         ({"turn_order": ("a", ())}, "write it as"),
         ({"turn_order": "a"}, "write it as"),
         (
             {"turn_order": ("a",), "next_role": lambda self, state: "a"},
-            rf"{__file__}:\d+: next_role says who acts, and turn_order says it too; remove one of them",
+            rf"{__file__}:\d+: both next_role and turn_order define who acts; remove one of them",
         ),
     ],
 )

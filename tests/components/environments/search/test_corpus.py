@@ -61,7 +61,7 @@ def test_a_missing_binary_or_empty_file_is_named(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     for path, reason in (
         (str(tmp_path / "none"), "No such file or directory; correct the path"),
-        (str(binary), "no text in UTF-8"),
+        (str(binary), "not UTF-8 text"),
         (written(tmp_path), "no passage"),
     ):
         with pytest.raises(ConfigurationError, match=reason):

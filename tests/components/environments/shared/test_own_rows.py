@@ -86,10 +86,10 @@ def test_a_wrong_row_is_told_with_file_line_and_field(tmp_path: Path, row: Any, 
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("mine.json", b"[]", r"rows of one's own are read from a \.jsonl file"),
-        ("mine.jsonl", b"", r"holds no row"),
-        ("mine.jsonl", b"\n \n", r"holds no row"),
-        ("mine.jsonl", b"\xff\xfe", r"is no text in UTF-8"),
+        ("mine.json", b"[]", r"must be a \.jsonl file"),
+        ("mine.jsonl", b"", r"no rows"),
+        ("mine.jsonl", b"\n \n", r"no rows"),
+        ("mine.jsonl", b"\xff\xfe", r"not UTF-8 text"),
         ("mine.jsonl", None, r"No such file or directory; correct the path"),
     ],
 )
