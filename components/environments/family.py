@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from random import Random
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
@@ -26,7 +26,7 @@ class Family(ABC, Generic[Options, Env]):
 
     name: str
     options_type: type[Options]
-    env_type: type[Any]
+    env_type: type[TeamEnv[Any]]
     """The class of the environments: `Env`."""
 
     @abstractmethod
@@ -39,13 +39,11 @@ class Family(ABC, Generic[Options, Env]):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        roles: tuple[str, ...] = self.env_type.roles
-        return roles
+        return self.env_type.roles
 
     @property
     def default_weights(self) -> Mapping[str, float]:
-        weights: Mapping[str, float] = self.env_type.weights
-        return weights
+        return self.env_type.weights
 
     def uses_sandbox(self, options: Frozen) -> bool:
         return False
@@ -75,8 +73,7 @@ class Family(ABC, Generic[Options, Env]):
         """`env`, in which `agent` acts, as this family's own type."""
         assert isinstance(env, self.env_type), f"{env!r} was not built by this family"
         assert agent in env.roles, f"agent {agent!r} is none of {env.roles}"
-        played: Env = env
-        return played
+        return cast(Env, env)
 
 
 class DrawnFamily(Family[Options, Env]):

@@ -51,15 +51,15 @@ def fresh_problems(
     return fresh
 
 
-def replaced(old: Refills, episodes: Sequence[Episode]) -> Refills:
-    """`old` plus one replaced problem with its `episodes`."""
-    candidates = [candidate for episode in episodes for node in episode.nodes for candidate in node.candidates]
+def refills_of(replaced: Sequence[Sequence[Episode]], *, num_silent: int) -> Refills:
+    """The counts of replaced problems, from the episodes of each."""
+    episodes = [episode for each in replaced for episode in each]
     return Refills(
-        num_problems=old.num_problems + 1,
-        num_silent=old.num_silent,
-        num_episodes=old.num_episodes + len(episodes),
-        num_failed_episodes=old.num_failed_episodes + sum(episode.error is not None for episode in episodes),
-        num_successes=old.num_successes + sum(episode.success for episode in episodes),
-        num_candidates=old.num_candidates + len(candidates),
-        num_generated_tokens=old.num_generated_tokens + sum(len(candidate.tokens) for candidate in candidates),
+        num_problems=len(replaced),
+        num_silent=num_silent,
+        num_episodes=len(episodes),
+        num_failed_episodes=sum(episode.error is not None for episode in episodes),
+        num_successes=sum(episode.success for episode in episodes),
+        num_candidates=sum(len(node.candidates) for episode in episodes for node in episode.nodes),
+        num_generated_tokens=sum(episode.num_generated_tokens for episode in episodes),
     )

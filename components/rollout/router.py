@@ -90,7 +90,15 @@ class Router:
             positions.setdefault(self.policy_of(request.role), []).append(position)
         answers: dict[int, tuple[Completion, ...]] = {}
         for policy, at in positions.items():
-            asked = [self._engine_request(requests[position], temperature) for position in at]
+            asked = [
+                GenerationRequest(
+                    prompt_tokens=requests[position].prompt_tokens,
+                    seeds_K=requests[position].seeds_K,
+                    max_new_tokens=self._seats[requests[position].role].max_new_tokens,
+                    temperature=temperature,
+                )
+                for position in at
+            ]
             answers.update(zip(at, self._answered(policy, asked), strict=True))
         return [answers[position] for position in range(len(requests))]
 
@@ -98,14 +106,6 @@ class Router:
         """The API usage of each policy behind an API since the last call."""
         engines = {policy: engine for policy, engine in self._generators.items() if isinstance(engine, Metered)}
         return {policy: engine.take_usage() for policy, engine in engines.items()}
-
-    def _engine_request(self, request: RoleRequest, temperature: float) -> GenerationRequest:
-        return GenerationRequest(
-            prompt_tokens=request.prompt_tokens,
-            seeds_K=request.seeds_K,
-            max_new_tokens=self._seats[request.role].max_new_tokens,
-            temperature=temperature,
-        )
 
     def _answered(self, policy: str, asked: list[GenerationRequest]) -> list[tuple[Completion, ...]]:
         version = self._versions[policy]

@@ -1,7 +1,7 @@
 """Play of one shard of a step, block by block."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from components.config import RolloutConfig
@@ -10,7 +10,7 @@ from components.rewards.base import Rubric
 from components.rollout.failures import check_failures
 from components.rollout.journal import FinishedBlock, Journal
 from components.rollout.play import play
-from components.rollout.refills import Refilling, replaced
+from components.rollout.refills import Refilling, refills_of
 from components.rollout.router import Router
 from components.rollout.rules import num_episodes, playing_order, rollout_rules, starts
 from components.rollout.shards import NumberedProblem
@@ -86,17 +86,17 @@ def _refilled(
     episodes_P: list[tuple[Episode, ...]], blocks: "_Blocks", refilling: Refilling, max_refills: int
 ) -> tuple[list[tuple[Episode, ...]], Refills]:
     """The episodes of each problem after silent problems were replaced up to `max_refills` times."""
-    episodes_P, refills = list(episodes_P), Refills()
+    episodes_P, replaced = list(episodes_P), list[tuple[Episode, ...]]()
     silent = [place for place, episodes in enumerate(episodes_P) if not refilling.has_signal(episodes)]
     for number in range(1, max_refills + 1):
         if not silent:
             break
         fresh = blocks.play([refilling.fresh(number, place) for place in silent])
+        replaced += [episodes_P[place] for place in silent]
         for place, episodes in zip(silent, fresh, strict=True):
-            refills = replaced(refills, episodes_P[place])
             episodes_P[place] = episodes
         silent = [place for place in silent if not refilling.has_signal(episodes_P[place])]
-    return episodes_P, replace(refills, num_silent=len(silent))
+    return episodes_P, refills_of(replaced, num_silent=len(silent))
 
 
 class _Blocks:

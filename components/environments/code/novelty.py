@@ -1,9 +1,10 @@
 """Detection of tests that repeat a given test in another spelling."""
 
 import json
+import math
 import re
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from components.environments.code.problem import Case, Kind
 from components.environments.code.programs import agrees
@@ -63,35 +64,27 @@ def _values_alike(value: Any, other: Any) -> bool:
     return bool(value == other)
 
 
-class _Number(NamedTuple):
-    """A number as Python reads it: its exact value, and the nearest float."""
-
-    is_whole: bool
-    exact: Decimal
-    near: float
-
-
 def _words_alike(word: str, other: str) -> bool:
     if word == other:
         return True
     number, known = _number(word), _number(other)
     if number is None or known is None:
         return False
-    if number.is_whole and known.is_whole:
-        return number.exact == known.exact
-    both_nan = number.near != number.near and known.near != known.near
-    return number.near == known.near or both_nan
+    if isinstance(number, Decimal) and isinstance(known, Decimal):
+        return number == known
+    near, known_near = float(number), float(known)
+    return near == known_near or (math.isnan(near) and math.isnan(known_near))
 
 
-def _number(word: str) -> _Number | None:
-    """The number that Python reads from `word` with `int`, `float`, or as a literal of another base; None for other text.
+def _number(word: str) -> Decimal | float | None:
+    """The number that Python reads from `word` with `int`, `float`, or as a literal of another base; integers are exact. None
+    for other text.
 
-    **Example** "1_2", "0012" and fullwidth digits are 12; "1.20e1" is 12 too, and not whole; "12a" is None.
+    **Example** "1_2", "0012" and fullwidth digits are 12; "1.20e1" is the float 12; "12a" is None.
     """
     try:
         if len(word) <= _LONGEST_OTHER_BASE and _OTHER_BASE.fullmatch(word):
-            exact = Decimal(int(word, 0))
-            return _Number(is_whole=True, exact=exact, near=float(exact))
-        return _Number(is_whole=_WHOLE.fullmatch(word) is not None, near=float(word), exact=Decimal(word))
+            return Decimal(int(word, 0))
+        return Decimal(word) if _WHOLE.fullmatch(word) else float(word)
     except (ValueError, ArithmeticError):  # decimal raises ArithmeticError
         return None

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from components.environments.code.grammar import spelled
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import Verdict
-from components.environments.code.text import printable, shortened
+from components.environments.code.text import printable
+from components.environments.shared.text import shortened
 from components.schema import Observation
 
 TESTER = "tester"

@@ -40,6 +40,18 @@ class Table:
     field: str
     """The option of the source, for error messages."""
 
+    @property
+    def layout(self) -> Layout:
+        return LAYOUTS[self.dataset]
+
+    @property
+    def named(self) -> str:
+        return f"{self.field} {self.source.path!r}" if self.source is not None else f"{self.field} (the package)"
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return humaneval_rows() if self.source is None else self.layout.load(self.source, self.field)
+
 
 def tables(options: CodeOptions) -> Mapping[Split, Table]:
     """The table of each split; the same one twice if it is to be divided by content."""
@@ -75,20 +87,20 @@ def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) 
     positions = _positions(both["train"], both["test"], split)
     if not positions:
         raise ConfigurationError(
-            f"{table.field} {_place(table)}: {table.dataset} has no problem of the {split} split; "
+            f"{table.named}: {table.dataset} has no problem of the {split} split; "
             "use a larger file, or another one for each split (source, test_source)"
         )
-    rows, reasons = _rows(table), set[str]()
+    rows, reasons = table.rows, set[str]()
     for step in range(min(2 * len(positions), _MAX_SKIPPED)):  # the rest of this epoch and the whole next one
         place = shuffled_index(index + step, num_rows=len(positions), seed=seed, split=split)
         try:
-            return LAYOUTS[table.dataset].problem(rows[positions[place]], options)
+            return table.layout.problem(rows[positions[place]], options)
         except Unusable as reason:
             reasons.add(str(reason))
         except _FAULTS as fault:
             reasons.add(f"a row not in the layout of {table.dataset} ({type(fault).__name__}: {fault})")
     raise ConfigurationError(
-        f"{table.field} {_place(table)}: no row of {table.dataset} makes a problem: "
+        f"{table.named}: no row of {table.dataset} makes a problem: "
         f"{'; '.join(sorted(reasons)[:3])}; raise max_test_characters, correct the dataset, or use another file"
     )
 
@@ -112,21 +124,10 @@ def _ids(table: Table) -> Sequence[str]:
     """The statement id of each row; empty for a procedural table."""
     if table.dataset == "procedural":
         return ()
-    statement = LAYOUTS[table.dataset].statement
     try:
-        return tuple(statement_id(str(row[statement])) for row in _rows(table))
+        return tuple(statement_id(str(row[table.layout.statement])) for row in table.rows)
     except (KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(
-            f"{table.field} {_place(table)}: rows not in the layout of {table.dataset} "
+            f"{table.named}: rows not in the layout of {table.dataset} "
             f"({type(error).__name__}: {error}); correct the dataset or the path"
         ) from error
-
-
-def _place(table: Table) -> str:
-    return repr(table.source.path) if table.source is not None else "(the package)"
-
-
-def _rows(table: Table) -> Sequence[Row]:
-    if table.source is None:
-        return humaneval_rows()
-    return LAYOUTS[table.dataset].load(table.source, table.field)

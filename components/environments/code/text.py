@@ -43,11 +43,6 @@ def printable(text: str) -> str:
     return "".join(c if c in _KNOWN else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def shortened(text: str, max_characters: int) -> str:
-    """`text`, cut to `max_characters` with an ellipsis."""
-    return text if len(text) <= max_characters else text[: max(0, max_characters - 3)] + "..."
-
-
 def nests_deep(text: str) -> bool:
     """Whether more than 64 brackets are open at once outside quotes. Parsers fail on such text at a depth that depends on their
     caller's stack, so it is refused before."""

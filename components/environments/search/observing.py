@@ -13,13 +13,13 @@ from functools import cache
 from components.environments.search.grammar import resolved, single_line
 from components.environments.search.sizes import Sizes
 from components.environments.search.state import SearchState, SubQuestion
+from components.environments.shared.text import shortened
 from components.errors import MalformedAction
 
 SEARCHER = "searcher"
 REASONER = "reasoner"
 ROLES = (SEARCHER, REASONER)
 _ENDS = {SEARCHER: "S", REASONER: "R"}
-_CUT = "..."
 
 _LAYOUT = (
     "You see the question after Q; sub-questions, numbered #1, #2 and so on, each with = and its answer once it is known; "
@@ -58,7 +58,7 @@ def instructions(agent: str, sizes: Sizes) -> str:
 
 def state_text(question: str, state: SearchState, agent: str, sizes: Sizes) -> str:
     """The state as `agent` sees it, every part within `sizes`."""
-    lines = [f"Q {_cut(_shown(question, sizes), sizes.question_characters)}"]
+    lines = [f"Q {shortened(_shown(question, sizes), sizes.question_characters)}"]
     lines += [f"#{number} {_sub_question(each, state, sizes)}" for number, each in enumerate(state.sub_questions, 1)]
     lines += _passages(state, sizes)
     lines.append(f"{_ENDS[agent]}{'!' if agent in state.refused else ''}>")
@@ -80,16 +80,16 @@ def _passages(state: SearchState, sizes: Sizes) -> Iterator[str]:
     """The newest passages that fit, one per line."""
     left = sizes.evidence_characters
     for title, text in state.evidence:
-        line = _cut(f"+ {_shown(title, sizes)}: {_shown(text, sizes)}", min(sizes.passage_characters, left - 1))
-        if len(line) + 1 > left or left < len(_CUT) + 8:
+        line = shortened(f"+ {_shown(title, sizes)}: {_shown(text, sizes)}", min(sizes.passage_characters, left - 1))
+        if len(line) + 1 > left or left < 11:
             return
         left -= len(line) + 1
         yield line
 
 
 def _sub_question(asked: SubQuestion, state: SearchState, sizes: Sizes) -> str:
-    text = _cut(_shown(_spelled_out(asked.text, state), sizes), sizes.line_characters)
-    return text if asked.answer is None else f"{text} = {_cut(_shown(asked.answer, sizes), sizes.line_characters)}"
+    text = shortened(_shown(_spelled_out(asked.text, state), sizes), sizes.line_characters)
+    return text if asked.answer is None else f"{text} = {shortened(_shown(asked.answer, sizes), sizes.line_characters)}"
 
 
 def _spelled_out(text: str, state: SearchState) -> str:
@@ -104,7 +104,3 @@ def _shown(text: str, sizes: Sizes) -> str:
     """`text` on one line, without characters that UTF-8 cannot encode."""
     line = single_line(text)
     return folded(line) if sizes.ascii_only else line.encode("utf-8", "replace").decode("utf-8")
-
-
-def _cut(text: str, num_characters: int) -> str:
-    return text if len(text) <= num_characters else text[: max(0, num_characters - len(_CUT))] + _CUT

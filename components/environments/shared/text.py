@@ -10,6 +10,11 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
 
 
+def shortened(text: str, max_characters: int) -> str:
+    """`text`, cut to `max_characters` with an ellipsis."""
+    return text if len(text) <= max_characters else text[: max(0, max_characters - 3)] + "..."
+
+
 def is_text(text: str) -> bool:
     """Whether UTF-8 can encode `text`: it has no lone surrogate."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

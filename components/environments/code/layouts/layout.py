@@ -8,8 +8,9 @@ from typing import Any
 from components.environments.base import Split
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
-from components.environments.code.text import plain_prose, shortened
+from components.environments.code.text import plain_prose
 from components.environments.shared.dataset_rows import DatasetSource, load_rows
+from components.environments.shared.text import shortened
 
 Row = Mapping[str, Any]
 _MAX_SOLUTION_CHARACTERS = 20_000

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.code.text import nests_deep, plain_prose, printable, shortened
-from components.environments.shared.text import PRINTABLE
+from components.environments.code.text import nests_deep, plain_prose, printable
+from components.environments.shared.text import PRINTABLE, shortened
 
 
 @given(text=st.text() | st.text(st.characters(max_codepoint=0x2FFF)))
