@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from components.artifacts.refs import Frozen as Options
     from components.config import RunConfig
+    from components.environments.base import Step
     from components.environments.environment import Environment
-    from components.environments.team_env import Step
     from components.errors import MalformedAction as MalformedAnswer
     from components.errors import TroupeError
     from components.schema import Candidate, Episode, EvalReport, Node
@@ -57,7 +57,7 @@ _PLACES = {
     "MalformedAnswer": "components.errors:MalformedAction",
     "Options": "components.artifacts.refs:Frozen",
     "RunConfig": "components.config:RunConfig",
-    "Step": "components.environments.team_env:Step",
+    "Step": "components.environments.base:Step",
     "Team": "troupe.teams.run_team:Team",
     "TrainingReport": "troupe.runs.summary:TrainingReport",
     "TroupeError": "components.errors:TroupeError",

@@ -1,8 +1,12 @@
 """The interfaces of environments: what the pipeline asks of an environment, of its family, and of the tools outside it."""
 
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, NoReturn, Protocol, runtime_checkable
+
+from typing_extensions import TypeVar
 
 from components.artifacts.refs import Frozen
 from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
@@ -17,6 +21,7 @@ from components.schema import (
     ToolRecord,
 )
 
+State = TypeVar("State", default=Any)
 Split = Literal["train", "test"]
 Snapshot = Any
 """An opaque immutable value that `restore` accepts; taking one must be cheap."""
@@ -36,15 +41,12 @@ class Tools(Protocol):
 
     def run(self, execution: Execution) -> ExecutionResult:
         """The result of a program, never `sandbox_error`. Raises ExecutionFailed if the sandbox failed."""
-        ...
 
     def retrieve(self, query: Query) -> tuple[Passage, ...]:
         """The best passages, best first. Raises RetrieverUnavailable."""
-        ...
 
     def prepare(self, calls: Sequence[ToolCall]) -> None:
         """Answer `calls` in parallel, so that `run` and `retrieve` find them recorded."""
-        ...
 
 
 class RecordingTools(Tools, Protocol):
@@ -52,7 +54,6 @@ class RecordingTools(Tools, Protocol):
 
     def take_record(self) -> ToolRecord:
         """The answers used since the last call."""
-        ...
 
 
 class Retriever(Protocol):
@@ -61,11 +62,9 @@ class Retriever(Protocol):
     @property
     def digest(self) -> str:
         """Identifies the corpus and the search method: equal digests give equal answers."""
-        ...
 
     def search(self, query: Query) -> tuple[Passage, ...]:
         """The best passages, best first. Raises RetrieverUnavailable."""
-        ...
 
 
 class NoTools:
@@ -93,60 +92,110 @@ class NoTools:
 NO_TOOLS = NoTools()
 
 
-class MultiAgentEnv(Protocol):
-    """One problem being played by one team. Single-use: there is no reset.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The result of an answer: the state after it, and the facts that rewards are computed from.
 
-    Agents act in turn order; each reads `observe(agent)` and answers with text. `done` and `success` describe the real state,
-    never a simulation; success means solved.
+    `team` and `local` are components by name (`{"progress": 0.5}`); each needs a weight in the environment's `weights`. For an
+    agent that only proposes, `solved` says whether its proposal would solve the problem, and `done` is False.
     """
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The agents, in their default turn order."""
-        ...
+    state: Any
+    solved: bool = False
+    done: bool | None = None
+    """Whether the episode ends here; None: if it is solved."""
+    team: Mapping[str, float] = field(default_factory=dict)
+    local: Mapping[str, float] = field(default_factory=dict)
 
+
+class MultiAgentEnv(ABC, Generic[State]):
+    """One problem being played by one team, with immutable states. Single-use: there is no reset.
+
+    Agents act in turn order; each reads `observe(agent)` and answers with text. Subclasses define `roles`, `weights`,
+    `observe`, `step`, `success` and `render`, and read the state as `_state`.
+    """
+
+    roles: tuple[str, ...]
+    """The agents, in their default turn order."""
+    weights: Mapping[str, float]
+    """Reward weights by component: `team.<name>` and `local.<name>`."""
+    over: ClassVar[str] = "the episode is over"
+    """The error of an answer after the end."""
+
+    def __init__(self, start: State) -> None:
+        self._state = start
+
+    @abstractmethod
     def observe(self, agent: str) -> Observation:
         """The observation of `agent`, with the earlier agents' actions of this turn."""
-        ...
+
+    @abstractmethod
+    def step(self, agent: str, answer: str) -> Step:
+        """The result of an answer. Raises MalformedAction, or ExecutionFailed if a tool failed."""
+
+    def after_malformed(self, agent: str, error: MalformedAction) -> Step:
+        """The result of a malformed answer; the state unchanged by default. `local.malformed` is added."""
+        return Step(state=self._state)
+
+    def asked(self, agent: str, answer: str) -> Iterable[ToolCall]:
+        """The tool calls of `step`. Raises MalformedAction."""
+        return ()
+
+    @property
+    @abstractmethod
+    def success(self) -> bool:
+        """Whether the real state, never a simulation, is solved."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode has ended."""
+        return self.success
+
+    @abstractmethod
+    def render(self, *, color: bool) -> str:
+        """The current state for people, with ANSI colours or in plain ASCII."""
 
     def calls(self, agent: str, action: str) -> tuple[ToolCall, ...]:
-        """The tool calls that `apply(agent, action)` would make in the current state, to be answered in parallel before it.
-
-        Never raises on an agent's text. An empty answer is always allowed, but slower.
-        """
-        ...
+        """The tool calls that `apply(agent, action)` would make in the current state, to be answered in parallel before it."""
+        try:
+            self._check_readable(action)
+            return tuple(self.asked(agent, action))
+        except MalformedAction:
+            return ()
 
     def apply(self, agent: str, action: str) -> ActionOutcome:
         """Let `agent` act, change the state, and return the outcome.
 
-        Never raises on an agent's text: a malformed answer is an outcome with `error` and keeps the state; one of more than
-        `MAX_ANSWER_CHARACTERS` always is. Raises ExecutionFailed, with the state unchanged, if a tool failed.
+        Never raises on an agent's text: an answer is malformed, an outcome with `error`, after the end, beyond
+        `MAX_ANSWER_CHARACTERS`, or if `step` refuses it. Raises ExecutionFailed, with the state unchanged, if a tool failed.
         """
-        ...
+        assert agent in self.roles, f"agent {agent!r} is none of {self.roles}"
+        error = None
+        try:
+            self._check_readable(action)
+            step = self.step(agent, action)
+            local, solves, done = step.local, step.solved, step.solved if step.done is None else step.done
+        except MalformedAction as malformed:
+            error = str(malformed) or "malformed"
+            step = self.after_malformed(agent, malformed)
+            local, solves, done = {**step.local, "malformed": 1.0}, self.success, self.done
+        self._state = step.state
+        team = {"solved": float(step.solved), **step.team}
+        return ActionOutcome(team=team, local=local, solves=solves, done=done, error=error)
+
+    def _check_readable(self, action: str) -> None:
+        if self.done:
+            raise MalformedAction(self.over)
+        if len(action) > MAX_ANSWER_CHARACTERS:
+            raise MalformedAction(f"an answer of {len(action)} characters; at most {MAX_ANSWER_CHARACTERS} are read")
 
     def snapshot(self) -> Snapshot:
         """The whole state as an immutable value."""
-        ...
+        return self._state
 
     def restore(self, snapshot: Snapshot) -> None:
         """Return to a snapshot of this environment or of another one of the same problem."""
-        ...
-
-    @property
-    def done(self) -> bool: ...
-
-    @property
-    def success(self) -> bool: ...
-
-    def render(self, *, color: bool) -> str:
-        """The current state for people, with ANSI colours or in plain ASCII."""
-        ...
-
-
-def refuse_overlong(action: str) -> None:
-    """Raise MalformedAction for an answer longer than `MAX_ANSWER_CHARACTERS`."""
-    if len(action) > MAX_ANSWER_CHARACTERS:
-        raise MalformedAction(f"an answer of {len(action)} characters; at most {MAX_ANSWER_CHARACTERS} are read")
+        self._state = snapshot
 
 
 def applied(env: MultiAgentEnv, agent: str, action: str) -> ActionOutcome:
@@ -174,35 +223,28 @@ class EnvironmentFamily(Protocol):
     @property
     def options_type(self) -> type[Frozen]:
         """The pydantic model of this family's options."""
-        ...
 
     @property
     def default_weights(self) -> Mapping[str, float]:
         """Reward weights by component: `team.<name>` and `local.<name>`."""
-        ...
 
     def problem(self, options: Frozen, *, split: Split, index: int, seed: int) -> Problem:
         """Problem `index` of a split: a pure function of its arguments, always solvable."""
-        ...
 
     def uses_sandbox(self, options: Frozen) -> bool:
         """Whether environments with these options run programs of agents."""
-        ...
 
     def retriever(self, options: Frozen) -> Retriever | None:
         """The retriever of environments with these options, None if they need none.
 
         Raises ConfigurationError if the options name an unusable corpus or address.
         """
-        ...
 
     def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> MultiAgentEnv:
         """A fresh environment for `problem`."""
-        ...
 
     def max_action_characters(self, options: Frozen) -> int:
         """The length of the longest well-formed answer."""
-        ...
 
 
 @runtime_checkable
@@ -211,7 +253,6 @@ class RandomPlayer(Protocol):
 
     def random_action(self, env: MultiAgentEnv, agent: str, rng: random.Random) -> str:
         """A well-formed random answer."""
-        ...
 
 
 @runtime_checkable
@@ -221,23 +262,18 @@ class Demonstrator(EnvironmentFamily, RandomPlayer, Protocol):
     @property
     def copies_proposals(self) -> bool:
         """Whether an earlier agent's answer is also a well-formed answer of the last agent."""
-        ...
 
     def expert_action(self, env: MultiAgentEnv, agent: str) -> str:
         """The solver's answer for `agent` in the current state of `env`."""
-        ...
 
     def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: random.Random) -> str:
         """Well-formed play in which each elementary move is replaced by a random one with probability `noise`."""
-        ...
 
     def scramble(self, env: MultiAgentEnv, rng: random.Random) -> None:
         """Move `env` to a random unsolved state that is still solvable, to vary behaviour cloning."""
-        ...
 
     def alphabet(self, options: Frozen) -> str:
         """All characters of observations and answers, in a fixed order."""
-        ...
 
 
 def demonstrator(family: EnvironmentFamily) -> Demonstrator:

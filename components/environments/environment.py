@@ -6,8 +6,8 @@ from random import Random
 from typing import Any, ClassVar
 
 from components.artifacts.refs import Frozen
+from components.environments.base import Step
 from components.environments.shared.text import PRINTABLE
-from components.environments.team_env import Step
 from components.turn_order import TurnOrder
 
 

@@ -9,13 +9,12 @@ from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
 from components.environments.shared.splits import split_of
 from components.environments.shared.text import PRINTABLE
-from components.environments.team_env import TeamEnv
 from components.errors import ConfigurationError
 from components.identity import content_id, seed_for
 from components.schema import Problem
 
 Options = TypeVar("Options", bound=Frozen)
-Env = TypeVar("Env", bound=TeamEnv[Any])
+Env = TypeVar("Env", bound=MultiAgentEnv[Any])
 
 _MAX_DRAWS = 2000
 
@@ -26,7 +25,7 @@ class Family(ABC, Generic[Options, Env]):
 
     name: str
     options_type: type[Options]
-    env_type: type[TeamEnv[Any]]
+    env_type: type[MultiAgentEnv[Any]]
     """The class of the environments: `Env`."""
 
     @abstractmethod

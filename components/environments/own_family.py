@@ -6,10 +6,9 @@ from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 from components.artifacts.refs import Frozen
-from components.environments.base import MultiAgentEnv, Tools
+from components.environments.base import MultiAgentEnv, Step, Tools
 from components.environments.environment import Environment
 from components.environments.family import DrawnFamily
-from components.environments.team_env import Step, TeamEnv
 from components.errors import ConfigurationError, MalformedAction
 from components.identity import canonical_json, content_id
 from components.nearest import remedy_for
@@ -30,7 +29,7 @@ class _Place(NamedTuple):
     is_solved: bool = False
 
 
-class OwnEnv(TeamEnv[_Place]):
+class OwnEnv(MultiAgentEnv[_Place]):
     """One problem of an `Environment` being played. The user's code only gets copies of the state."""
 
     def __init__(self, family: "OwnFamily", payload: Mapping[str, Any]) -> None:

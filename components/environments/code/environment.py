@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from components.environments.base import ToolCall, Tools
+from components.environments.base import MultiAgentEnv, Step, ToolCall, Tools
 from components.environments.code.grammar import cases_in
 from components.environments.code.mutants import mutants
 from components.environments.code.novelty import repeats
@@ -12,7 +12,6 @@ from components.environments.code.observations import CODER, ROLES, TESTER, Stat
 from components.environments.code.picture import picture
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import Verdict, agrees, execution, program_in, verdict
-from components.environments.team_env import Step, TeamEnv
 from components.errors import MalformedAction
 from components.schema import Limits, Observation
 
@@ -32,7 +31,7 @@ _NUM_EQUIVALENCE_CASES = 3
 """A mutant that passes this many of the problem's tests counts as correct."""
 
 
-class CodeEnv(TeamEnv[State]):
+class CodeEnv(MultiAgentEnv[State]):
     """The `MultiAgentEnv` of a programming problem.
 
     `success` means that the newest program passes every hidden test, `done` that it passes all given and generated tests, which

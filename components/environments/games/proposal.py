@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from components.environments.base import NO_TOOLS, Tools
+from components.environments.base import NO_TOOLS, MultiAgentEnv, Step, Tools
 from components.environments.games.python_tool import MALFORMED_MARK, MARKS_MEANING, ProgramFailed, PythonTool
-from components.environments.team_env import Step, TeamEnv, progress
+from components.environments.shared.progress import progress
 from components.errors import MalformedAction
 from components.schema import Execution, Observation
 
@@ -130,7 +130,7 @@ class _Table(NamedTuple, Generic[State]):
     proposal: _Proposal[State] | None = None
 
 
-class ProposalEnv(TeamEnv[_Table[State]], Generic[State]):
+class ProposalEnv(MultiAgentEnv[_Table[State]], Generic[State]):
     """The `MultiAgentEnv` of a game. A malformed answer leaves a mark, and the game as it is.
 
     With `python` the tool agent writes a program, which `tools` runs on the board; what it prints last is the proposal.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from components.environments.base import Tools
+from components.environments.base import MultiAgentEnv, Step, Tools
 from components.environments.math.grammar import failure, parse_answer, parse_program, printed_answer
 from components.environments.math.history import Round, Run
 from components.environments.math.verifier import verdict
@@ -17,7 +17,6 @@ from components.environments.math.views import (
     prose_view,
     shown_output,
 )
-from components.environments.team_env import Step, TeamEnv
 from components.errors import MalformedAction
 from components.schema import Execution, Observation
 
@@ -43,7 +42,7 @@ class Progress:
     agreed: bool = False
 
 
-class MathEnv(TeamEnv[Progress]):
+class MathEnv(MultiAgentEnv[Progress]):
     """The `MultiAgentEnv` of one problem. The reference answer decides success and rewards, and never `done`."""
 
     roles = ROLES

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from components.environments.base import NO_TOOLS, Tools
+from components.environments.base import NO_TOOLS, MultiAgentEnv, Step, Tools
 from components.environments.search.grammar import Note, parse_reasoner, parse_searcher, resolved
 from components.environments.search.judges import judge, mentions, normalized, words_of
 from components.environments.search.observing import REASONER, ROLES, SEARCHER, instructions, state_text
@@ -10,7 +10,6 @@ from components.environments.search.picture import picture
 from components.environments.search.questions import Question, Text
 from components.environments.search.sizes import Sizes
 from components.environments.search.state import SearchState, SubQuestion
-from components.environments.team_env import Step, TeamEnv
 from components.errors import MalformedAction
 from components.schema import Observation, Query
 
@@ -35,7 +34,7 @@ class _Plan:
     queries: tuple[Query, ...]
 
 
-class SearchEnv(TeamEnv[SearchState]):
+class SearchEnv(MultiAgentEnv[SearchState]):
     """The `MultiAgentEnv` of a question."""
 
     roles = ROLES

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from components.environments.base import MultiAgentEnv, Step
+from components.environments.shared.progress import progress
 from components.environments.stateful.tool_world import STEP_SEPARATOR, ToolWorld, calls_of_plan, list_characters
 from components.environments.stateful.tools import Call, Refusal, compact_json, parse_calls, run_calls
-from components.environments.team_env import Step, TeamEnv, progress
 from components.errors import MalformedAction
 from components.schema import Observation
 
@@ -60,7 +61,7 @@ class _Table(Generic[State]):
     answers: tuple[str, ...] = ()
 
 
-class PlannedWorldEnv(TeamEnv[_Table[State]], Generic[State]):
+class PlannedWorldEnv(MultiAgentEnv[_Table[State]], Generic[State]):
     """The `MultiAgentEnv` of a tool world. A malformed answer changes no state of the world."""
 
     roles = ROLES

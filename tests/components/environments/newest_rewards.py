@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from components.environments.team_env import TeamEnv
+from components.environments.base import MultiAgentEnv
 from components.rewards.base import Rubric
 from components.schema import ActionOutcome
 
-_apply, _snapshot, _restore = TeamEnv.apply, TeamEnv.snapshot, TeamEnv.restore
+_apply, _snapshot, _restore = MultiAgentEnv.apply, MultiAgentEnv.snapshot, MultiAgentEnv.restore
 
 
 def keep_newest_rewards() -> None:
     """Give each environment `team_reward` and `local_reward(agent)`, which are 0 before an action and part of snapshots."""
-    patched: Any = TeamEnv
+    patched: Any = MultiAgentEnv
     patched.apply, patched.snapshot, patched.restore = _kept_apply, _kept_snapshot, _kept_restore
     patched.team_reward = property(lambda env: _reward(env, "", Rubric.team))
     patched.local_reward = lambda env, agent: _reward(env, agent, Rubric.local)

@@ -5,9 +5,9 @@ from random import Random
 from typing import Any
 
 from components.artifacts.refs import Frozen
+from components.environments.base import Step
 from components.environments.environment import Environment
 from components.environments.own_family import OwnFamily, own_family
-from components.environments.team_env import Step
 from components.rewards.base import Rubric
 from components.rollout.play import play
 from components.rollout.router import Router, Seat

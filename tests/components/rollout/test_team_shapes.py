@@ -15,8 +15,8 @@ from components.algorithms.grouping import episode_return
 from components.artifacts import codec
 from components.artifacts.local import LocalArtifactStore
 from components.config import RolloutConfig
+from components.environments.base import Step
 from components.environments.environment import Environment
-from components.environments.team_env import Step
 from components.errors import ConfigurationError, EngineUnavailable
 from components.evaluation.held_out import EvalPlan, evaluate
 from components.identity import seed_for

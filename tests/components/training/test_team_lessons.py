@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from components.config import WarmStartConfig
+from components.environments.base import Step
 from components.environments.environment import Environment
-from components.environments.team_env import Step
 from components.errors import ConfigurationError
 from components.training.demonstrations import Student, Teacher
 from components.turn_order import BRANCHING, TurnOrder

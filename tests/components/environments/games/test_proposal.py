@@ -6,7 +6,7 @@ import pytest
 
 from components.environments.games.proposal import DEFAULT_WEIGHTS
 from components.environments.registry import family, family_options
-from components.environments.team_env import progress
+from components.environments.shared.progress import progress
 from components.rewards.base import Rubric
 
 GAMES = ("plan_path", "sokoban", "sudoku")
