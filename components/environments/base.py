@@ -4,9 +4,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, NoReturn, Protocol, runtime_checkable
-
-from typing_extensions import TypeVar
+from typing import Any, ClassVar, Literal, NoReturn, Protocol, runtime_checkable
 
 from components.artifacts.refs import Frozen
 from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
@@ -21,7 +19,6 @@ from components.schema import (
     ToolRecord,
 )
 
-State = TypeVar("State", default=Any)
 Split = Literal["train", "test"]
 Snapshot = Any
 """An opaque immutable value that `restore` accepts; taking one must be cheap."""
@@ -108,11 +105,11 @@ class Step:
     local: Mapping[str, float] = field(default_factory=dict)
 
 
-class MultiAgentEnv(ABC, Generic[State]):
+class MultiAgentEnv(ABC):
     """One problem being played by one team, with immutable states. Single-use: there is no reset.
 
     Agents act in turn order; each reads `observe(agent)` and answers with text. Subclasses define `roles`, `weights`,
-    `observe`, `step`, `success` and `render`, and read the state as `_state`.
+    `observe`, `step`, `success` and `render`, and declare the type of `_state`.
     """
 
     roles: tuple[str, ...]
@@ -121,8 +118,9 @@ class MultiAgentEnv(ABC, Generic[State]):
     """Reward weights by component: `team.<name>` and `local.<name>`."""
     over: ClassVar[str] = "the episode is over"
     """The error of an answer after the end."""
+    _state: Any
 
-    def __init__(self, start: State) -> None:
+    def __init__(self, start: Any) -> None:
         self._state = start
 
     @abstractmethod

@@ -14,7 +14,7 @@ from components.identity import content_id, seed_for
 from components.schema import Problem
 
 Options = TypeVar("Options", bound=Frozen)
-Env = TypeVar("Env", bound=MultiAgentEnv[Any])
+Env = TypeVar("Env", bound=MultiAgentEnv)
 
 _MAX_DRAWS = 2000
 
@@ -25,7 +25,7 @@ class Family(ABC, Generic[Options, Env]):
 
     name: str
     options_type: type[Options]
-    env_type: type[MultiAgentEnv[Any]]
+    env_type: type[MultiAgentEnv]
     """The class of the environments: `Env`."""
 
     @abstractmethod

@@ -29,8 +29,10 @@ class _Place(NamedTuple):
     is_solved: bool = False
 
 
-class OwnEnv(MultiAgentEnv[_Place]):
+class OwnEnv(MultiAgentEnv):
     """One problem of an `Environment` being played. The user's code only gets copies of the state."""
+
+    _state: _Place
 
     def __init__(self, family: "OwnFamily", payload: Mapping[str, Any]) -> None:
         self._environment, self._asked = family.environment, family.asked

@@ -31,7 +31,7 @@ _NUM_EQUIVALENCE_CASES = 3
 """A mutant that passes this many of the problem's tests counts as correct."""
 
 
-class CodeEnv(MultiAgentEnv[State]):
+class CodeEnv(MultiAgentEnv):
     """The `MultiAgentEnv` of a programming problem.
 
     `success` means that the newest program passes every hidden test, `done` that it passes all given and generated tests, which
@@ -41,6 +41,8 @@ class CodeEnv(MultiAgentEnv[State]):
     roles = ROLES
     weights = DEFAULT_WEIGHTS
     over = "the episode is over: all tests that the team can see pass"
+
+    _state: State
 
     def __init__(self, problem: CodeProblem, tools: Tools) -> None:
         assert problem.hidden, f"no hidden test, so nothing decides: {problem.statement!r}"
@@ -134,20 +136,15 @@ class CodeEnv(MultiAgentEnv[State]):
         if case.given in self._known:
             return agrees(self._known[case.given], case, self.problem.kind)
         reference = self.problem.reference
-        return reference is not None and self._reference_verdict(reference, case).passed
+        return reference is not None and not any(self._failed(reference, [case]))
 
-    def _failed(self, mutant: str, cases: Iterable[Case]) -> list[bool]:
-        """Which of `cases` the mutant fails. All are run, so that exactly the announced `calls` are recorded."""
-        return [not self._reference_verdict(mutant, case).passed for case in cases]
+    def _failed(self, program: str, cases: Iterable[Case]) -> list[bool]:
+        """Which of `cases` the reference or a mutant fails. All are run, so that exactly the announced `calls` are recorded."""
+        return [not one.passed for one in self._verdicts(program, cases, limits=_REFERENCE_LIMITS)]
 
-    def _reference_verdict(self, program: str, case: Case) -> Verdict:
-        run = execution(self.problem, program, case, limits=_REFERENCE_LIMITS)
-        return verdict(self._tools.run(run), case, self.problem.kind)
-
-    def _verdicts(self, program: str, cases: Sequence[Case]) -> tuple[Verdict, ...]:
-        return tuple(
-            verdict(self._tools.run(execution(self.problem, program, case)), case, self.problem.kind) for case in cases
-        )
+    def _verdicts(self, program: str, cases: Iterable[Case], *, limits: Limits | None = None) -> tuple[Verdict, ...]:
+        runs = ((execution(self.problem, program, case, limits=limits), case) for case in cases)
+        return tuple(verdict(self._tools.run(run), case, self.problem.kind) for run, case in runs)
 
     def _program(self, action: str) -> str:
         return program_in(action, max_characters=self.problem.bounds.max_answer_characters)

@@ -130,7 +130,7 @@ class _Table(NamedTuple, Generic[State]):
     proposal: _Proposal[State] | None = None
 
 
-class ProposalEnv(MultiAgentEnv[_Table[State]], Generic[State]):
+class ProposalEnv(MultiAgentEnv, Generic[State]):
     """The `MultiAgentEnv` of a game. A malformed answer leaves a mark, and the game as it is.
 
     With `python` the tool agent writes a program, which `tools` runs on the board; what it prints last is the proposal.
@@ -139,6 +139,8 @@ class ProposalEnv(MultiAgentEnv[_Table[State]], Generic[State]):
     roles = ROLES
     weights = DEFAULT_WEIGHTS
     over = "the episode is over: the puzzle is solved"
+
+    _state: _Table[State]
 
     def __init__(self, game: Game[State], *, python: PythonTool | None = None, tools: Tools = NO_TOOLS) -> None:
         super().__init__(_Table(game.start))

@@ -42,12 +42,14 @@ class Progress:
     agreed: bool = False
 
 
-class MathEnv(MultiAgentEnv[Progress]):
+class MathEnv(MultiAgentEnv):
     """The `MultiAgentEnv` of one problem. The reference answer decides success and rewards, and never `done`."""
 
     roles = ROLES
     weights = DEFAULT_WEIGHTS
     over = "the episode is over: program and reasoner agree"
+
+    _state: Progress
 
     def __init__(self, payload: Mapping[str, Any], tools: Tools) -> None:
         super().__init__(Progress())

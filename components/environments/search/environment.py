@@ -34,12 +34,14 @@ class _Plan:
     queries: tuple[Query, ...]
 
 
-class SearchEnv(MultiAgentEnv[SearchState]):
+class SearchEnv(MultiAgentEnv):
     """The `MultiAgentEnv` of a question."""
 
     roles = ROLES
     weights = DEFAULT_WEIGHTS
     over = "the episode is over: the final answer was given"
+
+    _state: SearchState
 
     def __init__(self, question: Question, sizes: Sizes, tools: Tools = NO_TOOLS) -> None:
         super().__init__(SearchState())

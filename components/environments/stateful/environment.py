@@ -61,12 +61,14 @@ class _Table(Generic[State]):
     answers: tuple[str, ...] = ()
 
 
-class PlannedWorldEnv(MultiAgentEnv[_Table[State]], Generic[State]):
+class PlannedWorldEnv(MultiAgentEnv, Generic[State]):
     """The `MultiAgentEnv` of a tool world. A malformed answer changes no state of the world."""
 
     roles = ROLES
     weights = DEFAULT_WEIGHTS
     over = "the episode is over: the goal is reached"
+
+    _state: _Table[State]
 
     def __init__(self, world: ToolWorld[State]) -> None:
         super().__init__(_Table(state=world.start))
