@@ -18,7 +18,7 @@ MAX_READ = 256
 """Lines with an arrow, and blocks, that are read from one answer; further ones are ignored."""
 MAX_TEST_CHARACTERS = 20_000
 """Limit of one input or output."""
-_BULLET = re.compile(r"(?:[-+*] |[0-9]{1,2}[.)] )")
+_BULLET = re.compile(r"\A(?:[-+*] |[0-9]{1,2}[.)] )")
 _HEADINGS = {
     "input": "input",
     "test input": "input",
@@ -43,8 +43,9 @@ def cases_in(answer: str, problem: CodeProblem) -> tuple[Case, ...]:
     if not is_text(answer):
         raise MalformedAction("the answer holds half a character")
     found: dict[str, Case] = {}
-    for case in (*_lines(answer, problem), *_blocks(answer, problem)):
-        found.setdefault(case.given, case)
+    for given, expected, escapes in (*_lines(answer), *_blocks(answer)):
+        if case := _case(given, expected, problem, escapes=escapes):
+            found.setdefault(case.given, case)
     if not found:
         raise MalformedAction(f"there is no test in the answer; write one a line as INPUT {ARROW} OUTPUT")
     return tuple(found.values())[: bounds.max_cases]
@@ -67,21 +68,15 @@ def function_case(arguments: list[Any], expected: Any) -> Case:
     return Case(given=json.dumps(arguments, allow_nan=False), expected=json.dumps(expected, allow_nan=False))
 
 
-def _lines(answer: str, problem: CodeProblem) -> Iterator[Case]:
+def _lines(answer: str) -> Iterator[tuple[str, str, bool]]:
     for line in islice((line for line in answer.splitlines() if ARROW in line), MAX_READ):
         given, arrow, expected = line.strip().strip("`").rpartition(ARROW)
         if arrow:
-            bullet = _BULLET.match(given)
-            case = _case(given[bullet.end() :] if bullet else given, expected, problem, escapes=True)
-            if case is not None:
-                yield case
+            yield _BULLET.sub("", given), expected, True
 
 
-def _blocks(answer: str, problem: CodeProblem) -> Iterator[Case]:
-    for given, expected in islice(_headed(answer), MAX_READ):
-        case = _case(_unfenced(given), _unfenced(expected), problem, escapes=False)
-        if case is not None:
-            yield case
+def _blocks(answer: str) -> Iterator[tuple[str, str, bool]]:
+    return ((_unfenced(given), _unfenced(expected), False) for given, expected in islice(_headed(answer), MAX_READ))
 
 
 def _headed(answer: str) -> Iterator[tuple[str, str]]:

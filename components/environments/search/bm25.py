@@ -6,12 +6,13 @@ Source: Robertson et al., "Okapi at TREC-3" (1994), in the variant of Lucene
 
 import logging
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from components.environments.search.corpus import Corpus
+from components.environments.search.corpus import corpus_digest
 from components.environments.search.questions import Text
 from components.identity import fingerprint
 from components.schema import Passage, Query
@@ -28,24 +29,24 @@ _TITLE_WEIGHT = 2
 
 
 class Bm25Retriever:
-    """A `Retriever` over one corpus in memory. Finds only passages that share a word with the query; ties keep their order."""
+    """A `Retriever` over passages in memory. Finds only those that share a word with the query; ties keep their order."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, passages: Iterable[Text]) -> None:
         import bm25s  # type: ignore[import-untyped, unused-ignore]
         import Stemmer  # type: ignore[import-not-found, unused-ignore]
         from bm25s.stopwords import STOPWORDS_EN  # type: ignore[import-untyped, unused-ignore]
 
         logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets DEBUG, which would fill a run's log
-        self._passages = corpus.passages
+        self._passages = tuple(dict.fromkeys(passages))
         self._stopwords = frozenset(STOPWORDS_EN)
         self._stem = lru_cache(maxsize=_MAX_STEMS)(Stemmer.Stemmer("english").stemWord)
         self._vocabulary: dict[str, int] = {}
-        documents = [self._numbered(passage) for passage in corpus.passages]
+        documents = [self._numbered(passage) for passage in self._passages]
         self._index = bm25s.BM25(method=_METHOD, k1=_K1, b=_B)
         self._index.index((documents, dict(self._vocabulary)), show_progress=False)
         settings = [_METHOD, _K1, _B, _TITLE_WEIGHT, _WORD.pattern, _MAX_QUERY_WORDS]
         versions = [str(bm25s.__version__), str(Stemmer.version())]
-        self.digest = fingerprint(["bm25", corpus.digest, *settings, versions])
+        self.digest = fingerprint(["bm25", corpus_digest(self._passages), *settings, versions])
 
     def search(self, query: Query) -> tuple[Passage, ...]:
         known = [self._vocabulary[word] for word in self._words(query.text) if word in self._vocabulary]

@@ -1,9 +1,8 @@
-"""A corpus: the passages of a local index, and a digest of their content."""
+"""The passages of a local index, and a digest of their content."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +13,23 @@ from components.errors import ConfigurationError
 _FIELD = "environment.options.corpus"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Corpus:
-    """Passages in a fixed order, without duplicates. Equal digests mean equal passages in equal order."""
-
-    passages: tuple[Text, ...]
-    digest: str
-
-
-def corpus_of(passages: Iterable[Text]) -> Corpus:
-    """The passages in order, without duplicates."""
-    kept = tuple(dict.fromkeys(passages))
+def corpus_digest(passages: Iterable[Text]) -> str:
+    """Equal digests mean equal passages in equal order."""
     digest = hashlib.sha256()
-    for title, text in kept:
+    for title, text in passages:
         digest.update(json.dumps([title, text]).encode())
-    return Corpus(passages=kept, digest=digest.hexdigest()[:16])
+    return digest.hexdigest()[:16]
 
 
-def read_corpus(path: str) -> Corpus:
-    """The corpus in a .jsonl file with `{"title", "text"}` or `{"contents"}` on each line; further keys are ignored.
+def read_corpus(path: str) -> tuple[Text, ...]:
+    """The passages in a .jsonl file with `{"title", "text"}` or `{"contents"}` on each line, without duplicates.
+    Further keys are ignored.
 
     `contents` is the title on its first line, optionally in quotes, then the text, as in the corpora of FlashRAG and
     Search-R1. Raises ConfigurationError naming file, line and remedy.
     """
-    found = corpus_of(_passages(path))
-    if not found.passages:
+    found = tuple(dict.fromkeys(_passages(path)))
+    if not found:
         raise ConfigurationError(f"{_FIELD} {path!r}: no passages; name a .jsonl file of passages")
     return found
 

@@ -13,7 +13,6 @@ The authors' own files, where context and supporting_facts are lists of pairs, a
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from components.environments.search.grammar import single_line
@@ -24,18 +23,14 @@ from components.errors import ConfigurationError
 _REFERENCE = re.compile(r"#(\d+)")
 _BODIES = ("sentences", "content", "text")
 Row = Mapping[str, Any]
+QuestionsAndPassages = tuple[tuple[Question, ...], tuple[Text, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRows:
-    """The questions of one split in order, and all their passages."""
+def read_rows(rows: Iterable[Row], *, field: str) -> QuestionsAndPassages:
+    """The questions in `rows` in order, and all their passages.
 
-    questions: tuple[Question, ...]
-    passages: tuple[Text, ...]
-
-
-def read_rows(rows: Iterable[Row], *, field: str) -> ReadRows:
-    """The questions in `rows`. Raises ConfigurationError naming `field` for a row in none of the layouts above."""
+    Raises ConfigurationError naming `field` for a row in none of the layouts above.
+    """
     questions: list[Question] = []
     passages: dict[Text, None] = {}
     for number, row in enumerate(rows):
@@ -49,7 +44,7 @@ def read_rows(rows: Iterable[Row], *, field: str) -> ReadRows:
         passages.update(dict.fromkeys(brought))
         if question is not None:
             questions.append(question)
-    return ReadRows(questions=tuple(questions), passages=tuple(passages))
+    return tuple(questions), tuple(passages)
 
 
 def question_of(row: Row) -> tuple[Question | None, tuple[Text, ...]]:

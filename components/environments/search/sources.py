@@ -5,9 +5,9 @@ from pathlib import Path
 
 from components.environments.base import Retriever, Split
 from components.environments.search.bm25 import Bm25Retriever
-from components.environments.search.corpus import corpus_of, read_corpus
+from components.environments.search.corpus import read_corpus
 from components.environments.search.http import HttpRetriever
-from components.environments.search.hub_rows import ReadRows, read_rows
+from components.environments.search.hub_rows import QuestionsAndPassages, read_rows
 from components.environments.search.invented_world import procedural_questions
 from components.environments.search.options import USUAL_COPIES, SearchOptions
 from components.environments.search.questions import QuestionSet
@@ -58,17 +58,18 @@ def _questions(origin: _Origin) -> QuestionSet:
         case train_source, test_source:
             assert not isinstance(train_source, int), origin
             assert not isinstance(test_source, int), origin
-    train, test = _rows(train_source, "train"), _rows(test_source, "test")
-    kept = train_without_test(*([question.content for question in side.questions] for side in (train, test)))
-    all_passages = all(side.passages for side in (train, test) if side.questions)
+    train, train_passages = _rows(train_source, "train")
+    test, test_passages = _rows(test_source, "test")
+    kept = train_without_test(*([question.content for question in questions] for questions in (train, test)))
+    is_complete = all(passages for questions, passages in ((train, train_passages), (test, test_passages)) if questions)
     return QuestionSet(
-        train=tuple(train.questions[position] for position in kept),
-        test=test.questions,
-        passages=tuple(dict.fromkeys((*train.passages, *test.passages))) if all_passages else (),
+        train=tuple(train[position] for position in kept),
+        test=test,
+        passages=tuple(dict.fromkeys((*train_passages, *test_passages))) if is_complete else (),
     )
 
 
-def _rows(source: DatasetSource | None, split: Split) -> ReadRows:
+def _rows(source: DatasetSource | None, split: Split) -> QuestionsAndPassages:
     field = f"environment.options.{split}"
     return read_rows(() if source is None else load_rows(source, field), field=field)
 
@@ -94,4 +95,4 @@ def _file_state(path: str) -> tuple[int, int]:
 
 @lru_cache(maxsize=4)
 def _index(origin: _Origin) -> Retriever:
-    return Bm25Retriever(corpus_of(_questions(origin).passages))
+    return Bm25Retriever(_questions(origin).passages)

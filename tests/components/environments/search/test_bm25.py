@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.environments.search.bm25 import Bm25Retriever, best_places
-from components.environments.search.corpus import corpus_of
 from components.schema import Query
 
 VOCABULARY = ("cats", "cat", "dog", "dogs", "river", "rivers", "town", "mayor", "the", "of", "kozu", "nali", "É", "42")
@@ -54,7 +53,7 @@ def oracle_scores(passages: tuple[tuple[str, str], ...], query: str) -> list[flo
 @pytest.mark.parametrize("seed", range(3))
 def test_passages_come_in_the_order_of_the_formula_with_its_scores(seed: int) -> None:
     passages = some_passages(40, seed)
-    retriever = Bm25Retriever(corpus_of(passages))
+    retriever = Bm25Retriever(passages)
     rng = random.Random(seed)
     for _ in range(20):
         query = texts(rng, 5)
@@ -68,13 +67,13 @@ def test_passages_come_in_the_order_of_the_formula_with_its_scores(seed: int) ->
 
 def test_equally_good_passages_come_in_the_order_of_the_corpus() -> None:
     passages = [(f"title{number}", "kozu and a dog") for number in range(200)]
-    retriever = Bm25Retriever(corpus_of(passages))
+    retriever = Bm25Retriever(passages)
     found = retriever.search(Query(text="kozu", num_passages=4))
     assert [passage.title for passage in found] == ["title0", "title1", "title2", "title3"]
 
 
 def test_the_passage_about_somebody_comes_before_those_that_mention_them() -> None:
-    corpus = corpus_of([("Viso", "home Timo, friend Nali"), ("Nali", "home Rado, friend Viso"), ("Rado", "mayor Nali")])
+    corpus = [("Viso", "home Timo, friend Nali"), ("Nali", "home Rado, friend Viso"), ("Rado", "mayor Nali")]
     found = Bm25Retriever(corpus).search(Query(text="friend of Nali", num_passages=1))
     assert found[0].title == "Nali"
 
@@ -90,19 +89,19 @@ def test_best_places_agrees_with_sorting(scores: list[float], count: int) -> Non
 
 @pytest.mark.parametrize("text", ["", "the of", "zzzz", "?!", "\ud800", "東京"])
 def test_a_query_without_a_known_word_finds_nothing(text: str) -> None:
-    retriever = Bm25Retriever(corpus_of(some_passages(10, 0)))
+    retriever = Bm25Retriever(some_passages(10, 0))
     assert retriever.search(Query(text=text, num_passages=3)) == ()
 
 
 def test_the_digest_names_the_passages_and_their_order() -> None:
     passages = some_passages(10, 0)
-    digests = [Bm25Retriever(corpus_of(each)).digest for each in (passages, passages, passages[::-1], passages[:9])]
+    digests = [Bm25Retriever(each).digest for each in (passages, passages, passages[::-1], passages[:9])]
     assert digests[0] == digests[1]
     assert len(set(digests)) == 3
 
 
 def test_threads_get_the_answers_that_one_thread_gets() -> None:
-    retriever = Bm25Retriever(corpus_of(some_passages(300, 1)))
+    retriever = Bm25Retriever(some_passages(300, 1))
     rng = random.Random(1)
     queries = [Query(text=texts(rng, 6), num_passages=3) for _ in range(200)]
     alone = [retriever.search(query) for query in queries]
@@ -111,5 +110,5 @@ def test_threads_get_the_answers_that_one_thread_gets() -> None:
 
 
 def test_nothing_is_printed_while_an_index_is_built(capfd: pytest.CaptureFixture[str]) -> None:
-    Bm25Retriever(corpus_of(some_passages(50, 0))).search(Query(text="kozu", num_passages=3))
+    Bm25Retriever(some_passages(50, 0)).search(Query(text="kozu", num_passages=3))
     assert capfd.readouterr() == ("", "")

@@ -93,9 +93,9 @@ def test_rows_without_a_usable_answer_are_left_out() -> None:
         {**musique(3), "answerable": False},
         {**nq(4), "question": "?"},
     ]
-    read = read_rows(rows, field="f")
-    assert [question.text for question in read.questions] == ["who wrote moby 0"]
-    assert len(read.passages) == 3
+    questions, passages = read_rows(rows, field="f")
+    assert [question.text for question in questions] == ["who wrote moby 0"]
+    assert len(passages) == 3
 
 
 @pytest.mark.parametrize(
