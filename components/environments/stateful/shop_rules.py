@@ -1,24 +1,23 @@
 """The shop: offers with stock, a cart, money, coupons and orders, and the tools that change them.
 
-What was paid is never lost: money left plus what the live orders cost is always what there was at the start.
+Money left plus the cost of the live orders is constant.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from components.environments.shared.text import shown
-from components.environments.stateful.tools import Argument, Done, Refusal, Tool, declared
+from components.environments.stateful.tools import Argument, Done, Given, Refusal, Tool, declared
 
 MAX_COUNT = 9
 MAX_ORDERS = 4
-"""Live orders at a time, so that what agents see stays short."""
+"""Limit of live orders, which keeps observations short."""
 ORDER_NUMBERS = 99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Something on sale. Two offers may have one name."""
+    """One article on sale. Several offers may share a name."""
 
     id: str
     name: str
@@ -27,7 +26,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coupon:
-    """`off` coins less for an order that costs at least `minimum`; good for one live order."""
+    """A discount of `off` on an order that costs at least `minimum`; valid for one live order."""
 
     code: str
     minimum: int
@@ -36,7 +35,7 @@ class Coupon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """A placed order: units by offer, and what was paid."""
+    """A placed order: units per offer, and the price paid."""
 
     number: int
     counts: tuple[int, ...]
@@ -46,7 +45,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopState:
-    """What changes. `stock` and `cart` have one number an offer; units in the cart are still in stock."""
+    """The mutable part. `stock` and `cart` have one number per offer; units in the cart still count as stock."""
 
     stock: tuple[int, ...]
     cart: tuple[int, ...]
@@ -57,13 +56,13 @@ class ShopState:
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """What never changes."""
+    """The constant part."""
 
     offers: tuple[Offer, ...]
     coupons: tuple[Coupon, ...]
 
     def counts_by_name(self, counts: Sequence[int]) -> dict[str, int]:
-        """Units by name, names without any left out."""
+        """Units by name, without zeros."""
         found: dict[str, int] = {}
         for offer, count in zip(self.offers, counts, strict=True):
             if count:
@@ -76,18 +75,17 @@ class Shop:
         return self.counts_by_name(totals)
 
     def cost(self, counts: Sequence[int]) -> int:
-        """What units cost without a coupon."""
+        """The price of these units without a coupon."""
         return sum(offer.price * count for offer, count in zip(self.offers, counts, strict=True))
 
     def usable_coupons(self, state: ShopState, cost: int) -> Iterator[Coupon]:
-        """The coupons that an order of this cost may use."""
+        """The coupons that are valid for an order of this cost."""
         used = {order.coupon for order in state.orders}
         return (coupon for coupon in self.coupons if coupon.code not in used and coupon.minimum <= cost)
 
     def tools(self) -> dict[str, Tool[ShopState]]:
         """The tools by name."""
-        offer, count = Argument(kind="text"), Argument(kind="integer", high=MAX_COUNT)
-        units = {"offer": offer, "count": count}
+        units = {"offer": Argument(kind="text"), "count": Argument(kind="integer", high=MAX_COUNT)}
         coupon, order = Argument(kind="text", required=False), Argument(kind="integer", high=ORDER_NUMBERS)
         took_back = "takes an order back: goods, money and coupon are as before it"
         return declared(
@@ -100,13 +98,13 @@ class Shop:
             ]
         )
 
-    def _place(self, offer_id: str) -> int | Refusal:
+    def _place(self, offer_id: str) -> int:
         for place, offer in enumerate(self.offers):
             if offer.id == offer_id:
                 return place
-        return Refusal(type="not_found", message=f"no offer {shown(offer_id)}")
+        raise Refusal(type="not_found", message=f"no offer {shown(offer_id)}")
 
-    def _search(self, state: ShopState, given: Mapping[str, Any]) -> Done[ShopState] | Refusal:
+    def _search(self, state: ShopState, given: Given) -> Done[ShopState]:
         found = [
             {"offer": offer.id, "price": offer.price, "stock": stock}
             for offer, stock in zip(self.offers, state.stock, strict=True)
@@ -114,33 +112,25 @@ class Shop:
         ]
         return Done(state=state, value=found)
 
-    def _add(self, state: ShopState, given: Mapping[str, Any]) -> Done[ShopState] | Refusal:
+    def _add(self, state: ShopState, given: Given) -> Done[ShopState]:
         place = self._place(given["offer"])
-        if isinstance(place, Refusal):
-            return place
         held = state.cart[place] + given["count"]
         if held > state.stock[place]:
-            return Refusal(type="out_of_stock", message=f"{given['offer']}: {state.stock[place]} in stock")
+            raise Refusal(type="out_of_stock", message=f"{given['offer']}: {state.stock[place]} in stock")
         return Done(state=replace(state, cart=_with(state.cart, place, held)))
 
-    def _remove(self, state: ShopState, given: Mapping[str, Any]) -> Done[ShopState] | Refusal:
+    def _remove(self, state: ShopState, given: Given) -> Done[ShopState]:
         place = self._place(given["offer"])
-        if isinstance(place, Refusal):
-            return place
         held = state.cart[place] - given["count"]
         if held < 0:
-            return Refusal(type="conflict", message=f"{given['offer']}: {state.cart[place]} in the cart")
+            raise Refusal(type="conflict", message=f"{given['offer']}: {state.cart[place]} in the cart")
         return Done(state=replace(state, cart=_with(state.cart, place, held)))
 
-    def _pay(self, state: ShopState, given: Mapping[str, Any]) -> Done[ShopState] | Refusal:
+    def _pay(self, state: ShopState, given: Given) -> Done[ShopState]:
         cost, code = self.cost(state.cart), given.get("coupon")
-        refusal = self._not_payable(state, cost, code)
-        if refusal is not None:
-            return refusal
-        off = next((coupon.off for coupon in self.coupons if coupon.code == code), 0)
-        paid = max(0, cost - off)
+        paid = max(0, cost - self._discount(state, cost, code))
         if paid > state.money:
-            return Refusal(type="insufficient_funds", message=f"costs {paid}, money {state.money}")
+            raise Refusal(type="insufficient_funds", message=f"costs {paid}, money {state.money}")
         order = Order(number=state.next_number, counts=state.cart, paid=paid, coupon=code)
         after = replace(
             state,
@@ -152,23 +142,24 @@ class Shop:
         )
         return Done(state=after, value={"order": order.number, "paid": paid})
 
-    def _not_payable(self, state: ShopState, cost: int, code: str | None) -> Refusal | None:
+    def _discount(self, state: ShopState, cost: int, code: str | None) -> int:
+        """The discount of an order of the cart. Raises Refusal if nothing can be ordered, or not with this coupon."""
         if not any(state.cart):
-            return Refusal(type="conflict", message="the cart is empty")
+            raise Refusal(type="conflict", message="the cart is empty")
         if len(state.orders) >= MAX_ORDERS or state.next_number > ORDER_NUMBERS:
-            return Refusal(type="conflict", message="too many orders; cancel one")
-        known = {coupon.code: coupon for coupon in self.coupons}
+            raise Refusal(type="conflict", message="too many orders; cancel one")
         if code is None:
-            return None
+            return 0
+        known = {coupon.code: coupon for coupon in self.coupons}
         if code not in known:
-            return Refusal(type="not_found", message=f"no coupon {shown(code)}")
+            raise Refusal(type="not_found", message=f"no coupon {shown(code)}")
         if any(order.coupon == code for order in state.orders):
-            return Refusal(type="conflict", message=f"{code} is used up")
+            raise Refusal(type="conflict", message=f"{code} is used up")
         if cost < known[code].minimum:
-            return Refusal(type="conflict", message=f"{code} needs {known[code].minimum}, the cart costs {cost}")
-        return None
+            raise Refusal(type="conflict", message=f"{code} needs {known[code].minimum}, the cart costs {cost}")
+        return known[code].off
 
-    def _cancel(self, state: ShopState, given: Mapping[str, Any]) -> Done[ShopState] | Refusal:
+    def _cancel(self, state: ShopState, given: Given) -> Done[ShopState]:
         for order in state.orders:
             if order.number == given["order"]:
                 after = replace(
@@ -178,7 +169,7 @@ class Shop:
                     orders=tuple(other for other in state.orders if other is not order),
                 )
                 return Done(state=after, value={"refund": order.paid})
-        return Refusal(type="not_found", message=f"no order {given['order']}")
+        raise Refusal(type="not_found", message=f"no order {given['order']}")
 
 
 def _with(counts: tuple[int, ...], place: int, count: int) -> tuple[int, ...]:

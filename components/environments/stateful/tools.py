@@ -1,6 +1,6 @@
-"""Tools that an agent calls with JSON: declared, their arguments checked, every failure an answer with a type.
+"""Tools that an agent calls with JSON. A call is an object `{"tool": name, ...arguments}`; every failure has a type.
 
-A call is an object `{"tool": name, ...arguments}`. Tools are pure: a state and arguments in, a new state and a value out.
+Tools are pure: a state and arguments in, a new state and a value out.
 """
 
 import json
@@ -14,6 +14,8 @@ from components.errors import MalformedAction
 
 State = TypeVar("State")
 Call = Mapping[str, Any]
+Given = Mapping[str, Any]
+"""The arguments of a call."""
 Kind = Literal["integer", "text", "texts"]
 ErrorType = Literal[
     "unknown_tool",
@@ -27,71 +29,69 @@ ErrorType = Literal[
     "insufficient_funds",
     "permission",
 ]
-"""The first four and `bad_value` say that the call itself is wrong, the others that the world does not allow it."""
+"""The first four and `bad_value`: the call itself is wrong. The others: the world does not allow it."""
 
 MAX_TEXT_CHARACTERS = 40
 MAX_TEXTS = 8
 _MAX_SPACING = 4
-"""An answer may be this many times as long as its longest compact form: people and models indent."""
+"""How many times as long as its longest compact form an answer may be: people and models indent."""
 _MAX_DEPTH = 3
 """A list of calls whose arguments may be lists."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A call that changed nothing, and why."""
+@dataclass(frozen=True, kw_only=True)
+class Refusal(Exception):
+    """Why a call changed nothing. A tool raises it."""
 
     type: ErrorType
     message: str
 
     @property
     def answer(self) -> str:
-        """As JSON."""
         return compact_json({"error": {"type": self.type, "message": self.message}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done(Generic[State]):
-    """A call that was carried out: the state after it and the value that it answers, plain JSON."""
+    """A completed call: the state after it and its return value, plain JSON."""
 
     state: State
     value: Any = "ok"
 
     @property
     def answer(self) -> str:
-        """As JSON."""
         return compact_json(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """One argument. Integers lie in [low, high], texts are short and not empty."""
+    """One argument. Integers lie in [low, high]; texts are short and not empty."""
 
     kind: Kind
     required: bool = True
     low: int = 1
     high: int = 99
 
-    def fault(self, value: Any) -> tuple[ErrorType, str] | None:
-        """What is wrong with `value`, if anything. True and False are no integers."""
+    def check(self, name: str, value: Any) -> None:
+        """Raise Refusal if `value` is of another type or out of bounds. True and False are not integers."""
         entries = value if self.kind == "texts" and isinstance(value, list) else [value]
         entry_type = int if self.kind == "integer" else str
         if (self.kind == "texts") != isinstance(value, list) or not all(type(entry) is entry_type for entry in entries):
-            return "bad_type", f"must be {self.meaning}"
+            raise Refusal(type="bad_type", message=f"{name} must be {self.meaning}")
         if self.kind == "integer":
-            return None if self.low <= value <= self.high else ("bad_value", f"must be {self.meaning}")
-        fits = 0 < len(entries) <= MAX_TEXTS and all(0 < len(entry) <= MAX_TEXT_CHARACTERS for entry in entries)
-        return None if fits else ("bad_value", "is empty or too long")
+            if not self.low <= value <= self.high:
+                raise Refusal(type="bad_value", message=f"{name} must be {self.meaning}")
+        elif not (0 < len(entries) <= MAX_TEXTS and all(0 < len(entry) <= MAX_TEXT_CHARACTERS for entry in entries)):
+            raise Refusal(type="bad_value", message=f"{name} is empty or too long")
 
     @property
     def meaning(self) -> str:
-        """The kind in words."""
         return {"integer": f"an integer {self.low}..{self.high}", "text": "text", "texts": "a list of texts"}[self.kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[State]):
-    """One tool. `act` gets arguments that passed their checks, and may refuse all the same."""
+    """One tool. `act` gets checked arguments, and may still raise Refusal."""
 
     name: str
     summary: str
@@ -100,9 +100,7 @@ class Tool(Generic[State]):
 
     @property
     def signature(self) -> str:
-        """One line for the instructions.
-
-        **Example** `add(offer: text, count: an integer 1..9): puts units into the cart`.
+        """**Example** `add(offer: text, count: an integer 1..9): puts units into the cart`.
         """
         arguments = ", ".join(
             f"{name}{'' if argument.required else '?'}: {argument.meaning}" for name, argument in self.arguments.items()
@@ -110,11 +108,11 @@ class Tool(Generic[State]):
         return f"{self.name}({arguments}): {self.summary}"
 
 
-Act = Callable[[State, Mapping[str, Any]], Done[State] | Refusal]
+Act = Callable[[State, Given], Done[State]]
 
 
 def declared(tools: Iterable[tuple[str, str, Act[State], Mapping[str, Argument]]]) -> dict[str, Tool[State]]:
-    """Tools by name, each from its name, summary, action and arguments."""
+    """Tools by name, from rows of name, summary, action and arguments."""
     return {
         name: Tool(name=name, summary=summary, act=act, arguments=arguments) for name, summary, act, arguments in tools
     }
@@ -122,7 +120,7 @@ def declared(tools: Iterable[tuple[str, str, Act[State], Mapping[str, Argument]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Generic[State]):
-    """What a list of calls did: the state after it, the answers so far, and the refusal that ended it, if one did."""
+    """The state after a list of calls, their answers, and the refusal that ended the list, if any."""
 
     state: State
     answers: tuple[str, ...]
@@ -130,25 +128,31 @@ class Run(Generic[State]):
 
 
 def call_tool(tools: Mapping[str, Tool[State]], state: State, call: Call) -> Done[State] | Refusal:
-    """What one call does in `state`. Never raises on what is in the call."""
+    """The result of one call in `state`. Never raises because of the contents of the call."""
+    try:
+        return _called(tools, state, call)
+    except Refusal as refusal:
+        return refusal
+
+
+def _called(tools: Mapping[str, Tool[State]], state: State, call: Call) -> Done[State]:
     tool = tools.get(call["tool"])
     if tool is None:
-        return Refusal(type="unknown_tool", message=f"no tool {shown(call['tool'])}; tools: {', '.join(tools)}")
+        raise Refusal(type="unknown_tool", message=f"no tool {shown(call['tool'])}; tools: {', '.join(tools)}")
     given = {name: value for name, value in call.items() if name != "tool"}
     for name in given:
         if name not in tool.arguments:
-            return Refusal(type="unknown_argument", message=f"{tool.name} has no argument {shown(name)}")
+            raise Refusal(type="unknown_argument", message=f"{tool.name} has no argument {shown(name)}")
     for name, argument in tool.arguments.items():
-        if name not in given:
-            if argument.required:
-                return Refusal(type="missing_argument", message=f"{tool.name} needs {name}")
-        elif fault := argument.fault(given[name]):
-            return Refusal(type=fault[0], message=f"{name} {fault[1]}")
+        if name in given:
+            argument.check(name, given[name])
+        elif argument.required:
+            raise Refusal(type="missing_argument", message=f"{tool.name} needs {name}")
     return tool.act(state, given)
 
 
 def run_calls(tools: Mapping[str, Tool[State]], state: State, calls: Sequence[Call]) -> Run[State]:
-    """The calls one after the other, up to the first that is refused; those behind it are not made."""
+    """Make the calls in order, up to the first that is refused."""
     answers = []
     for call in calls:
         result = call_tool(tools, state, call)
@@ -160,31 +164,27 @@ def run_calls(tools: Mapping[str, Tool[State]], state: State, calls: Sequence[Ca
 
 
 def parse_calls(text: str, *, max_calls: int, max_characters: int) -> list[Call]:
-    """The calls of an answer: a JSON list of objects, or one object. An empty list is an answer too.
+    """The calls of an answer: a JSON list of objects, possibly empty, or one object; names and arguments are not checked.
 
-    `max_characters` is the length of the longest compact answer; spaces and line feeds may stretch it. Raises
-    MalformedAction on anything else, and on more than `max_calls`. Names and arguments are not looked at.
-
-    **Example** `'[{"tool": "pay"}]'` is `[{"tool": "pay"}]`.
+    `max_characters` is the length of the longest compact answer; whitespace may stretch it. Raises MalformedAction on anything
+    else, and on more than `max_calls`.
     """
     longest = _MAX_SPACING * max_characters
     if len(text) > longest:
         raise MalformedAction(f"{len(text)} characters; at most {longest} are allowed")
     value = parse_json(unfenced(text).strip(), max_characters=longest, max_depth=_MAX_DEPTH)
     calls = [value] if isinstance(value, dict) else value
-    if not isinstance(calls, list) or not all(_is_call(call) for call in calls):
+    if not isinstance(calls, list) or not all(
+        isinstance(call, dict) and isinstance(call.get("tool"), str) for call in calls
+    ):
         raise MalformedAction(f"{shown(text)} is not a list of objects with a tool")
     if len(calls) > max_calls:
         raise MalformedAction(f"{len(calls)} calls; at most {max_calls} are allowed")
     return calls
 
 
-def _is_call(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("tool"), str)
-
-
 def calls_text(calls: Sequence[Call]) -> str:
-    """The calls as a compact answer."""
+    """`calls` as an answer."""
     return compact_json([dict(call) for call in calls])
 
 

@@ -19,9 +19,9 @@ from components.environments.stateful.tools import (
 from components.errors import MalformedAction
 
 
-def counted(state: int, given: Mapping[str, Any]) -> Done[int] | Refusal:
+def counted(state: int, given: Mapping[str, Any]) -> Done[int]:
     if given["by"] > 50:
-        return Refusal(type="conflict", message="too far")
+        raise Refusal(type="conflict", message="too far")
     return Done(state=state + given["by"], value={"now": state + given["by"]})
 
 
