@@ -1,19 +1,18 @@
-"""calendar: make, move and cancel meetings so that all requests are met and nothing else has changed."""
+"""calendar: make, move and cancel meetings until all requests are met and nothing else has changed."""
 
 import re
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from components.environments.shared.pictures import styled
 from components.environments.stateful.calendar_problems import PEOPLE, TITLES, draw_calendar
 from components.environments.stateful.calendar_rules import Calendar, Meeting, Meetings, found
-from components.environments.stateful.family import WorldFamily, WorldOptions
-from components.environments.stateful.tool_world import ToolWorld, carried_out
+from components.environments.stateful.family import WorldFamily
+from components.environments.stateful.tool_world import ToolWorld, first_solving, highlighted
 from components.environments.stateful.tools import Call
 
 _SPARE_MEETINGS = 3
-"""Meetings that may be made beside those that are needed."""
+"""How many meetings beyond the needed ones may be made."""
 _PLANNER_GUIDE = (
     "You see: the requests, | all meetings as title@slot with their people (* marks those of others, which nobody can "
     "change), | the news. A window 2-4 is the slots 2, 3 and 4. All requests shall be met and all else be as it was.\n"
@@ -28,16 +27,8 @@ _TOOL_GUIDE = (
 )
 
 
-class CalendarOptions(WorldOptions):
-    """What a calendar problem looks like.
-
-    Level 0: one meeting to make. 1: one to move and one to make, among three people. 2 and 3: more people, meetings of others
-    that stay, and some to cancel first.
-    """
-
-
 class CalendarWorld(ToolWorld[Meetings]):
-    """One calendar and what is asked of it."""
+    """One calendar and the requests."""
 
     step_pattern = re.compile(
         r"meet [a-z]{1,10} [a-z]{1,10}(?:,[a-z]{1,10}){0,2} [1-9]-[1-9]|move [a-z]{1,10} [1-9]-[1-9]|cancel [a-z]{1,10}"
@@ -72,7 +63,7 @@ class CalendarWorld(ToolWorld[Meetings]):
         self._known_titles = sorted(asked | {meeting.title for meeting in self.start})
 
     def distance(self, state: Meetings) -> int:
-        """Requests not met, meetings that should have stayed as they were, and meetings that nobody asked for."""
+        """The number of unmet requests, of changed meetings that should have stayed, and of unrequested meetings."""
         unmet = sum(not self._is_met(goal, state) for goal in self.goals)
         disturbed = sum(meeting not in state for meeting in self._kept)
         return unmet + disturbed + len(self._strange(state))
@@ -84,7 +75,7 @@ class CalendarWorld(ToolWorld[Meetings]):
         return meeting.people == self._people_of(goal) and goal["first"] <= meeting.slot <= goal["last"]
 
     def _people_of(self, goal: Mapping[str, Any]) -> tuple[str, ...]:
-        """Who shall be in the meeting of a request; those of a meeting to be moved stay."""
+        """The people of a requested meeting; moving a meeting keeps its people."""
         original = found(self.start, goal["title"])
         return original.people if original else tuple(goal["people"])
 
@@ -121,14 +112,8 @@ class CalendarWorld(ToolWorld[Meetings]):
         return [{"tool": "meet", "title": title, "people": people, "slot": slot} for slot in [*slots][:1]]
 
     def expert_steps(self, state: Meetings) -> list[str]:
-        """Cancels, restores, moves, then makes; if that gets stuck, it first cancels all that was asked for or disturbed."""
-        if self.distance(state) == 0:
-            return []
-        for afresh in (False, True):
-            steps = self._steps(state, afresh=afresh)
-            if self.distance(carried_out(self, state, steps).state) == 0:
-                return steps
-        return []
+        """Cancels, restores, moves, then makes; if that fails, cancels every requested or changed meeting first."""
+        return first_solving(self, state, (self._steps(state, afresh=afresh) for afresh in (False, True)))
 
     def _steps(self, state: Meetings, *, afresh: bool) -> list[str]:
         cancelled = {meeting.title for meeting in self._strange(state)}
@@ -174,27 +159,28 @@ class CalendarWorld(ToolWorld[Meetings]):
 
     def picture(self, state: Meetings, *, color: bool) -> str:
         rows = [f"{person:<6}{' '.join(self._row(person, state))}" for person in self.calendar.busy]
-        goals = [f"goal: {styled(text, '1;33') if color else text}" for text in map(_goal_step, self.goals)]
+        goals = [f"goal: {highlighted(_goal_step(goal), color=color)}" for goal in self.goals]
         return "\n".join([*rows, f"meetings: {_meetings_text(state).replace(';', '; ') or 'none'}", *goals])
 
 
-class CalendarFamily(WorldFamily[CalendarOptions, Meetings]):
-    """All calendar problems."""
+class CalendarFamily(WorldFamily[Meetings]):
+    """All calendar problems.
+
+    Level 0: one meeting to make. 1: one to move and one to make, among three people. 2 and 3: more people, meetings of others
+    that stay, and some to cancel first.
+    """
 
     name = "calendar"
-    options_type = CalendarOptions
     world_type = CalendarWorld
-
-    def draw(self, options: CalendarOptions, rng: Random) -> dict[str, Any] | None:
-        return draw_calendar(options.level, rng)
+    draw_level = staticmethod(draw_calendar)
 
     def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The requests, whatever their order; meetings and busy slots vary around them within a split."""
+        """The requests in any order; meetings and busy slots vary within a split."""
         return {"requests": sorted(map(_goal_step, content["goals"]))}
 
 
 def _goal_step(goal: Mapping[str, Any]) -> str:
-    """**Example** `meet sync ann,bob 2-4`: a request reads like the step that meets it."""
+    """A request as the step that meets it: `meet sync ann,bob 2-4`."""
     if goal["do"] == "cancel":
         return f"cancel {goal['title']}"
     people = f"{','.join(goal['people'])} " if goal["do"] == "meet" else ""

@@ -16,7 +16,7 @@ class _Level:
     num_own: int
     num_others: int
     goals: tuple[str, ...]
-    """What there is to do, in the kinds of goals."""
+    """The kind of each request."""
 
 
 _LEVELS = (
@@ -28,7 +28,7 @@ _LEVELS = (
 
 
 def draw_calendar(level: int, rng: Random) -> dict[str, Any] | None:
-    """The content of a problem, or None where there are too few meetings to ask something of. It may have no solution."""
+    """A problem, possibly unsolvable, or None if there are too few meetings for the requests."""
     shape = _LEVELS[level]
     people = sorted(rng.sample(PEOPLE, shape.num_people))
     slots = range(1, shape.num_slots + 1)
@@ -56,7 +56,7 @@ def draw_calendar(level: int, rng: Random) -> dict[str, Any] | None:
 def _goals(
     shape: _Level, people: list[str], titles: list[str], own: list[dict[str, Any]], rng: Random
 ) -> list[dict[str, Any]]:
-    """Goals in random order; a meeting is moved out of where it is, and each meeting has one goal at most."""
+    """Requests in random order, at most one per meeting; a move leaves the current slot."""
     goals: list[dict[str, Any]] = []
     for kind in shape.goals:
         first, last = _window(shape.num_slots, rng)

@@ -1,7 +1,7 @@
 """A planner and a tool agent on one tool world.
 
 The planner knows the goal and writes the next steps; the tool agent reads the steps, not the goal, and makes the calls that
-change the world. What a plan is worth is found by having a reference translator make its calls on a copy of the state.
+change the world. A plan is scored by making the calls of a reference translator on a copy of the state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,15 +25,15 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "local.malformed": -0.1,
     "local.errors": 0.0,
 }
-"""A call that is refused costs nothing by default: where all fail, it would make those the best that try nothing."""
+"""Refused calls cost nothing by default: otherwise, where all candidates fail, one that tries nothing would be the best."""
 MALFORMED = "malformed"
-"""The news after an answer of the tool agent that was no list of calls."""
+"""The news after an answer of the tool agent that is not a list of calls."""
 BAD_PLAN = "bad_plan"
-"""The news after a turn whose plan was malformed, whatever the tool agent then did."""
+"""The news after a turn with a malformed plan, whatever the tool agent did."""
 NOT_UNDERSTOOD = "!"
 NO_PLAN = "?"
 CUT = "~"
-"""Ends answers that were too long to be shown whole."""
+"""Ends truncated answers."""
 
 _PLANNER_DUTY = (
     "You are the planner. You know the goal and write the next steps of a plan; the tool agent, who does not know the goal, "
@@ -51,8 +51,8 @@ State = TypeVar("State")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table(Generic[State]):
-    """All that lies on the table: the world's state, this turn's plan (None: nobody planned; a malformed one is not
-    `understood`), and how the calls of the turn before went."""
+    """The world's state, this turn's plan (None if nobody planned; a malformed one is not `understood`), and the results of
+    the previous turn's calls."""
 
     state: State
     plan: tuple[str, ...] | None = None
@@ -76,16 +76,15 @@ class PlannedWorldEnv(MultiAgentEnv, Generic[State]):
 
     @property
     def state(self) -> State:
-        """The real state."""
         return self._state.state
 
     @property
     def plan(self) -> tuple[str, ...] | None:
-        """The steps that the tool agent reads now; empty for a malformed plan, None where nobody planned."""
+        """The steps that the tool agent reads; empty for a malformed plan, None if nobody planned."""
         return self._state.plan
 
     def set_state(self, state: State, *, news: str = "", answers: tuple[str, ...] = ()) -> None:
-        """Go to another state of the same world, as before a turn."""
+        """Replace the state, as before a turn."""
         self._state = _Table(state=state, news=news, answers=answers)
 
     def observe(self, agent: str) -> Observation:
@@ -115,7 +114,7 @@ class PlannedWorldEnv(MultiAgentEnv, Generic[State]):
         return f"{_TOOL_DUTY}\nTools:\n{signatures}\n{grammar}\n{self.world.tool_guide}"
 
     def step(self, agent: str, answer: str) -> Step:
-        """What an answer does; of a plan, what it would do if the reference translator carried it out."""
+        """The effect of an answer; of a plan, its effect when the reference translator carries it out."""
         table, world = self._state, self.world
         if agent == PLANNER:
             steps = world.parse_plan(answer)
@@ -131,7 +130,7 @@ class PlannedWorldEnv(MultiAgentEnv, Generic[State]):
             after = _Table(state=run.state, news=news, answers=run.answers)
         distance = world.distance(reached)
         gained = progress(world.distance(table.state), distance)
-        # As in the games: an answer that leads nowhere earns nothing, or giving up would be learned.
+        # As in the games: an answer without progress earns nothing, or giving up would be learned.
         clean = bool(calls) and not errors and gained > 0
         return Step(
             state=after,
@@ -160,5 +159,5 @@ class PlannedWorldEnv(MultiAgentEnv, Generic[State]):
 
 
 def news_of(refusal: Refusal | None, calls: Sequence[Call]) -> str:
-    """How the calls of a turn went, in a word: the type of the error that ended them, ok, or nothing where none was made."""
+    """The type of the error that ended the calls of a turn, ok without an error, or nothing without a call."""
     return refusal.type if refusal else "ok" if calls else ""

@@ -1,5 +1,6 @@
-"""What the tool worlds share: splits, seeds, and expert, noisy and random play over a `ToolWorld`."""
+"""What the tool worlds share: options, drawing, and expert, noisy and random play over a `ToolWorld`."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from random import Random
 from typing import Any, TypeVar
@@ -17,42 +18,50 @@ from components.environments.stateful.tool_world import (
     carried_out,
     list_characters,
 )
-from components.environments.stateful.tools import Call, calls_text, run_calls
+from components.environments.stateful.tools import calls_text, run_calls
 
 State = TypeVar("State")
-Options = TypeVar("Options", bound="WorldOptions")
 
 _MAX_SCRAMBLES = 20
 _PROBABILITY_SLIP = 0.5
-"""That the last call of the turn before a scrambled state was a random one."""
+"""Probability that the last call before a scrambled state is random."""
 
 
 class WorldOptions(Frozen):
-    """What every tool world can be told."""
+    """The options of every tool world."""
 
     level: int = Field(1, ge=0, le=3)
-    """How large and how entangled: 0 has one thing to do."""
+    """Size and difficulty; 0 has one thing to do."""
     max_steps: int = Field(6, ge=1, le=20)
-    """Longest plan of one turn, in steps."""
+    """Maximum steps in the plan of one turn."""
     max_calls: int = Field(6, ge=1, le=20)
-    """Longest list of calls of one turn."""
+    """Maximum calls of one turn."""
     max_answer_characters: int = Field(120, ge=8, le=4000)
-    """How much of the tools' answers is shown in the next turn."""
+    """How many characters of the tools' answers are shown in the next turn."""
 
 
-class WorldFamily(Demonstrations, DrawnFamily[Options, PlannedWorldEnv[State]]):
-    """An `EnvironmentFamily` of one tool world. `draw` leaves the limits of the options out.
+class WorldFamily(Demonstrations, DrawnFamily[WorldOptions, PlannedWorldEnv[State]]):
+    """An `EnvironmentFamily` of one tool world.
 
-    What `deciding` takes of a problem is what the planner reads in every turn and what a right plan follows from; play never
-    changes it.
+    `deciding` is the part of a problem that the planner reads in every turn, that determines a right plan, and that play never
+    changes.
     """
 
     env_type = PlannedWorldEnv
+    options_type = WorldOptions
     world_type: type[ToolWorld[State]]
     """The rules of one problem, made from its payload."""
     remedy = "raise max_steps and max_calls, or lower level"
 
-    def completed(self, options: Options, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
+    @staticmethod
+    @abstractmethod
+    def draw_level(level: int, rng: Random) -> dict[str, Any] | None:
+        """A random problem of `level` without the limits of the options, or None if this draw has none."""
+
+    def draw(self, options: WorldOptions, rng: Random) -> Mapping[str, Any] | None:
+        return self.draw_level(options.level, rng)
+
+    def completed(self, options: WorldOptions, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
         """The problem with its limits, if the expert solves it."""
         payload = {**drawn, **options.model_dump(exclude={"level"})}
         world = self.world_type(payload)
@@ -62,22 +71,24 @@ class WorldFamily(Demonstrations, DrawnFamily[Options, PlannedWorldEnv[State]]):
         return PlannedWorldEnv(self.world_type(payload))
 
     def max_action_characters(self, options: Frozen) -> int:
-        """The longer of the longest plan and the longest list of calls."""
         wanted = self.checked(options)
         plan = wanted.max_steps * (self.world_type.max_step_characters + 1) - 1
         return max(plan, list_characters(wanted.max_calls, self.world_type.max_call_characters))
 
     def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
-        """The planner's next steps to the goal; the tool agent's calls for the plan it reads. Each step, or each call, is
-        replaced by a random one with probability `noise`.
+        """The planner's next steps to the goal, or the tool agent's calls for its plan; each step or call is replaced by a
+        random one with probability `noise`.
 
-        After a random step the expert goes on from where that would lead. The tool agent's calls stay those of its plan: none
-        for one that was not understood; where nobody planned, it knows the goal and plans itself.
+        After a random step the expert continues from the resulting state. The tool agent makes no calls for a malformed plan;
+        if nobody planned, it knows the goal and plans itself.
         """
         played = self.played(env, agent)
         if agent == PLANNER:
             return STEP_SEPARATOR.join(_planned(played.world, played.state, noise, rng))
-        return calls_text([_slipped(played, call, noise, rng) for call in _translated(played)])
+        world, state, plan = played.world, played.state, played.plan
+        steps = plan if plan is not None else world.expert_steps(state)[: world.max_steps]
+        calls, _ = calls_of_plan(world, state, steps)
+        return calls_text([world.random_call(state, rng) if rng.random() < noise else call for call in calls])
 
     def random_action(self, env: MultiAgentEnv, agent: str, rng: Random) -> str:
         """One random step, or one random call."""
@@ -87,7 +98,7 @@ class WorldFamily(Demonstrations, DrawnFamily[Options, PlannedWorldEnv[State]]):
         return calls_text([played.world.random_call(played.state, rng)])
 
     def scramble(self, env: MultiAgentEnv, rng: Random) -> None:
-        """To after a turn in which part of a plan was carried out, with slips, and from where the goal can be reached."""
+        """Move `env` to after a turn that carried out part of a plan, possibly with a slip; the goal stays reachable."""
         played = self.played(env, PLANNER)
         world = played.world
         played.set_state(world.start)
@@ -103,7 +114,7 @@ class WorldFamily(Demonstrations, DrawnFamily[Options, PlannedWorldEnv[State]]):
 
 
 def is_solvable(world: ToolWorld[Any], state: Any) -> bool:
-    """Whether the expert comes from `state` to the goal, in turns of as many calls as are allowed."""
+    """Whether the expert reaches the goal from `state` within the limits of a turn."""
     for _ in range(_MAX_SCRAMBLES):
         if world.distance(state) == 0:
             return True
@@ -122,13 +133,3 @@ def _planned(world: ToolWorld[Any], state: Any, noise: float, rng: Random) -> li
         steps.append(world.random_step(rng) if rng.random() < noise else ahead[0])
         state = carried_out(world, state, steps[-1:]).state
     return steps
-
-
-def _translated(played: PlannedWorldEnv[Any]) -> list[Call]:
-    world, state = played.world, played.state
-    steps = played.plan if played.plan is not None else world.expert_steps(state)[: world.max_steps]
-    return calls_of_plan(world, state, steps)[0]
-
-
-def _slipped(played: PlannedWorldEnv[Any], call: Call, noise: float, rng: Random) -> Call:
-    return played.world.random_call(played.state, rng) if rng.random() < noise else call

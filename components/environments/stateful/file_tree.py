@@ -1,15 +1,14 @@
-"""file_tree: sort files into folders until the tree is exactly the one that was asked for."""
+"""file_tree: sort files into folders until the tree is exactly the requested one."""
 
 import re
 from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from components.environments.shared.pictures import styled
-from components.environments.stateful.family import WorldFamily, WorldOptions
+from components.environments.stateful.family import WorldFamily
 from components.environments.stateful.file_tree_problems import WORDS, draw_file_tree, goal_text, target_of
 from components.environments.stateful.file_tree_rules import Disk
-from components.environments.stateful.tool_world import ToolWorld, carried_out
+from components.environments.stateful.tool_world import ToolWorld, carried_out, highlighted
 from components.environments.stateful.tools import Call
 from components.environments.stateful.tree import (
     NAME,
@@ -26,7 +25,7 @@ from components.environments.stateful.tree import (
 )
 
 _SPARE_NODES = 6
-"""Files and folders that may be made beside those that are needed."""
+"""How many files and folders beyond the needed ones may be made."""
 _MAX_EXPERT_STEPS = 60
 _PLACE = rf"(?:/|{NAME}|(?:/{NAME})+)"
 _PLANNER_GUIDE = (
@@ -46,16 +45,8 @@ _TOOL_GUIDE = (
 )
 
 
-class FileTreeOptions(WorldOptions):
-    """What a file_tree problem looks like.
-
-    Level 0: files to archive. 1: files to delete, too, and empty folders. 2: nested folders, one of them protected, and a
-    file to copy. 3: more of all, and a file to write.
-    """
-
-
 class FileTreeWorld(ToolWorld[Tree]):
-    """One tree and what is asked of it."""
+    """One tree and the requests."""
 
     step_pattern = re.compile(
         rf"(?:move|copy) {_PLACE} {_PLACE}|delete {_PLACE}|make {NAME} {_PLACE}|write {NAME} {_PLACE} [a-z]{{1,8}}|prune"
@@ -79,7 +70,7 @@ class FileTreeWorld(ToolWorld[Tree]):
         self.tools = Disk(self._protected, most).tools()
 
     def distance(self, state: Tree) -> int:
-        """Paths that hold, or lack, something else than asked for; a file in the wrong folder counts in both."""
+        """The number of wrong or missing paths; a file in the wrong folder counts twice."""
         return len({*state} ^ {*self.target})
 
     def planner_view(self, state: Tree) -> str:
@@ -122,7 +113,7 @@ class FileTreeWorld(ToolWorld[Tree]):
         return steps if self.distance(state) == 0 else []
 
     def _next_step(self, nodes: Nodes) -> str | None:
-        """What mends the first difference: missing folders, missing files, then what should not be there."""
+        """The step that repairs the first difference: missing folders, then missing files, then surplus paths."""
         target = dict(self.target)
         for path, wanted in sorted(target.items(), key=lambda node: (node[1] is not None, node[0].count("/"), node[0])):
             if path in nodes and nodes[path] == wanted:
@@ -132,12 +123,13 @@ class FileTreeWorld(ToolWorld[Tree]):
             folder = named(nodes, parent(path), folders=True)
             return f"make {base_name(path)} {folder}" if wanted is None else self._fetched(nodes, path, wanted, folder)
         extra = sorted((path for path in nodes if path not in target), key=lambda path: (-path.count("/"), path))
-        for path in (path for path in extra if nodes[path] is not None):
-            return f"delete {named(nodes, path)}"
-        return ("prune" if self._prunes else f"delete {named(nodes, extra[0])}") if extra else None
+        files = [path for path in extra if nodes[path] is not None]
+        if self._prunes and extra and not files:
+            return "prune"
+        return f"delete {named(nodes, (files or extra)[0])}" if extra else None
 
     def _fetched(self, nodes: Nodes, path: str, wanted: File, folder: str) -> str | None:
-        """The step that brings a file to `path`; None where it is lost."""
+        """The step that puts the wanted file at `path`; None if it is lost."""
         target, name = dict(self.target), base_name(path)
         alike = [
             other for other, file in nodes.items() if file and base_name(other) == name and file.text == wanted.text
@@ -174,29 +166,30 @@ class FileTreeWorld(ToolWorld[Tree]):
             f"{'  ' * (path.count('/') - 1)}{base_name(path)}{f'  {file.age} days' if file else '/'}"
             for path, file in state
         ]
-        goal = styled(self.goal_text, "1;33") if color else self.goal_text
-        return "\n".join([ROOT, *(f"  {row}" for row in rows), f"goal: {goal}"])
+        goal = f"goal: {highlighted(self.goal_text, color=color)}"
+        return "\n".join([ROOT, *(f"  {row}" for row in rows), goal])
 
 
-class FileTreeFamily(WorldFamily[FileTreeOptions, Tree]):
-    """All file_tree problems."""
+class FileTreeFamily(WorldFamily[Tree]):
+    """All file_tree problems.
+
+    Level 0: files to archive. 1: also files to delete, and empty folders. 2: nested folders, one of them protected, and a
+    file to copy. 3: more of all, and a file to write.
+    """
 
     name = "file_tree"
-    options_type = FileTreeOptions
     world_type = FileTreeWorld
-
-    def draw(self, options: FileTreeOptions, rng: Random) -> dict[str, Any] | None:
-        return draw_file_tree(options.level, rng)
+    draw_level = staticmethod(draw_file_tree)
 
     def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The names of the files, which both agents read; folders, ages and requests vary around them within a split."""
+        """The names of the files; folders, ages and requests vary within a split."""
         return {"files": sorted(base_name(path) for path, file in content["nodes"] if file is not None)}
 
 
 def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:
-    """The path that a step means: a path itself, or a name, of which files come first; None where there is none.
+    """The path that a step refers to by path or name (files before folders); None if there is none.
 
-    With `folders` only folders count, the root among them.
+    With `folders` only folders, including the root, are considered.
 
     **Example** `a.txt` in a tree with `/docs/a.txt` is `/docs/a.txt`.
     """
@@ -208,6 +201,6 @@ def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:
 
 
 def named(nodes: Nodes, path: str, *, folders: bool = False) -> str:
-    """The shortest text by which a step means `path`."""
+    """The shortest text that refers to `path` in a step."""
     name = base_name(path)
     return name if name and located(nodes, name, folders=folders) == path else path

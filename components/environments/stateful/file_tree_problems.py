@@ -1,4 +1,4 @@
-"""Random file_tree problems, and the tree that their requests ask for."""
+"""Random file_tree problems, and the target tree of their requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ _LEVELS = (
 
 
 def draw_file_tree(level: int, rng: Random) -> dict[str, Any] | None:
-    """The content of a problem, or None where there is nothing, or too much, to do."""
+    """A problem, or None if there is nothing or too much to do."""
     shape = _LEVELS[level]
     archive = joined(ROOT, rng.choice(ARCHIVES))
     nodes: dict[str, File | None] = {}
@@ -106,7 +106,7 @@ def _is_to_archive(path: str, file: File | None, goal: Goal) -> bool:
 
 
 def target_of(tree: Tree, goals: Sequence[Goal]) -> Tree:
-    """The tree in which all requests are met and all else is as in `tree`: the only one that counts as solved."""
+    """The only tree that counts as solved: all requests are met and everything else is as in `tree`."""
     nodes = dict(tree)
     for goal in goals:
         match goal["do"]:
@@ -143,7 +143,7 @@ def _pruned(nodes: Nodes) -> dict[str, File | None]:
 
 
 def goal_text(goal: Goal) -> str:
-    """**Example** `archive .log >5 old`: the log files older than 5 days shall be in the folder old."""
+    """**Example** `archive .log >5 old`: move the log files older than 5 days to the folder old."""
     match goal["do"]:
         case "archive":
             return f"archive .{goal['ending']} >{goal['older']} {goal['into']}"

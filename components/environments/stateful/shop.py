@@ -1,15 +1,14 @@
-"""shop: order exactly what is wanted, within the money there is. Coupons, scarce stock and earlier orders get in the way."""
+"""shop: order exactly the wanted units within a budget, despite coupons, scarce stock and earlier orders."""
 
 import re
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from components.environments.shared.pictures import styled
-from components.environments.stateful.family import WorldFamily, WorldOptions
+from components.environments.stateful.family import WorldFamily
 from components.environments.stateful.shop_problems import GOODS, draw_shop
 from components.environments.stateful.shop_rules import MAX_COUNT, Coupon, Offer, Order, Shop, ShopState
-from components.environments.stateful.tool_world import ToolWorld, carried_out
+from components.environments.stateful.tool_world import ToolWorld, carried_out, first_solving, highlighted
 from components.environments.stateful.tools import Call
 
 _PLANNER_GUIDE = (
@@ -25,16 +24,8 @@ _TOOL_GUIDE = (
 )
 
 
-class ShopOptions(WorldOptions):
-    """What a shop problem looks like.
-
-    Level 0: one good of three, no coupon. 1: two goods, a coupon. 2: several offers of a good, strange things in the cart.
-    3: scarce stock, and an order to be taken back.
-    """
-
-
 class ShopWorld(ToolWorld[ShopState]):
-    """One shop and what is wanted of it."""
+    """One shop and the wanted units."""
 
     step_pattern = re.compile(rf"(?:buy|drop) [1-{MAX_COUNT}] [a-z]{{1,12}}|pay|pay coupon|cancel [1-9][0-9]?")
     planner_guide = _PLANNER_GUIDE
@@ -65,7 +56,7 @@ class ShopWorld(ToolWorld[ShopState]):
         )
 
     def distance(self, state: ShopState) -> int:
-        """Goods of which cart and orders together hold another number than wanted, and one more until all is ordered."""
+        """The number of goods with a wrong count in cart and orders together, plus one until all is ordered."""
         ordered, in_cart = self.shop.ordered_by_name(state), self.shop.counts_by_name(state.cart)
         names = {*self.wanted, *ordered, *in_cart}
         wrong = sum(ordered.get(name, 0) + in_cart.get(name, 0) != self.wanted.get(name, 0) for name in names)
@@ -107,7 +98,7 @@ class ShopWorld(ToolWorld[ShopState]):
         raise AssertionError(f"{step!r} is no step of a shop")
 
     def _spread(self, tool: str, name: str, count: int, available: Sequence[int], *, dearest_first: bool) -> list[Call]:
-        """`count` units of `name` over its offers in the order of their prices; no call when there are not enough."""
+        """Calls for `count` units of `name` over its offers in order of price; none if there are not enough."""
         calls: list[Call] = []
         places = [place for place, offer in enumerate(self.shop.offers) if offer.name == name]
         for place in sorted(places, key=lambda place: self.shop.offers[place].price, reverse=dearest_first):
@@ -118,14 +109,8 @@ class ShopWorld(ToolWorld[ShopState]):
         return calls if count == 0 else []
 
     def expert_steps(self, state: ShopState) -> list[str]:
-        """Keeps what fits of cart and orders if that leads to the goal, and else begins anew."""
-        if self.distance(state) == 0:
-            return []
-        for keeps in (True, False):
-            steps = self._steps(state, keeps=keeps)
-            if self.distance(carried_out(self, state, steps).state) == 0:
-                return steps
-        return []
+        """Keeps the usable part of cart and orders if that leads to the goal, and starts over otherwise."""
+        return first_solving(self, state, (self._steps(state, keeps=keeps) for keeps in (True, False)))
 
     def _steps(self, state: ShopState, *, keeps: bool) -> list[str]:
         missing, steps = dict(self.wanted), []
@@ -178,23 +163,24 @@ class ShopWorld(ToolWorld[ShopState]):
             f"#{order.number} {_counts_text(self.shop.counts_by_name(order.counts))} for {order.paid}"
             for order in state.orders
         )
-        goal = styled(self.goal_text, "1;33") if color else self.goal_text
-        ending = [f"money {state.money}", f"coupons {coupons or 'none'}", f"orders {orders or 'none'}", f"goal {goal}"]
+        goal = f"goal {highlighted(self.goal_text, color=color)}"
+        ending = [f"money {state.money}", f"coupons {coupons or 'none'}", f"orders {orders or 'none'}", goal]
         return "\n".join([*rows, *ending])
 
 
-class ShopFamily(WorldFamily[ShopOptions, ShopState]):
-    """All shop problems."""
+class ShopFamily(WorldFamily[ShopState]):
+    """All shop problems.
+
+    Level 0: one good of three, no coupon. 1: two goods, a coupon. 2: several offers per good, unwanted units in the cart.
+    3: scarce stock, and an order to be cancelled.
+    """
 
     name = "shop"
-    options_type = ShopOptions
     world_type = ShopWorld
-
-    def draw(self, options: ShopOptions, rng: Random) -> dict[str, Any] | None:
-        return draw_shop(options.level, rng)
+    draw_level = staticmethod(draw_shop)
 
     def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The units wanted; money, prices, offers and carts vary around them within a split."""
+        """The wanted units; money, prices, offers and carts vary within a split."""
         return {"wanted": sorted(content["wanted"])}
 
 

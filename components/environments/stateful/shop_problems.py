@@ -16,7 +16,7 @@ class _Level:
     max_price: int
     num_coupons: int
     num_strange: int = 0
-    """Offers that are in the cart at the start without being wanted."""
+    """Unwanted offers in the cart at the start."""
     ordered_before: bool = False
     scarce: bool = False
 
@@ -40,9 +40,9 @@ _MAX_WANTED_UNITS = 4
 
 
 def draw_shop(level: int, rng: Random) -> dict[str, Any] | None:
-    """The content of a problem, or None where the wanted units are not in stock.
+    """A problem, or None if the wanted units are not in stock.
 
-    There is money for the cheapest way to get them, in half of the problems only with the best coupon.
+    The money suffices for the cheapest order, in half of the problems only with the best coupon.
     """
     wanted_level = _LEVELS[level]
     goods = rng.sample(GOODS, wanted_level.num_goods)
@@ -91,7 +91,7 @@ def _offers(level: _Level, goods: list[str], rng: Random) -> list[dict[str, Any]
 
 
 def _cheapest(offers: list[dict[str, Any]], wanted: dict[str, int]) -> int | None:
-    """What the wanted units cost where they are cheapest; None when there are not enough."""
+    """The lowest cost of the wanted units; None if there are not enough."""
     total = 0
     for name, missing in wanted.items():
         for offer in sorted((offer for offer in offers if offer["name"] == name), key=lambda offer: offer["price"]):
@@ -104,7 +104,7 @@ def _cheapest(offers: list[dict[str, Any]], wanted: dict[str, int]) -> int | Non
 
 
 def _coupons(count: int, cost: int, rng: Random) -> list[dict[str, Any]]:
-    """Coupons of which the first is good for an order of `cost`, in random order."""
+    """Coupons in random order, of which one is valid for an order of `cost`."""
     coupons = []
     for number, letter in enumerate(rng.sample(_LETTERS, count)):
         minimum = max(1, cost - rng.randint(0, 5)) if number == 0 else rng.randint(1, 2 * cost)

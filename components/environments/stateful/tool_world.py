@@ -1,16 +1,17 @@
-"""One problem of a tool world: its start, its tools, its goal, and the plan language that leads to it.
+"""One problem of a tool world: its start, tools, goal, and plan language.
 
-A plan is a list of steps in short plain words, as `buy 2 pear;pay`. A step says what shall be, without the identifiers,
-places and prices that a tool needs: finding those is the tool agent's part.
+A plan is a list of steps in short plain words, such as `buy 2 pear;pay`. A step names neither the identifiers nor the places
+that a tool needs: the tool agent finds them.
 """
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Generic, TypeVar
 
 from components.environments.shared.json_text import unfenced
+from components.environments.shared.pictures import styled
 from components.environments.shared.text import shown
 from components.environments.stateful.tools import Call, Run, Tool, run_calls
 from components.errors import MalformedAction
@@ -27,18 +28,17 @@ class ToolWorld(ABC, Generic[State]):
     tools: Mapping[str, Tool[State]]
     goal_text: str
     step_pattern: ClassVar[re.Pattern[str]]
-    """What one step looks like, with single spaces."""
+    """The pattern of one step, with single spaces."""
     max_step_characters: ClassVar[int]
-    """The longest well-formed step of a plan."""
+    """The length of the longest well-formed step."""
     max_call_characters: ClassVar[int]
-    """The longest well-formed call, as compact JSON."""
+    """The length of the longest well-formed call in compact JSON."""
     planner_guide: str
-    """What the planner reads, the step forms with `{max_steps}`, and an example that solves nothing."""
+    """Instructions: the observation, the steps with `{max_steps}`, and an example that solves nothing."""
     tool_guide: ClassVar[str]
-    """What the tool agent reads, how steps are meant, and an example that solves nothing."""
+    """Instructions: the observation, the meaning of steps, and an example that solves nothing."""
 
     def __init__(self, payload: Mapping[str, Any]) -> None:
-        """Raises KeyError when the limits of `WorldOptions` are missing in `payload`."""
         self.max_steps: int = payload["max_steps"]
         self.max_calls: int = payload["max_calls"]
         self.max_answer_characters: int = payload["max_answer_characters"]
@@ -46,23 +46,23 @@ class ToolWorld(ABC, Generic[State]):
 
     @abstractmethod
     def distance(self, state: State) -> int:
-        """How many conditions of the goal do not hold: 0 exactly when it holds."""
+        """The number of unmet conditions of the goal; 0 exactly if the goal holds."""
 
     @abstractmethod
     def planner_view(self, state: State) -> str:
-        """What the planner sees of `state`, in a bounded number of characters."""
+        """The planner's view of `state`, of bounded length."""
 
     @abstractmethod
     def tool_view(self, state: State) -> str:
-        """What the tool agent sees of `state`, in a bounded number of characters."""
+        """The tool agent's view of `state`, of bounded length."""
 
     @abstractmethod
     def calls_for(self, state: State, step: str) -> list[Call]:
-        """How `step` is done in `state`; empty when it cannot be done."""
+        """The calls that carry out `step` in `state`; empty if that is impossible."""
 
     @abstractmethod
     def expert_steps(self, state: State) -> list[str]:
-        """Steps from `state` to the goal, however many; empty where the goal holds or is out of reach."""
+        """Steps from `state` to the goal, of any number; empty if the goal holds or is out of reach."""
 
     @abstractmethod
     def random_step(self, rng: Random) -> str:
@@ -70,14 +70,14 @@ class ToolWorld(ABC, Generic[State]):
 
     @abstractmethod
     def random_call(self, state: State, rng: Random) -> Call:
-        """One random call whose arguments have the right types."""
+        """One random call with arguments of the right types."""
 
     @abstractmethod
     def picture(self, state: State, *, color: bool) -> str:
         """The state and the goal for people."""
 
     def parse_plan(self, text: str) -> tuple[str, ...]:
-        """The steps of a plan: separated by `;` or line feeds, in any case and spacing; no step at all is a plan too.
+        """The steps of a plan, possibly none, separated by `;` or line feeds, in any case and spacing.
 
         Raises MalformedAction on anything else and on more than `max_steps`.
 
@@ -102,9 +102,9 @@ def list_characters(num_calls: int, call_characters: int) -> int:
 
 
 def calls_of_plan(world: ToolWorld[State], state: State, steps: Sequence[str]) -> tuple[list[Call], int]:
-    """How a plan is done from `state` with at most `max_calls` calls, and how many of its steps cannot be done.
+    """The calls, at most `max_calls`, that carry out a plan from `state`, and the number of impossible steps.
 
-    A step that cannot be done is left out; at the first that needs more calls than are left the list ends.
+    Impossible steps are left out; the list ends at the first step that needs more calls than are left.
     """
     calls: list[Call] = []
     num_impossible = 0
@@ -122,8 +122,18 @@ def calls_of_plan(world: ToolWorld[State], state: State, steps: Sequence[str]) -
 
 
 def carried_out(world: ToolWorld[State], state: State, steps: Sequence[str]) -> Run[State]:
-    """What a plan does from `state` when every call that it needs is made."""
+    """The result of a plan from `state` when every call that it needs is made."""
     run: Run[State] = Run(state=state, answers=(), refusal=None)
     for step in steps:
         run = run_calls(world.tools, run.state, world.calls_for(run.state, step))
     return run
+
+
+def first_solving(world: ToolWorld[State], state: State, plans: Iterable[list[str]]) -> list[str]:
+    """The first of `plans` that leads from `state` to the goal; empty if none does."""
+    return next((steps for steps in plans if world.distance(carried_out(world, state, steps).state) == 0), [])
+
+
+def highlighted(goal: str, *, color: bool) -> str:
+    """`goal` for people."""
+    return styled(goal, "1;33") if color else goal

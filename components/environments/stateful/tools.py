@@ -100,8 +100,7 @@ class Tool(Generic[State]):
 
     @property
     def signature(self) -> str:
-        """**Example** `add(offer: text, count: an integer 1..9): puts units into the cart`.
-        """
+        """**Example** `add(offer: text, count: an integer 1..9): puts units into the cart`."""
         arguments = ", ".join(
             f"{name}{'' if argument.required else '?'}: {argument.meaning}" for name, argument in self.arguments.items()
         )

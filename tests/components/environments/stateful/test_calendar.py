@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from components.environments.stateful.calendar import CalendarFamily, CalendarOptions
+from components.environments.stateful.calendar import CalendarFamily
 from components.environments.stateful.calendar_rules import Meetings
 from components.environments.stateful.environment import PlannedWorldEnv
+from components.environments.stateful.family import WorldOptions
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.schema import Problem
 from tests.components.environments.mutations import mutated
@@ -135,7 +136,7 @@ def is_solved(payload: dict[str, Any], state: Meetings) -> bool:
 def test_nobody_is_booked_twice_and_the_goal_is_the_oracles_under_any_calls() -> None:
     rng, num_solved = Random(0), 0
     for index in range(30):
-        problem = FAMILY.problem(CalendarOptions(level=index % 4), split="train", index=index, seed=1)
+        problem = FAMILY.problem(WorldOptions(level=index % 4), split="train", index=index, seed=1)
         env = FAMILY.build(problem)
         busy = {person: {*slots} for person, slots in problem.payload["busy"]}
         others = {meeting for meeting in env.state if not meeting.own}

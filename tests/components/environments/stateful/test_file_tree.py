@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from components.environments.stateful.environment import PlannedWorldEnv
-from components.environments.stateful.file_tree import FileTreeFamily, FileTreeOptions, FileTreeWorld
+from components.environments.stateful.family import WorldOptions
+from components.environments.stateful.file_tree import FileTreeFamily, FileTreeWorld
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.environments.stateful.tree import File, Tree, parent
 from components.schema import Problem
@@ -208,7 +209,7 @@ def test_the_requested_tree_is_what_the_same_commands_do_to_real_files(level: in
     for index in range(15):
         folder = tmp_path / str(index)
         folder.mkdir()
-        problem = FAMILY.problem(FileTreeOptions(level=level), split="test", index=index, seed=3)
+        problem = FAMILY.problem(WorldOptions(level=level), split="test", index=index, seed=3)
         env = FAMILY.build(problem)
         assert isinstance(env.world, FileTreeWorld)
         assert listed(env.world.target) == requested(dict(problem.payload), folder)
@@ -217,7 +218,7 @@ def test_the_requested_tree_is_what_the_same_commands_do_to_real_files(level: in
 def test_a_tree_stays_a_tree_and_the_protected_folder_stays_under_any_calls() -> None:
     rng = Random(0)
     for index in range(30):
-        problem = FAMILY.problem(FileTreeOptions(level=index % 4), split="train", index=index, seed=1)
+        problem = FAMILY.problem(WorldOptions(level=index % 4), split="train", index=index, seed=1)
         env = FAMILY.build(problem)
         assert isinstance(env.world, FileTreeWorld)
         kept = {node for node in env.state if node[0].startswith("/sys")}

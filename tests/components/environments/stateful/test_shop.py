@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from components.environments.stateful.environment import PlannedWorldEnv
-from components.environments.stateful.shop import ShopFamily, ShopOptions, ShopWorld
+from components.environments.stateful.family import WorldOptions
+from components.environments.stateful.shop import ShopFamily, ShopWorld
 from components.environments.stateful.shop_rules import ShopState
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.schema import Problem
@@ -143,7 +144,7 @@ def is_solved(payload: dict[str, Any], state: ShopState) -> bool:
 def test_money_and_goods_are_conserved_and_the_goal_is_the_oracles_under_any_calls() -> None:
     rng, num_solved = Random(0), 0
     for index in range(30):
-        options = ShopOptions(level=index % 4)
+        options = WorldOptions(level=index % 4)
         problem = FAMILY.problem(options, split="train", index=index, seed=1)
         env = FAMILY.build(problem)
         assert isinstance(env.world, ShopWorld)
@@ -179,7 +180,7 @@ def test_higher_levels_need_coupons_scarce_goods_and_cancellations() -> None:
     plans = {
         level: [
             FAMILY.expert_action(
-                FAMILY.build(FAMILY.problem(ShopOptions(level=level), split="test", index=i, seed=0)), "planner"
+                FAMILY.build(FAMILY.problem(WorldOptions(level=level), split="test", index=i, seed=0)), "planner"
             )
             for i in range(30)
         ]

@@ -392,7 +392,7 @@ def test_snapshots_bring_everything_back_also_to_a_twin(name: str) -> None:
         seen = tuple(one.observe(role).state for role in one.roles)
         return seen, one.state, one.done, one.success, one.team_reward, local, one.render(color=False)
 
-    def act(chosen: WorldFamily[Any, Any], env: PlannedWorldEnv[Any], rng: Random) -> None:
+    def act(chosen: WorldFamily[Any], env: PlannedWorldEnv[Any], rng: Random) -> None:
         role = rng.choice(env.roles)
         noisy = chosen.noisy_expert_action(env, role, noise=0.4, rng=rng)
         env.apply(role, rng.choice([noisy, noisy, chosen.random_action(env, role, rng), "nonsense", "[]"]))
