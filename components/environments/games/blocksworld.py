@@ -5,12 +5,11 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from components.environments.games.family import PuzzleFamily
-from components.environments.games.parsing import parse_pairs
+from components.environments.games.family import DistanceOptions, PuzzleFamily
+from components.environments.games.parsing import MoveList
 from components.environments.games.proposal import MARKS, PAD, Game, Trial
-from components.environments.games.python_tool import ToolOptions
 from components.environments.games.towers import (
     BETWEEN,
     BLOCKS,
@@ -36,22 +35,16 @@ _LEGEND = (
 _IN_PLACE = "1;32"
 
 
-class BlocksworldOptions(ToolOptions):
-    """What a blocksworld puzzle looks like."""
+class BlocksworldOptions(DistanceOptions):
+    """The options of blocksworld."""
 
     num_blocks: int = Field(5, ge=3, le=12)
     min_distance: int = Field(3, ge=3)
-    """Fewest moves of the solver. At least 3, so that neither the example in the instructions nor luck solves."""
+    """Minimum number of the solver's moves; at least 3, so that neither the example in the instructions nor luck solves."""
     max_distance: int = Field(8, ge=3)
-    """Most moves of the solver."""
+    """Maximum number of the solver's moves."""
     max_moves: int = Field(8, ge=1, le=100)
-    """Longest list of moves in one answer."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "BlocksworldOptions":
-        if self.min_distance > self.max_distance:
-            raise ValueError(f"min_distance {self.min_distance} exceeds max_distance {self.max_distance}; lower it")
-        return self
+    """Maximum number of moves in one answer."""
 
 
 class BlocksworldGame(Game[Arrangement]):
@@ -65,17 +58,12 @@ class BlocksworldGame(Game[Arrangement]):
         self.goal = arrangement_of(payload["goal"])
         self.max_moves = payload["max_moves"]
         self.blocks = BLOCKS[: len(self.goal)]
-        self.legend = _LEGEND
-        self.grammar, self.program_rules = _grammars(self.max_moves)
-
-    def parse(self, text: str) -> tuple[str, ...]:
-        return parse_pairs(
-            text,
-            first=self.blocks,
-            second=self.blocks + TABLE,
-            max_pairs=self.max_moves,
+        self.move_list = MoveList(
+            move=f"[{self.blocks}][{self.blocks}{TABLE}]",
             expected=f"moves, a block of {self.blocks} and then a block or {TABLE}",
         )
+        self.legend = _LEGEND
+        self.grammar, self.program_rules = _grammars(self.max_moves)
 
     def play(self, state: Arrangement, moves: Sequence[str]) -> Trial[Arrangement]:
         num_idle = 0
@@ -99,7 +87,7 @@ class BlocksworldGame(Game[Arrangement]):
         return towers_text(state, PAD)
 
     def picture(self, state: Arrangement, *, color: bool) -> str:
-        """The towers side by side; blocks that stand where they belong are coloured, or marked with ' in plain ASCII."""
+        """The towers side by side; blocks in their final place are coloured, or marked with ' in plain ASCII."""
         wrong, towers = misplaced(state, self.goal), towers_of(state)
         height = max(map(len, towers))
         rows = [
@@ -115,12 +103,12 @@ class BlocksworldGame(Game[Arrangement]):
         return rng.choice(moves) if rng else moves[0]
 
     def random_move(self, state: Arrangement, rng: Random) -> str:
-        """A move that can be made, if any can: others do nothing and teach little."""
+        """A legal move if there is one; others do nothing and teach little."""
         pairs = [block + onto for block in self.blocks for onto in self.blocks + TABLE]
         return rng.choice([pair for pair in pairs if moved(state, *pair)] or pairs)
 
     def random_state(self, rng: Random) -> Arrangement:
-        """A random arrangement or, where one list is too short for it, the first on the solver's way for which one will do."""
+        """A random arrangement, or the first state on the solver's way from it that one list can solve."""
         while True:
             unsolved = solver_states(random_arrangement(len(self.blocks), rng), self.goal)[:-1]
             if unsolved:
@@ -128,7 +116,7 @@ class BlocksworldGame(Game[Arrangement]):
 
 
 class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
-    """All blocksworld puzzles. The board is the goal; the towers at the start are drawn for it."""
+    """All blocksworld puzzles. The board is the goal; then the towers at the start are drawn."""
 
     name = "blocksworld"
     options_type = BlocksworldOptions
@@ -139,7 +127,7 @@ class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
 
     def draw_puzzle(self, options: BlocksworldOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
         start = random_arrangement(options.num_blocks, rng)
-        length = solver_length(start, arrangement_of(board["goal"]))
+        length = len(solver_states(start, arrangement_of(board["goal"]))) - 1
         if not options.min_distance <= length <= options.max_distance:
             return None
         return {**board, "towers": towers_of(start), "max_moves": options.max_moves}
@@ -147,17 +135,9 @@ class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
     def move_alphabet(self, options: BlocksworldOptions) -> str:
         return f"\nTP:|>{BETWEEN}{TABLE}{MARKS}{BLOCKS[: options.num_blocks]}"
 
-    def max_list_characters(self, options: BlocksworldOptions) -> int:
-        return 2 * options.max_moves
-
-
-def solver_length(below: Arrangement, goal: Arrangement) -> int:
-    """How many moves the solver makes."""
-    return len(solver_states(below, goal)) - 1
-
 
 def solver_states(below: Arrangement, goal: Arrangement) -> list[Arrangement]:
-    """From `below` to `goal`, both included, when the solver always takes the first of the moves that it considers."""
+    """The states from `below` to `goal`, both included, if the solver always takes the first good move."""
     states = [below]
     while moves := good_moves(states[-1], goal):
         following = moved(states[-1], *moves[0])
@@ -174,7 +154,7 @@ def _cell(block: str, wrong: frozenset[str], *, color: bool) -> str:
 
 @cache
 def _grammars(max_moves: int) -> tuple[str, str]:
-    """Of lists and of programs.
+    """The grammars of lists and of programs.
 
     The example makes one move at most, however often it is repeated, and no start is one move from solved.
     """

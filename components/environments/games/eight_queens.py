@@ -1,4 +1,4 @@
-"""eight_queens: fill up a board with one queen per row such that none attacks another. Given queens can never be moved."""
+"""eight_queens: complete a board with one queen per row such that none attacks another. Given queens cannot be moved."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from components.environments.games.family import PuzzleFamily
-from components.environments.games.parsing import SYMBOLS, parse_pairs
+from components.environments.games.parsing import SYMBOLS, MoveList
 from components.environments.games.proposal import MARKS, Game, Trial
 from components.environments.games.python_tool import ToolOptions
 from components.environments.games.queens import attacks, num_attacked, solutions
@@ -17,22 +17,22 @@ from components.errors import MalformedAction
 
 BLANK = "."
 OWN = "abcdefghij"
-"""What stands for columns 1 to 10 of a queen that an agent placed; the symbols themselves stand for given queens."""
+"""The letters of columns 1 to 10 for queens that an agent placed; given queens have the symbols."""
 
 _STYLES = {BLANK: "2", "Q": "1", "q": "1;36"}
 _PROBABILITY_WRONG = 0.3
-"""That a queen of a scrambled board stands anywhere, so that clones see mistakes to mend."""
+"""Probability that a queen of a scrambled board is misplaced, so that clones see mistakes to repair."""
 
 
 class EightQueensOptions(ToolOptions):
-    """What an eight_queens puzzle looks like."""
+    """The options of eight_queens."""
 
     size: int = Field(8, ge=4, le=10)
-    """Rows, columns and queens."""
+    """Number of rows, columns and queens."""
     num_free: int = Field(4, ge=3, le=10)
-    """Rows without a given queen. At least 3, so that luck solves nothing."""
+    """Number of rows without a given queen; at least 3, so that luck solves nothing."""
     max_placements: int | None = Field(None, ge=1, le=40)
-    """Longest list of placements in one answer; None allows as many as there are free rows."""
+    """Maximum number of placements in one answer; None means the number of free rows."""
 
     @model_validator(mode="after")
     def _fits(self) -> "EightQueensOptions":
@@ -44,8 +44,7 @@ class EightQueensOptions(ToolOptions):
         return self
 
     @property
-    def placements(self) -> int:
-        """`max_placements` with its default."""
+    def longest_list(self) -> int:
         return self.max_placements if self.max_placements is not None else self.num_free
 
 
@@ -59,18 +58,15 @@ class EightQueensGame(Game[str]):
         self.start: str = payload["rows"]
         self.size = len(self.start)
         self.max_moves = payload["max_placements"]
+        symbols = SYMBOLS[: self.size]
+        self.move_list = MoveList(move=f"[{symbols}]{{2}}", expected=f"placements, a row and a column of {symbols}")
         self._free = [row for row, mark in enumerate(self.start) if mark == BLANK]
         self._solved_states = _completions(self.start)
         assert self._solved_states, f"no solution has the queens {self.start}"
         self.legend, self.grammar, self.program_rules = _rules(self.size, self.max_moves)
 
-    def parse(self, text: str) -> tuple[str, ...]:
-        symbols = SYMBOLS[: self.size]
-        expected = f"placements, a row and a column of {symbols}"
-        return parse_pairs(text, first=symbols, second=symbols, max_pairs=self.max_moves, expected=expected)
-
     def play(self, state: str, moves: Sequence[str]) -> Trial[str]:
-        """Placements one after the other; one that is attacked at once is a fault and stands all the same."""
+        """Make the placements in order; one that is attacked at once counts as a fault."""
         rows, num_attacked_at_once = list(state), 0
         for move in moves:
             row, column = (SYMBOLS.index(symbol) for symbol in move)
@@ -82,7 +78,7 @@ class EightQueensGame(Game[str]):
         return Trial(state="".join(rows), num_faults=num_attacked_at_once)
 
     def distance(self, state: str) -> int:
-        """Rows that have to change before the nearest solution stands."""
+        """The number of rows that differ from the nearest solution."""
         return min(_num_differing(state, solved) for solved in self._solved_states)
 
     def board_text(self, state: str) -> str:
@@ -118,7 +114,7 @@ class EightQueensGame(Game[str]):
         return SYMBOLS[rng.choice(self._free)] + SYMBOLS[rng.randrange(self.size)]
 
     def random_state(self, rng: Random) -> str:
-        """Some queens placed, most of them as in one solution; at least one row is empty, and one list can solve."""
+        """Some queens placed, most of them as in one solution; at least one row is empty, and one list can solve it."""
         num_placed = rng.randrange(max(0, len(self._free) - self.max_moves), len(self._free))
         target, rows, num_wrong = rng.choice(self._solved_states), list(self.start), 0
         most_wrong = self.max_moves - (len(self._free) - num_placed)
@@ -142,17 +138,14 @@ class EightQueensFamily(PuzzleFamily[EightQueensOptions, str]):
         return {"rows": "".join(BLANK if row in free else SYMBOLS[column] for row, column in enumerate(columns))}
 
     def draw_puzzle(self, options: EightQueensOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
-        return {**board, "max_placements": options.placements}
+        return {**board, "max_placements": options.longest_list}
 
     def move_alphabet(self, options: EightQueensOptions) -> str:
         return f"\n{BLANK}TP:|>{MARKS}0123456789{SYMBOLS[9 : options.size]}{OWN[: options.size]}"
 
-    def max_list_characters(self, options: EightQueensOptions) -> int:
-        return 2 * options.placements
-
 
 def columns_of(state: str) -> list[int | None]:
-    """Each row's column, counted from 0; None where there is no queen.
+    """Each row's column, counted from 0; None without a queen.
 
     **Example** `"3.b"` is `[2, None, 1]`.
     """
@@ -161,7 +154,7 @@ def columns_of(state: str) -> list[int | None]:
 
 @cache
 def _completions(start: str) -> tuple[str, ...]:
-    """Every full board that has the given queens of `start`, spelled as a state."""
+    """Every full board with the given queens of `start`, as states."""
     given = {row: SYMBOLS.index(mark) for row, mark in enumerate(start) if mark != BLANK}
     return tuple(
         "".join(SYMBOLS[column] if row in given else OWN[column] for row, column in enumerate(columns))

@@ -15,8 +15,7 @@ def exact_covers(
 ) -> Iterator[tuple[Choice, ...]]:
     """Every set of choices that meets each constraint exactly once, lazily; `rng` shuffles the order of the search.
 
-    `choices` maps a choice to the constraints that it meets. The constraint with the fewest choices left is branched on
-    first, so forced choices cost one step each.
+    `choices` maps a choice to the constraints that it meets. The search branches on the constraint with the fewest choices.
 
     **Example** `{"a": [1, 2], "b": [3], "c": [2, 3]}` has one cover: a and b.
     """
@@ -51,7 +50,7 @@ def _extended(
 def _chosen(
     choice: Choice, choices: Mapping[Choice, Sequence[Hashable]], open_choices: dict[Hashable, set[Choice]]
 ) -> list[set[Choice]]:
-    """Close the constraints that `choice` meets and drop every choice that would meet one of them again."""
+    """Remove the constraints that `choice` meets, and every choice that would meet one of them again."""
     removed = []
     for constraint in choices[choice]:
         for rival in open_choices[constraint]:

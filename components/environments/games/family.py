@@ -1,9 +1,11 @@
-"""What the puzzle families share: expert, noisy and random play over a `Game`."""
+"""What the puzzle families share: options, and expert, noisy and random play over a `Game`."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import Any, TypeVar
+
+from pydantic import Field, model_validator
 
 from components.artifacts.refs import Frozen
 from components.environments.base import MultiAgentEnv, Tools
@@ -16,12 +18,30 @@ State = TypeVar("State")
 Options = TypeVar("Options", bound=ToolOptions)
 
 
+class DistanceOptions(ToolOptions):
+    """The options of a puzzle whose difficulty is the number of moves to solve it."""
+
+    min_distance: int = Field(ge=2)
+    max_distance: int = Field(ge=2)
+    max_moves: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "DistanceOptions":
+        if self.min_distance > self.max_distance:
+            raise ValueError(f"min_distance {self.min_distance} exceeds max_distance {self.max_distance}; lower it")
+        return self
+
+    @property
+    def longest_list(self) -> int:
+        return self.max_moves
+
+
 class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
-    """An `EnvironmentFamily` of one game. `draw` draws the board, which play never changes and which alone decides the split,
-    `draw_puzzle` the rest."""
+    """An `EnvironmentFamily` of one game. `draw` draws the board, which play never changes and which alone decides the split;
+    `draw_puzzle` draws the rest."""
 
     env_type = ProposalEnv
-    game_type: Callable[[Mapping[str, Any]], Game[State]]
+    game_type: type[Game[State]]
     """The rules of one puzzle, made from its payload."""
     copies_proposals = True
     move_separator: str = ""
@@ -29,18 +49,14 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
 
     @abstractmethod
     def draw_puzzle(self, options: Options, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
-        """The whole payload of a puzzle on `board` that meets `options`, or None when this board has none."""
+        """The payload of a puzzle on `board` that meets `options`, or None if there is none."""
 
     @abstractmethod
     def move_alphabet(self, options: Options) -> str:
-        """Every character that observations, and lists of moves in their compact form, may contain, in a fixed order."""
-
-    @abstractmethod
-    def max_list_characters(self, options: Options) -> int:
-        """The longest well-formed list of moves in its compact form, in characters."""
+        """Every character of observations and of compact lists of moves, in a fixed order."""
 
     def solver_program(self) -> str | None:
-        """A program that solves any puzzle from its board as JSON; None where there is none short enough to show."""
+        """A short program that solves any puzzle from its board as JSON; None if there is none."""
         return None
 
     def completed(self, options: Options, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
@@ -62,15 +78,15 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
         return PRINTABLE if checked.tool == "python" else self.move_alphabet(checked)
 
     def max_action_characters(self, options: Frozen) -> int:
-        checked = self.checked(options)
-        if checked.tool == "python":
-            return max(checked.max_program_characters, self.max_list_characters(checked))
-        return self.max_list_characters(checked)
+        """The length of the longest program or compact list of moves."""
+        checked, separator = self.checked(options), len(self.move_separator)
+        longest = checked.longest_list * (self.game_type.move_width + separator) - separator
+        return max(checked.max_program_characters, longest) if checked.tool == "python" else longest
 
     def expert_action(self, env: MultiAgentEnv, agent: str) -> str:
-        """The solver's list; the same for both agents, for both act from the real state.
+        """The solver's list; the same for both agents, because both act from the real state.
 
-        A tool agent that writes Python gives the solver's program where it fits, or else a program that prints the list.
+        A tool agent that writes Python answers with the solver's program if it fits, else with a program that prints the list.
         """
         played = self.played(env, agent)
         if agent == TOOL_AGENT and played.python is not None:
@@ -82,13 +98,13 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
     def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
         """The solver's list with each move replaced by a random one with probability `noise`.
 
-        After a random move the solver goes on from where the list really is, so a clone also sees how a slip is mended.
-        The list ends when the puzzle is solved or lost, or is as long as a list may be.
+        After a random move the solver continues from the resulting state, so that a clone sees how a slip is repaired. The
+        list ends when the puzzle is solved or lost, or at the longest length.
         """
         return self._demonstrated(self.played(env, agent), agent, noise=noise, rng=rng)
 
     def random_action(self, env: MultiAgentEnv, agent: str, rng: Random) -> str:
-        """One random move. A long random list ends in the right place by luck on small boards, which says nothing."""
+        """One random move; a long random list would often solve small boards by luck."""
         played = self.played(env, agent)
         return _as_answer(played, agent, played.game.random_move(played.state, rng))
 
@@ -107,6 +123,6 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
 
 
 def _as_answer(played: ProposalEnv[Any], agent: str, moves: str) -> str:
-    """`moves` as `agent` writes them: a program that prints them where it writes Python."""
+    """`moves` as an answer of `agent`: if it writes Python, a program that prints them."""
     writes_python = agent == TOOL_AGENT and played.python is not None
     return printing_program(moves) if writes_python else moves

@@ -1,6 +1,6 @@
 """Square grids whose cells are numbered row by row, and steps on them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 
 from components.environments.games.parsing import MOVES
@@ -13,7 +13,7 @@ OUTSIDE = -1
 
 @cache
 def neighbours(size: int) -> tuple[tuple[int, ...], ...]:
-    """For each cell the four cells beside it, in the order of MOVES; OUTSIDE where the grid ends.
+    """For each cell its four neighbours in the order of MOVES; OUTSIDE beyond the edge.
 
     **Example** size 2, cell 0: `(-1, 2, -1, 1)`.
     """
@@ -29,7 +29,7 @@ def neighbours(size: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=8192)
 def step_table(walls: str, size: int) -> tuple[tuple[int, ...], ...]:
-    """For each cell where each move of MOVES leads; a wall or the edge leaves the walker where it is.
+    """For each cell the cell after each move of MOVES; a wall or the edge blocks the move.
 
     **Example** `step_table(".#..", 2)[0]` is `(0, 2, 0, 0)`: only down leads away from the top left cell.
     """
@@ -40,13 +40,13 @@ def step_table(walls: str, size: int) -> tuple[tuple[int, ...], ...]:
 
 
 def cell_at(place: Sequence[int], size: int) -> int:
-    """The cell in row `place[0]` and column `place[1]`."""
+    """The cell at (row, column) `place`."""
     return place[0] * size + place[1]
 
 
 @cache
 def coordinates_text(size: int) -> tuple[str, ...]:
-    """For each cell its row and column, counted from 0, in a width that fits the largest.
+    """For each cell its row and column, counted from 0, zero-padded to equal width.
 
     **Example** size 5, cell 7: `"12"`; size 12, cell 13: `"0101"`.
     """
@@ -55,7 +55,6 @@ def coordinates_text(size: int) -> tuple[str, ...]:
 
 
 def rows_of(cells: str, size: int) -> list[str]:
-    """The cells, one character each, as rows."""
     return [cells[start : start + size] for start in range(0, size * size, size)]
 
 
@@ -65,3 +64,14 @@ def rows_text(cells: str, size: int) -> str:
     **Example** `rows_text("..#.", 2)` is `"..\\n#.\\n"`.
     """
     return "\n".join([*rows_of(cells, size), ""])
+
+
+def breadth_first(start: int, following: Callable[[int], Iterable[int]]) -> dict[int, int]:
+    """The number of steps from `start` to every cell within reach; `following` gives the cells one step further."""
+    distances, queue = {start: 0}, [start]
+    for cell in queue:
+        for there in following(cell):
+            if there not in distances:
+                distances[there] = distances[cell] + 1
+                queue.append(there)
+    return distances

@@ -1,17 +1,16 @@
-"""plan_path: walk from A to G on a grid with walls. The list of moves must END on the goal; walking through it is nothing."""
+"""plan_path: walk from A to G on a grid with walls. The list of moves must END on the goal; passing over it does not count."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
 from random import Random
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from components.environments.games.family import PuzzleFamily
+from components.environments.games.family import DistanceOptions, PuzzleFamily
 from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text
-from components.environments.games.parsing import MOVES, parse_moves
+from components.environments.games.parsing import GRID_MOVES, MOVES
 from components.environments.games.proposal import MARKS, Game, Trial
-from components.environments.games.python_tool import ToolOptions
 from components.environments.games.shortest_path import walk_table
 from components.environments.shared.pictures import painted
 
@@ -37,33 +36,28 @@ for r, c in queue:
             queue.append((i, j))
 print(json.dumps(ways[tuple(board["goal"])][: board["max_moves"]]))
 """
-"""Breadth-first search, as a tool agent may write it."""
+"""Breadth-first search, as a tool agent might write it."""
 
 
-class PlanPathOptions(ToolOptions):
-    """What a plan_path puzzle looks like."""
+class PlanPathOptions(DistanceOptions):
+    """The options of plan_path."""
 
     size: int = Field(5, ge=3, le=64)
-    """Rows and columns."""
+    """Number of rows and of columns."""
     wall_density: float = Field(0.22, ge=0.0, le=0.6)
     """Probability that a cell is a wall."""
     min_distance: int = Field(4, ge=2)
-    """Fewest moves that solve. At least 2, so that the example in the instructions can solve nothing."""
+    """Minimum length of a shortest solution; at least 2, so that the example in the instructions solves nothing."""
     max_distance: int = Field(10, ge=2)
-    """Most moves that a shortest solution may need."""
+    """Maximum length of a shortest solution."""
     max_moves: int = Field(10, ge=1, le=200)
-    """Longest list of moves in one answer."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "PlanPathOptions":
-        if self.min_distance > self.max_distance:
-            raise ValueError(f"min_distance {self.min_distance} exceeds max_distance {self.max_distance}; lower it")
-        return self
+    """Maximum number of moves in one answer."""
 
 
 class PlanPathGame(Game[int]):
     """The state is the walker's cell."""
 
+    move_list = GRID_MOVES
     report_meaning = "the row and column where it would end (counted from 0)"
 
     def __init__(self, payload: Mapping[str, Any]) -> None:
@@ -78,9 +72,6 @@ class PlanPathGame(Game[int]):
         self._table = walk_table(walls, self.size, self.goal)
         self._board = walls[: self.goal] + "G" + walls[self.goal + 1 :]
         self._text = rows_text(self._board, self.size)
-
-    def parse(self, text: str) -> str:
-        return parse_moves(text, max_moves=self.max_moves)
 
     def play(self, state: int, moves: Sequence[str]) -> Trial[int]:
         steps, num_bumps = self._table.steps, 0
@@ -121,7 +112,6 @@ class PlanPathGame(Game[int]):
         return MOVES[int(rng.random() * len(MOVES))]
 
     def random_state(self, rng: Random) -> int:
-        """A cell from which one list can reach the goal."""
         return rng.choice([cell for cell, away in enumerate(self._table.distances) if 0 < away <= self.max_moves])
 
 
@@ -156,16 +146,10 @@ class PlanPathFamily(PuzzleFamily[PlanPathOptions, int]):
     def move_alphabet(self, options: PlanPathOptions) -> str:
         return f"\n{FLOOR}{WALL}AGTP:|>{MARKS}{MOVES}0123456789"
 
-    def max_list_characters(self, options: PlanPathOptions) -> int:
-        return options.max_moves
-
 
 @cache
 def _grammars(max_moves: int) -> tuple[str, str]:
-    """Of lists and of programs.
-
-    The example goes one step and back, so from a start two steps away or more it never ends on the goal.
-    """
+    """The grammars of lists and of programs. The example goes one step and back, so it does not solve any puzzle."""
     return (
         f"Answer with at most {max_moves} moves and nothing else. Example: [U, D] tries one step up and then one down.",
         'Its standard input is JSON: {"rows": the rows with # for walls and . elsewhere, "position": [row, column] of A, '

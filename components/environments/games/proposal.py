@@ -1,7 +1,7 @@
 """One game played by two roles: `tool_agent` proposes moves that a tool tries out, then `plan_agent` decides.
 
-A `Game` is one puzzle's rules as pure functions of its state. `ProposalEnv` adds the roles: it tries the proposal on a copy
-of the state, shows proposal and report to the plan agent, and lets only the plan agent's answer change the real state.
+A `Game` is the rules of one puzzle as pure functions of its state. `ProposalEnv` adds the roles: it tries the proposal on a
+copy of the state and reports the result to the plan agent, whose answer alone changes the real state.
 """
 
 from abc import ABC, abstractmethod
@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Step, Tools
+from components.environments.games.parsing import MoveList
 from components.environments.games.python_tool import MALFORMED_MARK, MARKS_MEANING, ProgramFailed, PythonTool
 from components.environments.shared.progress import progress
 from components.errors import MalformedAction
@@ -27,7 +28,7 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
 }
 PAD = "-"
 MARKS = "yn!-"
-"""Of a proposal: would solve, would not solve, malformed, none made."""
+"""Marks of a proposal: solves, does not solve, malformed, missing."""
 
 _TOOL_DUTY = "You are the tool agent. You propose a list of moves; a tool tries it out and reports to the plan agent."
 _PROGRAM_DUTY = (
@@ -46,7 +47,7 @@ State = TypeVar("State")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(Generic[State]):
-    """Where a list of moves leads, and how many of them went wrong: blocked, or against a rule of the puzzle."""
+    """The result of a list of moves, and how many of them were blocked or broke a rule of the puzzle."""
 
     state: State
     num_faults: int
@@ -58,43 +59,42 @@ class Game(ABC, Generic[State]):
     start: State
     max_moves: int
     move_width: int = 1
+    move_list: MoveList
     legend: str
-    """How to read the board, and what moves do."""
+    """How to read the board, and the effect of moves."""
     grammar: str
     """The grammar of an answer, with an example that solves nothing."""
     program_rules: str
-    """What a program reads and prints, with an example that solves nothing, for a tool agent that writes Python."""
+    """The input and output of a program, with an example that solves nothing."""
     report_meaning: str
-    """What `report_text` says, for the plan agent's instructions."""
-
-    @property
-    def rules(self) -> str:
-        """All that somebody who writes moves must know."""
-        return f"{self.legend}\n{self.grammar}"
+    """The meaning of `report_text`, for the plan agent's instructions."""
 
     @abstractmethod
+    def __init__(self, payload: Mapping[str, Any]) -> None: ...
+
     def parse(self, text: str) -> Sequence[str]:
         """The moves of an answer. Raises MalformedAction."""
+        return self.move_list.parse(text, max_moves=self.max_moves)
 
     @abstractmethod
     def play(self, state: State, moves: Sequence[str]) -> Trial[State]:
-        """What the moves lead to. Raises MalformedAction when the puzzle forbids the list as a whole."""
+        """The result of the moves. Raises MalformedAction if the puzzle forbids the list as a whole."""
 
     @abstractmethod
     def distance(self, state: State) -> float:
-        """How far `state` is from solved: 0 exactly when it is solved, infinite when it cannot be any more."""
+        """The distance from solved: 0 exactly if `state` is solved, infinite if it cannot be solved any more."""
 
     @abstractmethod
     def board_text(self, state: State) -> str:
-        """The state as text of a width that depends on the options alone."""
+        """The state as text whose width depends on the options alone."""
 
     @abstractmethod
     def board_json(self, state: State) -> Mapping[str, Any]:
-        """The state as a program reads it: small plain JSON, a function of the state alone."""
+        """The state as input of a program: small plain JSON, a function of the state alone."""
 
     @abstractmethod
     def report_text(self, state: State) -> str:
-        """What the tool says about the state that a proposal leads to, in a width that depends on the options alone."""
+        """The tool's report on the result of a proposal, whose width depends on the options alone."""
 
     @abstractmethod
     def picture(self, state: State, *, color: bool) -> str:
@@ -102,7 +102,7 @@ class Game(ABC, Generic[State]):
 
     @abstractmethod
     def expert_move(self, state: State, rng: Random | None) -> str | None:
-        """The solver's next move, None when the puzzle is solved or lost; `rng` chooses between equally good moves."""
+        """The solver's next move, None if the puzzle is solved or lost; `rng` chooses between equally good moves."""
 
     @abstractmethod
     def random_move(self, state: State, rng: Random) -> str:
@@ -115,7 +115,7 @@ class Game(ABC, Generic[State]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Proposal(Generic[State]):
-    """What the tool agent wrote and where it would lead; `moves` is None for a malformed answer, which `mark` explains."""
+    """The tool agent's answer and its result; `moves` is None for a malformed answer, which `mark` explains."""
 
     moves: Sequence[str] | None
     state: State
@@ -131,9 +131,9 @@ class _Table(NamedTuple, Generic[State]):
 
 
 class ProposalEnv(MultiAgentEnv, Generic[State]):
-    """The `MultiAgentEnv` of a game. A malformed answer leaves a mark, and the game as it is.
+    """The `MultiAgentEnv` of a game. A malformed answer leaves a mark and does not change the game.
 
-    With `python` the tool agent writes a program, which `tools` runs on the board; what it prints last is the proposal.
+    With `python` the tool agent writes a program, which `tools` runs on the board; its last line of output is the proposal.
     """
 
     roles = ROLES
@@ -150,11 +150,10 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
 
     @property
     def state(self) -> State:
-        """The real state."""
         return self._state.state
 
     def set_state(self, state: State) -> None:
-        """Go to another state of the same puzzle, as before a turn."""
+        """Replace the state, as before a turn."""
         self._state = _Table(state)
 
     def observe(self, agent: str) -> Observation:
@@ -169,9 +168,10 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
     def _instructions(self, agent: str) -> str:
         if agent == PLAN_AGENT:
             explained = f" Other marks: {MARKS_MEANING}." if self.python else ""
-            return f"{_PLAN_DUTY.format(report=self.game.report_meaning)}{explained}\n{self.game.rules}"
+            duty = f"{_PLAN_DUTY.format(report=self.game.report_meaning)}{explained}"
+            return f"{duty}\n{self.game.legend}\n{self.game.grammar}"
         if self.python is None:
-            return f"{_TOOL_DUTY}\n{self.game.rules}"
+            return f"{_TOOL_DUTY}\n{self.game.legend}\n{self.game.grammar}"
         duty = _PROGRAM_DUTY.format(max_characters=self.python.max_program_characters)
         return f"{duty}\n{self.game.legend}\n{self.game.program_rules}"
 
@@ -196,7 +196,7 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
         trial = self.game.play(self.state, moves)
         after = self.game.distance(trial.state)
         gained = progress(self.game.distance(self.state), after)
-        # A list that leads nowhere earns nothing, however legal: among failures it would be the best, and giving up be learned.
+        # A legal list without progress earns nothing: among failures it would be the best, so that giving up would be learned.
         clean = trial.num_faults == 0 and gained > 0
         proposes, solves = agent == TOOL_AGENT, after == 0
         proposal = _Proposal(moves=moves, state=trial.state, solves=solves) if proposes else None

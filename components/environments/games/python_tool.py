@@ -1,6 +1,7 @@
-"""The python tool: the tool agent writes a program, the sandbox runs it on the board, its last line is the proposal."""
+"""The python tool: the sandbox runs the tool agent's program on the board; its last line of output is the proposal."""
 
 import json
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,14 +28,14 @@ MARKS_MEANING = (
     "x its program failed, t took too long, m took too much memory, o printed too much, p started too many processes, "
     "j printed no JSON"
 )
-"""What the plan agent is told of the marks that only programs can earn."""
+"""The marks of failed programs, for the plan agent's instructions."""
 
 _MAX_LINE_CHARACTERS = 4096
 _SHOWN_STDERR = 120
 
 
 class ToolOptions(Frozen):
-    """What the tool agent of a puzzle writes."""
+    """The options of every puzzle."""
 
     tool: Literal["moves", "python"] = "moves"
     """moves: the list itself. python: a program that reads the board and prints the list; it runs in the sandbox."""
@@ -49,14 +50,19 @@ class ToolOptions(Frozen):
 
     @property
     def tool_payload(self) -> dict[str, Any]:
-        """What a problem says of the tool: nothing for moves, so that the problems' names are what they always were."""
+        """The tool in a problem's payload: nothing for moves, because problem ids depend on the payload."""
         if self.tool == "moves":
             return {}
         return {"tool": self.tool, "max_program_characters": self.max_program_characters}
 
+    @property
+    @abstractmethod
+    def longest_list(self) -> int:
+        """The maximum number of moves in one answer."""
+
 
 class ProgramFailed(MalformedAction):
-    """A program that gave no list; `mark` tells the plan agent why."""
+    """A program without a list of moves; `mark` tells the plan agent why."""
 
     def __init__(self, message: str, mark: str = MALFORMED_MARK) -> None:
         super().__init__(message)
@@ -65,12 +71,12 @@ class ProgramFailed(MalformedAction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonTool:
-    """Programs in, lists of moves out."""
+    """Reads programs from answers, and lists of moves from their output."""
 
     max_program_characters: int
 
     def execution(self, answer: str, board: Mapping[str, Any]) -> Execution:
-        """The program of an answer, to be run on `board`. Raises ProgramFailed on one that is too long or no text."""
+        """The program of an answer, to be run on `board`. Raises ProgramFailed if it is missing, too long or not text."""
         program = unfenced(answer).strip()
         if len(program) > self.max_program_characters:
             raise ProgramFailed(
@@ -85,9 +91,9 @@ class PythonTool:
         return Execution(program=program + "\n", stdin=json.dumps(board, separators=(",", ":")))
 
     def proposal(self, result: ExecutionResult) -> str:
-        """The list of moves that a program printed last, as an answer in the puzzle's own grammar.
+        """The last line of a program's output as an answer in the puzzle's grammar.
 
-        Raises ProgramFailed when the program failed, or its last line is neither a JSON list of strings nor a JSON string.
+        Raises ProgramFailed if the program failed, or its last line is neither a JSON list of strings nor a JSON string.
 
         **Example** a last line `["U", "D"]` is `"U, D"`.
         """
@@ -106,7 +112,7 @@ class PythonTool:
 
 
 def _reason(result: ExecutionResult) -> str:
-    """Why a program gave nothing, with the end of what it said itself, made safe to show in a terminal."""
+    """Why a program failed, with the end of its standard error, safe to show in a terminal."""
     said = result.stderr.strip().rpartition("\n")[2][-_SHOWN_STDERR:] or result.detail
     said = "".join(character if character.isprintable() else "?" for character in said)
     return f"the program ended with {result.status}{': ' if said else ''}{said}"

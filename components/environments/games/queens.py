@@ -8,7 +8,7 @@ Columns = tuple[int, ...]
 
 @cache
 def solutions(size: int) -> tuple[Columns, ...]:
-    """Every way to put `size` queens on a board such that none attacks another, in lexical order.
+    """Every way to place `size` queens such that none attacks another, in lexical order.
 
     **Example** size 4: (1, 3, 0, 2) and (2, 0, 3, 1); size 8 has 92.
     """
@@ -26,12 +26,12 @@ def _completed(columns: Columns, size: int) -> Iterator[Columns]:
 
 
 def attacks(row: int, column: int, other_row: int, other_column: int) -> bool:
-    """Whether queens on two squares attack each other; a queen does not attack its own square."""
+    """Whether queens on two different squares attack each other."""
     down, right = abs(row - other_row), abs(column - other_column)
     return (down, right) != (0, 0) and (down == 0 or right == 0 or down == right)
 
 
 def num_attacked(columns: Sequence[int | None]) -> int:
-    """How many queens of a partly filled board some other one attacks."""
+    """The number of attacked queens on a partly filled board."""
     placed = [(row, column) for row, column in enumerate(columns) if column is not None]
     return sum(any(attacks(*square, *other) for other in placed) for square in placed)

@@ -1,51 +1,33 @@
-"""Shortest walks to one cell of a grid with walls, tabulated once a board."""
+"""Shortest walks to one cell of a grid with walls, tabulated once per board."""
 
 from dataclasses import dataclass
 from functools import lru_cache
 
-from components.environments.games.grid import step_table
+from components.environments.games.grid import breadth_first, step_table
 
 UNREACHABLE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkTable:
-    """Where each move leads and how far each cell is from the goal.
-
-    `steps` is the board's step table. `distances[cell]` is the
-    number of moves to the goal, UNREACHABLE for walls and cells cut off. `shortest[cell]` lists the moves that come nearer.
-    """
+    """The step table of a board, and for each cell its distance to the goal in moves and the moves that come nearer."""
 
     steps: tuple[tuple[int, ...], ...]
     distances: tuple[int, ...]
+    """UNREACHABLE for walls and cells that are cut off."""
     shortest: tuple[tuple[int, ...], ...]
 
 
 @lru_cache(maxsize=8192)
 def walk_table(walls: str, size: int, goal: int) -> WalkTable:
-    """The table of a board. `walls` has one character per cell, WALL where the walker cannot stand; `goal` is not a wall."""
+    """The table of a board. `walls` has one character per cell, WALL or another; `goal` is not a wall."""
     steps = step_table(walls, size)
-    distances = _distances(walls, steps, goal)
+    found = breadth_first(goal, steps.__getitem__)  # steps between free cells are reversible
+    distances = tuple(found.get(cell, UNREACHABLE) for cell in range(len(walls)))
     shortest = tuple(
         tuple(move for move, there in enumerate(steps[cell]) if distances[there] == distance - 1)
         if distance > 0
         else ()
         for cell, distance in enumerate(distances)
     )
-    return WalkTable(steps=steps, distances=tuple(distances), shortest=shortest)
-
-
-def _distances(walls: str, steps: tuple[tuple[int, ...], ...], goal: int) -> list[int]:
-    """Breadth-first search from the goal. A step between two free cells can always be taken back."""
-    distances = [UNREACHABLE] * len(walls)
-    distances[goal] = 0
-    frontier = [goal]
-    while frontier:
-        reached = []
-        for cell in frontier:
-            for there in steps[cell]:
-                if distances[there] == UNREACHABLE:
-                    distances[there] = distances[cell] + 1
-                    reached.append(there)
-        frontier = reached
-    return distances
+    return WalkTable(steps=steps, distances=distances, shortest=shortest)

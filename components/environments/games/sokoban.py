@@ -5,13 +5,12 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from components.environments.games.family import PuzzleFamily
+from components.environments.games.family import DistanceOptions, PuzzleFamily
 from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text
-from components.environments.games.parsing import MOVES, parse_moves
+from components.environments.games.parsing import GRID_MOVES, MOVES
 from components.environments.games.proposal import MARKS, Game, Trial
-from components.environments.games.python_tool import ToolOptions
 from components.environments.games.sokoban_solver import (
     SokobanState,
     Warehouse,
@@ -27,7 +26,7 @@ _STYLES = {WALL: "90", FLOOR: "2", "A": "1;36", "+": "1;36", "B": "1;31", "*": "
 _MOVE_NUMBERS = {move: number for number, move in enumerate(MOVES)}
 
 _MAX_GENERATOR_EXPANSIONS = 1000
-"""A draw whose solution takes a longer search is thrown away, so that large puzzles come in bounded time."""
+"""A draw whose solution takes a longer search is discarded, which bounds the time to draw large puzzles."""
 
 
 _LEGEND = (
@@ -37,32 +36,27 @@ _LEGEND = (
 )
 
 
-class SokobanOptions(ToolOptions):
-    """What a sokoban puzzle looks like."""
+class SokobanOptions(DistanceOptions):
+    """The options of sokoban."""
 
     size: int = Field(6, ge=4, le=32)
-    """Rows and columns; the edge of the grid is a wall that is not drawn."""
+    """Number of rows and of columns; the edge of the grid is a wall that is not drawn."""
     num_boxes: int = Field(1, ge=1, le=6)
-    """Boxes, and as many goals."""
+    """Number of boxes, and of goals."""
     wall_density: float = Field(0.12, ge=0.0, le=0.5)
     """Probability that a cell is a wall."""
     min_distance: int = Field(5, ge=2)
-    """Fewest moves that solve. At least 2, so that the example in the instructions can solve nothing."""
+    """Minimum length of a shortest solution; at least 2, so that the example in the instructions solves nothing."""
     max_distance: int = Field(16, ge=2)
-    """Most moves that a shortest solution may need."""
+    """Maximum length of a shortest solution."""
     max_moves: int = Field(16, ge=1, le=200)
-    """Longest list of moves in one answer."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "SokobanOptions":
-        if self.min_distance > self.max_distance:
-            raise ValueError(f"min_distance {self.min_distance} exceeds max_distance {self.max_distance}; lower it")
-        return self
+    """Maximum number of moves in one answer."""
 
 
 class SokobanGame(Game[SokobanState]):
     """The state is the player's cell and the boxes."""
 
+    move_list = GRID_MOVES
     report_meaning = "the row and column (counted from 0) where it would leave you and then those of each box"
 
     def __init__(self, payload: Mapping[str, Any]) -> None:
@@ -77,9 +71,6 @@ class SokobanGame(Game[SokobanState]):
         )
         self._steps = self.warehouse.steps
         self._next_moves: dict[SokobanState, str | None] = {}
-
-    def parse(self, text: str) -> str:
-        return parse_moves(text, max_moves=self.max_moves)
 
     def play(self, state: SokobanState, moves: Sequence[str]) -> Trial[SokobanState]:
         player, boxes = state
@@ -124,7 +115,6 @@ class SokobanGame(Game[SokobanState]):
         }
 
     def report_text(self, state: SokobanState) -> str:
-        """The player's row and column, then those of each box."""
         coordinates = coordinates_text(self.size)
         return "".join(coordinates[cell] for cell in (state[0], *state[1]))
 
@@ -132,7 +122,7 @@ class SokobanGame(Game[SokobanState]):
         return painted(rows_of(self._cells(state), self.size), _STYLES, color=color)
 
     def expert_move(self, state: SokobanState, rng: Random | None) -> str | None:
-        """The next move of a shortest solution. One search serves all the states on its way."""
+        """The next move of a shortest solution. One search serves all states on the way."""
         if state not in self._next_moves:
             ahead = state
             for move in solution(self.warehouse, state) or [None]:
@@ -144,7 +134,7 @@ class SokobanGame(Game[SokobanState]):
         return MOVES[int(rng.random() * len(MOVES))]
 
     def random_state(self, rng: Random) -> SokobanState:
-        """Somewhere on the way of a shortest solution, with the player anywhere it can walk to from there."""
+        """A state on the way of a shortest solution, with the player moved anywhere within reach."""
         moves = solution(self.warehouse, self.start)
         assert moves, f"no solution from the start {self.start}"
         state = self.play(self.start, moves[: rng.randrange(len(moves))]).state
@@ -184,12 +174,9 @@ class SokobanFamily(PuzzleFamily[SokobanOptions, SokobanState]):
     def move_alphabet(self, options: SokobanOptions) -> str:
         return f"\n{FLOOR}{WALL}A+B*GTP:|>{MARKS}{MOVES}0123456789"
 
-    def max_list_characters(self, options: SokobanOptions) -> int:
-        return options.max_moves
-
 
 def _played_backwards(warehouse: Warehouse, max_pulls: int, rng: Random) -> SokobanState | None:
-    """A state from which the boxes can be pushed to the goals; None where nothing can be pulled."""
+    """A state from which the boxes can be pushed to the goals; None if nothing can be pulled."""
     occupied = {*warehouse.goals, *(cell for cell, mark in enumerate(warehouse.walls) if mark == WALL)}
     state = rng.choice([cell for cell in range(len(warehouse.walls)) if cell not in occupied]), warehouse.goals
     for _ in range(rng.randint(1, max_pulls)):
@@ -211,9 +198,9 @@ def _places(cells: Sequence[int], size: int) -> list[list[int]]:
 
 @cache
 def _grammars(max_moves: int) -> tuple[str, str]:
-    """Of lists and of programs.
+    """The grammars of lists and of programs.
 
-    The example pushes at most one box, once, however often it is repeated, and no start is one move from solved.
+    The example pushes at most one box once, however often it is repeated, and no start is one move from solved.
     """
     return (
         f"Answer with at most {max_moves} moves and nothing else. Example: [U, D] tries one step up and then one down.",

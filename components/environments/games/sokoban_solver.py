@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
-from components.environments.games.grid import step_table
+from components.environments.games.grid import breadth_first, step_table
 from components.environments.games.parsing import MOVES
 
 Boxes = tuple[int, ...]
@@ -15,12 +15,12 @@ SokobanState = tuple[int, Boxes]
 """The player's cell and the boxes."""
 
 _OPPOSITE = (1, 0, 3, 2)
-"""For each number of a move in MOVES, the number of the way back."""
+"""For each index of a move in MOVES, the index of the opposite move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """What play never changes: walls (one character per cell), the size, and the goals in ascending order."""
+    """The constant part: walls (one character per cell), size, and the goals in ascending order."""
 
     walls: str
     size: int
@@ -28,12 +28,11 @@ class Warehouse:
 
     @property
     def steps(self) -> tuple[tuple[int, ...], ...]:
-        """The step table of the walls."""
         return step_table(self.walls, self.size)
 
 
 def moved_boxes(boxes: Boxes, source: int, target: int) -> Boxes:
-    """The boxes after one went from `source` to `target`."""
+    """The boxes after one moved from `source` to `target`."""
     return tuple(sorted(target if box == source else box for box in boxes))
 
 
@@ -41,33 +40,25 @@ def moved_boxes(boxes: Boxes, source: int, target: int) -> Boxes:
 def pushes_to_goals(warehouse: Warehouse) -> tuple[tuple[float, ...], ...]:
     """For each goal and each cell: the pushes that bring a box from the cell to the goal on an otherwise empty floor.
 
-    Infinite where no pushes do: on a square from which no goal can be reached a box is lost.
+    Infinite if that is impossible: a box on such a cell is lost.
     """
-    return tuple(_pushes_to(goal, warehouse.steps) for goal in warehouse.goals)
+    steps = warehouse.steps
 
+    def pulled_from(cell: int) -> Iterator[int]:
+        """A box pushed into `cell` came from one step back, its pusher from two."""
+        for back, source in enumerate(steps[cell]):
+            if source != cell and steps[source][back] != source:
+                yield source
 
-def _pushes_to(goal: int, steps: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
-    """Breadth-first search with pulls: a box pushed into `cell` came from one step back, its pusher from two."""
-    pushes: list[float] = [inf] * len(steps)
-    pushes[goal] = 0
-    frontier = [goal]
-    while frontier:
-        reached = []
-        for cell in frontier:
-            for back in range(len(MOVES)):
-                source = steps[cell][back]
-                if source != cell and steps[source][back] != source and pushes[source] == inf:
-                    pushes[source] = pushes[cell] + 1
-                    reached.append(source)
-        frontier = reached
-    return tuple(pushes)
+    reached = [breadth_first(goal, pulled_from) for goal in warehouse.goals]
+    return tuple(tuple(pushes.get(cell, inf) for cell in range(len(steps))) for pushes in reached)
 
 
 @lru_cache(maxsize=65536)
 def assigned_pushes(warehouse: Warehouse, boxes: Boxes) -> float:
-    """The fewest pushes that bring each box to a goal of its own if boxes were never in each other's way.
+    """The minimum number of pushes that bring each box to its own goal, ignoring that boxes block each other.
 
-    A lower bound of the true number, 0 exactly when all boxes are on goals, infinite when some box is lost.
+    A lower bound of the true number; 0 exactly if all boxes are on goals, infinite if some box is lost.
     """
     pushes = pushes_to_goals(warehouse)
     best: dict[int, float] = {0: 0.0}
@@ -85,25 +76,21 @@ def assigned_pushes(warehouse: Warehouse, boxes: Boxes) -> float:
 def walks(warehouse: Warehouse, state: SokobanState) -> dict[int, str]:
     """The cells that the player can reach without a push, each with the moves of a shortest walk there."""
     steps, (player, boxes) = warehouse.steps, state
-    reached = {player: ""}
-    frontier = [player]
-    while frontier:
-        following = []
-        for cell in frontier:
-            for move, there in zip(MOVES, steps[cell], strict=True):
-                if there not in reached and there not in boxes:
-                    reached[there] = reached[cell] + move
-                    following.append(there)
-        frontier = following
+    reached, queue = {player: ""}, [player]
+    for cell in queue:
+        for move, there in zip(MOVES, steps[cell], strict=True):
+            if there not in reached and there not in boxes:
+                reached[there] = reached[cell] + move
+                queue.append(there)
     return reached
 
 
 @lru_cache(maxsize=16384)
 def solution(warehouse: Warehouse, state: SokobanState, max_expansions: int = 20_000) -> str | None:
-    """The moves of a shortest solution; None when there is none, or none was found in `max_expansions` expansions.
+    """The moves of a shortest solution; None if there is none, or none was found in `max_expansions` expansions.
 
-    A* over pushes: a node is the state just after a push, the cost counts moves, and the estimate is `assigned_pushes`,
-    which never overestimates and cuts off every state with a lost box.
+    A* over pushes: a node is the state after a push, the cost is the number of moves, and the heuristic is `assigned_pushes`,
+    which never overestimates and prunes every state with a lost box.
     """
     cost_of = {state: 0}
     came_from: dict[SokobanState, tuple[SokobanState, str]] = {}
@@ -127,7 +114,7 @@ def solution(warehouse: Warehouse, state: SokobanState, max_expansions: int = 20
 
 
 def _pushed(warehouse: Warehouse, state: SokobanState) -> Iterator[tuple[str, SokobanState]]:
-    """Each state one push further, with the walk to the box and the push as moves."""
+    """Each state after one more push, with the walk to the box and the push as moves."""
     steps, boxes = warehouse.steps, state[1]
     reached = walks(warehouse, state)
     for box in boxes:
@@ -138,7 +125,7 @@ def _pushed(warehouse: Warehouse, state: SokobanState) -> Iterator[tuple[str, So
 
 
 def pulled(warehouse: Warehouse, state: SokobanState) -> list[SokobanState]:
-    """Each state one pull further: the states from which one push leads here."""
+    """The states from which one push leads to `state`."""
     steps, boxes = warehouse.steps, state[1]
     reached = walks(warehouse, state)
     found = []

@@ -1,4 +1,4 @@
-"""sudoku: fill the blanks so that each row, column and box holds every symbol once. Clues can never be overwritten."""
+"""sudoku: fill the blanks so that each row, column and box holds every symbol once. Clues cannot be overwritten."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -9,40 +9,39 @@ from pydantic import Field, model_validator
 
 from components.environments.games.family import PuzzleFamily
 from components.environments.games.grid import rows_of, rows_text
-from components.environments.games.parsing import SYMBOLS, parse_placements
+from components.environments.games.parsing import SYMBOLS, MoveList
 from components.environments.games.proposal import MARKS, Game, Trial
 from components.environments.games.python_tool import ToolOptions
 from components.environments.games.sudoku_grids import (
     BOX_SHAPES,
     Grid,
+    grid_picture,
     only_solution,
     peers_of,
     random_solution,
     with_blanks,
 )
-from components.environments.games.sudoku_picture import sudoku_picture
 from components.errors import MalformedAction
 
 BLANK = "."
 OWN = "abcdefghijklmnop"
-"""What stands for 1 to 16 in a cell that an agent filled; the symbols themselves stand for clues."""
+"""The letters of 1 to 16 in cells that an agent filled; clues have the symbols."""
 
 _DEFAULT_NUM_BLANKS = {4: 6, 6: 12, 9: 30, 16: 40}
 _MAX_NUM_BLANKS = {4: 11, 6: 24, 9: 52, 16: 120}
 _PROBABILITY_WRONG = 0.15
-"""That a cell of a scrambled state holds a random number, so that clones see mistakes to mend."""
+"""Probability that a cell of a scrambled state is random, so that clones see mistakes to repair."""
 
 
 class SudokuOptions(ToolOptions):
-    """What a sudoku puzzle looks like."""
+    """The options of sudoku."""
 
     size: Literal[4, 6, 9, 16] = 4
-    """Rows, columns and symbols; boxes are 2x2, 2x3, 3x3 and 4x4."""
+    """Number of rows, columns and symbols; boxes are 2x2, 2x3, 3x3 and 4x4."""
     num_blanks: int | None = Field(None, ge=3)
-    """Cells to fill; None takes 6, 12, 30 or 40 by size. At least 3, so that the example in the instructions can solve
-    nothing."""
+    """Number of blanks; None means 6, 12, 30 or 40 by size. At least 3: the example in the instructions solves nothing."""
     max_placements: int | None = Field(None, ge=1, le=256)
-    """Longest list of placements in one answer; None allows as many as there are blanks."""
+    """Maximum number of placements in one answer; None means the number of blanks."""
 
     @model_validator(mode="after")
     def _sparse_enough(self) -> "SudokuOptions":
@@ -55,17 +54,15 @@ class SudokuOptions(ToolOptions):
 
     @property
     def blanks(self) -> int:
-        """`num_blanks` with its default."""
         return self.num_blanks if self.num_blanks is not None else _DEFAULT_NUM_BLANKS[self.size]
 
     @property
-    def placements(self) -> int:
-        """`max_placements` with its default."""
+    def longest_list(self) -> int:
         return self.max_placements if self.max_placements is not None else self.blanks
 
 
 class SudokuGame(Game[str]):
-    """The state is one character per cell: a clue's symbol, an own number's letter, or BLANK."""
+    """The state is one character per cell: a clue's symbol, the letter of an agent's number, or BLANK."""
 
     move_width = 3
     report_meaning = "how many blanks it would leave and how many cells would clash"
@@ -73,6 +70,7 @@ class SudokuGame(Game[str]):
     def __init__(self, payload: Mapping[str, Any]) -> None:
         self.size: int = payload["size"]
         self.max_moves = payload["max_placements"]
+        self.move_list = placement_list(self.size)
         self.legend, self.grammar, self.program_rules = _rules(self.size, self.max_moves)
         self.start = "".join(payload["rows"])
         clues = numbers_of(self.start)
@@ -83,11 +81,8 @@ class SudokuGame(Game[str]):
         )
         self._free = [cell for cell, mark in enumerate(self.start) if mark == BLANK]
 
-    def parse(self, text: str) -> tuple[str, ...]:
-        return parse_placements(text, size=self.size, max_placements=self.max_moves)
-
     def play(self, state: str, moves: Sequence[str]) -> Trial[str]:
-        """Placements one after the other; one that clashes with a row, column or box is a fault and stands all the same."""
+        """Make the placements in order; one that clashes with a row, column or box counts as a fault."""
         cells, num_clashes = list(state), 0
         for move in moves:
             row, column, number = (SYMBOLS.index(symbol) for symbol in move)
@@ -99,7 +94,7 @@ class SudokuGame(Game[str]):
         return Trial(state="".join(cells), num_faults=num_clashes)
 
     def distance(self, state: str) -> int:
-        """Cells that do not hold their number of the solution."""
+        """The number of cells that differ from the solution."""
         return 0 if state == self.solved_state else len(self._wrong_cells(state))
 
     def _wrong_cells(self, state: str) -> list[int]:
@@ -117,7 +112,7 @@ class SudokuGame(Game[str]):
         }
 
     def report_text(self, state: str) -> str:
-        """The number of blanks, then that of cells that clash with another one."""
+        """The number of blanks, then the number of clashing cells."""
         numbers, width = numbers_of(state), len(str(self.size * self.size))
         num_clashing = sum(
             number != 0 and any(numbers[peer] == number for peer in peers)
@@ -126,10 +121,10 @@ class SudokuGame(Game[str]):
         return f"{state.count(BLANK):0{width}d}{num_clashing:0{width}d}"
 
     def picture(self, state: str, *, color: bool) -> str:
-        return sudoku_picture(numbers_of(state), numbers_of(self.start), self.size, color=color)
+        return grid_picture(numbers_of(state), numbers_of(self.start), self.size, color=color)
 
     def expert_move(self, state: str, rng: Random | None) -> str | None:
-        """The first cell that does not hold its number; the order is fixed, for every order is equally good."""
+        """The first wrong cell; the order is fixed because every order is equally good."""
         for cell in self._free:
             if state[cell] != self.solved_state[cell]:
                 return self._move(cell, OWN.index(self.solved_state[cell]))
@@ -139,7 +134,7 @@ class SudokuGame(Game[str]):
         return self._move(rng.choice(self._free), rng.randrange(self.size))
 
     def random_state(self, rng: Random) -> str:
-        """Some blanks filled, most of them rightly; at least one cell is blank."""
+        """Some blanks filled, most of them correctly; at least one cell is blank."""
         cells = list(self.start)
         for cell in rng.sample(self._free, rng.randrange(len(self._free))):
             wrong = rng.random() < _PROBABILITY_WRONG
@@ -151,7 +146,7 @@ class SudokuGame(Game[str]):
 
 
 class SudokuFamily(PuzzleFamily[SudokuOptions, str]):
-    """All sudoku puzzles. The board is the solution, so no solution is shared between splits; then cells are emptied."""
+    """All sudoku puzzles. The board is the solution, so that splits share none; then cells are emptied."""
 
     name = "sudoku"
     options_type = SudokuOptions
@@ -166,18 +161,22 @@ class SudokuFamily(PuzzleFamily[SudokuOptions, str]):
         if grid is None:
             return None
         cells = "".join(SYMBOLS[number - 1] if number else BLANK for number in grid)
-        return {"size": options.size, "rows": rows_of(cells, options.size), "max_placements": options.placements}
+        return {"size": options.size, "rows": rows_of(cells, options.size), "max_placements": options.longest_list}
 
     def move_alphabet(self, options: SudokuOptions) -> str:
         size = options.size
         return "".join(dict.fromkeys(f"\n {BLANK}TP:|>{MARKS}0123456789{SYMBOLS[:size]}{OWN[:size]}"))
 
-    def max_list_characters(self, options: SudokuOptions) -> int:
-        return 4 * options.placements - 1
+
+def placement_list(size: int) -> MoveList:
+    """Lists of placements, each a row, a column and a value."""
+    symbols = SYMBOLS[:size]
+    expected = f"row, column and value from {symbols}"
+    return MoveList(move=f"[{symbols}]{{3}}", expected=expected, called="placements", is_separated=True)
 
 
 def numbers_of(cells: str) -> Grid:
-    """The numbers of cells spelled as in a state: 0 for blank, clue and own number alike.
+    """The numbers of the cells of a state, 0 for blanks.
 
     **Example** `"3.c"` is `(3, 0, 3)`.
     """

@@ -1,4 +1,4 @@
-"""Sudoku grids: box shapes, solving by exact cover, full grids, and grids with blanks that have exactly one solution.
+"""Sudoku grids: box shapes, solving by exact cover, full grids, grids with blanks and one solution, and pictures.
 
 A grid is a tuple of numbers row by row: 1 to size, 0 for blank.
 """
@@ -9,6 +9,8 @@ from itertools import islice
 from random import Random
 
 from components.environments.games.exact_cover import exact_covers
+from components.environments.games.parsing import SYMBOLS
+from components.environments.shared.pictures import styled
 
 Grid = tuple[int, ...]
 
@@ -16,7 +18,8 @@ BOX_SHAPES = {4: (2, 2), 6: (2, 3), 9: (3, 3), 16: (4, 4)}
 """For each size the rows and columns of a box."""
 
 _LARGEST_SEARCHED = 6
-"""Up to this size full grids are drawn by search, from all there are; larger ones are shuffled from one pattern."""
+"""Up to this size full grids are drawn by search, from all grids; larger ones are shuffled from one pattern."""
+_CLUE, _OWN = "1", "36"
 
 
 @cache
@@ -52,7 +55,7 @@ def candidates(grid: Sequence[int], cell: int, size: int) -> list[int]:
 
 
 def solutions(grid: Grid, size: int, *, rng: Random | None = None) -> Iterator[Grid]:
-    """Every way to fill the blanks, lazily; none when two clues already clash."""
+    """Every way to fill the blanks, lazily; none if two clues clash."""
     if any(number and number in (grid[peer] for peer in peers_of(size)[cell]) for cell, number in enumerate(grid)):
         return
     blanks = {cell: candidates(grid, cell, size) for cell, number in enumerate(grid) if number == 0}
@@ -62,7 +65,7 @@ def solutions(grid: Grid, size: int, *, rng: Random | None = None) -> Iterator[G
 
 
 def _fillings(grid: Grid, size: int, blanks: dict[int, list[int]], rng: Random | None = None) -> Iterator[Grid]:
-    """The exact covers of: each blank has one number; each number stands once in each row, column and box."""
+    """The exact covers of the constraints: one number per blank; each number once per row, column and box."""
     boxes = boxes_of(size)
     choices = {
         (cell, number): (
@@ -83,7 +86,7 @@ def _fillings(grid: Grid, size: int, blanks: dict[int, list[int]], rng: Random |
 
 @lru_cache(maxsize=8192)
 def only_solution(grid: Grid, size: int) -> Grid | None:
-    """The solution of a grid that has exactly one; None when it has none or several."""
+    """The solution of a grid with exactly one; None if it has none or several."""
     found = list(islice(solutions(grid, size), 2))
     return found[0] if len(found) == 1 else None
 
@@ -100,16 +103,15 @@ def random_solution(size: int, rng: Random) -> Grid:
 
 
 def _shuffled_lines(size: int, per_band: int, rng: Random) -> list[int]:
-    """The numbers of all rows (or columns), shuffled within each band of boxes, and the bands among each other."""
+    """The indices of all rows (or columns), shuffled within each band of boxes, and the bands shuffled too."""
     bands = rng.sample(range(size // per_band), size // per_band)
     return [band * per_band + line for band in bands for line in rng.sample(range(per_band), per_band)]
 
 
 def with_blanks(solution: Grid, size: int, *, num_blanks: int, rng: Random) -> Grid | None:
-    """`solution` with `num_blanks` cells emptied such that it stays the only one; None when this order of cells fails.
+    """`solution` with `num_blanks` cells emptied such that it stays the only solution; None if this order of cells fails.
 
-    A grid with one solution keeps it as the only one when a cell is emptied, unless some other number fits there too, so
-    each step asks only whether one does.
+    Emptying a cell adds a solution only if another number fits there, so each step checks that cell alone.
     """
     grid = list(solution)
     remaining = num_blanks
@@ -129,3 +131,27 @@ def _another_fits(grid: Grid, size: int, cell: int, number: int) -> bool:
     blanks = {blank: candidates(grid, blank, size) for blank, held in enumerate(grid) if held == 0}
     blanks[cell].remove(number)
     return all(blanks.values()) and next(_fillings(grid, size, blanks), None) is not None
+
+
+def grid_picture(numbers: Grid, clues: Grid, size: int, *, color: bool) -> str:
+    """The grid for people, with lines between boxes: blanks are dots, own numbers coloured, or marked with ' in plain ASCII."""
+    height, width = BOX_SHAPES[size]
+    lines = []
+    for row in range(size):
+        cells = [
+            _cell(numbers[cell], is_clue=clues[cell] != 0, color=color) for cell in range(row * size, (row + 1) * size)
+        ]
+        boxes = ["".join(cells[start : start + width]) for start in range(0, size, width)]
+        if row and row % height == 0:
+            lines.append("+".join("-" * (2 * width + 1) for _ in boxes)[1:])
+        lines.append("| ".join(boxes).rstrip())
+    return "\n".join(lines)
+
+
+def _cell(number: int, *, is_clue: bool, color: bool) -> str:
+    if number == 0:
+        return ". "
+    symbol = SYMBOLS[number - 1]
+    if color:
+        return styled(symbol, _CLUE if is_clue else _OWN) + " "
+    return symbol + (" " if is_clue else "'")

@@ -1,6 +1,6 @@
-"""Towers of blocks: what stands where, how far that is from a goal, and the next good move.
+"""Towers of blocks: arrangements, their distance from a goal, and the next good moves.
 
-An arrangement is a string with one character per block, in the order of BLOCKS: what the block stands on, TABLE or a block.
+An arrangement has one character per block, in the order of BLOCKS: what the block stands on, TABLE or another block.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,6 @@ def towers_of(below: Arrangement) -> list[str]:
 
 
 def arrangement_of(towers: Sequence[str]) -> Arrangement:
-    """The arrangement of towers, each from bottom to top."""
     below: dict[str, str] = {}
     for tower in towers:
         below.update(zip(tower, TABLE + tower, strict=False))
@@ -38,7 +37,7 @@ def arrangement_of(towers: Sequence[str]) -> Arrangement:
 
 
 def towers_text(below: Arrangement, pad: str) -> str:
-    """The towers with BETWEEN in between, padded to the width of the longest arrangement of as many blocks.
+    """The towers joined by BETWEEN, padded to the width of the longest arrangement of the same number of blocks.
 
     **Example** `towers_text("b0a0", "-")` is `"bac.d--"`.
     """
@@ -58,7 +57,7 @@ def random_arrangement(num_blocks: int, rng: Random) -> Arrangement:
 
 
 def moved(below: Arrangement, block: str, onto: str) -> Arrangement | None:
-    """The arrangement after a move; None when it cannot be made or moves nothing."""
+    """The arrangement after a move; None if the move is illegal or changes nothing."""
     number = BLOCKS.index(block)
     if block in below or (onto != TABLE and onto in below) or onto in (block, below[number]):
         return None
@@ -67,7 +66,7 @@ def moved(below: Arrangement, block: str, onto: str) -> Arrangement | None:
 
 @lru_cache(maxsize=65536)
 def misplaced(below: Arrangement, goal: Arrangement) -> frozenset[str]:
-    """The blocks that do not stand where they belong, or stand on such a block."""
+    """The blocks that are not in their final place, or stand on such a block."""
     wrong = set()
     for tower in towers_of(below):
         in_place = True
@@ -81,10 +80,10 @@ def misplaced(below: Arrangement, goal: Arrangement) -> frozenset[str]:
 
 @lru_cache(maxsize=65536)
 def moves_needed(below: Arrangement, goal: Arrangement) -> int:
-    """A lower bound of the moves from `below` to `goal`, 0 exactly when they are equal.
+    """A lower bound of the number of moves from `below` to `goal`, 0 exactly if they are equal.
 
-    Each misplaced block moves at least once; one that stands above a block that it shall stand above in the end, too, at
-    least twice, for it has to leave before what is wrong underneath can be mended.
+    Each misplaced block moves at least once. One that stands above some block both now and in the goal moves at least twice:
+    it has to leave before the blocks below it can be fixed.
     """
     return sum(1 + _moves_twice(block, below, goal) for block in misplaced(below, goal))
 
@@ -94,7 +93,7 @@ def _moves_twice(block: str, below: Arrangement, goal: Arrangement) -> bool:
 
 
 def _under(block: str, below: Arrangement) -> set[str]:
-    """All the blocks that `block` stands above."""
+    """All blocks below `block`."""
     found = set()
     while (block := below[BLOCKS.index(block)]) != TABLE:
         found.add(block)
@@ -102,11 +101,11 @@ def _under(block: str, below: Arrangement) -> set[str]:
 
 
 def good_moves(below: Arrangement, goal: Arrangement) -> list[str]:
-    """The moves that a solver considers next, all equally good in its eyes; none when `below` is the goal.
+    """The equally good next moves of a solver; none if `below` is the goal.
 
-    Moves of a block to where it stays come first; then putting aside, on the table, a block that has to move twice anyway;
-    else some block must be put aside that would otherwise have moved only once. At most twice as many moves as needed
-    (Gupta and Nau, "On the complexity of blocks-world planning", 1992), and nearly always the fewest.
+    First choice: a block to its final place. Then: a block that moves twice anyway to the table. Else: any misplaced block to
+    the table. At most twice the minimum number of moves (Gupta and Nau, "On the complexity of blocks-world planning", 1992),
+    and nearly always the minimum.
     """
     wrong = misplaced(below, goal)
     clear = sorted(block for block in wrong if block not in below)

@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from components.environments.games.parsing import parse_moves, parse_pairs, parse_placements
+from components.environments.games.parsing import GRID_MOVES, MoveList
 from components.environments.games.python_tool import PythonTool
+from components.environments.games.sudoku import placement_list
 from components.environments.registry import family, family_options
 from components.environments.shared.json_text import parse_json
 from components.errors import MalformedAction
@@ -47,7 +48,7 @@ def test_ten_thousand_damaged_outputs_are_lists_of_moves_or_malformed() -> None:
         output = rng.choice(HOSTILE) if number % 50 == 0 else damaged(output, rng)
         began = time.thread_time()
         try:
-            assert {*parse_moves(tool.proposal(printed(output)), max_moves=20)} <= {*"UDLR"}
+            assert {*GRID_MOVES.parse(tool.proposal(printed(output)), max_moves=20)} <= {*"UDLR"}
         except MalformedAction:
             num_malformed += 1
         slowest = max(slowest, time.thread_time() - began)
@@ -59,9 +60,9 @@ def test_spaces_that_lead_nowhere_cost_linear_time() -> None:
     text = "[" + " " * 100_000 + "x"
     began = time.thread_time()
     for refuse in (
-        lambda: parse_moves(text, max_moves=4),
-        lambda: parse_placements(text, size=4, max_placements=4),
-        lambda: parse_pairs(text, first="ab", second="ab0", max_pairs=4, expected="moves"),
+        lambda: GRID_MOVES.parse(text, max_moves=4),
+        lambda: placement_list(4).parse(text, max_moves=4),
+        lambda: MoveList(move="[ab][ab0]", expected="moves").parse(text, max_moves=4),
     ):
         with pytest.raises(MalformedAction):
             refuse()

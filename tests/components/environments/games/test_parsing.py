@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.games.parsing import parse_moves, parse_placements
+from components.environments.games.parsing import GRID_MOVES
+from components.environments.games.sudoku import placement_list
 from components.errors import MalformedAction
 
 HOSTILE = (
@@ -48,15 +49,15 @@ HOSTILE = (
     ],
 )
 def test_moves_are_read_in_every_spelling_of_the_grammar(text: str, moves: str) -> None:
-    assert parse_moves(text, max_moves=10) == moves
+    assert GRID_MOVES.parse(text, max_moves=10) == tuple(moves)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_anything_else_is_a_malformed_action(text: str) -> None:
     with pytest.raises(MalformedAction):
-        parse_moves(text, max_moves=10)
+        GRID_MOVES.parse(text, max_moves=10)
     with pytest.raises(MalformedAction):
-        parse_placements(text, size=4, max_placements=3)
+        placement_list(4).parse(text, max_moves=3)
 
 
 @pytest.mark.parametrize(
@@ -71,35 +72,35 @@ def test_anything_else_is_a_malformed_action(text: str) -> None:
     ],
 )
 def test_placements_are_read_in_every_spelling_of_the_grammar(text: str, placements: tuple[str, ...]) -> None:
-    assert parse_placements(text, size=4, max_placements=2) == placements
+    assert placement_list(4).parse(text, max_moves=2) == placements
 
 
 @pytest.mark.parametrize("text", ["12", "1234", "123214", "105", "015", "150", "12A", "1 2 3", "111 111 111"])
 def test_placements_outside_the_grid_or_over_the_limit_are_malformed(text: str) -> None:
     with pytest.raises(MalformedAction):
-        parse_placements(text, size=4, max_placements=2)
+        placement_list(4).parse(text, max_moves=2)
 
 
 def test_a_sixteen_grid_counts_on_with_letters() -> None:
-    assert parse_placements("GA1", size=16, max_placements=1) == ("GA1",)
+    assert placement_list(16).parse("GA1", max_moves=1) == ("GA1",)
     with pytest.raises(MalformedAction):
-        parse_placements("A11", size=9, max_placements=1)
+        placement_list(9).parse("A11", max_moves=1)
 
 
 @given(st.lists(st.sampled_from("UDLR"), max_size=10), st.sampled_from(["", " ", ",", ", ", "  ,  "]), st.booleans())
 def test_spelling_moves_and_parsing_them_gives_them_back(moves: list[str], separator: str, bracketed: bool) -> None:
     text = separator.join(moves)
-    assert parse_moves(f"[{text}]" if bracketed else text, max_moves=10) == "".join(moves)
+    assert GRID_MOVES.parse(f"[{text}]" if bracketed else text, max_moves=10) == tuple(moves)
 
 
 @given(st.text(alphabet="UDLR[], \n") | st.text())
 def test_what_is_accepted_holds_nothing_but_moves_separators_and_brackets(text: str) -> None:
     try:
-        moves = parse_moves(text, max_moves=10)
+        moves = GRID_MOVES.parse(text, max_moves=10)
     except MalformedAction:
         return
     assert len(moves) <= 10
-    assert moves == "".join(c for c in text if c in "UDLR")
+    assert moves == tuple(c for c in text if c in "UDLR")
     assert not text.strip("UDLR[], \n\r\t")
 
 
@@ -107,6 +108,6 @@ def test_what_is_accepted_holds_nothing_but_moves_separators_and_brackets(text: 
 def test_long_hostile_text_is_refused_quickly_and_not_repeated_in_full(text: str) -> None:
     started = time.process_time()
     with pytest.raises(MalformedAction) as refused:
-        parse_moves(text, max_moves=10)
+        GRID_MOVES.parse(text, max_moves=10)
     assert time.process_time() - started < 2.0
     assert len(str(refused.value)) < 300
