@@ -1,4 +1,4 @@
-"""Expressions over whole numbers, in levels: level 0 is within reach of a character model of a few hundred thousand weights."""
+"""Expressions over whole numbers in levels; a character model of a few hundred thousand weights can learn level 0."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -14,12 +14,12 @@ _OPERATIONS: Mapping[str, tuple[int, Callable[[int, int], int]]] = {
     "//": (2, operator.floordiv),
     "%": (2, operator.mod),
 }
-"""Operator -> how tightly it binds, and what it computes."""
+"""Operator -> precedence and function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """What the expressions of a level look like. Level 0 has no brackets and at most one product."""
+    """The shape of the expressions of a level. Level 0 has no brackets and at most one product."""
 
     num_terms: int
     max_number: int
@@ -27,7 +27,7 @@ class Level:
 
     @property
     def max_characters(self) -> int:
-        """Of an expression: every term, every operator, and a pair of brackets around every inner node."""
+        """A bound of the length of an expression: all terms and operators, and brackets around every inner node."""
         num_operators = self.num_terms - 1
         num_brackets = 0 if self.num_terms < 4 else 2 * (num_operators - 1)
         return self.num_terms * len(str(self.max_number)) + num_operators * max(map(len, self.operators)) + num_brackets
@@ -48,7 +48,7 @@ class Expression:
     text: str
     value: int
     binding: int
-    """How tightly its outermost operator binds; a number binds tightest."""
+    """The precedence of the outermost operator; the highest for a number."""
 
 
 def draw_expression(level: int, rng: Random) -> Expression:

@@ -1,12 +1,12 @@
-"""One problem being played: the tool agent's program is run, the reasoner answers, and its answer is the team's."""
+"""One problem being played: the tool agent's program is run, and the reasoner gives the team's answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from components.environments.base import MultiAgentEnv, Step, Tools
 from components.environments.math.grammar import failure, parse_answer, parse_program, printed_answer
-from components.environments.math.history import Round, Run
+from components.environments.math.history import Progress, Round, Run
 from components.environments.math.verifier import verdict
 from components.environments.math.views import (
     REASONER,
@@ -29,21 +29,8 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """Where the team stands. `run` is this turn's program, `answer` the newest well-formed answer of the reasoner.
-
-    `agreed` is all that the team can know by itself: its answer is what its program printed.
-    """
-
-    rounds: tuple[Round, ...] = ()
-    run: Run | None = None
-    answer: str | None = None
-    agreed: bool = False
-
-
 class MathEnv(MultiAgentEnv):
-    """The `MultiAgentEnv` of one problem. The reference answer decides success and rewards, and never `done`."""
+    """The `MultiAgentEnv` of one problem. The reference answer determines success and rewards, but never `done`."""
 
     roles = ROLES
     weights = DEFAULT_WEIGHTS
@@ -58,18 +45,17 @@ class MathEnv(MultiAgentEnv):
 
     @property
     def progress(self) -> Progress:
-        """The real state."""
         return self._state
 
     def set_progress(self, progress: Progress) -> None:
-        """Go to another state of the same problem, as before a turn."""
+        """Replace the state, as before a turn."""
         self._state = progress
 
     def observe(self, agent: str) -> Observation:
         assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
         compact: bool = self.payload["compact"]
         view = compact_view if compact else prose_view
-        state = view(agent, self.payload["statement"], self.progress.rounds, self.progress.run)
+        state = view(agent, self.payload["statement"], self.progress)
         return Observation(instructions=instructions(agent, compact=compact), state=state)
 
     def asked(self, agent: str, answer: str) -> tuple[Execution, ...]:
@@ -107,14 +93,14 @@ class MathEnv(MultiAgentEnv):
         agreed = run is not None and run.printed is not None and verdict(run.printed, given)
         rounds = (*self.progress.rounds, Round(run=run, answer=given))
         return Step(
-            state=Progress(rounds=rounds, answer=given, agreed=agreed),
+            state=Progress(rounds=rounds, agreed=agreed),
             solved=verdict(given, self.payload["answer"]),
             done=agreed,
             local={"malformed": 0.0},
         )
 
     def after_malformed(self, agent: str, error: MalformedAction) -> Step:
-        """A tool agent leaves a note where its program would stand, unless the episode is over."""
+        """A tool agent leaves a note in place of its program, unless the episode is over."""
         progress = self.progress
         if agent == TOOL_AGENT and not self.done:
             progress = replace(progress, run=Run(program="", output="", printed=None, failure=str(error)))
@@ -131,5 +117,4 @@ class MathEnv(MultiAgentEnv):
         return answer is not None and verdict(answer, self.payload["answer"])
 
     def render(self, *, color: bool) -> str:
-        rounds, run = self.progress.rounds, self.progress.run
-        return picture(self.payload["statement"], rounds, run, solved=self.success, color=color)
+        return picture(self.payload["statement"], self.progress, solved=self.success, color=color)

@@ -1,4 +1,4 @@
-"""The math family: where problems come from, and how they are played by rule."""
+"""The math family: problems drawn by rule or read from datasets, and scripted play."""
 
 from collections.abc import Mapping
 from random import Random
@@ -7,8 +7,8 @@ from typing import Any
 from components.artifacts.refs import Frozen
 from components.environments.base import MultiAgentEnv, Split, Tools
 from components.environments.family import Demonstrations, DrawnFamily
-from components.environments.math.environment import MathEnv, Progress
-from components.environments.math.history import Round, Run
+from components.environments.math.environment import MathEnv
+from components.environments.math.history import Progress, Round, Run
 from components.environments.math.numbers import number
 from components.environments.math.options import MathOptions
 from components.environments.math.procedural import draw_question
@@ -21,7 +21,7 @@ _RANDOM_NUMBERS = 999
 
 
 class MathFamily(Demonstrations, DrawnFamily[MathOptions, MathEnv]):
-    """All math problems, drawn by rule or from a dataset. A statement's content decides its split."""
+    """All math problems, drawn by rule or from a dataset; the statement determines the split."""
 
     name = "math"
     options_type = MathOptions
@@ -29,7 +29,7 @@ class MathFamily(Demonstrations, DrawnFamily[MathOptions, MathEnv]):
     remedy = "name other generators"
 
     def payload(self, options: MathOptions, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
-        """Drawn by rule, or a question of the split's dataset, each once per epoch."""
+        """A problem drawn by rule, or a question of the split's dataset, each once per epoch."""
         if options.dataset_of(split) == "procedural":
             asked = super().payload(options, split=split, index=index, seed=seed)
         else:
@@ -59,7 +59,7 @@ class MathFamily(Demonstrations, DrawnFamily[MathOptions, MathEnv]):
         return True
 
     def alphabet(self, options: Frozen) -> str:
-        """For datasets in words this is printable ASCII: their statements may hold more, which character models refuse."""
+        """Printable ASCII for datasets; character models refuse statements with other characters."""
         return COMPACT_ALPHABET if self.checked(options).is_compact else PRINTABLE
 
     def max_action_characters(self, options: Frozen) -> int:
@@ -67,9 +67,9 @@ class MathFamily(Demonstrations, DrawnFamily[MathOptions, MathEnv]):
 
     def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
         """The tool agent prints the expression or the reference answer, the reasoner gives the reference answer, with each
-        digit and each operator replaced by a random one with probability `noise`.
+        digit and operator replaced by a random one with probability `noise`.
 
-        A noisy reasoner cannot compute: where a program printed an answer, it repeats that, right or wrong.
+        A noisy reasoner cannot compute: it repeats the printed answer, if any, right or wrong.
         """
         played = self.played(env, agent)
         payload = played.payload
@@ -89,12 +89,12 @@ class MathFamily(Demonstrations, DrawnFamily[MathOptions, MathEnv]):
         return _printing(drawn, drawn) if agent == TOOL_AGENT else _spoken(drawn, compact=payload["compact"])
 
     def scramble(self, env: MultiAgentEnv, rng: Random) -> None:
-        """Go to the second turn, after one with a wrong answer."""
+        """Move `env` to the second turn, after a turn with a wrong answer."""
         played = self.played(env, TOOL_AGENT)
         printed, answered = (str(rng.randint(-_RANDOM_NUMBERS, _RANDOM_NUMBERS)) for _ in range(2))
         run = Run(program=_printing(printed, printed) + "\n", output=printed, printed=printed, failure="")
         before = played.progress
-        played.set_progress(Progress(rounds=(Round(run=run, answer=answered),), answer=answered))
+        played.set_progress(Progress(rounds=(Round(run=run, answer=answered),)))
         if played.success or printed == answered:
             played.set_progress(before)
 
@@ -109,7 +109,7 @@ def _spoken(answer: str, *, compact: bool) -> str:
 
 
 def _blurred(text: str, noise: float, rng: Random) -> str:
-    """`text` with digits and operators replaced by others of their kind; a number keeps its first digit from being 0."""
+    """`text` with digits and operators randomly replaced by others of their kind; no number begins with 0."""
     blurred = ""
     for character in text:
         before = blurred[-1:]

@@ -1,8 +1,8 @@
 """The process that compares formulas: math-verify on top of SymPy, one fork per pair.
 
 It reads one JSON pair `[answer, expected]` per line and writes one line each: 1 equal, 0 different, ! ended by its limits.
-Each pair is compared in a fork of the warm process, whose CPU time and memory the kernel limits. So no formula can hang
-or crash anything, none leaves anything behind for the next one, and the process needs neither signals handlers nor threads.
+Each pair is compared in a fork of the warm process with CPU time and memory limited by the kernel, so that no formula can
+hang, crash or affect another one.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from components.environments.math.judging import compared
 
 CPU_SECONDS = 0.5
 MEMORY_BYTES = 256 << 20
-"""Beyond what the warm process itself takes up."""
+"""In addition to the memory of the warm process itself."""
 _EQUAL, _DIFFERENT = 41, 40
 _WARMING = (
     (r"x\left(3x+(1)\right)+(2)", "3*x**2+(1)*x+(3)"),
@@ -37,8 +37,8 @@ _WARMING = (
     (r"\log_2 8", r"x^{2}+2x+1"),
     (r"2\cdot 3^{x}", r"-x<y"),
 )
-"""Unequal pairs that lead through most of the parser and of the simplifier, whose caches every fork then inherits. What the
-parser has not met, each fork works out anew: that alone would take a third of its CPU time."""
+"""Unequal pairs that exercise most of the parser and the simplifier, whose caches every fork inherits. Without them the parser
+alone would take a third of a fork's CPU time."""
 _PYTHON_SPELLINGS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -53,11 +53,11 @@ _PYTHON_SPELLINGS = tuple(
 
 
 def same_formula(answer: str, expected: str) -> bool:
-    """Whether math-verify finds two formulas equal. It may raise anything, take long, or need much memory."""
+    """Whether math-verify finds two formulas equal. May raise anything, take long, or need much memory."""
     from latex2sympy2_extended.math_normalization import NormalizationConfig  # type: ignore[import-untyped, unused-ignore]
     from math_verify import LatexExtractionConfig, parse, verify
 
-    # Its own handling of units takes the last letter of `2ab` and of `n m` for one; ours has come before.
+    # Its own unit handling mistakes the last letter of `2ab` and `n m` for a unit; ours ran before.
     normalization = NormalizationConfig(malformed_operators=True, nits=True, units=False, boxed="none")
     extraction = LatexExtractionConfig(normalization_config=normalization)
 
@@ -77,7 +77,7 @@ def same_formula(answer: str, expected: str) -> bool:
 
 
 def serve() -> None:
-    """Answer pairs until standard input ends."""
+    """Answer pairs until the end of standard input."""
     os.chdir("/")
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -101,7 +101,7 @@ def _answered(answer: str, expected: str) -> str:
 
 
 def _compare_and_exit(answer: str, expected: str) -> None:
-    """The life of a fork. Over its CPU time the kernel ends it, even in the middle of one long multiplication."""
+    """The body of a fork. The kernel ends it when its CPU time is up, even in the middle of one long multiplication."""
     code = _DIFFERENT
     try:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -109,7 +109,7 @@ def _compare_and_exit(answer: str, expected: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         code = _EQUAL if compared(answer, expected, formulas=same_formula) else _DIFFERENT
-    except BaseException:  # the fork's border: whatever the algebra raises means that it found no equality
+    except BaseException:  # the fork's border: whatever the algebra raises, it found no equality
         code = _DIFFERENT
     finally:
         os._exit(code)

@@ -1,4 +1,4 @@
-"""What agents write: programs and answers. Text is cut out and never evaluated."""
+"""The grammar of programs and answers. Text is extracted and never evaluated."""
 
 import re
 
@@ -13,9 +13,9 @@ _MAX_ERROR_CHARACTERS = 160
 
 
 def parse_program(text: str, *, max_characters: int) -> Execution:
-    """The program of an answer: the last fenced block, or all of it where nothing is fenced.
+    """The program of an answer: the last fenced block, or the whole answer without one. Equal programs give equal executions.
 
-    Equal programs are equal executions. Raises MalformedAction when there is none, or one that is too long or no text.
+    Raises MalformedAction if it is missing, too long or not text.
 
     **Example** "Let me see.\\n```python\\nprint(2)\\n```" runs `print(2)`.
     """
@@ -31,9 +31,9 @@ def parse_program(text: str, *, max_characters: int) -> Execution:
 
 
 def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
-    r"""The final answer: what the last `\boxed{}` holds, or the whole text where it is one short line.
+    r"""The final answer: the content of the last `\boxed{}`, or the whole text if it is one short line.
 
-    Raises MalformedAction when there is none, or, with `numbers_only`, when it is no number.
+    Raises MalformedAction if there is none, or, with `numbers_only`, if it is not a number.
 
     **Example** `So it is \boxed{3/4}.` is `3/4`, and so is `3/4`; a page of text without a box is malformed.
     """
@@ -51,10 +51,7 @@ def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
 
 
 def printed_answer(result: ExecutionResult) -> str | None:
-    """What a program gives as its answer: the last line that it printed; None when it failed or printed none.
-
-    What stands on standard error, a warning for example, does not matter to a program that ended well.
-    """
+    """A program's answer: the last line of its output; None if it failed or printed none. Standard error is ignored."""
     if result.status != "ok":
         return None
     last_line = result.stdout.rstrip().rpartition("\n")[2].strip()
@@ -62,7 +59,7 @@ def printed_answer(result: ExecutionResult) -> str | None:
 
 
 def failure(result: ExecutionResult) -> str:
-    """Why a program gave no answer: its status and the end of its own last words.
+    """Why a program gave no answer: its status and the end of its standard error.
 
     **Example** `nonzero_exit: ZeroDivisionError: division by zero`.
     """

@@ -1,4 +1,4 @@
-"""How two plain answers are compared, in the order of cost: as text, as numbers, part by part, and only then as formulas."""
+"""The comparison of two plain answers in order of cost: as text, as numbers, part by part, and only then as formulas."""
 
 from components.environments.math.numbers import number, same_number
 from components.environments.math.spelling import named, words
@@ -11,11 +11,12 @@ _MAX_FACTORIAL_DIGITS = 3
 
 
 class NeedsFormulas(Exception):
-    """Two answers differ as text and are not both numbers: only algebra can tell whether they are equal."""
+    """Only algebra can tell whether two answers are equal: they differ as text and are not both numbers."""
 
 
-def compared(answer: str, expected: str, *, formulas: SameScalar) -> bool:
-    """Whether two plain answers are equal; `formulas` compares what is neither equal text nor two numbers nor words."""
+def compared(answer: str, expected: str, *, formulas: SameScalar | None = None) -> bool:
+    """Whether two plain answers are equal. `formulas` compares by algebra; without it the need for algebra raises
+    NeedsFormulas."""
 
     def same(one: str, other: str) -> bool:
         return _same_scalar(one, other, formulas)
@@ -25,13 +26,8 @@ def compared(answer: str, expected: str, *, formulas: SameScalar) -> bool:
     return same_answer(answer, expected, same)
 
 
-def undecided(answer: str, expected: str) -> bool:
-    """The `formulas` of a caller that has no algebra at hand. Raises NeedsFormulas."""
-    raise NeedsFormulas
-
-
 def is_too_large(text: str) -> bool:
-    """Whether a formula is longer than any answer, or names a power or factorial too large to be written out.
+    """Whether a formula is too long for an answer, or has a power or factorial too large to be written out.
 
     **Example** `2^{2020}` is not; `10^{10^{10}}` and `9999!` are.
     """
@@ -46,7 +42,7 @@ def is_too_large(text: str) -> bool:
     )
 
 
-def _same_scalar(answer: str, expected: str, formulas: SameScalar) -> bool:
+def _same_scalar(answer: str, expected: str, formulas: SameScalar | None) -> bool:
     (name, given_value), (wanted_name, wanted_value) = named(answer), named(expected)
     if name and wanted_name and name != wanted_name:
         return False
@@ -63,11 +59,13 @@ def _same_scalar(answer: str, expected: str, formulas: SameScalar) -> bool:
         return words(expected) == words(answer)
     if not answer or is_too_large(answer) or is_too_large(expected):
         return False
+    if formulas is None:
+        raise NeedsFormulas
     return formulas(answer, expected)
 
 
 def _is_stacked(power: str) -> bool:
-    """Whether a power starts, inside its own braces, where the text up to the next `^` ends."""
+    """Whether the text between two `^` makes the second a power within the exponent of the first."""
     return power.count("{") + power.count("(") > power.count("}") + power.count(")") or not power.strip(" 0123456789")
 
 

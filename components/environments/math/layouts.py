@@ -1,4 +1,4 @@
-"""The datasets of the field: where each lies on the hub, and which of its columns hold what."""
+"""Public datasets: their place on the hub, and their columns."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from components.environments.shared.own_rows import own_rows_as
 DatasetName = Literal[
     "procedural", "polaris", "dapo_math", "aime_past", "aime24", "aime25", "olympiadbench", "gsm8k", "own"
 ]
-"""procedural problems are made here; every other name is a dataset of `LAYOUTS`."""
+"""procedural problems are drawn by rule; every other name is a dataset of `LAYOUTS`."""
 
 _NO_LETTERS = re.compile(r"[^\w+\-*/^=<>]|_")
 _FINAL_COMMANDS = (
@@ -34,7 +34,7 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One row: the problem, its reference answer, and the year of the contest where the row tells it."""
+    """One row: the problem, its reference answer, and the year of the contest if known."""
 
     statement: str
     answer: str
@@ -42,7 +42,7 @@ class Question:
 
     @property
     def content(self) -> str:
-        r"""What decides whether two statements are one problem: letters, digits and signs, whatever the spelling.
+        r"""The letters, digits and signs, which are equal for two spellings of one problem.
 
         **Example** `Find $x^{2}$ if  $x \leq 3$.` and `find \(x^2\), if x \le 3` have one content.
         """
@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """One dataset. `train` and `test` are equal where it has a single split, and None where a source must be given."""
+    """One dataset. `train` and `test` are equal if it has a single split, and None if a source must be configured."""
 
     train: DatasetSource | None
     test: DatasetSource | None
@@ -63,24 +63,21 @@ class Layout:
     answer: str
     """The column of its answer."""
     year: str | int | None = None
-    """The column that tells the contest's year, which a copy may lack, or the year of all rows."""
+    """The column of the contest's year, which a copy may lack, or the year of all rows."""
     required: tuple[str, ...] = ()
-    """Columns beside these two that a copy must have."""
+    """Other columns that a copy must have."""
     cleaned: Callable[[Any, Any], tuple[Any, Any]] = lambda statement, answer: (statement, answer)
-    """What a cell of each column holds of the problem and of its answer."""
+    """Extracts the problem and its answer from the cells of the two columns."""
     load: Callable[[DatasetSource, str], Sequence[Mapping[str, Any]]] = load_rows
-    """The rows of a source, which the option of that name gives. Raises ConfigurationError."""
+    """(source, option) -> the rows of a source. Raises ConfigurationError naming the option."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those that every row must have."""
+        """The required columns."""
         return (self.statement, self.answer, *self.required)
 
     def question(self, row: Mapping[str, Any]) -> Question | None:
-        """The question of a row that has these columns; None for one without a statement or a short answer.
-
-        A statement that no contest would print is none, and no answer is longer than the longest. An empty cell is no text.
-        """
+        """The question of a row with these columns; None if its statement or its answer is missing or too long."""
         cells = self.cleaned(row[self.statement], row[self.answer])
         statement, answer = map(_text, cells)
         answer = " ".join(answer.split())
@@ -95,7 +92,7 @@ class Layout:
 
 
 def _gsm8k(statement: Any, answer: Any) -> tuple[Any, str]:
-    """The answer stands behind a mark, after the way to it."""
+    """The answer follows a mark after the solution."""
     _, mark, final = str(answer).rpartition("####")
     return statement, final if mark else ""
 
@@ -114,7 +111,7 @@ def _text(cell: Any) -> str:
 
 
 def _single(path: str, statement: str, answer: str, *, name: str | None = None, **more: Any) -> Layout:
-    """A dataset whose one split serves both."""
+    """A dataset whose single split serves both."""
     source = DatasetSource(path=path, name=name, split="train")
     return Layout(train=source, test=source, statement=statement, answer=answer, **more)
 

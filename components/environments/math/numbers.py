@@ -1,6 +1,7 @@
-"""Written-out numbers, compared exactly. Nothing is evaluated: an unfinished sum is not a number."""
+"""Written-out numbers, compared exactly. Nothing is evaluated: a sum is not a number."""
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -14,12 +15,12 @@ _NO_UNITS = frozenset(
     {"hundred", "thousand", "million", "billion", "trillion", "dozen", "half", "halves", "i", "e", "pi", "oo", "inf",
      "infinity", "or", "and", "not"}
 )  # fmt: skip
-"""Words behind a number that change its value."""
+"""Words after a number that change its value."""
 _SHORT_UNITS = frozenset(
     {"cm", "mm", "km", "nm", "kg", "mg", "lb", "oz", "ft", "mph", "min", "sec", "hr", "hrs", "in", "ml", "mL", "usd", "USD",
      "AM", "PM", "am", "pm", "sq", "cu", "deg", "rad"}
 )  # fmt: skip
-"""Units of two or three letters; another short word may be a product of variables, as in `2 ab`."""
+"""Units of two or three letters; any other short word may be a product of variables, as in `2 ab`."""
 
 _WHOLE = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
 _DECIMAL = rf"(?:{_WHOLE}(?:\.\d*)?|\.\d+)"
@@ -40,10 +41,8 @@ _UNIT = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number as written. `is_decimal`: with a decimal point or a power of ten, so that it may be rounded.
-
-    `may_be_product`: what stands for a unit may as well be variables, as in `2 n`.
-    """
+    """A number as written. `is_decimal`: it has a decimal point or a power of ten, so that it may be rounded;
+    `may_be_product`: its unit may be variables instead, as in `2 n`."""
 
     value: Fraction
     is_decimal: bool
@@ -53,7 +52,7 @@ class Number:
 
 @lru_cache(maxsize=4096)
 def number(text: str) -> Number | None:
-    r"""The number that a plain answer spells, None when it is anything else.
+    r"""The number that a plain answer spells; None if it is anything else.
 
     Whole numbers (also `1,234`), decimals, powers of ten (`1e3`, `1.5 \times 10^{3}`), fractions (`1/2`, `\frac12`,
     `1 1/2`), each with a sign, a percent sign or a unit.
@@ -80,7 +79,7 @@ def number(text: str) -> Number | None:
 
 
 def same_number(answer: Number, expected: Number) -> bool:
-    """Whether both are one number: exactly, or within half a unit of the sixth decimal where one is a rounded decimal.
+    """Whether two numbers are equal: exactly, or within half a unit of the sixth decimal place if one is a decimal.
 
     A percentage equals both its value and its bare number, because a question may ask for either.
 
@@ -112,21 +111,18 @@ def _decimal(text: str) -> tuple[Fraction, bool] | None:
 
 
 def _fraction(text: str) -> tuple[Fraction, bool] | None:
-    called = _CALLED.fullmatch(text)
-    if called:
-        return _ratio(called["above"], called["below"])
-    found = _SLASHED.fullmatch(text) or _STACKED.fullmatch(text)
+    found = _SLASHED.fullmatch(text) or _STACKED.fullmatch(text) or _CALLED.fullmatch(text)
     if found is None:
         return _bracketed(text)
-    parts = found.groupdict()
-    ratio = _ratio(parts["above"] or parts["above_digit"], parts["below"] or parts["below_digit"])
-    if ratio is None:
-        return None
-    return _signed(parts["sign"], ratio[0] + int(parts["whole"] or 0)), ratio[1]
+    parts = defaultdict(str, {name: part for name, part in found.groupdict().items() if part})
+    top, bottom = (
+        Fraction((parts[name] or parts[f"{name}_digit"]).replace(",", "").rstrip(".")) for name in ("above", "below")
+    )
+    return (_signed(parts["sign"], top / bottom + int(parts["whole"] or 0)), False) if bottom else None
 
 
 def _bracketed(text: str) -> tuple[Fraction, bool] | None:
-    """A number in one pair of brackets, over a whole number or not: `-(1/2)`, `(3)/4`."""
+    """A number in one pair of brackets, possibly divided by a whole number: `-(1/2)`, `(3)/4`."""
     found = _BRACKETED.fullmatch(text)
     if found is None:
         return None
@@ -134,11 +130,6 @@ def _bracketed(text: str) -> tuple[Fraction, bool] | None:
     if inner is None or int(found["below"] or 1) == 0:
         return None
     return _signed(found["sign"], inner[0] / int(found["below"] or 1)), inner[1]
-
-
-def _ratio(above: str, below: str) -> tuple[Fraction, bool] | None:
-    top, bottom = Fraction(above.replace(",", "").rstrip(".")), Fraction(below.replace(",", "").rstrip("."))
-    return (top / bottom, False) if bottom else None
 
 
 def _signed(sign: str, value: Fraction) -> Fraction:

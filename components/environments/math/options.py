@@ -1,4 +1,4 @@
-"""What the math environment can be told."""
+"""The options of the math environment."""
 
 from typing import Self
 
@@ -16,7 +16,7 @@ _ARITHMETIC: tuple[Generator, ...] = ("arithmetic",)
 
 
 class MathOptions(Frozen):
-    """Which problems are played, how they are put, and how long answers may be."""
+    """The source and format of problems, and the lengths of answers."""
 
     dataset: DatasetName = "procedural"
     """procedural, polaris, dapo_math, aime_past, aime24, aime25, olympiadbench, gsm8k, or own, for both splits.
@@ -26,19 +26,19 @@ class MathOptions(Frozen):
     test: DatasetName | None = None
     """Another dataset for the test split."""
     train_source: DatasetSource | None = None
-    """Where the train split lies instead of the hub: a file, a folder or another hub name, in the dataset's own columns."""
+    """The source of the train split, if not the default: a file, a folder or another hub name, in the dataset's own columns."""
     test_source: DatasetSource | None = None
     """The same for the test split."""
     generators: tuple[Generator, ...] = Field(_ARITHMETIC, min_length=1)
-    """procedural: what draws the problems; all but arithmetic need reasoning-gym."""
+    """procedural: the generators to draw from; all but arithmetic need reasoning-gym."""
     level: int = Field(0, ge=0, lt=NUM_LEVELS)
     """arithmetic: 0 has three numbers up to 20, 1 four up to 99 and brackets, 2 also // and %, 3 eight numbers."""
     prose: bool = False
-    """arithmetic alone in whole sentences, as every other problem is, instead of one short line for tiny models."""
+    """arithmetic alone: whole sentences, as in every other problem, instead of one short line for tiny models."""
     max_program_characters: int = Field(1500, ge=20, le=20_000)
     max_answer_characters: int = Field(200, ge=1, le=MAX_FINAL_CHARACTERS)
     max_output_characters: int = Field(500, ge=20, le=4000)
-    """How much of a program's output the reasoner is shown; its end, for that is where answers are printed."""
+    """How much of the end of a program's output the reasoner is shown."""
 
     @model_validator(mode="after")
     def _sources_have_datasets(self) -> Self:
@@ -54,11 +54,11 @@ class MathOptions(Frozen):
         return self
 
     def dataset_of(self, split: Split) -> DatasetName:
-        """The dataset that `split` is drawn from."""
+        """The dataset of `split`."""
         return (self.train if split == "train" else self.test) or self.dataset
 
     def source(self, split: Split) -> DatasetSource | None:
-        """The place that was given for `split`; one file of one's own serves both."""
+        """The configured source of `split`; a single own file serves both."""
         given, other = self.train_source, self.test_source
         if split == "test":
             given, other = other, given
@@ -73,5 +73,5 @@ class MathOptions(Frozen):
 
     @property
     def max_answer_width(self) -> int:
-        """The longest program that may be written, in characters."""
+        """The maximum length of a program, in characters."""
         return len("print()") + LEVELS[self.level].max_characters if self.is_compact else self.max_program_characters

@@ -12,7 +12,7 @@ MAX_STATEMENT_CHARACTERS = 20_000
 
 
 class OwnQuestion(OwnRow):
-    """One line: a question and its final answer alone, text or a number, without the way to it.
+    """One line: a question and its final answer, text or a number, without the solution.
 
     **Example** `{"question": "What is half of 14?", "answer": 7}`.
     """

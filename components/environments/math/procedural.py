@@ -1,4 +1,4 @@
-"""Problems made by rule: our own arithmetic, and generators of the library reasoning-gym."""
+"""Problems drawn by rule: our own arithmetic, and generators of the library reasoning-gym."""
 
 import warnings
 from collections.abc import Mapping
@@ -30,9 +30,9 @@ _CHARACTERS = str.maketrans({"°": " degrees", "−": "-", "×": "*", "’": "'"
 
 
 def draw_question(generator: Generator, *, level: int, prose: bool, rng: Random) -> Mapping[str, Any] | None:
-    """A question as JSON: `statement`, `answer`, and for arithmetic `expression`; None where this draw gives none.
+    """A question as JSON: `statement`, `answer`, and for arithmetic `expression`; None if this draw gives none.
 
-    `level` and `prose` concern arithmetic alone: without prose its statement is the bare expression.
+    `level` and `prose` apply to arithmetic alone: without prose its statement is the bare expression.
     """
     if generator == "arithmetic":
         drawn = draw_expression(level, rng)

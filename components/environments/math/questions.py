@@ -1,4 +1,4 @@
-"""The questions of a split of a dataset: read in its layout, without repetitions, and without test problems in train."""
+"""The questions of a split of a dataset, without repetitions, and without test problems in train."""
 
 from functools import lru_cache
 
@@ -10,15 +10,15 @@ from components.environments.shared.splits import divided, train_without_test
 from components.errors import ConfigurationError
 
 TEST_YEARS = frozenset({2024, 2025})
-"""AIME problems of these years are what the field tests on: they are never trained on, whatever the test split is."""
+"""AIME problems of these years are standard tests: they are never trained on, whatever the test split is."""
 
 
 @lru_cache(maxsize=8)
 def questions_of(options: MathOptions, split: Split) -> tuple[Question, ...]:
-    """The questions of `split`, which is drawn from a dataset and not from a generator. Loaded once per process.
+    """The questions of `split`, loaded from its dataset once per process.
 
-    Two splits of one source are told apart by content, one question in five for tests.
-    Raises ConfigurationError when the dataset cannot be read, lacks its columns, or no question is left.
+    One source for both splits is divided by content, one question in five for tests.
+    Raises ConfigurationError if the dataset cannot be read, lacks its columns, or no question is left.
     """
     read = _read(options, split)
     questions = [question for question in read if split == "test" or question.year not in TEST_YEARS]
@@ -37,7 +37,7 @@ def questions_of(options: MathOptions, split: Split) -> tuple[Question, ...]:
 
 
 def _held_out(options: MathOptions) -> tuple[str, ...]:
-    """The contents of the test questions that might be train rows too."""
+    """The contents of the test questions, which might be train rows too."""
     if options.dataset_of("test") == "procedural":
         return ()
     return tuple(question.content for question in questions_of(options, "test"))
@@ -68,7 +68,7 @@ def _read(options: MathOptions, split: Split) -> list[Question]:
 
 
 def _source(options: MathOptions, split: Split) -> DatasetSource | None:
-    """Where the rows of a split lie; None for problems that are drawn by rule."""
+    """The source of the rows of a split; None for problems drawn by rule."""
     given = options.source(split)
     if given is not None or options.dataset_of(split) == "procedural":
         return given

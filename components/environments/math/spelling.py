@@ -1,14 +1,13 @@
-"""One spelling for the many ways in which people and models write the same answer."""
+"""One spelling for the many ways of writing the same answer."""
 
 import re
 
 MAX_CHARACTERS = 1000
-"""Longer texts equal nothing: comparing two of them part by part takes quadratic time."""
+"""A longer text equals nothing: comparing two part by part takes quadratic time."""
 MAX_FINAL_CHARACTERS = 400
-"""No final answer is longer: an agent's, a program's or a dataset's."""
+"""The maximum length of a final answer of an agent, a program or a dataset."""
 
 _BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|[{}]")
-"""The braces of a text; a box is opened by more than its brace."""
 _CHARACTERS = str.maketrans(
     {"−": "-", "–": "-", "×": "*", "·": "*", "⋅": "*", "÷": "/", "’": "'", "\u00a0": " ", "\u202f": " ", "°": ""}
 )
@@ -20,8 +19,8 @@ _UPRIGHT = (
     rf"million|billion|trillion|dozen)s?)\b)[A-Za-z ~/]+\}}{_POWER}"
 )
 _UPRIGHT_UNITS = rf"(?<=[\d}})])(?:(?>(?:{_UPRIGHT})+)(?=[\s.]*$)|(?P<kept>(?>(?:{_UPRIGHT})+)))"
-"""Units in upright letters behind a value, which no product of variables is. Those in the middle of a text are matched too, and
-kept: so no search starts anew inside of them, which would take quadratic time."""
+"""Units in upright letters after a value, which cannot be a product of variables. Those in the middle of a text are matched and
+kept, so that no search starts inside them, which would take quadratic time."""
 _SPELLED_UNIT = (
     r"(?<=[\d})])\s+(?:sq(?:uare)? |cubic )?(?:cm|mm|km|kg|inch(?:es)?|feet|units?|degrees?|dollars?|cents?|met(?:er|re)s?|"
     rf"miles?|hours?|minutes?|seconds?|days?|years?){_POWER}(?=[\s.]*$)"
@@ -49,7 +48,7 @@ _CONSTANTS = frozenset({"pi", "e", "i", "oo", "inf", "infinity"})
 
 
 def boxed(text: str) -> str | None:
-    r"""What stands in the last `\boxed{...}` of `text`, None when there is none that ends.
+    r"""The content of the last closed `\boxed{...}` of `text`; None if there is none.
 
     **Example** `r"so \boxed{3}, or better \boxed{\frac{1}{2}}"` gives `r"\frac{1}{2}"`.
     """
@@ -63,7 +62,7 @@ def boxed(text: str) -> str | None:
 
 
 def plain(text: str) -> str:
-    r"""`text` in the spelling that answers are compared in: no dollar signs, sizes, font commands or degree signs.
+    r"""`text` in the spelling for comparison: no dollar signs, sizes, font commands or degree signs.
 
     **Example** `r"$\left(1,\,\dfrac{1}{2}\right)$."` gives `r"(1, \frac{1}{2})"`.
     """
@@ -76,12 +75,12 @@ def plain(text: str) -> str:
 
 
 def named(text: str) -> tuple[str, str]:
-    """The variable that a plain answer is given to, "" for none, and the answer: `x = 5` is ("x", "5")."""
+    """The variable of a plain answer, "" without one, and its value: `x = 5` is ("x", "5")."""
     found = _NAMED.match(text)
     return (found["name"], text[found.end() :]) if found else ("", text)
 
 
 def words(text: str) -> str | None:
-    """A plain answer that is words and no formula, folded for comparison; None for anything else."""
+    """A plain answer in words, folded for comparison; None for anything else."""
     folded = " ".join(text.strip("() ").casefold().split())
     return folded if _WORDS.fullmatch(folded) and folded not in _CONSTANTS else None

@@ -1,4 +1,4 @@
-"""Answers of several parts: tuples, intervals, sets and lists are compared part by part, each part by its own judge."""
+"""Answers with several parts: tuples, intervals, sets and lists are compared part by part."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Literal
 from components.environments.math.numbers import number
 
 SameScalar = Callable[[str, str], bool]
-"""(answer, expected): whether two parts that are no tuples, intervals, sets or lists are equal."""
+"""(answer, expected) -> whether two parts that cannot be taken apart are equal."""
 Kind = Literal["scalar", "bare", "set", "sequence", "union"]
 
 MAX_PARTS = 32
@@ -23,10 +23,10 @@ _UNORDERED = {
     "union": ("union",),
     "scalar": ("set",),
 }
-"""What may stand for an answer whose parts have no order."""
+"""Expected kind -> the kinds of answers that may be equal to it, comparing parts without order."""
 _UNION = re.compile(r"(?<!\s)\s*\\cup(?![a-z])\s*")
 _MEMBER = re.compile(r"\A[A-Za-z](?:_\{?\w\}?)?\s*\\in(?![a-z])\s*(?=\\?\{)")
-"""`x \\in` before a set, which says the same as the set."""
+"""`x \\in` before a set, which means the same as the set alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Structure:
 
 
 def is_too_deep(text: str) -> bool:
-    """Whether brackets nest deeper than any answer does, or do not match in number."""
+    """Whether brackets are nested too deeply for an answer, or are unbalanced."""
     depth = 0
     for character in text:
         depth += (character in _OPENING) - (character in _CLOSING)
@@ -78,11 +78,11 @@ def taken_apart(text: str) -> Structure:
 
 
 def same_structure(answer: Structure, expected: Structure, same: SameScalar) -> bool:
-    """Whether two answers, at least one of them of several parts, are equal.
+    """Whether two answers, at least one of them with several parts, are equal.
 
-    Sequences keep their order and their brackets; sets, lists without brackets and unions do not. A list without brackets
-    may stand for a set or a tuple, and a set or a list in any brackets for a list without. No pair of parts is compared
-    twice, so that nesting costs no more than all pairs of innermost parts.
+    Order and brackets matter for sequences, not for sets, unions and lists without brackets. A list without brackets may equal
+    a set or a tuple; a set or a list in any brackets may equal a list without. No pair of parts is compared twice, which bounds
+    the cost of nesting by the number of pairs of innermost parts.
     """
     if max(len(answer.parts), len(expected.parts)) > MAX_PARTS:
         return False
@@ -104,7 +104,7 @@ def same_structure(answer: Structure, expected: Structure, same: SameScalar) -> 
 
 
 def same_answer(answer: str, expected: str, same: SameScalar) -> bool:
-    """Whether two plain answers are equal; parts that cannot be taken apart further are left to `same`."""
+    """Whether two plain answers are equal; `same` compares parts that cannot be taken apart."""
     if answer == expected:
         return True
     one, other = taken_apart(answer), taken_apart(expected)
@@ -114,7 +114,7 @@ def same_answer(answer: str, expected: str, same: SameScalar) -> bool:
 
 
 def _unwrapped(text: str) -> tuple[str | None, str]:
-    r"""The inside of the one pair of brackets around all of `text`, and that pair; None where there is none."""
+    r"""The inside of the pair of brackets around the whole `text`, and that pair; None without one."""
     opening = 2 if text.startswith("\\{") else 1
     closing = 2 if text.endswith("\\}") else 1
     if len(text) < opening + closing or text[opening - 1] not in _OPENING or text[-1] not in _CLOSING:
@@ -128,7 +128,7 @@ def _unwrapped(text: str) -> tuple[str | None, str]:
 
 
 def _split(text: str, separator: re.Pattern[str]) -> tuple[str, ...]:
-    """`text` at the separators outside all brackets."""
+    """`text` split at the separators outside brackets."""
     parts, depth, start, place = list[str](), 0, 0, 0
     while place < len(text):
         found = separator.match(text, place) if depth == 0 else None

@@ -1,12 +1,10 @@
-"""What the agents read: one short line for tiny models, or whole sentences; and the team's work for people.
+"""Observations: one short line for tiny models, or whole sentences; and the team's work for people.
 
-The short line is `T` or `R`, the expression, `:`, the former turn as `printed,answered;`, and for the reasoner what this turn's
-program printed and `>`: `T12+7*3:` and `R12+7*3:40>`, and a turn later `R12+7*3:40,41;33>`.
+The short line is `T` or `R`, the expression, `:`, the previous turn as `printed,answered;`, and for the reasoner the output of
+this turn's program and `>`: `T12+7*3:` and `R12+7*3:40>`, and a turn later `R12+7*3:40,41;33>`.
 """
 
-from collections.abc import Sequence
-
-from components.environments.math.history import Round, Run
+from components.environments.math.history import Progress, Round, Run
 from components.environments.shared.pictures import styled
 
 TOOL_AGENT = "tool_agent"
@@ -47,41 +45,42 @@ _COMPACT_GRAMMAR = {
     REASONER: "Answer with the value of the expression and nothing else. Example: 9449772114007",
 }
 EXAMPLE_ANSWER = "9449772114007"
-"""What copying an example gives; no problem has this answer."""
+"""The answer of the example, which is not the answer of any problem."""
 
 
 def instructions(agent: str, *, compact: bool) -> str:
-    """Who the agent is, what it reads, and the grammar of its answer."""
+    """The agent's duty, the format of its observations, and the grammar of its answers."""
     if compact:
         return f"{_DUTIES[agent]}\n{_COMPACT_READING[agent]}\n{_COMPACT_GRAMMAR[agent]}"
     return f"{_DUTIES[agent]}\n{_PROSE_GRAMMAR[agent]}"
 
 
-def compact_view(agent: str, expression: str, rounds: Sequence[Round], run: Run | None) -> str:
+def compact_view(agent: str, expression: str, progress: Progress) -> str:
     """The short line."""
+    rounds = progress.rounds
     former = f"{_compact_run(rounds[-1].run)},{_compact(rounds[-1].answer)};" if rounds else ""
     if agent == TOOL_AGENT:
         return f"T{expression}:{former}"
-    return f"R{expression}:{former}{_compact_run(run)}>"
+    return f"R{expression}:{former}{_compact_run(progress.run)}>"
 
 
-def prose_view(agent: str, statement: str, rounds: Sequence[Round], run: Run | None) -> str:
+def prose_view(agent: str, statement: str, progress: Progress) -> str:
     """The problem, the newest turns with program, output and answer, and for the reasoner this turn's program."""
     parts = [f"Problem:\n{statement}"]
-    first = max(0, len(rounds) - _SHOWN_TURNS)
-    for number, played in enumerate(rounds[first:], start=first + 1):
+    first = max(0, len(progress.rounds) - _SHOWN_TURNS)
+    for number, played in enumerate(progress.rounds[first:], start=first + 1):
         parts.append(f"Turn {number}:\n{_told(played.run)}\nThe reasoner's answer: {_ascii(played.answer or 'none')}")
     if agent == REASONER:
-        parts.append(f"Now:\n{_told(run)}")
+        parts.append(f"Now:\n{_told(progress.run)}")
     return "\n\n".join(parts)
 
 
-def picture(statement: str, rounds: Sequence[Round], run: Run | None, *, solved: bool, color: bool) -> str:
+def picture(statement: str, progress: Progress, *, solved: bool, color: bool) -> str:
     """The team's work for people."""
     lines = [styled(statement, "1") if color else statement]
-    pending = [Round(run=run, answer=None)] if run is not None else []
-    for number, played in enumerate((*rounds, *pending), start=1):
-        is_right = solved and number == len(rounds)
+    pending = [Round(run=progress.run, answer=None)] if progress.run is not None else []
+    for number, played in enumerate((*progress.rounds, *pending), start=1):
+        is_right = solved and number == len(progress.rounds)
         answer = f"answer  {played.answer or '-'}"
         if color and played.answer:
             answer = styled(answer, "1;32" if is_right else "33")
@@ -90,7 +89,7 @@ def picture(statement: str, rounds: Sequence[Round], run: Run | None, *, solved:
 
 
 def shown_output(stdout: str, max_characters: int) -> str:
-    """The end of what a program printed, in printable ASCII.
+    """The end of a program's output, in printable ASCII.
 
     **Example** 12 characters of `"0123456789abcdef"` are `"[...]bcdef"`, with the cut in front.
     """
@@ -102,7 +101,7 @@ def shown_output(stdout: str, max_characters: int) -> str:
 
 
 def _ascii(text: str) -> str:
-    """`text` with escapes in place of what is neither printable ASCII nor a line feed, for any tokenizer."""
+    """`text` with everything but printable ASCII and line feeds escaped, for any tokenizer."""
     return "".join(
         character if character == "\n" or " " <= character <= "~" else character.encode("unicode_escape").decode()
         for character in text.replace("\r\n", "\n").replace("\t", "    ")
@@ -110,7 +109,7 @@ def _ascii(text: str) -> str:
 
 
 def _told(run: Run | None) -> str:
-    """A program and what came of it."""
+    """A program and its result."""
     if run is None:
         return "There is no program."
     if not run.program:
