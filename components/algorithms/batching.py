@@ -1,4 +1,4 @@
-"""A step's rollouts and rewards as one training batch per policy."""
+"""The rollouts and rewards of a step as one training batch per policy."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,13 +30,11 @@ def train_batches(
     algorithm: AlgorithmConfig,
     policies: Iterable[str],
 ) -> tuple[dict[str, TrainBatch], dict[str, float]]:
-    """A batch for each of `policies`, an empty one too, and the step's advantage metrics.
+    """A batch, possibly empty, for each of `policies`, and the step's advantage metrics.
 
-    Rows go to the policy that played their agent; those of a policy that is not asked for are counted in the metrics and
-    not trained on. Groups whose advantages are all 0 are left out and counted. The order is that of shards, episodes and
-    nodes. Rows stay in the groups in which they were sampled, whatever they were compared with, and groups of equal prompts
-    become one: episodes that begin alike share their prompt in training, as candidates do. A batch names the version that
-    sampled it.
+    Rows go to the policy that played their agent; rows of other policies only count in the metrics. Groups whose advantages
+    are all 0 are left out and counted. The order is that of shards, episodes and nodes. Rows stay in the groups in which they
+    were sampled, and groups with equal prompts are merged to share the prompt in training.
 
     **Example** 32 problems, 4 nodes each, one policy for both agents, 20 nodes with equal rewards: one batch of 108 groups
     with num_groups_without_signal 20, and `advantage/zero_group_frac` .156.
@@ -70,7 +68,7 @@ def _nodes(episodes: Sequence[Episode], advantages_E_N_K: Sequence[Sequence[tupl
 
 
 def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | None:
-    """The version of `policy` that played; None where it did not."""
+    """The version of `policy` that played; None if it did not."""
     versions = {shard.policy_versions[policy] for shard in shards if policy in shard.policy_versions}
     assert len(versions) <= 1, f"policy {policy} played a step in several versions: {versions}"
     return next(iter(versions), None)
@@ -105,7 +103,7 @@ def _train_group(compared: _Compared) -> TrainGroup:
 
 
 def _joined_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
-    """Groups of equal prompts as one, in the place and under the key of the first."""
+    """The groups, merged by prompt in the place and under the key of the first."""
     sharing: dict[tuple[int, ...], list[TrainGroup]] = {}
     for group in groups:
         sharing.setdefault(group.prompt_tokens, []).append(group)
@@ -123,7 +121,7 @@ def _joined_group(same: Sequence[TrainGroup]) -> TrainGroup:
 
 
 def _metrics(compared: Sequence[_Compared]) -> dict[str, float]:
-    """How many groups there were and which share carries no signal, in all and by agent."""
+    """The number of groups, and the fraction without signal, in total and by agent."""
     total = Counter(each.node.group.agent for each in compared)
     silent = Counter(each.node.group.agent for each in compared if not each.has_signal)
     values = {

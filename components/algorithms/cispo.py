@@ -1,8 +1,8 @@
 """CISPO: the importance ratio is a clipped weight without gradient, so that no token loses its gradient (MiniMax-M1, arXiv
 2506.13585, eq. 4 and 5).
 
-`-sg[clip(rho, 1 - clip_low, 1 + clip_high)] A log pi`. The paper sets no lower bound (`clip_low` 1) and a high upper one. What
-`clip_high` means differs: here and in the paper the weight is at most 1 + clip_high, in TRL at most epsilon_high.
+`-sg[clip(rho, 1 - clip_low, 1 + clip_high)] A log pi`. The paper sets no lower bound (`clip_low` 1) and a high upper one. The
+weight is at most 1 + clip_high here and in the paper, but at most epsilon_high in TRL.
 """
 
 from torch import Tensor
@@ -22,7 +22,7 @@ def weighted_likelihood(logprobs_N: Tensor, log_ratios_N: Tensor, advantages_N: 
 
 
 def _bounded(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
-    """Which tokens' weight a bound changes (N,); none loses its gradient."""
+    """The tokens with a clipped weight (N,); none loses its gradient."""
     return (ratios_N > 1.0 + config.clip_high) | (ratios_N < 1.0 - config.clip_low)
 
 

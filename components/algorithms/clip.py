@@ -25,7 +25,7 @@ def clipped_surrogate(log_ratios_N: Tensor, advantages_N: Tensor, config: LossCo
 
 
 def removed_by_clip(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
-    """Which tokens lose their gradient (N,): the ratio is beyond a bound on the side where the advantage pushes further out."""
+    """The tokens without gradient (N,): their ratio is beyond a bound and their advantage pushes it further out."""
     too_high_N, too_low_N = ratios_N > 1.0 + config.clip_high, ratios_N < 1.0 - config.clip_low
     clipped_N = (too_high_N & (advantages_N > 0)) | (too_low_N & (advantages_N < 0))
     if config.dual_clip is not None:

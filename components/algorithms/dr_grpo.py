@@ -1,14 +1,14 @@
-"""Dr. GRPO: the centred reward as it is, because dividing by the deviation of a group favours problems that are nearly always
-or nearly never solved ("Understanding R1-Zero-Like Training", arXiv:2503.20783, section 3.1).
+"""Dr. GRPO: centred rewards, because dividing by the deviation of a group favours problems that are nearly always or nearly
+never solved ("Understanding R1-Zero-Like Training", arXiv:2503.20783, section 3.1).
 
-Its other half is `loss.aggregation: fixed_length`: dividing an answer's token losses by its own length favours short right
-answers and long wrong ones.
+Combine with `loss.aggregation: fixed_length`: dividing token losses by the length of the answer favours short right answers
+and long wrong ones.
 """
 
 from collections.abc import Sequence
 
 from components.algorithms.grouping import Advantages, Rewards
-from components.algorithms.siblings import compare_siblings
+from components.algorithms.grpo import compare_siblings
 from components.config import AlgorithmConfig
 from components.schema import Episode
 

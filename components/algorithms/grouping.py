@@ -1,4 +1,4 @@
-"""Which actions of a step are compared with each other, as lists of rewards; and advantages put back where they belong.
+"""Groups of a step's actions as lists of rewards, and their advantages with the axes of the rewards.
 
 Axes: E episodes, N nodes of an episode, K candidates of a node.
 """
@@ -18,12 +18,12 @@ Advantages = list[tuple[tuple[float, ...], ...]]
 
 
 def is_tree(episodes: Sequence[Episode]) -> bool:
-    """Whether nodes were sampled with several candidates; else whole episodes are what was repeated."""
+    """Whether nodes have several candidates; else whole episodes were repeated."""
     return any(len(node.candidates) > 1 for episode in episodes for node in episode.nodes)
 
 
 def actions(values_E_N_K: Rewards) -> list[float | None]:
-    """The values of all actions, one after another."""
+    """The values of all actions, flattened."""
     return [value for values_N_K in values_E_N_K for values_K in values_N_K for value in values_K]
 
 
@@ -34,7 +34,7 @@ def to_actions(values: Iterable[float], rewards_E_N_K: Rewards) -> Advantages:
 
 
 def to_every_action(values_E: Sequence[Value], rewards_E_N_K: Rewards) -> list[tuple[tuple[Value, ...], ...]]:
-    """Each episode's value for all its actions."""
+    """Each episode's value repeated for all its actions."""
     return [
         tuple((value,) * len(rewards_K) for rewards_K in rewards_N_K)
         for value, rewards_N_K in zip(values_E, rewards_E_N_K, strict=True)
@@ -58,11 +58,10 @@ def compared(earned: Group, keys: Iterable[Hashable], algorithm: AlgorithmConfig
 
 
 def episode_return(episode: Episode, rewards_N_K: Sequence[Sequence[float | None]]) -> float | None:
-    """What an episode earned: the reward of its final action, team and local share as the rubric mixes them.
+    """The return of an episode: the reward of its final action; None for a failed episode and for one without a turn.
 
-    The final action is the one that ended it, or the last agent's in the last turn, so this is the outcome's reward; rewards
-    on the way are left out, or longer episodes would earn more. None for a failed episode and for one without a turn: its
-    outcome is not known.
+    The final action is the one that ended it, or the last agent's in the last turn. Earlier rewards are left out, or longer
+    episodes would earn more.
     """
     final = episode.final
     if episode.error is not None or final is None:
@@ -76,7 +75,7 @@ def episode_returns(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> list
 
 
 def action_rewards(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> Rewards:
-    """What each action earned: its own reward in a tree, where siblings differ in it alone, else its episode's return."""
+    """The reward of each action: in a tree its own, else its episode's return."""
     if is_tree(episodes):
         return rewards_E_N_K
     return to_every_action(episode_returns(episodes, rewards_E_N_K), rewards_E_N_K)

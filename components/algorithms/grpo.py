@@ -1,17 +1,24 @@
-"""Plain GRPO on a team: whole episodes of one problem are compared, and every action of an episode shares its advantage."""
+"""Plain GRPO on a team: whole episodes of one problem are compared; every action of an episode gets its advantage."""
 
 from collections.abc import Sequence
 
-from components.algorithms.grouping import Advantages, Rewards, compared, episode_returns, to_every_action
+from components.algorithms.at_grpo import compare_nodes
+from components.algorithms.grouping import Advantages, Rewards, compared, episode_returns, is_tree, to_every_action
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
 
 def compare_episodes(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
-    """Advantages with the axes of the rewards. The group is all episodes of a problem, however long each was.
+    """Advantages with the axes of the rewards. A group is all episodes of a problem, whatever their lengths.
 
     **Example** two episodes of a problem end with 1.3 and .3: every action of the first gets +1, of the second -1.
     """
     problems = [episode.problem.problem_id for episode in episodes]
     returns_E = episode_returns(episodes, rewards_E_N_K)
     return to_every_action(compared(returns_E, problems, algorithm), rewards_E_N_K)
+
+
+def compare_siblings(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+    """Advantages with the axes of the rewards: nodes are compared in a tree, else episodes."""
+    compare = compare_nodes if is_tree(episodes) else compare_episodes
+    return compare(episodes, rewards_E_N_K, algorithm)

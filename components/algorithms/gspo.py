@@ -1,9 +1,9 @@
 """GSPO: one importance ratio for the whole answer ("Group Sequence Policy Optimization", arXiv 2507.18071, eq. 5 to 7).
 
-`s = (pi(y) / pi_old(y))^(1 / |y|) = exp(mean_t log rho_t)`, clipped like PPO's ratio. Each token of the answer carries the
+`s = (pi(y) / pi_old(y))^(1 / |y|) = exp(mean_t log rho_t)`, clipped like PPO's ratio. Each token of the answer gets the
 surrogate of s, and `sequence_mean` averages them to one number per answer. s stays near 1, hence the paper's clips of 3e-4 and
-4e-4. verl and the paper's GSPO-token pass the gradient through each token's own ratio instead, which gives the same gradient
-as long as the advantages of an answer are equal, as they are here.
+4e-4. verl and the paper's GSPO-token pass the gradient through each token's own ratio, which is the same gradient if the
+advantages of an answer are equal, as they are here.
 """
 
 from torch import Tensor

@@ -1,11 +1,10 @@
-"""Weights that correct for answers which were not drawn from the policy that learns from them: an engine that rounds
-differently, or weights of a step before.
+"""Importance weights that correct for samples from another policy: an engine that rounds differently, or older weights.
 
-Decoupled PPO (AReaL, arXiv 2505.24298, eq. 5): the clipped ratio is against the trainer's own log-probs from the start of
-the update, and `w = pi_start / pi_sampler` corrects, without gradient, for the step from there to the sampler. Truncation:
-F. Yao et al., "Your efficient RL framework secretly brings you off-policy RL training" (2025); capping bounds the variance and
-biases towards the sampler. A weight of the whole answer is the unbiased one and drifts with length, so that its cap wants to be
-higher. verl and TRL bound the exponent and mask instead of cap in some modes; here only the cap acts, from above.
+Decoupled PPO (AReaL, arXiv 2505.24298, eq. 5): the clipped ratio is against the trainer's log-probs at the start of the
+update, and `w = pi_start / pi_sampler`, without gradient, corrects for the difference to the sampler. Truncation: F. Yao et
+al., "Your efficient RL framework secretly brings you off-policy RL training" (2025); capping bounds the variance and biases
+towards the sampler. The weight of the whole answer is unbiased but drifts with length, so that it needs a higher cap. verl and
+TRL bound the exponent and mask instead of capping in some modes; ours are only capped.
 """
 
 import math
@@ -20,11 +19,11 @@ from components.config import LossConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """The weights of all N tokens of a batch, and how far they let it count.
+    """The weights of all N tokens of a batch, and their metrics.
 
     `kept_N` is False for the tokens of vetoed answers, whose weight is 0. `metrics` has `importance_ess`, the effective sample
-    size (sum w)^2 / (n sum w^2) over the n weights (Kish, 1965): 1 where all are equal, 1/n where one outweighs all;
-    `importance_capped_frac`, the share of the weights at the cap; and with a veto `importance_veto_frac`, that of answers.
+    size (sum w)^2 / (n sum w^2) over the n weights (Kish, 1965); `importance_capped_frac`, the fraction of weights at the cap;
+    and with a veto `importance_veto_frac`, the fraction of vetoed answers.
     """
 
     weights_N: Tensor
@@ -35,7 +34,7 @@ class Correction:
 def correction(
     trainer_logprobs_N: Tensor, sampler_logprobs_N: Tensor, lengths_B: Sequence[int], config: LossConfig
 ) -> Correction:
-    """The correction of B completions that lie behind one another, `lengths_B` tokens each.
+    """The correction of B concatenated completions of `lengths_B` tokens.
 
     **Example** cap 2, ratios (4, .5) and (1,): by token (2, .5) and (1), by sequence (2, 2) and (1); with a veto of .6 the
     first answer's are (0, 0).
@@ -65,16 +64,13 @@ def correction(
 
 
 def effective_sample_size(weights: Tensor) -> float:
-    """`(sum w)^2 / (n sum w^2)`, a share of n; 0 where all weights are 0.
-
-    **Example** (1, 1, 1, 1): 1; (1, 0, 0, 0): .25.
-    """
+    """`(sum w)^2 / (n sum w^2)`; 0 if all weights are 0. **Example** (1, 1, 1, 1): 1; (1, 0, 0, 0): .25."""
     squares = float(weights.square().sum()) * weights.numel()
     return float(weights.sum()) ** 2 / squares if squares else 0.0
 
 
 def _kept(log_ratios_N: Tensor, completions_N: Tensor, num_completions: int, config: LossConfig) -> Tensor:
-    """Which of the completions have no token below the veto (B,)."""
+    """The completions without a token below the veto (B,)."""
     if config.importance_veto is None:
         return log_ratios_N.new_ones(num_completions, dtype=torch.bool)
     below_N = (log_ratios_N < math.log(config.importance_veto)).long()

@@ -7,10 +7,10 @@
 | k2   | d^2 / 2        | d * grad log pi        | KL(pi || ref)                                             |
 | k3   | exp(-d) - 1 + d| (1 - exp(-d)) grad log pi | KL(ref || pi)                                          |
 
-k1 and k3 have the divergence KL(pi || ref) as their mean, k2 only near the reference. An estimate with the right mean need not
-have the right gradient, because the samples move with the policy ("On a few pitfalls in KL divergence gradient estimation for
-RL", arXiv 2506.09477): k1's own gradient is zero on average, so k1 takes the one it has as a term of the reward, which is
-k2's. verl calls that straight-through; TRL's use_bias_correction_kl multiplies k3 by rho instead.
+The mean of k1 and k3 is KL(pi || ref), that of k2 only near the reference. An estimate with the right mean may have a wrong
+gradient, because the samples depend on the policy ("On a few pitfalls in KL divergence gradient estimation for RL", arXiv
+2506.09477): k1's own gradient is zero on average, so k1 uses the gradient of k2, which it has as a term of the reward. verl
+calls that straight-through; TRL's use_bias_correction_kl multiplies k3 by rho instead.
 """
 
 from typing import Literal

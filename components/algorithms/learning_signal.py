@@ -1,4 +1,4 @@
-"""Whether a problem teaches anything, told from its episodes alone: what dynamic sampling asks while it plays."""
+"""The learning signal of one problem, for dynamic sampling."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,7 @@ from components.schema import Episode
 def has_signal(episodes: Sequence[Episode], algorithm: AlgorithmConfig) -> bool:
     """Whether any action of one problem's `episodes` gets an advantage other than 0.
 
-    The rewards are those by which the sampler chose: the rubric's, before any punishment of length, because differences in
-    length alone are no reason to keep a problem.
+    The rewards are those of the sampler, before any length penalty: differences in length alone do not keep a problem.
 
     **Example** a tree whose candidates all earned 1.3: False.
     """

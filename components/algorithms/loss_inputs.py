@@ -1,4 +1,4 @@
-"""What a policy loss is made of and what it is: the border between the losses and what surrounds them."""
+"""The interface of policy losses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from components.config import LossConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossInputs:
-    """What the loss of N tokens is made of.
+    """The inputs of the loss of N tokens, with all tokens of each completion.
 
-    `old_logprobs_N` are those of the policy that the update started from: the sampler's own, or the trainer's where a weight
-    corrects for the sampler (then `importance_weights_N` is set). `completions_N` numbers the completion of each token, and
-    `lengths_N` says how many tokens it has; all of its tokens are here. `entropies_N` and `reference_logprobs_N` may be left
-    out when their coefficient is 0. `kept_N` is False for tokens that count as tokens and add nothing.
+    `old_logprobs_N` are those of the policy at the start of the update: the sampler's, or the trainer's if
+    `importance_weights_N` correct for the sampler. `completions_N` is the index of each token's completion, `lengths_N` the
+    length of that. `entropies_N` and `reference_logprobs_N` may be omitted if their coefficient is 0. `kept_N` is False for
+    tokens that are counted and contribute no loss.
     """
 
     logprobs_N: Tensor
@@ -36,10 +36,10 @@ def token_log_ratios(inputs: LossInputs) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyLoss:
-    """The policy's own term of the loss, before it is weighted, regularised and aggregated.
+    """The policy's term of the loss, before it is weighted, regularised and aggregated.
 
-    `losses` gives the loss of each token (N,), with gradient. `log_ratios` is the log of the ratio that it clips, and `clipped`
-    says of each token, by its ratio and advantage, whether a bound acts on it; None where unknown.
+    `losses` gives the loss of each token (N,), with gradient; `log_ratios` the log of the ratio that it clips; `clipped`, None
+    if unknown, whether a bound acts on a token with some ratio and advantage.
     """
 
     losses: Callable[[LossInputs, LossConfig], Tensor]

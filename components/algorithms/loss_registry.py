@@ -1,4 +1,4 @@
-"""Policy losses by their name in the configuration: the built-in ones, and one's own as `module:function`."""
+"""Policy losses by their name in the configuration: built-in, or custom as `module:function`."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -16,11 +16,11 @@ from components.own_code import own_function, place_of, told_in_one_line
 
 POLICY_LOSSES: Mapping[str, PolicyLoss] = {"clip": CLIP, "gspo": GSPO, "cispo": CISPO}
 TAKES = ("inputs", "config")
-"""What a policy loss of one's own is called with: a LossInputs and the LossConfig. It returns the loss of each token (N,)."""
+"""The parameters of a custom policy loss, a LossInputs and the LossConfig. It returns the loss of each token (N,)."""
 
 
 def policy_loss(config: LossConfig) -> PolicyLoss:
-    """The policy loss that `config` names. Raises ConfigurationError where own code cannot be used."""
+    """The policy loss that `config` names. Raises ConfigurationError if custom code cannot be used."""
     return POLICY_LOSSES.get(config.policy_loss) or _own(config.policy_loss, config.source)
 
 
@@ -43,7 +43,7 @@ def _own(name: str, source: str | None) -> PolicyLoss:
 
 
 def _fault(found: object, logprobs_N: Tensor) -> str | None:
-    """What is wrong with what own code returned; None where it is the loss of each token."""
+    """What is wrong with the returned value; None if it is the loss of each token."""
     shape = f"({len(logprobs_N)},), one loss per token"
     if not isinstance(found, Tensor):
         return f"returned {type(found).__name__}; return a tensor of shape {shape}"

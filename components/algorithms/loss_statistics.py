@@ -1,4 +1,4 @@
-"""What an update reports about its loss: detached sums, so that micro-batches and ranks add up to exact means."""
+"""Statistics of the loss as detached sums, so that micro-batches and ranks add up to exact means."""
 
 from collections.abc import Mapping
 
@@ -12,11 +12,10 @@ from components.config import LossConfig
 
 
 def token_statistics(inputs: LossInputs, config: LossConfig) -> dict[str, Tensor]:
-    """Sums over the tokens, in float64, by name; those whose input is missing are left out.
+    """Sums over the tokens, in float64, by name; those without their input are left out.
 
-    The ratio is the one that is clipped: under gspo an answer's, counted once per token. `clip_frac` counts tokens on which a
-    bound acts: it removes their gradient, or under cispo, which removes none, changes their weight. A loss of the user's own
-    has none. `approx_kl` is k3 of new against old (J. Schulman, 2020).
+    The ratio is the clipped one: for gspo that of the answer, once per token. `clip_frac` counts tokens whose gradient, or for
+    cispo whose weight, a bound changes; a custom loss has none. `approx_kl` is k3 of new against old (J. Schulman, 2020).
     """
     with torch.no_grad():
         loss = policy_loss(config)
@@ -38,10 +37,10 @@ def token_statistics(inputs: LossInputs, config: LossConfig) -> dict[str, Tensor
 
 
 def mismatch_statistics(trainer_logprobs_N: Tensor, sampler_logprobs_N: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-    """How far the trainer is from the sampler on N tokens: sums by name, and the largest difference; zeros for none.
+    """The mismatch of trainer and sampler on N tokens, in float64: sums by name, and the largest difference; zeros for none.
 
-    `mismatch_kl` estimates KL(sampler || trainer), because the tokens were drawn by the sampler. `mismatch_factor` is
-    `exp(|difference|)`, the factor by which a token's probability is off (NeMo-RL's token_mult_prob_error). In float64.
+    `mismatch_kl` estimates KL(sampler || trainer), because the sampler drew the tokens. `mismatch_factor` is
+    `exp(|difference|)`, the factor between a token's probabilities (NeMo-RL's token_mult_prob_error).
     """
     with torch.no_grad():
         differences_N = (trainer_logprobs_N - sampler_logprobs_N).double()

@@ -1,21 +1,57 @@
-"""The loss of each completion token, and how those of a minibatch become one number.
+"""The loss of each completion token, and its aggregation over a minibatch.
 
     L = aggregate over t of [ w_t * policy_t + beta * kl_t - gamma * H_t ]
 
 `policy_t` is a function of `rho = exp(logprob - old)` and the advantage, named by `loss.policy_loss`: PPO's clipped surrogate
-(`clip`), the same with one ratio per answer (`gspo`), a clipped weight on the log-likelihood (`cispo`), or one's own. w:
-`importance`; kl: `kl`; aggregate: `aggregation`. Everything is a sum over tokens with weights that the whole minibatch decides,
-so that micro-batches, packing and ranks change nothing.
+(`clip`), the same with one ratio per answer (`gspo`), a clipped weight on the log-likelihood (`cispo`), or a custom one. w:
+`importance`; kl: `kl`. Aggregation over B completions of lengths n_i, N = sum n_i tokens:
+
+| mode          | loss                                  | elsewhere                                             |
+|---------------|---------------------------------------|-------------------------------------------------------|
+| token_mean    | 1/N sum_i sum_t l                     | DAPO (arXiv 2503.14476, eq. 12); TRL dapo; verl token-mean |
+| sequence_mean | 1/B sum_i 1/n_i sum_t l               | GRPO (arXiv 2402.03300), GSPO; TRL grpo               |
+| sequence_sum  | 1/B sum_i sum_t l                     | REINFORCE, RLOO; verl seq-mean-token-sum              |
+| fixed_length  | 1/(B fixed_length) sum_i sum_t l      | Dr. GRPO (arXiv 2503.20783); TRL dr_grpo              |
+
+Each is a sum over tokens with weights that depend on the whole minibatch, so that micro-batches, packing and ranks change
+nothing. `loss.means_over` selects the answers that B and N count. verl without its scale factor takes the padded width, which
+changes with the batch, as the fixed length.
 """
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from components.algorithms.aggregation import MinibatchSize, aggregated
 from components.algorithms.kl import kl_estimates
 from components.algorithms.loss_inputs import LossInputs
 from components.algorithms.loss_registry import policy_loss
 from components.config import LossConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinibatchSize:
+    """The size of an optimizer step over all micro-batches and ranks; completions without a token do not count."""
+
+    num_completions: int
+    num_tokens: int
+
+
+def aggregated(losses_N: Tensor, lengths_N: Tensor, size: MinibatchSize, config: LossConfig) -> Tensor:
+    """The contribution of one micro-batch to the loss; `lengths_N` is the length of each token's completion.
+
+    **Example** completions with token losses (1, 3) and (5,): token_mean 3, sequence_mean 3.5, sequence_sum 4.5, fixed_length
+    10 gives 0.45.
+    """
+    num_completions = max(size.num_completions, 1)
+    if config.aggregation == "token_mean":
+        return losses_N.sum() / max(size.num_tokens, 1)
+    if config.aggregation == "sequence_mean":
+        return (losses_N / lengths_N).sum() / num_completions
+    if config.aggregation == "sequence_sum":
+        return losses_N.sum() / num_completions
+    assert config.fixed_length is not None, "aggregation fixed_length without its length"
+    return losses_N.sum() / (num_completions * config.fixed_length)
 
 
 def minibatch_loss(inputs: LossInputs, config: LossConfig, *, size: MinibatchSize) -> Tensor:
@@ -28,7 +64,7 @@ def minibatch_loss(inputs: LossInputs, config: LossConfig, *, size: MinibatchSiz
 
 
 def token_losses(inputs: LossInputs, config: LossConfig) -> Tensor:
-    """The loss of each token (N,), before it is aggregated."""
+    """The loss of each token (N,), before aggregation."""
     losses_N = policy_loss(config).losses(inputs, config)
     if inputs.importance_weights_N is not None:
         losses_N = losses_N * inputs.importance_weights_N.detach()

@@ -1,10 +1,9 @@
-"""Rewards of compared actions as advantages: a baseline is subtracted, and the rest divided by a standard deviation or not.
+"""Advantages from the rewards of a group: a baseline is subtracted, and the rest optionally divided by a standard deviation.
 
-Conventions differ between systems and change the size of a step, so that a learning rate is tuned to one of them. Here the
-deviation is the population's (n in the denominator), because the members of a group are all there is to compare with, and
-epsilon 1e-4 is added to it. verl, SkyRL and Dr. MAS take the sample's deviation (n - 1) and 1e-6, TRL the sample's and 1e-4:
-theirs are smaller by sqrt((n - 1) / n), which is .94 for 8 candidates. A group of one, which keeps its raw reward in verl and
-its descendants, gets 0 here, and so has a missing reward, as in TRL.
+Conventions differ between systems and change the size of a step, so that learning rates do not transfer. Ours is the
+population's deviation (n in the denominator) plus epsilon 1e-4. verl, SkyRL and Dr. MAS take the sample's deviation (n - 1) and
+1e-6, TRL the sample's and 1e-4: their advantages are smaller by sqrt((n - 1) / n), which is .94 for 8 candidates. A group of
+one keeps its raw reward in verl and its descendants, and gets 0 here; so does a missing reward, as in TRL.
 """
 
 import math
@@ -14,7 +13,7 @@ from components.config import AlgorithmConfig
 from components.metrics import population_std
 
 Group = Sequence[float | None]
-"""The rewards of actions that are compared with each other. None marks an unknown reward."""
+"""The rewards of the compared actions; None marks an unknown one."""
 
 
 def centred(rewards_K: Group, *, leave_one_out: bool) -> list[float | None]:
@@ -35,10 +34,9 @@ def centred(rewards_K: Group, *, leave_one_out: bool) -> list[float | None]:
 def group_advantages(
     rewards_K: Group, *, normalize_std: bool, epsilon: float, leave_one_out: bool = False
 ) -> tuple[float, ...]:
-    """One advantage an action of one group: `(r - baseline) / (std + epsilon)`; they sum to 0.
+    """The advantages of one group: `(r - baseline) / (std + epsilon)`, or without `normalize_std` the numerator; they sum to 0.
 
-    A missing reward stays out of baseline and deviation and gets 0. Without `normalize_std` nothing is divided. The deviation
-    is that of the rewards, whatever the baseline.
+    A missing reward is ignored in baseline and deviation, and gets 0. The deviation is that of the rewards.
 
     **Example** rewards (1, 0, 0, None, 1): mean .5, std .5, advantages (1, -1, -1, 0, 1) up to epsilon.
     """
@@ -47,11 +45,11 @@ def group_advantages(
 
 
 def advantages(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[tuple[float, ...]]:
-    """The advantages of each group, in order, with the baseline and the deviation that `algorithm` names.
+    """The advantages of each group, in order, with the baseline and the deviation of `algorithm`.
 
-    `normalize_over` batch divides by the deviation of all centred rewards of the step, around their mean, which is 0
-    (the baseline variant of REINFORCE++, arXiv:2501.03262). TRL's scale_rewards "batch" takes the deviation of the raw rewards
-    instead, which is larger by the spread of the groups' means: hard and easy problems then shrink each other's steps.
+    `normalize_over` batch divides by the deviation of all centred rewards of the step (the baseline variant of REINFORCE++,
+    arXiv:2501.03262). TRL's scale_rewards "batch" takes the deviation of the raw rewards, which also includes the spread of the
+    groups' means: hard and easy problems then shrink each other's steps.
     """
     if algorithm.normalize_std and algorithm.normalize_over == "batch":
         centred_G_K = [centred(group, leave_one_out=algorithm.leave_one_out) for group in groups]

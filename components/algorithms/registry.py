@@ -1,4 +1,4 @@
-"""Advantage estimators by their name in the configuration: the built-in ones, and one's own as `module:function`."""
+"""Advantage estimators by their name in the configuration: built-in, or custom as `module:function`."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from components.own_code import is_own, own_function, place_of, told_in_one_line
 from components.schema import Episode
 
 Estimator = Callable[[Sequence[Episode], Rewards, AlgorithmConfig], Advantages]
-"""From a step's episodes and their rewards (axes E, N, K) to advantages with the same axes."""
+"""(episodes of a step, rewards with axes E, N, K, algorithm) -> advantages with the same axes."""
 
 ESTIMATORS: Mapping[str, Estimator] = {
     "at_grpo": compare_nodes,
@@ -30,14 +30,15 @@ ESTIMATORS: Mapping[str, Estimator] = {
     "reinforce_pp": compare_with_batch,
     "dr_grpo": centre_alone,
 }
+_INNER_AXES = ("node", "candidate")
 TAKES = ("episodes", "rewards", "algorithm")
-"""What an estimator of one's own is called with. A reward of None is of a candidate that could not be scored."""
+"""The parameters of a custom estimator. The reward of a candidate that could not be scored is None."""
 
 
 def estimator(name: str, *, source: str | None = None) -> Estimator:
-    """The estimator called `name`; one's own is held to `source`, the digest that the run works with.
+    """The estimator called `name`; custom code must have the digest `source` of the run.
 
-    Raises ConfigurationError for any other name, and where own code cannot be used.
+    Raises ConfigurationError for an unknown name, or if custom code cannot be used.
     """
     if is_own(name):
         return _own(name, source)
@@ -56,42 +57,42 @@ def _own(name: str, source: str | None) -> Estimator:
         with told_in_one_line(what):
             found = function(episodes, rewards_E_N_K, algorithm)
         try:
-            return _checked(found, episodes, rewards_E_N_K)
+            return [
+                _checked(
+                    found_N_K, rewards_N_K, f"{episode.problem.problem_id}, episode {episode.episode}", _INNER_AXES
+                )
+                for episode, rewards_N_K, found_N_K in zip(
+                    episodes, rewards_E_N_K, _listed(found, len(episodes), "the advantages", "episode"), strict=True
+                )
+            ]
         except ValueError as error:
             raise ConfigurationError(f"{what}: {place_of(function)}: {error}") from error
 
     return estimate
 
 
-def _checked(found: Any, episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> Advantages:
-    """What own code returned, as advantages. Raises ValueError where it is none."""
-    advantages: Advantages = []
-    _check_axis(found, len(rewards_E_N_K), "the advantages", "episode")
-    for episode, found_N_K, rewards_N_K in zip(episodes, found, rewards_E_N_K, strict=True):
-        where = f"{episode.problem.problem_id}, episode {episode.episode}"
-        _check_axis(found_N_K, len(rewards_N_K), where, "node")
-        nodes = []
-        for n, (found_K, rewards_K) in enumerate(zip(found_N_K, rewards_N_K, strict=True)):
-            _check_axis(found_K, len(rewards_K), f"{where}, node {n}", "candidate")
-            nodes.append(
-                tuple(
-                    _advantage(value, reward, f"{where}, node {n}, candidate {k}")
-                    for k, (value, reward) in enumerate(zip(found_K, rewards_K, strict=True))
-                )
-            )
-        advantages.append(tuple(nodes))
-    return advantages
+def _checked(found: Any, rewards: Any, where: str, axes: Sequence[str]) -> Any:
+    """Own code's advantages along `axes`, with the shape of the rewards. Raises ValueError where they are none."""
+    if not axes:
+        return _advantage(found, rewards, where)
+    listed = _listed(found, len(rewards), where, axes[0])
+    return tuple(
+        _checked(each, reward, f"{where}, {axes[0]} {index}", axes[1:])
+        for index, (each, reward) in enumerate(zip(listed, rewards, strict=True))
+    )
 
 
-def _check_axis(values: Any, num_wanted: int, where: str, of_what: str) -> None:
+def _listed(values: Any, num_wanted: int, where: str, of_what: str) -> Sequence[Any]:
     if not hasattr(values, "__len__") or isinstance(values, str | bytes | Mapping):
         raise ValueError(f"{where}: {type(values).__name__} instead of a list with an entry for each {of_what}")
     if len(values) != num_wanted:
         raise ValueError(f"{where}: {len(values)} entries; return one for each {of_what}, {num_wanted}")
+    listed: Sequence[Any] = values
+    return listed
 
 
 def _advantage(value: Any, reward: float | None, where: str) -> float:
-    """One advantage. Of a candidate that could not be scored nothing is learned: its advantage is 0, or None."""
+    """One advantage; that of a candidate without a reward must be 0 or None."""
     if value is None and reward is None:
         return 0.0
     if not isinstance(value, Real):

@@ -1,9 +1,8 @@
 """REINFORCE++: every return less the mean of the whole batch, over its deviation (arXiv:2501.03262).
 
-`A = (R - mean_batch) / (std_batch + epsilon)`. There is no group, so that one answer per problem is enough; a problem whose
-answers all earned the same still teaches. What is counted once is what was drawn: the candidate of a tree, else the episode.
-OpenRLHF weighs each by its number of tokens and adds 1e-8. The paper's variant with a group baseline is at_grpo or grpo with
-`normalize_over: batch`.
+`A = (R - mean_batch) / (std_batch + epsilon)`. Without groups, one answer per problem is enough, and a problem with equal
+rewards still has a signal. Candidates of a tree, else episodes, count equally; OpenRLHF weighs them by their number of tokens
+and adds 1e-8. The paper's variant with a group baseline is at_grpo or grpo with `normalize_over: batch`.
 """
 
 from collections.abc import Sequence

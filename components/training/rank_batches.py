@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from components.algorithms.aggregation import MinibatchSize
+from components.algorithms.losses import MinibatchSize
 from components.config import LossConfig, TrainingConfig
 from components.schema import TrainBatch, TrainGroup
 from components.training.forward import completion_logprobs

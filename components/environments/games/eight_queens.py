@@ -1,6 +1,6 @@
 """eight_queens: complete a board with one queen per row such that none attacks another. Given queens cannot be moved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from random import Random
 from typing import Any
@@ -11,7 +11,6 @@ from components.environments.games.family import PuzzleFamily
 from components.environments.games.parsing import SYMBOLS, MoveList
 from components.environments.games.proposal import MARKS, Game, Trial
 from components.environments.games.python_tool import ToolOptions
-from components.environments.games.queens import attacks, num_attacked, solutions
 from components.environments.shared.pictures import painted
 from components.errors import MalformedAction
 
@@ -191,3 +190,37 @@ def _rules(size: int, max_placements: int) -> tuple[str, str, str]:
         "and in row 2, column 2."
     )
     return legend, grammar, program_rules
+
+
+Columns = tuple[int, ...]
+
+
+@cache
+def solutions(size: int) -> tuple[Columns, ...]:
+    """Every way to place `size` queens such that none attacks another, in lexical order.
+
+    **Example** size 4: (1, 3, 0, 2) and (2, 0, 3, 1); size 8 has 92.
+    """
+    return tuple(_completed((), size))
+
+
+def _completed(columns: Columns, size: int) -> Iterator[Columns]:
+    if len(columns) == size:
+        yield columns
+        return
+    row = len(columns)
+    for column in range(size):
+        if not any(attacks(row, column, other, held) for other, held in enumerate(columns)):
+            yield from _completed((*columns, column), size)
+
+
+def attacks(row: int, column: int, other_row: int, other_column: int) -> bool:
+    """Whether queens on two different squares attack each other."""
+    down, right = abs(row - other_row), abs(column - other_column)
+    return (down, right) != (0, 0) and (down == 0 or right == 0 or down == right)
+
+
+def num_attacked(columns: Sequence[int | None]) -> int:
+    """The number of attacked queens on a partly filled board."""
+    placed = [(row, column) for row, column in enumerate(columns) if column is not None]
+    return sum(any(attacks(*square, *other) for other in placed) for square in placed)

@@ -1,6 +1,7 @@
 """Square grids whose cells are numbered row by row, and steps on them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from components.environments.games.parsing import MOVES
@@ -75,3 +76,31 @@ def breadth_first(start: int, following: Callable[[int], Iterable[int]]) -> dict
                 distances[there] = distances[cell] + 1
                 queue.append(there)
     return distances
+
+
+UNREACHABLE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkTable:
+    """The step table of a board, and for each cell its distance to the goal in moves and the moves that come nearer."""
+
+    steps: tuple[tuple[int, ...], ...]
+    distances: tuple[int, ...]
+    """UNREACHABLE for walls and cells that are cut off."""
+    shortest: tuple[tuple[int, ...], ...]
+
+
+@lru_cache(maxsize=8192)
+def walk_table(walls: str, size: int, goal: int) -> WalkTable:
+    """The table of a board. `walls` has one character per cell, WALL or another; `goal` is not a wall."""
+    steps = step_table(walls, size)
+    found = breadth_first(goal, steps.__getitem__)  # steps between free cells are reversible
+    distances = tuple(found.get(cell, UNREACHABLE) for cell in range(len(walls)))
+    shortest = tuple(
+        tuple(move for move, there in enumerate(steps[cell]) if distances[there] == distance - 1)
+        if distance > 0
+        else ()
+        for cell, distance in enumerate(distances)
+    )
+    return WalkTable(steps=steps, distances=distances, shortest=shortest)

@@ -8,10 +8,9 @@ from typing import Any
 from pydantic import Field
 
 from components.environments.games.family import DistanceOptions, PuzzleFamily
-from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text
+from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text, walk_table
 from components.environments.games.parsing import GRID_MOVES, MOVES
 from components.environments.games.proposal import MARKS, Game, Trial
-from components.environments.games.shortest_path import walk_table
 from components.environments.shared.pictures import painted
 
 _STYLES = {WALL: "90", FLOOR: "2", "A": "1;36", "G": "1;33"}

@@ -1,12 +1,13 @@
 """Problems drawn by rule: our own arithmetic, and generators of the library reasoning-gym."""
 
+import operator
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from random import Random
 from typing import Any, Literal
 
-from components.environments.math.arithmetic import draw_expression
 from components.environments.math.numbers import number
 
 Generator = Literal[
@@ -55,3 +56,82 @@ def _reasoning_gym() -> Any:
         warnings.simplefilter("ignore")
         import reasoning_gym
     return reasoning_gym
+
+
+NUM_LEVELS = 4
+_MAX_MAGNITUDE = 10**12
+_OPERATIONS: Mapping[str, tuple[int, Callable[[int, int], int]]] = {
+    "+": (1, operator.add),
+    "-": (1, operator.sub),
+    "*": (2, operator.mul),
+    "//": (2, operator.floordiv),
+    "%": (2, operator.mod),
+}
+"""Operator -> precedence and function."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """The shape of the expressions of a level. Level 0 has no brackets and at most one product."""
+
+    num_terms: int
+    max_number: int
+    operators: tuple[str, ...]
+
+    @property
+    def max_characters(self) -> int:
+        """A bound of the length of an expression: all terms and operators, and brackets around every inner node."""
+        num_operators = self.num_terms - 1
+        num_brackets = 0 if self.num_terms < 4 else 2 * (num_operators - 1)
+        return self.num_terms * len(str(self.max_number)) + num_operators * max(map(len, self.operators)) + num_brackets
+
+
+LEVELS = (
+    Level(num_terms=3, max_number=20, operators=("+", "-", "*")),
+    Level(num_terms=4, max_number=99, operators=("+", "-", "*")),
+    Level(num_terms=5, max_number=999, operators=("+", "-", "*", "//", "%")),
+    Level(num_terms=8, max_number=9999, operators=("+", "-", "*", "//", "%")),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """An expression in Python's notation and its value."""
+
+    text: str
+    value: int
+    binding: int
+    """The precedence of the outermost operator; the highest for a number."""
+
+
+def draw_expression(level: int, rng: Random) -> Expression:
+    """A random expression of `level`.
+
+    **Example** level 0: `12+7*3`, value 33.
+    """
+    shape = LEVELS[level]
+    while True:
+        drawn = _draw(shape, shape.num_terms, rng)
+        if drawn is None or abs(drawn.value) > _MAX_MAGNITUDE:
+            continue
+        if level > 0 or ("(" not in drawn.text and drawn.text.count("*") <= 1):
+            return drawn
+
+
+def _draw(shape: Level, num_terms: int, rng: Random) -> Expression | None:
+    """None for a division by zero."""
+    if num_terms == 1:
+        value = rng.randint(1, shape.max_number)
+        return Expression(text=str(value), value=value, binding=3)
+    num_left = rng.randint(1, num_terms - 1)
+    left, right = _draw(shape, num_left, rng), _draw(shape, num_terms - num_left, rng)
+    sign = rng.choice(shape.operators)
+    binding, compute = _OPERATIONS[sign]
+    if left is None or right is None or (sign in ("//", "%") and right.value == 0):
+        return None
+    text = _bracketed(left, left.binding < binding) + sign + _bracketed(right, right.binding <= binding)
+    return Expression(text=text, value=compute(left.value, right.value), binding=binding)
+
+
+def _bracketed(part: Expression, needed: bool) -> str:
+    return f"({part.text})" if needed else part.text

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.algorithms.aggregation import MinibatchSize, aggregated
+from components.algorithms.losses import MinibatchSize, aggregated
 from components.config import LossConfig
 
 MODES = ("token_mean", "sequence_mean", "sequence_sum", "fixed_length")

@@ -8,11 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.algorithms.aggregation import MinibatchSize
 from components.algorithms.clip import clipped_surrogate
 from components.algorithms.loss_inputs import LossInputs
 from components.algorithms.loss_registry import policy_loss
-from components.algorithms.losses import minibatch_loss, token_losses
+from components.algorithms.losses import MinibatchSize, minibatch_loss, token_losses
 from components.config import LossConfig
 
 

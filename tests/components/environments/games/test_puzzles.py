@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.games.eight_queens import columns_of
+from components.environments.games.eight_queens import columns_of, num_attacked
 from components.environments.games.proposal import ProposalEnv
-from components.environments.games.queens import num_attacked
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.identity import content_id

@@ -4,8 +4,13 @@ from itertools import permutations
 
 import pytest
 
-from components.environments.games.eight_queens import EightQueensFamily, EightQueensOptions
-from components.environments.games.queens import attacks, num_attacked, solutions
+from components.environments.games.eight_queens import (
+    EightQueensFamily,
+    EightQueensOptions,
+    attacks,
+    num_attacked,
+    solutions,
+)
 
 FAMILY = EightQueensFamily()
 

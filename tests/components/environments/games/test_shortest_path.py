@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from components.environments.games.shortest_path import UNREACHABLE, walk_table
+from components.environments.games.grid import UNREACHABLE, walk_table
 
 
 @st.composite

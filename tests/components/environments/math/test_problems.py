@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.math.arithmetic import LEVELS, draw_expression
 from components.environments.math.numbers import number
-from components.environments.math.procedural import Generator, draw_question
+from components.environments.math.procedural import LEVELS, Generator, draw_expression, draw_question
 from components.environments.math.verifier import verdict
 
 LIBRARY = [name for name in get_args(Generator) if name != "arithmetic"]
