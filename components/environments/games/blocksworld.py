@@ -125,12 +125,12 @@ class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
     def draw(self, options: BlocksworldOptions, rng: Random) -> dict[str, Any] | None:
         return {"goal": towers_of(random_arrangement(options.num_blocks, rng))}
 
-    def draw_puzzle(self, options: BlocksworldOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+    def completed(self, options: BlocksworldOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
         start = random_arrangement(options.num_blocks, rng)
-        length = len(solver_states(start, arrangement_of(board["goal"]))) - 1
+        length = len(solver_states(start, arrangement_of(drawn["goal"]))) - 1
         if not options.min_distance <= length <= options.max_distance:
             return None
-        return {**board, "towers": towers_of(start), "max_moves": options.max_moves}
+        return {**drawn, "towers": towers_of(start), "max_moves": options.max_moves}
 
     def move_alphabet(self, options: BlocksworldOptions) -> str:
         return f"\nTP:|>{BETWEEN}{TABLE}{MARKS}{BLOCKS[: options.num_blocks]}"

@@ -136,8 +136,8 @@ class EightQueensFamily(PuzzleFamily[EightQueensOptions, str]):
         columns = rng.choice(solutions(options.size))
         return {"rows": "".join(BLANK if row in free else SYMBOLS[column] for row, column in enumerate(columns))}
 
-    def draw_puzzle(self, options: EightQueensOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
-        return {**board, "max_placements": options.longest_list}
+    def completed(self, options: EightQueensOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+        return {**drawn, "max_placements": options.longest_list}
 
     def move_alphabet(self, options: EightQueensOptions) -> str:
         return f"\n{BLANK}TP:|>{MARKS}0123456789{SYMBOLS[9 : options.size]}{OWN[: options.size]}"

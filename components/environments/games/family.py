@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from pydantic import Field, model_validator
 
 from components.artifacts.refs import Frozen
-from components.environments.base import MultiAgentEnv, Tools
+from components.environments.base import MultiAgentEnv, Split, Tools
 from components.environments.family import Demonstrations, DrawnFamily
 from components.environments.games.proposal import ROLES, TOOL_AGENT, Game, ProposalEnv
-from components.environments.games.python_tool import PythonTool, ToolOptions, printing_program
+from components.environments.games.python_tool import ToolOptions, printing_program
 from components.environments.shared.text import PRINTABLE
 
 State = TypeVar("State")
@@ -38,7 +38,7 @@ class DistanceOptions(ToolOptions):
 
 class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
     """An `EnvironmentFamily` of one game. `draw` draws the board, which play never changes and which alone decides the split;
-    `draw_puzzle` draws the rest."""
+    `completed` draws the rest."""
 
     env_type = ProposalEnv
     game_type: type[Game[State]]
@@ -48,8 +48,8 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
     remedy = "ask for a larger size or for less (density, distance, number of boxes or blanks)"
 
     @abstractmethod
-    def draw_puzzle(self, options: Options, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
-        """The payload of a puzzle on `board` that meets `options`, or None if there is none."""
+    def completed(self, options: Options, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
+        """The payload of a puzzle on the board `drawn` that meets `options`, or None if there is none."""
 
     @abstractmethod
     def move_alphabet(self, options: Options) -> str:
@@ -59,16 +59,12 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
         """A short program that solves any puzzle from its board as JSON; None if there is none."""
         return None
 
-    def completed(self, options: Options, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
-        puzzle = self.draw_puzzle(options, drawn, rng)
-        return None if puzzle is None else {**puzzle, **options.tool_payload}
+    def payload(self, options: Options, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
+        return {**super().payload(options, split=split, index=index, seed=seed), **options.tool_payload}
 
     def play(self, payload: Mapping[str, Any], tools: Tools) -> ProposalEnv[State]:
-        game = self.game_type(payload)
-        if payload.get("tool") != "python":
-            return ProposalEnv(game)
-        python = PythonTool(max_program_characters=payload["max_program_characters"])
-        return ProposalEnv(game, python=python, tools=tools)
+        longest: int | None = payload.get("max_program_characters")
+        return ProposalEnv(self.game_type(payload), max_program_characters=longest, tools=tools)
 
     def uses_sandbox(self, options: Frozen) -> bool:
         return self.checked(options).tool == "python"
@@ -89,9 +85,9 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
         A tool agent that writes Python answers with the solver's program if it fits, else with a program that prints the list.
         """
         played = self.played(env, agent)
-        if agent == TOOL_AGENT and played.python is not None:
+        if agent == TOOL_AGENT and played.max_program_characters is not None:
             program = self.solver_program()
-            if program is not None and len(program) <= played.python.max_program_characters:
+            if program is not None and len(program) <= played.max_program_characters:
                 return program
         return self._demonstrated(played, agent, noise=0.0, rng=None)
 
@@ -124,5 +120,5 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
 
 def _as_answer(played: ProposalEnv[Any], agent: str, moves: str) -> str:
     """`moves` as an answer of `agent`: if it writes Python, a program that prints them."""
-    writes_python = agent == TOOL_AGENT and played.python is not None
+    writes_python = agent == TOOL_AGENT and played.max_program_characters is not None
     return printing_program(moves) if writes_python else moves

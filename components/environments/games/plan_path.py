@@ -129,15 +129,15 @@ class PlanPathFamily(PuzzleFamily[PlanPathOptions, int]):
             return None
         return {"rows": rows_of(walls, options.size), "goal": list(divmod(rng.choice(free), options.size))}
 
-    def draw_puzzle(self, options: PlanPathOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
-        table = walk_table("".join(board["rows"]), options.size, cell_at(board["goal"], options.size))
+    def completed(self, options: PlanPathOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+        table = walk_table("".join(drawn["rows"]), options.size, cell_at(drawn["goal"], options.size))
         starts = [
             cell for cell, away in enumerate(table.distances) if options.min_distance <= away <= options.max_distance
         ]
         if not starts:
             return None
         start = list(divmod(rng.choice(starts), options.size))
-        return {**board, "size": options.size, "start": start, "max_moves": options.max_moves}
+        return {**drawn, "size": options.size, "start": start, "max_moves": options.max_moves}
 
     def solver_program(self) -> str:
         return _SOLVER

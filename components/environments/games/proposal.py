@@ -12,8 +12,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Step, Tools
 from components.environments.games.parsing import MoveList
-from components.environments.games.python_tool import MALFORMED_MARK, MARKS_MEANING, ProgramFailed, PythonTool
-from components.environments.shared.progress import progress
+from components.environments.games.python_tool import (
+    MALFORMED_MARK,
+    MARKS_MEANING,
+    ProgramFailed,
+    execution_of,
+    printed_moves,
+)
 from components.errors import MalformedAction
 from components.schema import Execution, Observation
 
@@ -115,12 +120,11 @@ class Game(ABC, Generic[State]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Proposal(Generic[State]):
-    """The tool agent's answer and its result; `moves` is None for a malformed answer, which `mark` explains."""
+    """The tool agent's moves, none if malformed, their result, and the mark of both."""
 
-    moves: Sequence[str] | None
+    moves: Sequence[str] = ()
     state: State
-    solves: bool
-    mark: str = MALFORMED_MARK
+    mark: str
 
 
 class _Table(NamedTuple, Generic[State]):
@@ -133,19 +137,20 @@ class _Table(NamedTuple, Generic[State]):
 class ProposalEnv(MultiAgentEnv, Generic[State]):
     """The `MultiAgentEnv` of a game. A malformed answer leaves a mark and does not change the game.
 
-    With `python` the tool agent writes a program, which `tools` runs on the board; its last line of output is the proposal.
+    With `max_program_characters` the tool agent writes a program, which `tools` runs on the board; its last line of output is
+    the proposal.
     """
 
     roles = ROLES
     weights = DEFAULT_WEIGHTS
     over = "the episode is over: the puzzle is solved"
 
-    _state: _Table[State]
-
-    def __init__(self, game: Game[State], *, python: PythonTool | None = None, tools: Tools = NO_TOOLS) -> None:
+    def __init__(
+        self, game: Game[State], *, max_program_characters: int | None = None, tools: Tools = NO_TOOLS
+    ) -> None:
         super().__init__(_Table(game.start))
         self.game = game
-        self.python = python
+        self.max_program_characters = max_program_characters
         self._tools = tools
 
     @property
@@ -167,31 +172,28 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
 
     def _instructions(self, agent: str) -> str:
         if agent == PLAN_AGENT:
-            explained = f" Other marks: {MARKS_MEANING}." if self.python else ""
+            explained = f" Other marks: {MARKS_MEANING}." if self.max_program_characters else ""
             duty = f"{_PLAN_DUTY.format(report=self.game.report_meaning)}{explained}"
             return f"{duty}\n{self.game.legend}\n{self.game.grammar}"
-        if self.python is None:
+        if self.max_program_characters is None:
             return f"{_TOOL_DUTY}\n{self.game.legend}\n{self.game.grammar}"
-        duty = _PROGRAM_DUTY.format(max_characters=self.python.max_program_characters)
+        duty = _PROGRAM_DUTY.format(max_characters=self.max_program_characters)
         return f"{duty}\n{self.game.legend}\n{self.game.program_rules}"
 
     def _proposal_text(self) -> str:
-        proposal, width = self._state.proposal, self.game.max_moves * self.game.move_width
-        if proposal is None or proposal.moves is None:
-            mark = PAD if proposal is None else proposal.mark
-            return f"{PAD * width}|{self.game.report_text(self.state)}{mark}"
-        mark = "y" if proposal.solves else "n"
-        return f"{''.join(proposal.moves).ljust(width, PAD)}|{self.game.report_text(proposal.state)}{mark}"
+        proposal = self._state.proposal or _Proposal(state=self.state, mark=PAD)
+        moves = "".join(proposal.moves).ljust(self.game.max_moves * self.game.move_width, PAD)
+        return f"{moves}|{self.game.report_text(proposal.state)}{proposal.mark}"
 
     def asked(self, agent: str, answer: str) -> tuple[Execution, ...]:
-        if agent != TOOL_AGENT or self.python is None:
+        if agent != TOOL_AGENT or self.max_program_characters is None:
             return ()
-        return (self.python.execution(answer, self.game.board_json(self.state)),)
+        board = self.game.board_json(self.state)
+        return (execution_of(answer, board, max_characters=self.max_program_characters),)
 
     def step(self, agent: str, answer: str) -> Step:
-        if agent == TOOL_AGENT and self.python is not None:
-            (execution,) = self.asked(agent, answer)
-            answer = self.python.proposal(self._tools.run(execution))
+        for execution in self.asked(agent, answer):
+            answer = printed_moves(self._tools.run(execution))
         moves = self.game.parse(answer)
         trial = self.game.play(self.state, moves)
         after = self.game.distance(trial.state)
@@ -199,7 +201,7 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
         # A legal list without progress earns nothing: among failures it would be the best, so that giving up would be learned.
         clean = trial.num_faults == 0 and gained > 0
         proposes, solves = agent == TOOL_AGENT, after == 0
-        proposal = _Proposal(moves=moves, state=trial.state, solves=solves) if proposes else None
+        proposal = _Proposal(moves=moves, state=trial.state, mark="y" if solves else "n") if proposes else None
         return Step(
             state=_Table(self.state if proposes else trial.state, proposal),
             solved=solves,
@@ -212,7 +214,7 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
         table = self._state
         if agent == TOOL_AGENT:
             mark = error.mark if isinstance(error, ProgramFailed) else MALFORMED_MARK
-            table = _Table(self.state, _Proposal(moves=None, state=self.state, solves=False, mark=mark))
+            table = _Table(self.state, _Proposal(state=self.state, mark=mark))
         return Step(state=table, team={"progress": 0.0}, local={"clean": 0.0})
 
     @property

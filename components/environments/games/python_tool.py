@@ -3,7 +3,6 @@
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -69,46 +68,39 @@ class ProgramFailed(MalformedAction):
         self.mark = mark
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonTool:
-    """Reads programs from answers, and lists of moves from their output."""
+def execution_of(answer: str, board: Mapping[str, Any], *, max_characters: int) -> Execution:
+    """The program of an answer, to be run on `board`. Raises ProgramFailed if it is missing, too long or not text."""
+    program = unfenced(answer).strip()
+    if len(program) > max_characters:
+        raise ProgramFailed(f"a program of {len(program)} characters; at most {max_characters} are allowed")
+    if not program:
+        raise ProgramFailed("no program")
+    try:
+        program.encode()
+    except UnicodeEncodeError as error:
+        raise ProgramFailed(f"{shown(program)} is not text: {error.reason}") from error
+    return Execution(program=program + "\n", stdin=json.dumps(board, separators=(",", ":")))
 
-    max_program_characters: int
 
-    def execution(self, answer: str, board: Mapping[str, Any]) -> Execution:
-        """The program of an answer, to be run on `board`. Raises ProgramFailed if it is missing, too long or not text."""
-        program = unfenced(answer).strip()
-        if len(program) > self.max_program_characters:
-            raise ProgramFailed(
-                f"a program of {len(program)} characters; at most {self.max_program_characters} are allowed"
-            )
-        if not program:
-            raise ProgramFailed("no program")
-        try:
-            program.encode()
-        except UnicodeEncodeError as error:
-            raise ProgramFailed(f"{shown(program)} is not text: {error.reason}") from error
-        return Execution(program=program + "\n", stdin=json.dumps(board, separators=(",", ":")))
+def printed_moves(result: ExecutionResult) -> str:
+    """The last line of a program's output as an answer in the puzzle's grammar.
 
-    def proposal(self, result: ExecutionResult) -> str:
-        """The last line of a program's output as an answer in the puzzle's grammar.
+    Raises ProgramFailed if the program failed, or its last line is neither a JSON list of strings nor a JSON string.
 
-        Raises ProgramFailed if the program failed, or its last line is neither a JSON list of strings nor a JSON string.
-
-        **Example** a last line `["U", "D"]` is `"U, D"`.
-        """
-        if result.status != "ok":
-            raise ProgramFailed(_reason(result), STATUS_MARKS[result.status])
-        last_line = result.stdout.rstrip().rpartition("\n")[2].strip()
-        try:
-            value = parse_json(last_line, max_characters=_MAX_LINE_CHARACTERS, max_depth=1)
-        except MalformedAction as error:
-            raise ProgramFailed(f"the last line of the output: {error}", NOT_JSON_MARK) from error
-        if isinstance(value, list) and all(isinstance(move, str) for move in value):
-            return ", ".join(value)
-        if not isinstance(value, str):
-            raise ProgramFailed(f"the last line {shown(last_line)} is no list of moves", NOT_JSON_MARK)
-        return value
+    **Example** a last line `["U", "D"]` is `"U, D"`.
+    """
+    if result.status != "ok":
+        raise ProgramFailed(_reason(result), STATUS_MARKS[result.status])
+    last_line = result.stdout.rstrip().rpartition("\n")[2].strip()
+    try:
+        value = parse_json(last_line, max_characters=_MAX_LINE_CHARACTERS, max_depth=1)
+    except MalformedAction as error:
+        raise ProgramFailed(f"the last line of the output: {error}", NOT_JSON_MARK) from error
+    if isinstance(value, list) and all(isinstance(move, str) for move in value):
+        return ", ".join(value)
+    if not isinstance(value, str):
+        raise ProgramFailed(f"the last line {shown(last_line)} is no list of moves", NOT_JSON_MARK)
+    return value
 
 
 def _reason(result: ExecutionResult) -> str:

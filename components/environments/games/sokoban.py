@@ -157,14 +157,14 @@ class SokobanFamily(PuzzleFamily[SokobanOptions, SokobanState]):
         goals = sorted(rng.sample(free, options.num_boxes))
         return {"rows": rows_of(walls, options.size), "goals": _places(goals, options.size)}
 
-    def draw_puzzle(self, options: SokobanOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
-        warehouse = _warehouse(board, options.size)
+    def completed(self, options: SokobanOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+        warehouse = _warehouse(drawn, options.size)
         state = _played_backwards(warehouse, options.max_distance, rng)
         moves = solution(warehouse, state, _MAX_GENERATOR_EXPANSIONS) if state else None
         if state is None or moves is None or not options.min_distance <= len(moves) <= options.max_distance:
             return None
         return {
-            **board,
+            **drawn,
             "size": options.size,
             "boxes": _places(state[1], options.size),
             "player": _places([state[0]], options.size)[0],

@@ -156,8 +156,8 @@ class SudokuFamily(PuzzleFamily[SudokuOptions, str]):
     def draw(self, options: SudokuOptions, rng: Random) -> dict[str, Any] | None:
         return {"solution": list(random_solution(options.size, rng))}
 
-    def draw_puzzle(self, options: SudokuOptions, board: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
-        grid = with_blanks(tuple(board["solution"]), options.size, num_blanks=options.blanks, rng=rng)
+    def completed(self, options: SudokuOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+        grid = with_blanks(tuple(drawn["solution"]), options.size, num_blanks=options.blanks, rng=rng)
         if grid is None:
             return None
         cells = "".join(SYMBOLS[number - 1] if number else BLANK for number in grid)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from posixpath import basename, dirname, join
 from random import Random
 from typing import Any
 
@@ -10,19 +11,7 @@ from components.environments.stateful.file_tree_problems import WORDS, draw_file
 from components.environments.stateful.file_tree_rules import Disk
 from components.environments.stateful.tool_world import ToolWorld, carried_out, highlighted
 from components.environments.stateful.tools import Call
-from components.environments.stateful.tree import (
-    NAME,
-    ROOT,
-    File,
-    Nodes,
-    Tree,
-    base_name,
-    empty_folders,
-    is_within,
-    joined,
-    parent,
-    tree_of,
-)
+from components.environments.stateful.tree import NAME, ROOT, File, Nodes, Tree, empty_folders, is_within, tree_of
 
 _SPARE_NODES = 6
 """How many files and folders beyond the needed ones may be made."""
@@ -75,9 +64,9 @@ class FileTreeWorld(ToolWorld[Tree]):
 
     def planner_view(self, state: Tree) -> str:
         files = ",".join(
-            f"{base_name(path)}@{base_name(parent(path)) or ROOT} {file.age}" for path, file in state if file
+            f"{basename(path)}@{basename(dirname(path)) or ROOT} {file.age}" for path, file in state if file
         )
-        return f"{files}|{','.join(base_name(path) for path, file in state if file is None)}"
+        return f"{files}|{','.join(basename(path) for path, file in state if file is None)}"
 
     def tool_view(self, state: Tree) -> str:
         return ",".join(path if file else f"{path}/" for path, file in state)
@@ -96,10 +85,10 @@ class FileTreeWorld(ToolWorld[Tree]):
                 return [{"tool": tool, "source": source, "folder": folder}] if source and folder else []
             case ["make", name, place]:
                 folder = located(nodes, place, folders=True)
-                return [{"tool": "make", "folder": joined(folder, name)}] if folder else []
+                return [{"tool": "make", "folder": join(folder, name)}] if folder else []
             case ["write", name, place, text]:
                 folder = located(nodes, place, folders=True)
-                return [{"tool": "write", "file": joined(folder, name), "text": text}] if folder else []
+                return [{"tool": "write", "file": join(folder, name), "text": text}] if folder else []
         raise AssertionError(f"{step!r} is no step of a file tree")
 
     def _is_protected(self, path: str) -> bool:
@@ -120,8 +109,8 @@ class FileTreeWorld(ToolWorld[Tree]):
                 continue
             if path in nodes:
                 return f"delete {named(nodes, path)}"
-            folder = named(nodes, parent(path), folders=True)
-            return f"make {base_name(path)} {folder}" if wanted is None else self._fetched(nodes, path, wanted, folder)
+            folder = named(nodes, dirname(path), folders=True)
+            return f"make {basename(path)} {folder}" if wanted is None else self._fetched(nodes, path, wanted, folder)
         extra = sorted((path for path in nodes if path not in target), key=lambda path: (-path.count("/"), path))
         files = [path for path in extra if nodes[path] is not None]
         if self._prunes and extra and not files:
@@ -130,9 +119,9 @@ class FileTreeWorld(ToolWorld[Tree]):
 
     def _fetched(self, nodes: Nodes, path: str, wanted: File, folder: str) -> str | None:
         """The step that puts the wanted file at `path`; None if it is lost."""
-        target, name = dict(self.target), base_name(path)
+        target, name = dict(self.target), basename(path)
         alike = [
-            other for other, file in nodes.items() if file and base_name(other) == name and file.text == wanted.text
+            other for other, file in nodes.items() if file and basename(other) == name and file.text == wanted.text
         ]
         for other in alike:
             if nodes[other] == wanted and target.get(other) != wanted:
@@ -142,8 +131,8 @@ class FileTreeWorld(ToolWorld[Tree]):
         return f"copy {named(nodes, alike[0])} {folder}" if alike else f"write {name} {folder} {wanted.text}"
 
     def random_step(self, rng: Random) -> str:
-        files = [base_name(path) for path, file in self.start if file]
-        folders = [ROOT, *(base_name(path) for path, file in self.start if file is None)]
+        files = [basename(path) for path, file in self.start if file]
+        folders = [ROOT, *(basename(path) for path, file in self.start if file is None)]
         file, folder = rng.choice(files), rng.choice(folders)
         steps = [f"move {file} {folder}", f"move {file} {folder}", f"copy {file} {folder}", f"delete {file}"]
         return rng.choice([*steps, f"make new {folder}", f"write new.txt {folder} {rng.choice(WORDS)}", "prune"])
@@ -156,14 +145,14 @@ class FileTreeWorld(ToolWorld[Tree]):
             {"tool": "list", "folder": folder},
             {"tool": "read", "file": file},
             {"tool": "find", "ending": ".log"},
-            {"tool": "make", "folder": joined(folder, "new")},
+            {"tool": "make", "folder": join(folder, "new")},
             {"tool": "delete", "path": file},
         ]
         return rng.choice([*transfers, *others])
 
     def picture(self, state: Tree, *, color: bool) -> str:
         rows = [
-            f"{'  ' * (path.count('/') - 1)}{base_name(path)}{f'  {file.age} days' if file else '/'}"
+            f"{'  ' * (path.count('/') - 1)}{basename(path)}{f'  {file.age} days' if file else '/'}"
             for path, file in state
         ]
         goal = f"goal: {highlighted(self.goal_text, color=color)}"
@@ -183,7 +172,7 @@ class FileTreeFamily(WorldFamily[Tree]):
 
     def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """The names of the files; folders, ages and requests vary within a split."""
-        return {"files": sorted(base_name(path) for path, file in content["nodes"] if file is not None)}
+        return {"files": sorted(basename(path) for path, file in content["nodes"] if file is not None)}
 
 
 def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:
@@ -195,12 +184,12 @@ def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:
     """
     if folders and place == ROOT:
         return ROOT
-    named_so = [path for path in nodes if path == place or base_name(path) == place]
+    named_so = [path for path in nodes if path == place or basename(path) == place]
     fitting = [path for path in named_so if nodes[path] is None or not folders]
     return min(fitting, key=lambda path: (nodes[path] is None, path), default=None) if fitting else None
 
 
 def named(nodes: Nodes, path: str, *, folders: bool = False) -> str:
     """The shortest text that refers to `path` in a step."""
-    name = base_name(path)
+    name = basename(path)
     return name if name and located(nodes, name, folders=folders) == path else path

@@ -2,21 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import basename, dirname, join
 from random import Random
 from typing import Any
 
-from components.environments.stateful.tree import (
-    ROOT,
-    File,
-    Nodes,
-    Tree,
-    base_name,
-    empty_folders,
-    is_within,
-    joined,
-    parent,
-    tree_of,
-)
+from components.environments.stateful.tree import ROOT, File, Nodes, Tree, empty_folders, is_within, tree_of
 
 Goal = Mapping[str, Any]
 
@@ -51,11 +41,11 @@ _LEVELS = (
 def draw_file_tree(level: int, rng: Random) -> dict[str, Any] | None:
     """A problem, or None if there is nothing or too much to do."""
     shape = _LEVELS[level]
-    archive = joined(ROOT, rng.choice(ARCHIVES))
+    archive = join(ROOT, rng.choice(ARCHIVES))
     nodes: dict[str, File | None] = {}
     for name in rng.sample(FOLDERS, shape.num_folders):
         above = rng.choice([ROOT, *nodes]) if shape.nested else ROOT
-        nodes[joined(above, name)] = None
+        nodes[join(above, name)] = None
     if level == 0 or rng.random() < 0.5:
         nodes[archive] = None
     if shape.protected:
@@ -63,7 +53,7 @@ def draw_file_tree(level: int, rng: Random) -> dict[str, Any] | None:
     folders = [ROOT, *nodes]
     endings = ["log", "log", "tmp", *(rng.choice(["log", "log", "tmp", "txt"]) for _ in range(shape.num_files))]
     for stem, ending in zip(rng.sample(STEMS, shape.num_files), endings, strict=False):
-        nodes[joined(rng.choice(folders), f"{stem}.{ending}")] = File(
+        nodes[join(rng.choice(folders), f"{stem}.{ending}")] = File(
             age=rng.randint(1, _MAX_AGE), text=rng.choice(WORDS)
         )
     tree = tree_of(nodes)
@@ -80,17 +70,17 @@ def _goals(shape: _Level, archive: str, tree: Tree, rng: Random) -> list[dict[st
     folders = [path for path, file in tree if file is None and path not in (PROTECTED, archive)]
     goals: list[dict[str, Any]] = []
     for kind in shape.goals:
-        into = base_name(rng.choice(folders))
+        into = basename(rng.choice(folders))
         if kind == "archive":
-            goals.append({"do": kind, "ending": "log", "older": rng.randint(2, 6), "into": base_name(archive)})
+            goals.append({"do": kind, "ending": "log", "older": rng.randint(2, 6), "into": basename(archive)})
         elif kind == "delete":
             goals.append({"do": kind, "ending": "tmp"})
         elif kind == "write":
             goals.append({"do": kind, "file": "note.md", "into": into, "text": rng.choice(WORDS)})
         elif kind == "copy":
-            if not texts or base_name(parent(source := rng.choice(texts))) == into:
+            if not texts or basename(dirname(source := rng.choice(texts))) == into:
                 return None
-            goals.append({"do": kind, "file": base_name(source), "into": into})
+            goals.append({"do": kind, "file": basename(source), "into": into})
         elif rng.random() < 0.5:
             goals.append({"do": kind})
     num_moved = sum(_is_to_archive(path, file, goals[0]) for path, file in tree)
@@ -100,9 +90,9 @@ def _goals(shape: _Level, archive: str, tree: Tree, rng: Random) -> list[dict[st
 
 
 def _is_to_archive(path: str, file: File | None, goal: Goal) -> bool:
-    folder = joined(ROOT, goal["into"])
+    folder = join(ROOT, goal["into"])
     older = file is not None and file.age > goal["older"]
-    return older and path.endswith(f".{goal['ending']}") and parent(path) not in (folder, PROTECTED)
+    return older and path.endswith(f".{goal['ending']}") and dirname(path) not in (folder, PROTECTED)
 
 
 def target_of(tree: Tree, goals: Sequence[Goal]) -> Tree:
@@ -111,19 +101,19 @@ def target_of(tree: Tree, goals: Sequence[Goal]) -> Tree:
     for goal in goals:
         match goal["do"]:
             case "archive":
-                folder = joined(ROOT, goal["into"])
+                folder = join(ROOT, goal["into"])
                 nodes.setdefault(folder, None)
                 for path in [path for path, file in nodes.items() if _is_to_archive(path, file, goal)]:
-                    nodes[joined(folder, base_name(path))] = nodes.pop(path)
+                    nodes[join(folder, basename(path))] = nodes.pop(path)
             case "delete":
                 nodes = {path: file for path, file in nodes.items() if not _is_to_delete(path, file, goal)}
             case "copy":
                 source = _find(nodes, goal["file"])
                 file = nodes[source]
                 assert file is not None, f"{source} is a folder"
-                nodes[joined(_find(nodes, goal["into"]), goal["file"])] = File(age=0, text=file.text)
+                nodes[join(_find(nodes, goal["into"]), goal["file"])] = File(age=0, text=file.text)
             case "write":
-                nodes[joined(_find(nodes, goal["into"]), goal["file"])] = File(age=0, text=goal["text"])
+                nodes[join(_find(nodes, goal["into"]), goal["file"])] = File(age=0, text=goal["text"])
     if any(goal["do"] == "prune" for goal in goals):
         nodes = _pruned(nodes)
     return tree_of(nodes)
@@ -134,7 +124,7 @@ def _is_to_delete(path: str, file: File | None, goal: Goal) -> bool:
 
 
 def _find(nodes: Nodes, name: str) -> str:
-    return next(path for path in nodes if base_name(path) == name)
+    return next(path for path in nodes if basename(path) == name)
 
 
 def _pruned(nodes: Nodes) -> dict[str, File | None]:

@@ -2,23 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from posixpath import basename, dirname, join
 from typing import Any
 
 from components.environments.shared.text import shown
 from components.environments.stateful.tools import Act, Argument, Done, Given, Refusal, Tool, declared
-from components.environments.stateful.tree import (
-    ROOT,
-    File,
-    Nodes,
-    Tree,
-    base_name,
-    children,
-    is_path,
-    is_within,
-    joined,
-    parent,
-    tree_of,
-)
+from components.environments.stateful.tree import ROOT, File, Nodes, Tree, children, is_path, is_within, tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +40,7 @@ class Disk:
     def _list(self, nodes: Nodes, given: Given) -> list[str]:
         _check_folder(nodes, given["folder"])
         inside = sorted(children(nodes, given["folder"]))
-        return [base_name(path) + ("/" if nodes[path] is None else "") for path in inside]
+        return [basename(path) + ("/" if nodes[path] is None else "") for path in inside]
 
     def _read(self, nodes: Nodes, given: Given) -> Any:
         file = _file(nodes, given["file"])
@@ -69,7 +58,7 @@ class Disk:
         _check_exists(nodes, source)
         if is_within(folder, source):
             raise Refusal(type="conflict", message=f"{source} cannot be moved into itself")
-        target = joined(folder, base_name(source))
+        target = join(folder, basename(source))
         self._check_unprotected(source)
         _check_folder(nodes, folder)
         self._check_place(nodes, target, is_new=False)
@@ -80,7 +69,7 @@ class Disk:
 
     def _copy(self, nodes: Nodes, given: Given) -> Nodes:
         file, folder = _file(nodes, given["source"]), given["folder"]
-        target = joined(folder, base_name(given["source"]))
+        target = join(folder, basename(given["source"]))
         _check_folder(nodes, folder)
         self._check_place(nodes, target)
         return {**nodes, target: File(age=0, text=file.text)}
@@ -108,7 +97,7 @@ class Disk:
             raise Refusal(type="conflict", message=f"{path} exists")
         if is_new and len(nodes) >= self.max_nodes:
             raise Refusal(type="conflict", message="the disk is full")
-        _check_folder(nodes, parent(path))
+        _check_folder(nodes, dirname(path))
         self._check_unprotected(path)
 
     def _check_unprotected(self, path: str) -> None:

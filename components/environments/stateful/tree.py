@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from posixpath import dirname
 
 ROOT = "/"
 NAME = r"[a-z0-9][a-z0-9.]{0,11}"
@@ -34,25 +35,13 @@ def is_path(text: str) -> bool:
     return len(text) <= MAX_PATH_CHARACTERS and _PATH.fullmatch(text) is not None
 
 
-def parent(path: str) -> str:
-    return path.rpartition("/")[0] or ROOT
-
-
-def base_name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def joined(folder: str, name: str) -> str:
-    return f"{'' if folder == ROOT else folder}/{name}"
-
-
 def is_within(path: str, folder: str) -> bool:
     """Whether `path` is `folder` or below it."""
     return folder == ROOT or path == folder or path.startswith(f"{folder}/")
 
 
 def children(nodes: Nodes, folder: str) -> list[str]:
-    return [path for path in nodes if parent(path) == folder]
+    return [path for path in nodes if dirname(path) == folder]
 
 
 def empty_folders(nodes: Nodes) -> Iterator[str]:

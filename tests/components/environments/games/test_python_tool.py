@@ -10,7 +10,7 @@ import pytest
 
 from components.environments.base import Tools
 from components.environments.games.proposal import ProposalEnv
-from components.environments.games.python_tool import ProgramFailed, PythonTool, printing_program
+from components.environments.games.python_tool import ProgramFailed, printed_moves, printing_program
 from components.environments.registry import family, family_options
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError, ExecutionFailed
@@ -244,10 +244,9 @@ def test_a_program_limit_without_programs_is_explained() -> None:
     ("name", "move"), [("plan_path", "U"), ("sudoku", "123"), ("blocksworld", "ab"), ("eight_queens", "11")]
 )
 def test_a_list_and_a_string_propose_the_same(name: str, move: str) -> None:
-    tool = PythonTool(max_program_characters=100)
     chosen, env = opened(name, NOTHING)
-    as_list = env.game.parse(tool.proposal(printed(f'["{move}", "{move}"]\n')))
-    as_text = env.game.parse(tool.proposal(printed(f'"{move} {move}"')))
+    as_list = env.game.parse(printed_moves(printed(f'["{move}", "{move}"]\n')))
+    as_text = env.game.parse(printed_moves(printed(f'"{move} {move}"')))
     assert [*as_list] == [*as_text] == [move, move]
     assert chosen.name == name
 
@@ -255,7 +254,7 @@ def test_a_list_and_a_string_propose_the_same(name: str, move: str) -> None:
 def test_the_shortest_program_prints_json() -> None:
     assert printing_program("UD") == "print('\"UD\"')"
     with pytest.raises(ProgramFailed) as failed:
-        PythonTool(max_program_characters=100).proposal(printed("UD"))
+        printed_moves(printed("UD"))
     assert failed.value.mark == "j"
 
 

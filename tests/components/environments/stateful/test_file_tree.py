@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from posixpath import dirname
 from random import Random
 from typing import Any
 
@@ -11,7 +12,7 @@ from components.environments.stateful.environment import PlannedWorldEnv
 from components.environments.stateful.family import WorldOptions
 from components.environments.stateful.file_tree import FileTreeFamily, FileTreeWorld
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
-from components.environments.stateful.tree import File, Tree, parent
+from components.environments.stateful.tree import File, Tree
 from components.schema import Problem
 from tests.components.environments.mutations import mutated
 
@@ -226,7 +227,9 @@ def test_a_tree_stays_a_tree_and_the_protected_folder_stays_under_any_calls() ->
             calls = [env.world.random_call(env.state, rng) for _ in range(rng.randint(1, 3))]
             env.apply("tool_agent", mutated(calls, rng) if rng.random() < 0.3 else calls_text(calls))
             nodes = dict(env.state)
-            assert all(parent(path) == "/" or (parent(path) in nodes and nodes[parent(path)] is None) for path in nodes)
+            assert all(
+                dirname(path) == "/" or (dirname(path) in nodes and nodes[dirname(path)] is None) for path in nodes
+            )
             assert [path for path, _ in env.state] == sorted(nodes)
             assert kept == {node for node in env.state if node[0].startswith("/sys")}
             assert env.success == (listed(env.state) == listed(env.world.target))
