@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 from components import metrics
 from components.algorithms.registry import estimator
@@ -111,13 +112,9 @@ def _joined_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
 
 
 def _joined_group(same: Sequence[TrainGroup]) -> TrainGroup:
-    return replace(
-        same[0],
-        completions_K_T=tuple(chain.from_iterable(group.completions_K_T for group in same)),
-        sampler_logprobs_K_T=tuple(chain.from_iterable(group.sampler_logprobs_K_T for group in same)),
-        advantages_K=tuple(chain.from_iterable(group.advantages_K for group in same)),
-        truncated_K=tuple(chain.from_iterable(group.truncated_K for group in same)),
-    )
+    fields = ("completions_K_T", "sampler_logprobs_K_T", "advantages_K", "truncated_K")
+    joined: dict[str, Any] = {name: tuple(chain(*(getattr(group, name) for group in same))) for name in fields}
+    return replace(same[0], **joined)
 
 
 def _metrics(compared: Sequence[_Compared]) -> dict[str, float]:

@@ -11,14 +11,14 @@ from components.algorithms.loss_inputs import LossInputs, PolicyLoss, token_log_
 from components.config import LossConfig
 
 
-def weighted_likelihood(logprobs_N: Tensor, log_ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
+def weighted_likelihood(inputs: LossInputs, config: LossConfig) -> Tensor:
     """The loss of each token (N,).
 
     **Example** clip_high 4, a token of probability .5, ratio 9 and advantage 1: -5 * log .5 = 3.466, its slope in the
     log-probability is -5.
     """
-    weights_N = log_ratios_N.detach().exp().clamp(1.0 - config.clip_low, 1.0 + config.clip_high)
-    return -weights_N * advantages_N * logprobs_N
+    weights_N = token_log_ratios(inputs).detach().exp().clamp(1.0 - config.clip_low, 1.0 + config.clip_high)
+    return -weights_N * inputs.advantages_N * inputs.logprobs_N
 
 
 def _bounded(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
@@ -26,8 +26,4 @@ def _bounded(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tens
     return (ratios_N > 1.0 + config.clip_high) | (ratios_N < 1.0 - config.clip_low)
 
 
-def _losses(inputs: LossInputs, config: LossConfig) -> Tensor:
-    return weighted_likelihood(inputs.logprobs_N, token_log_ratios(inputs), inputs.advantages_N, config)
-
-
-CISPO = PolicyLoss(losses=_losses, clipped=_bounded)
+CISPO = PolicyLoss(losses=weighted_likelihood, clipped=_bounded)

@@ -20,19 +20,19 @@ def token_statistics(inputs: LossInputs, config: LossConfig) -> dict[str, Tensor
     with torch.no_grad():
         loss = policy_loss(config)
         ratios_N = loss.log_ratios(inputs).exp()
+        beyond_N = (ratios_N > config.dual_clip) & (inputs.advantages_N < 0) if config.dual_clip is not None else None
+        reference_N = inputs.reference_logprobs_N
         terms: dict[str, Tensor | None] = {
             "clip_frac": loss.clipped(ratios_N, inputs.advantages_N, config) if loss.clipped else None,
-            "dual_clip_frac": None,
+            "dual_clip_frac": beyond_N,
             "ratio_mean": ratios_N,
             "approx_kl": k3_kl(inputs.logprobs_N - inputs.old_logprobs_N),
             "entropy": inputs.entropies_N,
-            "reference_kl": None,
+            "reference_kl": None
+            if reference_N is None
+            else kl_estimates(inputs.logprobs_N, reference_N, config.kl_estimator),
             "importance_weight": inputs.importance_weights_N,
         }
-        if config.dual_clip is not None:
-            terms["dual_clip_frac"] = (ratios_N > config.dual_clip) & (inputs.advantages_N < 0)
-        if inputs.reference_logprobs_N is not None:
-            terms["reference_kl"] = kl_estimates(inputs.logprobs_N, inputs.reference_logprobs_N, config.kl_estimator)
         return {name: term.double().sum() for name, term in terms.items() if term is not None}
 
 

@@ -1,4 +1,4 @@
-"""Play by answers in words: scripted teams, a person, or policies that are asked one at a time."""
+"""Play by text answers: scripted teams, a person, or policies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from components.schema import ActionOutcome, Problem
 from components.turn_order import BRANCHING, Phase, TurnOrder, phases
 
 Answer = Callable[[MultiAgentEnv, GroupKey], str | None]
-"""What the agent of a node answers in a state; None quits."""
+"""(environment, node) -> the answer of the node's agent; None quits."""
 
 
 class Onlooker(Protocol):
-    """Shows the episodes while they are played."""
+    """Displays episodes during play."""
 
     def began(self, env: MultiAgentEnv) -> None: ...
 
@@ -26,7 +26,7 @@ class Onlooker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How an episode ended. `reward` is that of the newest action; 0 where nobody acted."""
+    """The end of an episode. `reward` is that of the newest action; 0 without one."""
 
     success: bool
     reward: float
@@ -43,10 +43,9 @@ def play_answers(
     max_turns: int | None,
     onlooker: Onlooker | None = None,
 ) -> list[Ended | None]:
-    """One episode a problem, played by its answer in `answers`, all in lock-step so that tools work side by side.
+    """One episode per problem, played by its answer in `answers`, in lock-step so that tools work in parallel.
 
-    None for an episode that was left before its end. Raises ExecutionFailed when the sandbox failed at an action: such play is
-    a check, so nothing is left out of it.
+    None for an abandoned episode. Raises ExecutionFailed if the sandbox failed at an action: this play must be complete.
     """
     tables = [_Table(problem, answer, family, tools) for problem, answer in zip(problems, answers, strict=True)]
     for table in tables:
@@ -62,33 +61,30 @@ def play_answers(
             table.act(phase.turn, actions, rubric, onlooker)
             if onlooker is not None and (table.env.done or phase.is_last or turn_order == BRANCHING):
                 onlooker.turn_ended(table.env, phase.turn)
-    return [None if table.is_left else table.ended() for table in tables]
+    return [None if table.is_left else Ended(success=table.env.success, reward=table.reward) for table in tables]
 
 
 class _Table:
-    """One episode while it is played."""
+    """One running episode."""
 
     def __init__(self, problem: Problem, answer: Answer, family: EnvironmentFamily, tools: Tools) -> None:
         self.env = family.build(problem, tools)
         self.is_left = False
         self._answer = answer
         self._problem_id = problem.problem_id
-        self._reward = 0.0
+        self.reward = 0.0
 
     def asked(self, phase: Phase) -> list[tuple[str, str]]:
-        """The role and the answer of each agent of a phase, all in the state before it; none where one leaves."""
+        """The role and the answer of each agent of a phase, all in the state before it; none if one quits."""
         answers = [(node.agent, self._answer(self.env, node)) for node in phase.groups(self._problem_id, 0)]
         self.is_left = any(action is None for _, action in answers)
-        return [] if self.is_left else [(role, action) for role, action in answers if action is not None]
+        return [(role, action) for role, action in answers if action is not None and not self.is_left]
 
     def act(self, turn: int, actions: Sequence[tuple[str, str]], rubric: Rubric, onlooker: Onlooker | None) -> None:
-        """Enter the answers of a phase, up to one that ends the episode."""
+        """Apply the answers of a phase, up to one that ends the episode."""
         for role, action in actions:
             if not self.env.done:
                 outcome = self.env.apply(role, action)
-                self._reward = rubric.reward(outcome)
+                self.reward = rubric.reward(outcome)
                 if onlooker is not None:
                     onlooker.acted(turn, role, action, outcome)
-
-    def ended(self) -> Ended:
-        return Ended(success=self.env.success, reward=self._reward)

@@ -1,4 +1,4 @@
-"""Held-out play: no tree, one candidate a node, and what came of it as a report."""
+"""Held-out play without a tree, one candidate per node, and its report."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Sampling = Literal["sample", "greedy"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalPlan:
-    """What is evaluated and how. `turn_order` says who plays: all of the environment's agents, or the last one alone.
+    """The plan of an evaluation. `turn_order` is that of all agents of the environment, or of the last one alone.
 
     Candidate seeds depend on the suite and the problem but not on the step, so that policies of different steps are compared
     under the same draws.
@@ -47,10 +47,10 @@ def evaluate(
     tools: Tools = NO_TOOLS,
     progress: Callable[[int, int], None] | None = None,
 ) -> EvalReport:
-    """The report of one way of sampling: at temperature 1, or greedy.
+    """The report of one sampling: temperature 1, or greedy.
 
-    `progress(done, total)` is told after each block. Raises TooManyFailedEpisodes; within the budget a failed episode is an
-    episode without success.
+    `progress(done, total)` is called after each block. Raises TooManyFailedEpisodes; within the budget a failed episode counts
+    as unsuccessful.
     """
     episodes: list[Episode] = []
     rules = eval_rules(
@@ -67,12 +67,11 @@ def evaluate(
 
 
 def temperature_of(sampling: Sampling) -> float:
-    """1 to sample, 0 for the likeliest token."""
     return 1.0 if sampling == "sample" else 0.0
 
 
 def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, suite: str, seed: int) -> Rules:
-    """One candidate a node, at temperature 1 or 0, under the draws of `suite`."""
+    """One candidate per node, at temperature 1 or 0, with the seeds of `suite`."""
     return Rules(
         turn_order=turn_order,
         max_turns=max_turns,
@@ -102,14 +101,14 @@ def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsag
 
 
 def _outcome_reward(episode: Episode) -> float:
-    """The reward of the final action; 0 where there was none."""
+    """The reward of the final action; 0 without one."""
     return 0.0 if episode.final is None else episode.nodes[episode.final].candidates[0].reward
 
 
 def _metrics(
     sampling: Sampling, episodes: list[Episode], handed: Handovers, usage: Mapping[str, ApiUsage]
 ) -> dict[str, float]:
-    """The report's numbers under their metric names, with each agent's share of actions that solve."""
+    """The report's numbers under their metric names, with each agent's fraction of solving actions."""
     solved: dict[str, list[bool]] = {}
     for episode in episodes:
         for node in episode.nodes:

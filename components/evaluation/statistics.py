@@ -1,4 +1,4 @@
-"""How sure a measured success rate is."""
+"""The confidence interval of a success rate."""
 
 from math import sqrt
 
@@ -7,7 +7,7 @@ _Z_95 = 1.959963984540054
 
 
 def wilson_interval(num_successes: int, n: int) -> tuple[float, float]:
-    """The 95% Wilson score interval of a success rate; (0, 1) when nothing was tried.
+    """The 95% Wilson score interval of a success rate; (0, 1) for n = 0.
 
     Unlike the normal approximation it stays inside [0, 1] and is not empty at 0 or n successes. Source: E. B. Wilson,
     "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).

@@ -14,7 +14,7 @@ _MAX_REPEATS_PER_PROBLEM = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A stretch of one split, from `first_index` on."""
+    """The problems of one split from `first_index` on."""
 
     split: Split
     first_index: int
@@ -25,8 +25,8 @@ SUITES: Mapping[str, Suite] = {
     "train_check": Suite(split="train", first_index=1_000_000_000),
     "train": Suite(split="train", first_index=0),
 }
-"""test: the held-out problems. train_check: train-split problems beyond all that training reaches, on which the warm start is
-gated. train: the problems of the first steps, to see how much better a team is on what it has practised."""
+"""test: the held-out problems. train_check: train-split problems beyond the reach of training, which gate the warm start.
+train: the problems of the first steps, to measure a team on what it has practised."""
 
 
 def suite(name: str) -> Suite:
@@ -42,7 +42,7 @@ def suite_problems(
 ) -> tuple[Problem, ...]:
     """The first `num_problems` different problems of a suite: a pure function of its arguments.
 
-    Raises ConfigurationError when the suite seems to hold fewer.
+    Raises ConfigurationError if the suite seems to have fewer.
     """
     problems = different_problems(name, family, options, num_problems=num_problems, seed=seed)
     if len(problems) < num_problems:
@@ -56,19 +56,16 @@ def suite_problems(
 def different_problems(
     name: str, family: EnvironmentFamily, options: Frozen, *, num_problems: int, seed: int
 ) -> tuple[Problem, ...]:
-    """The first `num_problems` different problems of a suite, or all that were found where it seems to hold fewer.
+    """The first `num_problems` different problems of a suite; fewer if 20 draws in a row per found problem bring no new one.
 
-    It holds fewer when 20 times as many draws in a row as there are problems bring no new one.
-
-    **Example** a suite of 21 problems asked for 500: these 21, after some 500 draws.
+    **Example** 500 problems of a suite of 21: these 21, after some 500 draws.
     """
     chosen = suite(name)
     problems: dict[str, Problem] = {}
     draw = num_repeats = 0
     while len(problems) < num_problems and num_repeats <= _MAX_REPEATS_PER_PROBLEM * len(problems):
         problem = family.problem(options, split=chosen.split, index=chosen.first_index + draw, seed=seed)
-        is_new = problem.problem_id not in problems
+        num_repeats = num_repeats + 1 if problem.problem_id in problems else 0
         problems.setdefault(problem.problem_id, problem)
-        num_repeats = 0 if is_new else num_repeats + 1
         draw += 1
     return tuple(problems.values())

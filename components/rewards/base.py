@@ -1,4 +1,4 @@
-"""The reward border: a rubric turns the facts of an outcome into one number."""
+"""The rubric, which turns the facts of an outcome into one number."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ class Rubric:
     """Named weights. `reward = team_weight * sum(w * team components) + sum(w * local components)`.
 
     `weights` holds `team.<component>` and `local.<component>`; a component without a weight is an error, so that a typo
-    cannot silence a signal. Those of `own.<component>` are added where the whole episode is known (`own_rewards`).
+    cannot silence a signal. `own.<component>` weights are applied to whole episodes (`own_rewards`).
 
     **Example** weights {"team.solved": 1, "team.progress": .2, "local.clean": .1}, team_weight 1, an outcome that solves
     (progress 1) with a clean list: 1 * (1 + .2) + .1 = 1.3.
@@ -21,15 +21,15 @@ class Rubric:
     weights: Mapping[str, float]
 
     def team(self, outcome: ActionOutcome) -> float:
-        """The weighted team components, before `team_weight`."""
+        """The weighted sum of the team components, before `team_weight`."""
         return sum(self._weight("team", name) * value for name, value in outcome.team.items())
 
     def local(self, outcome: ActionOutcome) -> float:
-        """The weighted local components."""
+        """The weighted sum of the local components."""
         return sum(self._weight("local", name) * value for name, value in outcome.local.items())
 
     def reward(self, outcome: ActionOutcome) -> float:
-        """What the candidate earns."""
+        """The reward of the candidate."""
         return self.team_weight * self.team(outcome) + self.local(outcome)
 
     def _weight(self, side: str, name: str) -> float:

@@ -1,7 +1,6 @@
-"""DAPO's soft overlong punishment: an answer that nears its limit loses reward, so that it learns to end in time (arXiv
-2503.14476, eq. 13).
+"""DAPO's soft overlong punishment (arXiv 2503.14476, eq. 13): an answer close to its length limit loses reward.
 
-The sampler does not see it: which candidate is handed on, and whether a problem has a signal, is decided by what answers did.
+The sampler ignores it when it chooses a candidate, and when it decides whether a problem has a signal.
 """
 
 from collections.abc import Mapping
@@ -13,14 +12,14 @@ from components.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlong:
-    """How length is punished. `limits` is the longest answer of each agent, in tokens, its end included."""
+    """A length penalty. `limits` is the maximum length of each agent's answer in tokens, including its end token."""
 
     buffer: int
     penalty: float
     limits: Mapping[str, int]
 
     def punishment(self, agent: str, num_tokens: int) -> float:
-        """What an answer of `num_tokens` loses: nothing up to the buffer, then linearly up to `penalty` at the limit.
+        """The penalty of an answer of `num_tokens`: 0 up to the buffer, then linear up to `penalty` at the limit.
 
         **Example** limit 20, buffer 4, penalty 1: 16 tokens lose 0, 17 lose .25, 20 lose 1.
         """
@@ -29,9 +28,9 @@ class Overlong:
 
 
 def overlong_for(config: RewardConfig, limits: Mapping[str, int]) -> Overlong | None:
-    """The punishment that `config` asks for; None without a buffer.
+    """The penalty of `config`; None without a buffer.
 
-    Raises ConfigurationError when the buffer is as long as an agent's longest answer: all of its answers would be punished.
+    Raises ConfigurationError if the buffer is as long as an agent's longest answer, so that all answers would be punished.
     """
     if not config.overlong_buffer:
         return None

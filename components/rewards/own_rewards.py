@@ -1,7 +1,6 @@
-"""Reward functions of one's own: each values the candidates of a node, and knows the whole recorded episode.
+"""Custom reward functions, which value the candidates of a node and see the whole recorded episode.
 
-The sampler does not ask them: which candidate is handed on is decided by what answers did. So another function needs no other
-rollouts, and it may look at what came later.
+The sampler ignores them when it chooses a candidate, so that a new function needs no new rollouts.
 """
 
 import math
@@ -17,19 +16,19 @@ from components.rewards.base import Rubric
 from components.schema import Episode, Node
 
 RewardFunction = Callable[[Episode, Node], Sequence[float]]
-"""From an episode and one of its nodes to a value for each of the node's candidates, in their order."""
+"""(episode, one of its nodes) -> a value for each of the node's candidates."""
 TAKES = ("episode", "node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnReward:
-    """One component: a function of the user's and its weight. It depends on its arguments alone, and changes neither.
+    """One component: a pure function of the user and its weight.
 
-    Outcomes, rewards and success in the episode are those that the reward stage has found itself; a candidate's `reward` is
-    what the environment's components came to, without any own function and before length is punished.
+    Outcomes, rewards and success in the episode are those of the replay; a candidate's `reward` consists of the environment's
+    components alone, before any length penalty.
 
-    **Example** `def brevity(episode, node): return [-len(each.text) / 10 for each in node.candidates]`, and for a bonus to
-    every node of an episode that ends well `return [episode.success] * len(node.candidates)`.
+    **Example** `def brevity(episode, node): return [-len(each.text) / 10 for each in node.candidates]`; a bonus for every node
+    of a successful episode is `return [episode.success] * len(node.candidates)`.
     """
 
     component: str
@@ -38,7 +37,7 @@ class OwnReward:
     weight: float
 
     def values(self, episode: Episode) -> tuple[tuple[float, ...], ...]:
-        """What each candidate of `episode` is valued (N, K). Raises ConfigurationError with the function's file and line."""
+        """The value of each candidate of `episode` (N, K). Raises ConfigurationError with the function's file and line."""
         return tuple(self._values_K(episode, node) for node in episode.nodes)
 
     def _values_K(self, episode: Episode, node: Node) -> tuple[float, ...]:
@@ -51,7 +50,7 @@ class OwnReward:
 
 
 def own_rewards(config: RewardConfig, rubric: Rubric) -> tuple[OwnReward, ...]:
-    """The components of `config.functions`, in their order. Raises ConfigurationError where own code cannot be used."""
+    """The components of `config.functions`, in order. Raises ConfigurationError if custom code cannot be used."""
     return tuple(
         OwnReward(
             component=component,
@@ -64,7 +63,7 @@ def own_rewards(config: RewardConfig, rubric: Rubric) -> tuple[OwnReward, ...]:
 
 
 def _fault(found: Any, num_candidates: int) -> str | None:
-    """What is wrong with what own code returned; None where it is a finite number for each candidate."""
+    """What is wrong with the returned value; None if it is a finite number for each candidate."""
     if not hasattr(found, "__len__") or isinstance(found, str | bytes | Mapping):
         return f"returned {type(found).__name__}; return a list with a number for each of node.candidates"
     if len(found) != num_candidates:

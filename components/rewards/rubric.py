@@ -1,4 +1,4 @@
-"""The rubric of a run: the default weights of the environment and of own functions under the configuration's overrides."""
+"""The rubric of a run: the default weights of the environment and of custom functions, overridden by the configuration."""
 
 from components.config import RewardConfig
 from components.environments.base import EnvironmentFamily
@@ -8,9 +8,9 @@ from components.rewards.base import Rubric
 
 
 def rubric_for(family: EnvironmentFamily, config: RewardConfig) -> Rubric:
-    """`family`'s weights, and 1 for each own function, with those of `config` in their place.
+    """`family`'s weights, and 1 for each custom function, overridden by `config`.
 
-    Raises ConfigurationError for a component that is none of these, with the nearest one that is.
+    Raises ConfigurationError for an unknown component, with the nearest known one.
     """
     known = {**family.default_weights, **dict.fromkeys(config.own_components, 1.0)}
     for component, weight in config.weights.items():

@@ -1,9 +1,9 @@
-"""The reward stage: the authority on rewards. It plays recorded actions again and trusts no recorded reward."""
+"""The reward stage, the authority on rewards: it replays recorded actions and trusts no recorded reward."""
 
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, field, replace
 
 from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, ToolCall, Tools, applied
 from components.errors import TooManyUnscorable
@@ -11,13 +11,13 @@ from components.identity import GroupKey, seed_for
 from components.rewards.base import Rubric
 from components.rewards.overlong import Overlong
 from components.rewards.own_rewards import OwnReward
-from components.schema import ActionOutcome, Candidate, Episode, Node, RolloutShard, ScoredShard
+from components.schema import ActionOutcome, Episode, Node, RolloutShard, ScoredShard
 from components.turn_order import TurnOrder, phases
 
 Rewards = tuple[tuple[tuple[float | None, ...], ...], ...]
 """Axes E, N, K."""
 Progress = Callable[[int, int], None]
-"""Told after each position: nodes replayed of the longest episode, and how many it has."""
+"""Called with the number of replayed nodes of the longest episode, and their total."""
 
 
 def score_shard(
@@ -35,16 +35,14 @@ def score_shard(
 ) -> ScoredShard:
     """The rewards of every candidate, by `rubric`, from outcomes recomputed in fresh environments.
 
-    Rollouts are not touched, so another rubric costs a replay and no generation. `tools` answers from the shard's own record,
-    so it costs no execution either. `overlong` takes from what long answers earned, `own` components are added. With
-    `shuffle_seed` the rewards are permuted over all candidates of the shard: the control experiment in which nothing can be
-    learned.
+    A new rubric costs a replay, but no generation, and no execution either: `tools` answers from the shard's record. `overlong`
+    penalises long answers, `own` components are added. With `shuffle_seed` the rewards are permuted over all candidates of the
+    shard, as a control experiment in which nothing can be learned.
 
-    A candidate at which the sandbox failed has no reward (None), and so has one whose programs, run once more, did something
-    else. Raises TooManyUnscorable when that is more than `max_unscorable_fraction` of the shard, and AssertionError naming the
-    group when an outcome differs although no tool was asked: environments are deterministic, so the record or the environment
-    is wrong and its rewards mean nothing. A component that the environment did not report then is no difference. The same holds
-    where others acted than `turn_order` says; None believes the record.
+    A candidate has no reward (None) if the sandbox failed, or if its programs behaved differently when run again. Raises
+    TooManyUnscorable if these are more than `max_unscorable_fraction` of the shard, and AssertionError naming the group if an
+    outcome differs without tools, because environments are deterministic, or if other agents acted than `turn_order` says
+    (None accepts the record). Components that the recorded outcome lacks are not compared.
     """
     replays = [_Replay(episode, family, rubric, tools, overlong, turn_order) for episode in shard.episodes]
     num_nodes = max((len(episode.nodes) for episode in shard.episodes), default=0)
@@ -71,9 +69,9 @@ def score_shard(
 
 
 def check_unscorable(rewards_E_N_K: Rewards, *, max_fraction: float) -> None:
-    """Raise TooManyUnscorable when more than `max_fraction` of the candidates have no reward.
+    """Raise TooManyUnscorable if more than `max_fraction` of the candidates have no reward.
 
-    **Example** 512 candidates and .05: 25 may stay without a reward, the 26th raises.
+    **Example** 512 candidates and .05: 25 may lack a reward, the 26th raises.
     """
     flags = [reward is None for rewards_N_K in rewards_E_N_K for rewards_K in rewards_N_K for reward in rewards_K]
     if sum(flags) > max_fraction * len(flags):
@@ -84,10 +82,7 @@ def check_unscorable(rewards_E_N_K: Rewards, *, max_fraction: float) -> None:
 
 
 def shuffled(rewards_E_N_K: Rewards, *, seed: int) -> Rewards:
-    """The same rewards in the same shape, each in a random place.
-
-    **Example** (((1, 0), (0, 0)),) may become (((0, 0), (1, 0)),).
-    """
+    """The same rewards in the same shape, randomly permuted."""
     values = [reward for rewards_N_K in rewards_E_N_K for rewards_K in rewards_N_K for reward in rewards_K]
     random.Random(seed).shuffle(values)
     drawn = iter(values)
@@ -96,25 +91,21 @@ def shuffled(rewards_E_N_K: Rewards, *, seed: int) -> Rewards:
     )
 
 
+@dataclass
 class _Replay:
     """One episode played again, node by node."""
 
-    def __init__(
-        self,
-        episode: Episode,
-        family: EnvironmentFamily,
-        rubric: Rubric,
-        tools: Tools,
-        overlong: Overlong | None,
-        turn_order: TurnOrder | None,
-    ) -> None:
-        self.episode = episode
-        self.rewards_N_K: list[tuple[float | None, ...]] = []
-        self.num_overlong = 0
-        self._overlong = overlong
-        self._rubric = rubric
-        self._has_tools = tools is not NO_TOOLS
-        self._env = family.build(episode.problem, tools) if episode.nodes else None
+    episode: Episode
+    family: InitVar[EnvironmentFamily]
+    rubric: Rubric
+    tools: Tools
+    overlong: Overlong | None
+    turn_order: InitVar[TurnOrder | None]
+    rewards_N_K: list[tuple[float | None, ...]] = field(default_factory=list)
+    num_overlong: int = 0
+
+    def __post_init__(self, family: EnvironmentFamily, turn_order: TurnOrder | None) -> None:
+        self._env = family.build(self.episode.problem, self.tools) if self.episode.nodes else None
         self._has_ended = self._has_diverged = self._success = False
         self._nodes: list[Node] = []
         self._phases = None if self._env is None or turn_order is None else phases(self._env, turn_order)
@@ -125,7 +116,7 @@ class _Replay:
         return self._env
 
     def calls(self, position: int) -> list[ToolCall]:
-        """What replaying the next node will ask of the tools."""
+        """The tool calls of replaying the next node."""
         node = self.episode.nodes[position]
         texts = dict.fromkeys(candidate.text for candidate in node.candidates)
         return [call for text in texts for call in self._environment.calls(node.group.agent, text)]
@@ -133,7 +124,7 @@ class _Replay:
     def score(self, position: int) -> None:
         """Append the rewards of the next node, and go to the state after the chosen candidate.
 
-        One that ends the episode leaves the environment as it met it, for the agents side by side with it.
+        After one that ends the episode the state before it stays, for the agents that act in parallel.
         """
         node, env = self.episode.nodes[position], self._environment
         if node.lane == 0:
@@ -143,13 +134,13 @@ class _Replay:
         for text in dict.fromkeys(candidate.text for candidate in node.candidates):
             env.restore(before)
             after[text] = applied(env, node.group.agent, text), env.snapshot()
-        self.rewards_N_K.append(
-            tuple(
-                self._reward(node, index, after[candidate.text][0]) for index, candidate in enumerate(node.candidates)
-            )
+        outcomes_K = [after[candidate.text][0] for candidate in node.candidates]
+        self.rewards_N_K.append(tuple(self._reward(node, index, outcome) for index, outcome in enumerate(outcomes_K)))
+        replayed_K = tuple(
+            replace(candidate, outcome=outcome, reward=self.rubric.reward(outcome))
+            for candidate, outcome in zip(node.candidates, outcomes_K, strict=True)
         )
-        candidates = tuple(self._replayed(candidate, after[candidate.text][0]) for candidate in node.candidates)
-        self._nodes.append(replace(node, candidates=candidates))
+        self._nodes.append(replace(node, candidates=replayed_K))
         chosen = node.candidates[node.chosen]
         self._has_diverged |= not _repeats(after[chosen.text][0], chosen.outcome)
         env.restore(before if self._has_ended else after[chosen.text][1])
@@ -159,7 +150,7 @@ class _Replay:
             env.restore(before)
 
     def add(self, own: OwnReward) -> tuple[tuple[float, ...], ...]:
-        """Add a component to the rewards of all nodes, which have been scored, and return its values (N, K)."""
+        """Add a component to the rewards of all nodes, after their scoring, and return its values (N, K)."""
         success = self._success and self.episode.error is None
         values_N_K = own.values(replace(self.episode, nodes=tuple(self._nodes), success=success))
         self.rewards_N_K = [
@@ -171,14 +162,10 @@ class _Replay:
         ]
         return values_N_K
 
-    def _replayed(self, candidate: Candidate, outcome: ActionOutcome) -> Candidate:
-        """A recorded candidate with what the replay has found."""
-        return replace(candidate, outcome=outcome, reward=self._rubric.reward(outcome))
-
     def _check_path(self, position: int) -> None:
-        """The agents of the phase that begins at `position` are those that the turn order gives in this state.
+        """Assert that the agents of the phase at `position` are those of the turn order in this state.
 
-        Where a tool answered otherwise than recorded the state may be another one; then what was recorded is replayed.
+        After a divergent answer of a tool the state may differ, so the record is accepted.
         """
         if self._phases is None or self._has_diverged:
             return
@@ -197,20 +184,19 @@ class _Replay:
         if replayed.unscorable is not None:
             return None
         if recorded.unscorable is None and not _repeats(replayed, recorded):
-            assert self._has_tools, f"{node.group} candidate {index}: replay gives {replayed}, recorded is {recorded}"
+            assert self.tools is not NO_TOOLS, (
+                f"{node.group} candidate {index}: replay gives {replayed}, recorded is {recorded}"
+            )
             return None
-        return _finite(self._rubric.reward(replayed) - self._punishment(node, index), node.group)
-
-    def _punishment(self, node: Node, index: int) -> float:
-        if self._overlong is None:
-            return 0.0
-        lost = self._overlong.punishment(node.group.agent, len(node.candidates[index].tokens))
-        self.num_overlong += lost > 0.0
-        return lost
+        lost = 0.0
+        if self.overlong is not None:
+            lost = self.overlong.punishment(node.group.agent, len(node.candidates[index].tokens))
+            self.num_overlong += lost > 0.0
+        return _finite(self.rubric.reward(replayed) - lost, node.group)
 
 
 def _repeats(replayed: ActionOutcome, recorded: ActionOutcome) -> bool:
-    """Whether the replay found what was recorded. It may find components that the environment did not report then."""
+    """Whether the replay agrees with the record in all components that the record has."""
     team = {name: value for name, value in replayed.team.items() if name in recorded.team}
     local = {name: value for name, value in replayed.local.items() if name in recorded.local}
     return replace(replayed, team=team, local=local) == recorded

@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from components.environments.base import Split
 from components.environments.math.spelling import MAX_FINAL_CHARACTERS, plain
 from components.environments.shared.dataset_rows import DatasetSource, load_rows
 from components.environments.shared.own_rows import OwnRow, own_rows_as
@@ -90,16 +91,21 @@ class Question:
         return _NO_LETTERS.sub("", text.casefold())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Layout:
-    """One dataset. `train` and `test` are equal if it has a single split, and None if a source must be configured."""
+    """One dataset."""
 
-    train: DatasetSource | None
-    test: DatasetSource | None
+    path: str | None
+    """Its place on the hub; None if a source must be configured."""
     statement: str
     """The column of the problem."""
     answer: str
     """The column of its answer."""
+    _: KW_ONLY
+    name: str | None = None
+    """The configuration of the dataset on the hub."""
+    test_split: str = "train"
+    """Its split for tests; a single split serves both."""
     year: str | int | None = None
     """The column of the contest's year, which a copy may lack, or the year of all rows."""
     required: tuple[str, ...] = ()
@@ -108,6 +114,11 @@ class Layout:
     """Extracts the problem and its answer from the cells of the two columns."""
     load: Callable[[DatasetSource, str], Sequence[Mapping[str, Any]]] = load_rows
     """(source, option) -> the rows of a source. Raises ConfigurationError naming the option."""
+
+    def source(self, split: Split) -> DatasetSource | None:
+        """Where the rows of `split` lie unless configured."""
+        part = self.test_split if split == "test" else "train"
+        return None if self.path is None else DatasetSource(path=self.path, name=self.name, split=part)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -148,27 +159,15 @@ def _text(cell: Any) -> str:
     return "" if cell is None else str(cell)
 
 
-def _single(path: str, statement: str, answer: str, *, name: str | None = None, **more: Any) -> Layout:
-    """A dataset whose single split serves both."""
-    source = DatasetSource(path=path, name=name, split="train")
-    return Layout(train=source, test=source, statement=statement, answer=answer, **more)
-
-
 LAYOUTS: Mapping[DatasetName, Layout] = {
-    "polaris": _single("POLARIS-Project/Polaris-Dataset-53K", "problem", "answer", year="year"),
-    "dapo_math": _single("BytedTsinghua-SIA/DAPO-Math-17k", "prompt", "reward_model", cleaned=_dapo),
-    "aime_past": _single("gneubig/aime-1983-2024", "Question", "Answer", year="Year", required=("Year",)),
-    "aime24": _single("Maxwell-Jia/AIME_2024", "Problem", "Answer", year=2024),
-    "aime25": _single("yentinglin/aime_2025", "problem", "answer", year=2025),
-    "olympiadbench": _single(
+    "polaris": Layout("POLARIS-Project/Polaris-Dataset-53K", "problem", "answer", year="year"),
+    "dapo_math": Layout("BytedTsinghua-SIA/DAPO-Math-17k", "prompt", "reward_model", cleaned=_dapo),
+    "aime_past": Layout("gneubig/aime-1983-2024", "Question", "Answer", year="Year", required=("Year",)),
+    "aime24": Layout("Maxwell-Jia/AIME_2024", "Problem", "Answer", year=2024),
+    "aime25": Layout("yentinglin/aime_2025", "problem", "answer", year=2025),
+    "olympiadbench": Layout(
         "Hothan/OlympiadBench", "question", "final_answer", name="OE_TO_maths_en_COMP", cleaned=_olympiadbench
     ),
-    "gsm8k": Layout(
-        train=DatasetSource(path="openai/gsm8k", name="main", split="train"),
-        test=DatasetSource(path="openai/gsm8k", name="main", split="test"),
-        statement="question",
-        answer="answer",
-        cleaned=_gsm8k,
-    ),
-    "own": Layout(train=None, test=None, statement="question", answer="answer", load=own_rows_as(OwnQuestion)),
+    "gsm8k": Layout("openai/gsm8k", "question", "answer", name="main", test_split="test", cleaned=_gsm8k),
+    "own": Layout(None, "question", "answer", load=own_rows_as(OwnQuestion)),
 }

@@ -72,8 +72,7 @@ def _source(options: MathOptions, split: Split) -> DatasetSource | None:
     given = options.source(split)
     if given is not None or options.dataset_of(split) == "procedural":
         return given
-    layout = LAYOUTS[options.dataset_of(split)]
-    return layout.train if split == "train" else layout.test
+    return LAYOUTS[options.dataset_of(split)].source(split)
 
 
 def _field(options: MathOptions, split: Split) -> str:
