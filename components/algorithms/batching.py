@@ -36,9 +36,6 @@ def train_batches(
     Rows go to the policy that played their agent; rows of other policies only count in the metrics. Groups whose advantages
     are all 0 are left out and counted. The order is that of shards, episodes and nodes. Rows stay in the groups in which they
     were sampled, and groups with equal prompts are merged to share the prompt in training.
-
-    **Example** 32 problems, 4 nodes each, one policy for both agents, 20 nodes with equal rewards: one batch of 108 groups
-    with num_groups_without_signal 20, and `advantage/zero_group_frac` .156.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
     advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)

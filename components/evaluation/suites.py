@@ -56,10 +56,7 @@ def suite_problems(
 def different_problems(
     name: str, family: EnvironmentFamily, options: Frozen, *, num_problems: int, seed: int
 ) -> tuple[Problem, ...]:
-    """The first `num_problems` different problems of a suite; fewer if 20 draws in a row per found problem bring no new one.
-
-    **Example** 500 problems of a suite of 21: these 21, after some 500 draws.
-    """
+    """The first `num_problems` different problems of a suite; fewer if 20 draws in a row per found problem bring no new one."""
     chosen = suite(name)
     problems: dict[str, Problem] = {}
     draw = num_repeats = 0

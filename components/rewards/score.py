@@ -69,10 +69,7 @@ def score_shard(
 
 
 def check_unscorable(rewards_E_N_K: Rewards, *, max_fraction: float) -> None:
-    """Raise TooManyUnscorable if more than `max_fraction` of the candidates have no reward.
-
-    **Example** 512 candidates and .05: 25 may lack a reward, the 26th raises.
-    """
+    """Raise TooManyUnscorable if more than `max_fraction` of the candidates have no reward: the 26th of 512 at .05."""
     flags = [reward is None for rewards_N_K in rewards_E_N_K for rewards_K in rewards_N_K for reward in rewards_K]
     if sum(flags) > max_fraction * len(flags):
         raise TooManyUnscorable(

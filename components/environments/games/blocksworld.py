@@ -154,10 +154,7 @@ def _cell(block: str, wrong: frozenset[str], *, color: bool) -> str:
 
 @cache
 def _grammars(max_moves: int) -> tuple[str, str]:
-    """The grammars of lists and of programs.
-
-    The example makes one move at most, however often it is repeated, and no start is one move from solved.
-    """
+    """The grammars of lists and of programs. The example makes one move at most, and no start is one move from solved."""
     return (
         f"Answer with at most {max_moves} moves and nothing else. Example: [a0, a0] puts a on the table, twice.",
         'Its standard input is JSON: {"towers": lists of blocks from bottom to top, "goal": the same, "max_moves": '

@@ -144,10 +144,7 @@ class EightQueensFamily(PuzzleFamily[EightQueensOptions, str]):
 
 
 def columns_of(state: str) -> list[int | None]:
-    """Each row's column, counted from 0; None without a queen.
-
-    **Example** `"3.b"` is `[2, None, 1]`.
-    """
+    """Each row's column, counted from 0; None without a queen: `"3.b"` is `[2, None, 1]`."""
     return [None if mark == BLANK else (SYMBOLS + OWN).index(mark) % len(SYMBOLS) for mark in state]
 
 
@@ -168,10 +165,7 @@ def _num_differing(state: str, other: str) -> int:
 
 @cache
 def _rules(size: int, max_placements: int) -> tuple[str, str, str]:
-    """Legend, grammar and program rules.
-
-    The two queens of the example attack each other, so a board that holds both is never a solution.
-    """
+    """Legend, grammar and program rules. The queens of the example attack each other, so that it solves nothing."""
     symbols = SYMBOLS[:size]
     legend = (
         f"A board of {size} rows and {size} columns, one character a row: . for a row without a queen, {symbols} for the "
@@ -197,10 +191,7 @@ Columns = tuple[int, ...]
 
 @cache
 def solutions(size: int) -> tuple[Columns, ...]:
-    """Every way to place `size` queens such that none attacks another, in lexical order.
-
-    **Example** size 4: (1, 3, 0, 2) and (2, 0, 3, 1); size 8 has 92.
-    """
+    """Every way to place `size` queens such that none attacks another, in lexical order: 92 for size 8."""
     return tuple(_completed((), size))
 
 

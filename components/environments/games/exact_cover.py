@@ -1,7 +1,4 @@
-"""Exact cover by Knuth's Algorithm X, over dictionaries of sets.
-
-Source: D. E. Knuth, "Dancing Links" (2000), arXiv:cs/0011047; sets stand in for the links.
-"""
+"""Exact cover by Knuth's Algorithm X over dictionaries of sets (D. E. Knuth, "Dancing Links", 2000, arXiv:cs/0011047)."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from random import Random

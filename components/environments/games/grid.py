@@ -14,10 +14,7 @@ OUTSIDE = -1
 
 @cache
 def neighbours(size: int) -> tuple[tuple[int, ...], ...]:
-    """For each cell its four neighbours in the order of MOVES; OUTSIDE beyond the edge.
-
-    **Example** size 2, cell 0: `(-1, 2, -1, 1)`.
-    """
+    """For each cell its four neighbours in the order of MOVES; OUTSIDE beyond the edge."""
     return tuple(
         tuple(
             (row + down) * size + column + right if 0 <= row + down < size and 0 <= column + right < size else OUTSIDE
@@ -30,10 +27,7 @@ def neighbours(size: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=8192)
 def step_table(walls: str, size: int) -> tuple[tuple[int, ...], ...]:
-    """For each cell the cell after each move of MOVES; a wall or the edge blocks the move.
-
-    **Example** `step_table(".#..", 2)[0]` is `(0, 2, 0, 0)`: only down leads away from the top left cell.
-    """
+    """For each cell the cell after each move of MOVES; a wall or the edge blocks the move."""
     return tuple(
         tuple(cell if there == OUTSIDE or walls[there] == WALL else there for there in beside)
         for cell, beside in enumerate(neighbours(size))
@@ -47,10 +41,7 @@ def cell_at(place: Sequence[int], size: int) -> int:
 
 @cache
 def coordinates_text(size: int) -> tuple[str, ...]:
-    """For each cell its row and column, counted from 0, zero-padded to equal width.
-
-    **Example** size 5, cell 7: `"12"`; size 12, cell 13: `"0101"`.
-    """
+    """For each cell its row and column, counted from 0 and zero-padded: in size 12 cell 13 is `"0101"`."""
     width = len(str(size - 1))
     return tuple(f"{row:0{width}d}{column:0{width}d}" for row in range(size) for column in range(size))
 
@@ -60,10 +51,7 @@ def rows_of(cells: str, size: int) -> list[str]:
 
 
 def rows_text(cells: str, size: int) -> str:
-    """The rows, each followed by a line feed.
-
-    **Example** `rows_text("..#.", 2)` is `"..\\n#.\\n"`.
-    """
+    """The rows, each followed by a line feed."""
     return "\n".join([*rows_of(cells, size), ""])
 
 

@@ -83,11 +83,9 @@ def execution_of(answer: str, board: Mapping[str, Any], *, max_characters: int) 
 
 
 def printed_moves(result: ExecutionResult) -> str:
-    """The last line of a program's output as an answer in the puzzle's grammar.
+    """The last line of a program's output as an answer in the puzzle's grammar: `"U, D"` for `["U", "D"]`.
 
     Raises ProgramFailed if the program failed, or its last line is neither a JSON list of strings nor a JSON string.
-
-    **Example** a last line `["U", "D"]` is `"U, D"`.
     """
     if result.status != "ok":
         raise ProgramFailed(_reason(result), STATUS_MARKS[result.status])
@@ -111,8 +109,5 @@ def _reason(result: ExecutionResult) -> str:
 
 
 def printing_program(moves: str) -> str:
-    """The shortest program that proposes `moves`.
-
-    **Example** `printing_program("UD")` is `print('"UD"')`.
-    """
+    """The shortest program that proposes `moves`: `print('"UD"')` for UD."""
     return f"print('{json.dumps(moves)}')"

@@ -198,10 +198,7 @@ def _places(cells: Sequence[int], size: int) -> list[list[int]]:
 
 @cache
 def _grammars(max_moves: int) -> tuple[str, str]:
-    """The grammars of lists and of programs.
-
-    The example pushes at most one box once, however often it is repeated, and no start is one move from solved.
-    """
+    """The grammars of lists and of programs. The example pushes once at most, and no start is one move from solved."""
     return (
         f"Answer with at most {max_moves} moves and nothing else. Example: [U, D] tries one step up and then one down.",
         'Its standard input is JSON: {"rows": the rows with # for walls and . elsewhere, "player": [row, column], "boxes" and '

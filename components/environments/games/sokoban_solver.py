@@ -38,10 +38,7 @@ def moved_boxes(boxes: Boxes, source: int, target: int) -> Boxes:
 
 @lru_cache(maxsize=8192)
 def pushes_to_goals(warehouse: Warehouse) -> tuple[tuple[float, ...], ...]:
-    """For each goal and each cell: the pushes that bring a box from the cell to the goal on an otherwise empty floor.
-
-    Infinite if that is impossible: a box on such a cell is lost.
-    """
+    """For each goal and each cell: the pushes that bring a single box from the cell to the goal; infinite if impossible."""
     steps = warehouse.steps
 
     def pulled_from(cell: int) -> Iterator[int]:

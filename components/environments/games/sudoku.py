@@ -95,10 +95,7 @@ class SudokuGame(Game[str]):
 
     def distance(self, state: str) -> int:
         """The number of cells that differ from the solution."""
-        return 0 if state == self.solved_state else len(self._wrong_cells(state))
-
-    def _wrong_cells(self, state: str) -> list[int]:
-        return [cell for cell in self._free if state[cell] != self.solved_state[cell]]
+        return 0 if state == self.solved_state else sum(state[cell] != self.solved_state[cell] for cell in self._free)
 
     def board_text(self, state: str) -> str:
         return rows_text(state, self.size)
@@ -176,10 +173,7 @@ def placement_list(size: int) -> MoveList:
 
 
 def numbers_of(cells: str) -> Grid:
-    """The numbers of the cells of a state, 0 for blanks.
-
-    **Example** `"3.c"` is `(3, 0, 3)`.
-    """
+    """The numbers of the cells of a state, 0 for blanks: `"3.c"` is `(3, 0, 3)`."""
     return tuple(0 if mark == BLANK else (SYMBOLS.find(mark) + 1 or OWN.index(mark) + 1) for mark in cells)
 
 
@@ -190,10 +184,7 @@ def _number_rows(cells: str, size: int) -> list[list[int]]:
 
 @cache
 def _rules(size: int, max_placements: int) -> tuple[str, str, str]:
-    """Legend, grammar and program rules.
-
-    The example fills at most two cells, however often it is repeated, and every puzzle has three blanks or more.
-    """
+    """Legend, grammar and program rules. The example fills two cells, and every puzzle has at least three blanks."""
     height, width = BOX_SHAPES[size]
     legend = (
         f"The board: . is a blank, {SYMBOLS[:size]} are clues, {OWN[:size]} are the numbers 1 to {size} where you placed "

@@ -1,7 +1,4 @@
-"""Sudoku grids: box shapes, solving by exact cover, full grids, grids with blanks and one solution, and pictures.
-
-A grid is a tuple of numbers row by row: 1 to size, 0 for blank.
-"""
+"""Sudoku grids: box shapes, solving by exact cover, full grids, grids with blanks and one solution, and pictures."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
@@ -13,6 +10,7 @@ from components.environments.games.parsing import SYMBOLS
 from components.environments.shared.pictures import styled
 
 Grid = tuple[int, ...]
+"""The numbers row by row: 1 to size, 0 for blank."""
 
 BOX_SHAPES = {4: (2, 2), 6: (2, 3), 9: (3, 3), 16: (4, 4)}
 """For each size the rows and columns of a box."""
@@ -24,10 +22,7 @@ _CLUE, _OWN = "1", "36"
 
 @cache
 def boxes_of(size: int) -> tuple[int, ...]:
-    """For each cell the number of its box.
-
-    **Example** size 6, boxes of 2 rows and 3 columns: the first row is in boxes 0, 0, 0, 1, 1, 1.
-    """
+    """For each cell the index of its box: in size 6 the first row is in boxes 0, 0, 0, 1, 1, 1."""
     height, width = BOX_SHAPES[size]
     return tuple(row // height * (size // width) + column // width for row in range(size) for column in range(size))
 

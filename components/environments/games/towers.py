@@ -14,10 +14,7 @@ Arrangement = str
 
 
 def towers_of(below: Arrangement) -> list[str]:
-    """The towers from bottom to top, ordered by their lowest block.
-
-    **Example** `"b0a0"`, a on b and c on a, is `["bac", "d"]`.
-    """
+    """The towers from bottom to top, ordered by their lowest block: `"b0a0"` is `["bac", "d"]`."""
     above = {under: block for block, under in zip(BLOCKS, below, strict=False) if under != TABLE}
     towers = []
     for block, under in zip(BLOCKS, below, strict=False):
@@ -37,10 +34,7 @@ def arrangement_of(towers: Sequence[str]) -> Arrangement:
 
 
 def towers_text(below: Arrangement, pad: str) -> str:
-    """The towers joined by BETWEEN, padded to the width of the longest arrangement of the same number of blocks.
-
-    **Example** `towers_text("b0a0", "-")` is `"bac.d--"`.
-    """
+    """The towers joined by BETWEEN and padded to equal width: `towers_text("b0a0", "-")` is `"bac.d--"`."""
     return BETWEEN.join(towers_of(below)).ljust(2 * len(below) - 1, pad)
 
 

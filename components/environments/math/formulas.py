@@ -105,7 +105,8 @@ def _compare_and_exit(answer: str, expected: str) -> None:
     code = _DIFFERENT
     try:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        limit = _address_space_bytes() + MEMORY_BYTES
+        with open("/proc/self/statm") as numbers:
+            limit = int(numbers.read().split()[0]) * resource.getpagesize() + MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         code = _EQUAL if compared(answer, expected, formulas=same_formula) else _DIFFERENT
@@ -113,11 +114,6 @@ def _compare_and_exit(answer: str, expected: str) -> None:
         code = _DIFFERENT
     finally:
         os._exit(code)
-
-
-def _address_space_bytes() -> int:
-    with open("/proc/self/statm") as numbers:
-        return int(numbers.read().split()[0]) * resource.getpagesize()
 
 
 if __name__ == "__main__":

@@ -59,10 +59,7 @@ def printed_answer(result: ExecutionResult) -> str | None:
 
 
 def failure(result: ExecutionResult) -> str:
-    """Why a program gave no answer: its status and the end of its standard error.
-
-    **Example** `nonzero_exit: ZeroDivisionError: division by zero`.
-    """
+    """Why a program gave no answer, such as `nonzero_exit: ZeroDivisionError: division by zero`."""
     if result.status == "ok":
         return "it printed no answer" if not result.stdout.strip() else "the last line that it printed is too long"
     said = result.stderr.strip().rpartition("\n")[2][-_MAX_ERROR_CHARACTERS:] or result.detail

@@ -1,13 +1,15 @@
 """The comparison of two plain answers in order of cost: as text, as numbers, part by part, and only then as formulas."""
 
+import re
+
 from components.environments.math.numbers import number, same_number
 from components.environments.math.spelling import named, words
 from components.environments.math.structure import SameScalar, is_too_deep, same_answer
 
 MAX_FORMULA_CHARACTERS = 400
 _MAX_OPERATORS = 80
-_MAX_EXPONENT_DIGITS = 5
-_MAX_FACTORIAL_DIGITS = 3
+_LARGE = re.compile(r"\^[ {(+-]*[0-9]{6}|!!|[0-9]{4}[ )}]*!")
+"""Exponents of six digits, repeated factorials, and factorials of four digits."""
 
 
 class NeedsFormulas(Exception):
@@ -33,13 +35,8 @@ def is_too_large(text: str) -> bool:
     """
     if len(text) > MAX_FORMULA_CHARACTERS or sum(text.count(mark) for mark in "+-*/^_!=<>,") > _MAX_OPERATORS:
         return True
-    powers = text.replace("**", "^").split("^")[1:]
-    return (
-        (len(powers) > 1 and any(_is_stacked(before) for before in powers[:-1]))
-        or any(_leading_digits(power.lstrip(" {(+-")) > _MAX_EXPONENT_DIGITS for power in powers)
-        or "!!" in text
-        or any(_trailing_digits(part) > _MAX_FACTORIAL_DIGITS for part in text.split("!")[:-1])
-    )
+    text = text.replace("**", "^")
+    return bool(_LARGE.search(text)) or any(_is_stacked(before) for before in text.split("^")[1:-1])
 
 
 def _same_scalar(answer: str, expected: str, formulas: SameScalar | None) -> bool:
@@ -67,12 +64,3 @@ def _same_scalar(answer: str, expected: str, formulas: SameScalar | None) -> boo
 def _is_stacked(power: str) -> bool:
     """Whether the text between two `^` makes the second a power within the exponent of the first."""
     return power.count("{") + power.count("(") > power.count("}") + power.count(")") or not power.strip(" 0123456789")
-
-
-def _leading_digits(text: str) -> int:
-    return len(text) - len(text.lstrip("0123456789"))
-
-
-def _trailing_digits(text: str) -> int:
-    text = text.rstrip(" )}")
-    return len(text) - len(text.rstrip("0123456789"))

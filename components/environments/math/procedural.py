@@ -105,10 +105,7 @@ class Expression:
 
 
 def draw_expression(level: int, rng: Random) -> Expression:
-    """A random expression of `level`.
-
-    **Example** level 0: `12+7*3`, value 33.
-    """
+    """A random expression of `level`, such as `12+7*3` with the value 33."""
     shape = LEVELS[level]
     while True:
         drawn = _draw(shape, shape.num_terms, rng)

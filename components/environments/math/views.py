@@ -89,10 +89,7 @@ def picture(statement: str, progress: Progress, *, solved: bool, color: bool) ->
 
 
 def shown_output(stdout: str, max_characters: int) -> str:
-    """The end of a program's output, in printable ASCII.
-
-    **Example** 12 characters of `"0123456789abcdef"` are `"[...]bcdef"`, with the cut in front.
-    """
+    """The end of a program's output, in printable ASCII, with a mark in place of the beginning if it is cut."""
     stdout = stdout.rstrip()
     text = _ascii(stdout[-max_characters:])
     if len(stdout) <= max_characters and len(text) <= max_characters:

@@ -11,7 +11,7 @@ from components.environments.stateful.file_tree_problems import WORDS, draw_file
 from components.environments.stateful.file_tree_rules import Disk
 from components.environments.stateful.tool_world import ToolWorld, carried_out, highlighted
 from components.environments.stateful.tools import Call
-from components.environments.stateful.tree import NAME, ROOT, File, Nodes, Tree, empty_folders, is_within, tree_of
+from components.environments.stateful.tree import NAME, ROOT, File, Nodes, Tree, empty_folders, tree_of
 
 _SPARE_NODES = 6
 """How many files and folders beyond the needed ones may be made."""
@@ -75,8 +75,7 @@ class FileTreeWorld(ToolWorld[Tree]):
         nodes = dict(state)
         match step.split():
             case ["prune"]:
-                empty = [path for path in empty_folders(nodes) if not self._is_protected(path)]
-                return [{"tool": "delete", "path": path} for path in empty]
+                return [{"tool": "delete", "path": path} for path in empty_folders(nodes, self._protected)]
             case ["delete", name]:
                 path = located(nodes, name)
                 return [{"tool": "delete", "path": path}] if path else []
@@ -90,9 +89,6 @@ class FileTreeWorld(ToolWorld[Tree]):
                 folder = located(nodes, place, folders=True)
                 return [{"tool": "write", "file": join(folder, name), "text": text}] if folder else []
         raise AssertionError(f"{step!r} is no step of a file tree")
-
-    def _is_protected(self, path: str) -> bool:
-        return self._protected is not None and is_within(path, self._protected)
 
     def expert_steps(self, state: Tree) -> list[str]:
         steps: list[str] = []
@@ -176,12 +172,7 @@ class FileTreeFamily(WorldFamily[Tree]):
 
 
 def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:
-    """The path that a step refers to by path or name (files before folders); None if there is none.
-
-    With `folders` only folders, including the root, are considered.
-
-    **Example** `a.txt` in a tree with `/docs/a.txt` is `/docs/a.txt`.
-    """
+    """The path that a step refers to by path or name, files before folders, or only `folders`; None if there is none."""
     if folders and place == ROOT:
         return ROOT
     named_so = [path for path in nodes if path == place or basename(path) == place]

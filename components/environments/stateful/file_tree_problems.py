@@ -106,7 +106,8 @@ def target_of(tree: Tree, goals: Sequence[Goal]) -> Tree:
                 for path in [path for path, file in nodes.items() if _is_to_archive(path, file, goal)]:
                     nodes[join(folder, basename(path))] = nodes.pop(path)
             case "delete":
-                nodes = {path: file for path, file in nodes.items() if not _is_to_delete(path, file, goal)}
+                doomed = [path for path in nodes if path.endswith(f".{goal['ending']}")]
+                nodes = {path: nodes[path] for path in nodes if path not in doomed or is_within(path, PROTECTED)}
             case "copy":
                 source = _find(nodes, goal["file"])
                 file = nodes[source]
@@ -115,21 +116,13 @@ def target_of(tree: Tree, goals: Sequence[Goal]) -> Tree:
             case "write":
                 nodes[join(_find(nodes, goal["into"]), goal["file"])] = File(age=0, text=goal["text"])
     if any(goal["do"] == "prune" for goal in goals):
-        nodes = _pruned(nodes)
+        empty = empty_folders(nodes, PROTECTED)
+        nodes = {path: file for path, file in nodes.items() if path not in empty}
     return tree_of(nodes)
-
-
-def _is_to_delete(path: str, file: File | None, goal: Goal) -> bool:
-    return file is not None and path.endswith(f".{goal['ending']}") and not is_within(path, PROTECTED)
 
 
 def _find(nodes: Nodes, name: str) -> str:
     return next(path for path in nodes if basename(path) == name)
-
-
-def _pruned(nodes: Nodes) -> dict[str, File | None]:
-    empty = {path for path in empty_folders(nodes) if not is_within(path, PROTECTED)}
-    return {path: file for path, file in nodes.items() if path not in empty}
 
 
 def goal_text(goal: Goal) -> str:

@@ -57,7 +57,8 @@ class ShopWorld(ToolWorld[ShopState]):
 
     def distance(self, state: ShopState) -> int:
         """The number of goods with a wrong count in cart and orders together, plus one until all is ordered."""
-        ordered, in_cart = self.shop.ordered_by_name(state), self.shop.counts_by_name(state.cart)
+        totals = [sum(order.counts[place] for order in state.orders) for place in range(len(self.shop.offers))]
+        ordered, in_cart = self.shop.counts_by_name(totals), self.shop.counts_by_name(state.cart)
         names = {*self.wanted, *ordered, *in_cart}
         wrong = sum(ordered.get(name, 0) + in_cart.get(name, 0) != self.wanted.get(name, 0) for name in names)
         return wrong + (ordered != self.wanted or any(state.cart))

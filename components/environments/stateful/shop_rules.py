@@ -69,11 +69,6 @@ class Shop:
                 found[offer.name] = found.get(offer.name, 0) + count
         return found
 
-    def ordered_by_name(self, state: ShopState) -> dict[str, int]:
-        """Units in live orders by name."""
-        totals = [sum(order.counts[place] for order in state.orders) for place in range(len(self.offers))]
-        return self.counts_by_name(totals)
-
     def cost(self, counts: Sequence[int]) -> int:
         """The price of these units without a coupon."""
         return sum(offer.price * count for offer, count in zip(self.offers, counts, strict=True))

@@ -1,7 +1,7 @@
 """A tree of folders and files as an immutable value. Paths look like `/docs/a.txt`; the root is `/`."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from posixpath import dirname
 
@@ -44,10 +44,9 @@ def children(nodes: Nodes, folder: str) -> list[str]:
     return [path for path in nodes if dirname(path) == folder]
 
 
-def empty_folders(nodes: Nodes) -> Iterator[str]:
-    """The folders without a file below them, deepest first: each is empty once those before it are deleted."""
-    with_files = {path for path, node in nodes.items() if node is not None}
-    folders = [path for path, node in nodes.items() if node is None]
-    for folder in sorted(folders, key=lambda path: (-path.count("/"), path)):
-        if not any(is_within(path, folder) for path in with_files):
-            yield folder
+def empty_folders(nodes: Nodes, protected: str | None) -> list[str]:
+    """The folders outside `protected` without a file below them, deepest first: in this order all can be deleted."""
+    folders = [path for path, node in nodes.items() if node is None and not (protected and is_within(path, protected))]
+    files = [path for path, node in nodes.items() if node is not None]
+    empty = [folder for folder in folders if not any(is_within(path, folder) for path in files)]
+    return sorted(empty, key=lambda path: (-path.count("/"), path))
