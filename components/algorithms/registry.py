@@ -15,7 +15,6 @@ from components.algorithms.reinforce_pp import compare_with_batch
 from components.algorithms.rloo import leave_one_out
 from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
-from components.nearest import meant
 from components.own_code import is_own, own_function, place_of, told_in_one_line
 from components.schema import Episode
 
@@ -36,16 +35,8 @@ TAKES = ("episodes", "rewards", "algorithm")
 
 
 def estimator(name: str, *, source: str | None = None) -> Estimator:
-    """The estimator called `name`; custom code must have the digest `source` of the run.
-
-    Raises ConfigurationError for an unknown name, or if custom code cannot be used.
-    """
-    if is_own(name):
-        return _own(name, source)
-    if name not in ESTIMATORS:
-        names = ", ".join(sorted(ESTIMATORS))
-        raise ConfigurationError(f"algorithm.advantage {name!r}: {meant(name, ESTIMATORS)}use one of {names}")
-    return ESTIMATORS[name]
+    """The estimator called `name`. Raises ConfigurationError if custom code cannot be used, or its digest is not `source`."""
+    return _own(name, source) if is_own(name) else ESTIMATORS[name]
 
 
 @cache

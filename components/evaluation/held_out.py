@@ -12,7 +12,7 @@ from components.rollout.failures import check_failures
 from components.rollout.play import play
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
-from components.rollout.statistics import Handovers, handovers, usage_metrics
+from components.rollout.statistics import handovers, usage_metrics
 from components.schema import ApiUsage, Episode, EvalReport, Problem
 from components.turn_order import TurnOrder, in_phases
 
@@ -83,39 +83,17 @@ def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, sui
 
 
 def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsage]) -> EvalReport:
-    num_successes = sum(episode.success for episode in episodes)
+    """The report, its numbers also under their metric names, with each agent's fraction of solving actions."""
+    num_successes, num_episodes = sum(episode.success for episode in episodes), len(episodes)
     handed = handovers(episodes, last_agent=in_phases(plan.turn_order)[-1][-1] if plan.turn_order else None)
-    return EvalReport(
-        suite=plan.suite,
-        step=plan.step,
-        sampling=plan.sampling,
-        n=len(episodes),
-        num_successes=num_successes,
-        success_rate=num_successes / len(episodes),
-        interval=wilson_interval(num_successes, len(episodes)),
-        mean_reward=metrics.mean(_outcome_reward(episode) for episode in episodes),
-        keep_rate=handed.keep_rate,
-        repair_rate=handed.repair_rate,
-        metrics=_metrics(plan.sampling, episodes, handed, usage),
-    )
-
-
-def _outcome_reward(episode: Episode) -> float:
-    """The reward of the final action; 0 without one."""
-    return 0.0 if episode.final is None else episode.nodes[episode.final].candidates[0].reward
-
-
-def _metrics(
-    sampling: Sampling, episodes: list[Episode], handed: Handovers, usage: Mapping[str, ApiUsage]
-) -> dict[str, float]:
-    """The report's numbers under their metric names, with each agent's fraction of solving actions."""
+    mean_reward = metrics.mean(_outcome_reward(episode) for episode in episodes)
     solved: dict[str, list[bool]] = {}
     for episode in episodes:
         for node in episode.nodes:
             solved.setdefault(node.group.agent, []).append(node.candidates[0].outcome.solves)
     values: dict[str, float | None] = {
-        "success_rate": metrics.mean(episode.success for episode in episodes),
-        "mean_reward": metrics.mean(_outcome_reward(episode) for episode in episodes),
+        "success_rate": num_successes / num_episodes,
+        "mean_reward": mean_reward,
         "keep_rate": handed.keep_rate,
         "repair_rate": handed.repair_rate,
         "num_failed_episodes": float(sum(episode.error is not None for episode in episodes)),
@@ -124,4 +102,21 @@ def _metrics(
         **{f"{agent}/solve_rate": metrics.mean(flags) for agent, flags in solved.items()},
         **usage_metrics(usage),
     }
-    return {metrics.evaluation(sampling, name): value for name, value in values.items() if value is not None}
+    return EvalReport(
+        suite=plan.suite,
+        step=plan.step,
+        sampling=plan.sampling,
+        n=num_episodes,
+        num_successes=num_successes,
+        success_rate=num_successes / num_episodes,
+        interval=wilson_interval(num_successes, num_episodes),
+        mean_reward=mean_reward,
+        keep_rate=handed.keep_rate,
+        repair_rate=handed.repair_rate,
+        metrics={metrics.evaluation(plan.sampling, name): v for name, v in values.items() if v is not None},
+    )
+
+
+def _outcome_reward(episode: Episode) -> float:
+    """The reward of the final action; 0 without one."""
+    return 0.0 if episode.final is None else episode.nodes[episode.final].candidates[0].reward

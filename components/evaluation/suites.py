@@ -1,7 +1,6 @@
 """Named sets of problems to evaluate on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from components.artifacts.refs import Frozen
 from components.environments.base import EnvironmentFamily, Split
@@ -12,24 +11,16 @@ from components.schema import Problem
 _MAX_REPEATS_PER_PROBLEM = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suite:
-    """The problems of one split from `first_index` on."""
-
-    split: Split
-    first_index: int
-
-
-SUITES: Mapping[str, Suite] = {
-    "test": Suite(split="test", first_index=0),
-    "train_check": Suite(split="train", first_index=1_000_000_000),
-    "train": Suite(split="train", first_index=0),
+SUITES: Mapping[str, tuple[Split, int]] = {
+    "test": ("test", 0),
+    "train_check": ("train", 1_000_000_000),
+    "train": ("train", 0),
 }
-"""test: the held-out problems. train_check: train-split problems beyond the reach of training, which gate the warm start.
-train: the problems of the first steps, to measure a team on what it has practised."""
+"""Name -> the split and the index of the first problem. test: the held-out problems. train_check: train-split problems beyond the
+reach of training, which gate the warm start. train: the problems of the first steps, to measure practised problems."""
 
 
-def suite(name: str) -> Suite:
+def suite(name: str) -> tuple[Split, int]:
     """The suite called `name`. Raises ConfigurationError with the nearest name."""
     if name not in SUITES:
         remedy = remedy_for(name, SUITES, otherwise=f"suites are {', '.join(SUITES)}")
@@ -57,11 +48,11 @@ def different_problems(
     name: str, family: EnvironmentFamily, options: Frozen, *, num_problems: int, seed: int
 ) -> tuple[Problem, ...]:
     """The first `num_problems` different problems of a suite; fewer if 20 draws in a row per found problem bring no new one."""
-    chosen = suite(name)
+    split, first_index = suite(name)
     problems: dict[str, Problem] = {}
     draw = num_repeats = 0
     while len(problems) < num_problems and num_repeats <= _MAX_REPEATS_PER_PROBLEM * len(problems):
-        problem = family.problem(options, split=chosen.split, index=chosen.first_index + draw, seed=seed)
+        problem = family.problem(options, split=split, index=first_index + draw, seed=seed)
         num_repeats = num_repeats + 1 if problem.problem_id in problems else 0
         problems.setdefault(problem.problem_id, problem)
         draw += 1

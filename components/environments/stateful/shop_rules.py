@@ -5,6 +5,7 @@ Money left plus the cost of the live orders is constant.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from components.environments.shared.text import shown
 from components.environments.stateful.tools import Argument, Done, Given, Refusal, Tool, declared
@@ -86,8 +87,8 @@ class Shop:
         return declared(
             [
                 ("search", "lists the offers of that name", self._search, {"name": Argument(kind="text")}),
-                ("add", "puts units of an offer into the cart", self._add, units),
-                ("remove", "takes units of an offer out of the cart", self._remove, units),
+                ("add", "puts units of an offer into the cart", partial(self._put, sign=1), units),
+                ("remove", "takes units of an offer out of the cart", partial(self._put, sign=-1), units),
                 ("pay", "orders all that is in the cart", self._pay, {"coupon": coupon}),
                 ("cancel", took_back, self._cancel, {"order": order}),
             ]
@@ -107,19 +108,14 @@ class Shop:
         ]
         return Done(state=state, value=found)
 
-    def _add(self, state: ShopState, given: Given) -> Done[ShopState]:
+    def _put(self, state: ShopState, given: Given, sign: int) -> Done[ShopState]:
         place = self._place(given["offer"])
-        held = state.cart[place] + given["count"]
+        held = state.cart[place] + sign * given["count"]
         if held > state.stock[place]:
             raise Refusal(type="out_of_stock", message=f"{given['offer']}: {state.stock[place]} in stock")
-        return Done(state=replace(state, cart=_with(state.cart, place, held)))
-
-    def _remove(self, state: ShopState, given: Given) -> Done[ShopState]:
-        place = self._place(given["offer"])
-        held = state.cart[place] - given["count"]
         if held < 0:
             raise Refusal(type="conflict", message=f"{given['offer']}: {state.cart[place]} in the cart")
-        return Done(state=replace(state, cart=_with(state.cart, place, held)))
+        return Done(state=replace(state, cart=(*state.cart[:place], held, *state.cart[place + 1 :])))
 
     def _pay(self, state: ShopState, given: Given) -> Done[ShopState]:
         cost, code = self.cost(state.cart), given.get("coupon")
@@ -165,7 +161,3 @@ class Shop:
                 )
                 return Done(state=after, value={"refund": order.paid})
         raise Refusal(type="not_found", message=f"no order {given['order']}")
-
-
-def _with(counts: tuple[int, ...], place: int, count: int) -> tuple[int, ...]:
-    return (*counts[:place], count, *counts[place + 1 :])
