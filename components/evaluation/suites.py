@@ -16,7 +16,7 @@ SUITES: Mapping[str, tuple[Split, int]] = {
     "train_check": ("train", 1_000_000_000),
     "train": ("train", 0),
 }
-"""Name -> the split and the index of the first problem. test: the held-out problems. train_check: train-split problems beyond the
+"""Name -> the split and the index of the first problem. test: held-out problems. train_check: train-split problems beyond the
 reach of training, which gate the warm start. train: the problems of the first steps, to measure practised problems."""
 
 

@@ -26,7 +26,9 @@ def questions_of(options: MathOptions, split: Split) -> tuple[Question, ...]:
     if _source(options, "train") == _source(options, "test"):
         kept = divided(contents)[split]
     else:
-        kept = train_without_test(contents, _held_out(options) if split == "train" else ())
+        trains_apart = split == "train" and options.dataset_of("test") != "procedural"
+        held_out = [question.content for question in questions_of(options, "test")] if trains_apart else []
+        kept = train_without_test(contents, held_out)
     if not kept:
         raise ConfigurationError(
             f"{_field(options, split)}: no question is left for the {split} split of {len(read)} with a short answer "
@@ -34,13 +36,6 @@ def questions_of(options: MathOptions, split: Split) -> tuple[Question, ...]:
             "choose another dataset"
         )
     return tuple(questions[position] for position in kept)
-
-
-def _held_out(options: MathOptions) -> tuple[str, ...]:
-    """The contents of the test questions, which might be train rows too."""
-    if options.dataset_of("test") == "procedural":
-        return ()
-    return tuple(question.content for question in questions_of(options, "test"))
 
 
 def _read(options: MathOptions, split: Split) -> list[Question]:

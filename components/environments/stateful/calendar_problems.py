@@ -16,7 +16,7 @@ class _Level:
     num_own: int
     num_others: int
     goals: tuple[str, ...]
-    """The kind of each request."""
+    """The kinds of the requests."""
 
 
 _LEVELS = (

@@ -24,17 +24,15 @@ class _Level:
     num_files: int
     num_folders: int
     goals: tuple[str, ...]
-    nested: bool = False
-    protected: bool = False
+    entangled: bool = False
+    """With nested folders, and a protected one."""
 
 
 _LEVELS = (
     _Level(num_files=3, num_folders=1, goals=("archive",)),
     _Level(num_files=5, num_folders=2, goals=("archive", "delete", "prune")),
-    _Level(num_files=7, num_folders=4, goals=("archive", "delete", "copy", "prune"), nested=True, protected=True),
-    _Level(
-        num_files=9, num_folders=5, goals=("archive", "delete", "copy", "write", "prune"), nested=True, protected=True
-    ),
+    _Level(num_files=7, num_folders=4, goals=("archive", "delete", "copy", "prune"), entangled=True),
+    _Level(num_files=9, num_folders=5, goals=("archive", "delete", "copy", "write", "prune"), entangled=True),
 )
 
 
@@ -44,11 +42,11 @@ def draw_file_tree(level: int, rng: Random) -> dict[str, Any] | None:
     archive = join(ROOT, rng.choice(ARCHIVES))
     nodes: dict[str, File | None] = {}
     for name in rng.sample(FOLDERS, shape.num_folders):
-        above = rng.choice([ROOT, *nodes]) if shape.nested else ROOT
+        above = rng.choice([ROOT, *nodes]) if shape.entangled else ROOT
         nodes[join(above, name)] = None
     if level == 0 or rng.random() < 0.5:
         nodes[archive] = None
-    if shape.protected:
+    if shape.entangled:
         nodes[PROTECTED] = None
     folders = [ROOT, *nodes]
     endings = ["log", "log", "tmp", *(rng.choice(["log", "log", "tmp", "txt"]) for _ in range(shape.num_files))]
@@ -61,7 +59,7 @@ def draw_file_tree(level: int, rng: Random) -> dict[str, Any] | None:
     if goals is None:
         return None
     listed = [[path, None if file is None else [file.age, file.text]] for path, file in tree]
-    return {"nodes": listed, "goals": goals, "protected": PROTECTED if shape.protected else None}
+    return {"nodes": listed, "goals": goals, "protected": PROTECTED if shape.entangled else None}
 
 
 def _goals(shape: _Level, archive: str, tree: Tree, rng: Random) -> list[dict[str, Any]] | None:

@@ -17,24 +17,15 @@ class _Level:
     num_coupons: int
     num_strange: int = 0
     """Unwanted offers in the cart at the start."""
-    ordered_before: bool = False
-    scarce: bool = False
+    entangled: bool = False
+    """With scarce stock, and an earlier order to cancel."""
 
 
 _LEVELS = (
     _Level(num_goods=3, max_offers=1, num_wanted=(1, 1), max_price=9, num_coupons=0),
     _Level(num_goods=4, max_offers=1, num_wanted=(2, 2), max_price=9, num_coupons=1),
     _Level(num_goods=5, max_offers=2, num_wanted=(2, 3), max_price=15, num_coupons=2, num_strange=1),
-    _Level(
-        num_goods=5,
-        max_offers=2,
-        num_wanted=(3, 4),
-        max_price=20,
-        num_coupons=2,
-        num_strange=1,
-        ordered_before=True,
-        scarce=True,
-    ),
+    _Level(num_goods=5, max_offers=2, num_wanted=(3, 4), max_price=20, num_coupons=2, num_strange=1, entangled=True),
 )
 _MAX_WANTED_UNITS = 4
 
@@ -58,7 +49,7 @@ def draw_shop(level: int, rng: Random) -> dict[str, Any] | None:
     coupons = _coupons(wanted_level.num_coupons, cost, rng)
     money = _money(cost, coupons, rng)
     orders = []
-    if wanted_level.ordered_before:
+    if wanted_level.entangled:
         place = rng.choice(unwanted)
         units = rng.randint(1, 2)
         paid = units * offers[place]["price"]
@@ -77,7 +68,7 @@ def _offers(level: _Level, goods: list[str], rng: Random) -> list[dict[str, Any]
     names = [name for name in goods for _ in range(rng.randint(1, level.max_offers))]
     rng.shuffle(names)
     letters = rng.sample(_LETTERS, len(names))
-    most = 3 if level.scarce else 9
+    most = 3 if level.entangled else 9
     return [
         {
             "id": f"{letter}{rng.randint(1, 9)}",

@@ -1,12 +1,9 @@
 """Plain GRPO compares whole episodes of one problem, short ones and long ones alike."""
 
-import pytest
 
 from components.algorithms.grouping import episode_return
 from components.algorithms.grpo import compare_episodes
-from components.algorithms.registry import estimator
 from components.config import AlgorithmConfig
-from components.errors import ConfigurationError
 from tests.components.algorithms.episodes import episode
 
 GRPO = AlgorithmConfig(advantage="grpo", normalize_std=False)
@@ -43,8 +40,3 @@ def test_a_failed_episode_leaves_the_baseline() -> None:
 
 def test_an_episode_without_siblings_learns_nothing() -> None:
     assert compare_episodes([episode("a", 0, "p")], [((7.0,),)], GRPO) == [((0.0,),)]
-
-
-def test_an_unknown_estimator_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigurationError, match="use one of at_grpo, dr_grpo, dr_mas, grpo, reinforce_pp, rloo"):
-        estimator("ppo")
