@@ -103,13 +103,10 @@ def good_moves(below: Arrangement, goal: Arrangement) -> list[str]:
     """
     wrong = misplaced(below, goal)
     clear = sorted(block for block in wrong if block not in below)
-    final = [block + onto for block in clear if _is_ready(onto := goal[BLOCKS.index(block)], below, wrong)]
+    ready = {TABLE, *BLOCKS[: len(below)]} - wrong - {*below.replace(TABLE, "")}
+    final = [block + onto for block in clear if (onto := goal[BLOCKS.index(block)]) in ready]
     if final:
         return final
     aside = [block for block in clear if below[BLOCKS.index(block)] != TABLE]
     twice = [block for block in aside if _moves_twice(block, below, goal)]
     return [block + TABLE for block in twice or aside]
-
-
-def _is_ready(onto: str, below: Arrangement, wrong: frozenset[str]) -> bool:
-    return onto == TABLE or (onto not in wrong and onto not in below)

@@ -10,8 +10,8 @@ MAX_FINAL_CHARACTERS = 400
 _BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|[{}]")
 _CHARACTERS = str.maketrans(
     {"−": "-", "–": "-", "×": "*", "·": "*", "⋅": "*", "÷": "/", "’": "'", "\u00a0": " ", "\u202f": " ", "°": ""}
+    | {"π": r"\pi ", "∞": r"\infty ", "∪": r"\cup ", "≤": r"\le ", "≥": r"\ge ", "±": r"\pm "}
 )
-_SYMBOLS = (("π", r"\pi "), ("∞", r"\infty "), ("∪", r"\cup "), ("≤", r"\le "), ("≥", r"\ge "), ("±", r"\pm "))
 _FONTS = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)"
 _POWER = r"(?:\s*\^\s*(?:\{\s*)?[23](?:\s*\})?)?"
 _UPRIGHT = (
@@ -67,8 +67,6 @@ def plain(text: str) -> str:
     **Example** `r"$\left(1,\,\dfrac{1}{2}\right)$."` gives `r"(1, \frac{1}{2})"`.
     """
     text = text.translate(_CHARACTERS)
-    for symbol, command in _SYMBOLS:
-        text = text.replace(symbol, command)
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     return text.strip(" `*\"'").removesuffix(".").rstrip()

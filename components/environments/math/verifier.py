@@ -59,11 +59,6 @@ class FormulaProcesses:
         for _ in range(num_processes):
             self._idle.put(None)
 
-    @property
-    def is_mine(self) -> bool:
-        """Whether the current process started them: a fork must not share their pipes."""
-        return self._owner == os.getpid()
-
     def compare(self, answer: str, expected: str) -> bool:
         """Whether two plain answers are equal. Raises ExecutionFailed if two processes in a row fail."""
         line = json.dumps([answer, expected]) + "\n"
@@ -82,10 +77,11 @@ class FormulaProcesses:
 
     def close(self) -> None:
         """End the idle processes; busy ones end after their answer, when this program has ended."""
+        if self._owner != os.getpid():  # a fork shares the pipes of its parent's processes
+            return
         with contextlib.suppress(queue.Empty):
             while True:
-                process = self._idle.get_nowait()
-                if process is not None and self.is_mine:
+                if process := self._idle.get_nowait():
                     process.end()
 
 

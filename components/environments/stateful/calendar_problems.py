@@ -37,7 +37,8 @@ def draw_calendar(level: int, rng: Random) -> dict[str, Any] | None:
     meetings: list[dict[str, Any]] = []
     for number in range(shape.num_own + shape.num_others):
         attendees = _attendees(people, rng)
-        free = [slot for slot in slots if _is_free(busy, meetings, attendees, slot)]
+        taken = {meeting["slot"] for meeting in meetings if {*meeting["people"]} & {*attendees}}
+        free = [slot for slot in slots if slot not in taken and not any(slot in busy[person] for person in attendees)]
         if free:
             own = number < shape.num_own
             slot = rng.choice(free)
@@ -82,8 +83,3 @@ def _window(num_slots: int, rng: Random) -> tuple[int, int]:
 
 def _attendees(people: list[str], rng: Random) -> list[str]:
     return sorted(rng.sample(people, rng.randint(1, min(3, len(people)))))
-
-
-def _is_free(busy: dict[str, list[int]], meetings: list[dict[str, Any]], attendees: list[str], slot: int) -> bool:
-    taken = any({*meeting["people"]} & {*attendees} and meeting["slot"] == slot for meeting in meetings)
-    return not taken and not any(slot in busy[person] for person in attendees)

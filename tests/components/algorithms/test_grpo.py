@@ -1,6 +1,5 @@
 """Plain GRPO compares whole episodes of one problem, short ones and long ones alike."""
 
-
 from components.algorithms.grouping import episode_return
 from components.algorithms.grpo import compare_episodes
 from components.config import AlgorithmConfig
