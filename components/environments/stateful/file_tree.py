@@ -175,7 +175,7 @@ def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:
     """The path that a step refers to by path or name, files before folders, or only `folders`; None if there is none."""
     if folders and place == ROOT:
         return ROOT
-    named_so = [path for path in nodes if path == place or basename(path) == place]
+    named_so = [path for path in nodes if path == place or path.endswith(f"/{place}")]
     fitting = [path for path in named_so if nodes[path] is None or not folders]
     return min(fitting, key=lambda path: (nodes[path] is None, path), default=None) if fitting else None
 

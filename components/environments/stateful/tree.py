@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from posixpath import dirname
 
 ROOT = "/"
 NAME = r"[a-z0-9][a-z0-9.]{0,11}"
@@ -41,7 +40,8 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def children(nodes: Nodes, folder: str) -> list[str]:
-    return [path for path in nodes if dirname(path) == folder]
+    above = folder.rstrip("/")
+    return [path for path in nodes if path.rpartition("/")[0] == above]
 
 
 def empty_folders(nodes: Nodes, protected: str | None) -> list[str]:
