@@ -19,6 +19,7 @@ from components.environments.games.python_tool import (
     execution_of,
     printed_moves,
 )
+from components.environments.shared.progress import progress
 from components.errors import MalformedAction
 from components.schema import Execution, Observation
 
@@ -144,6 +145,7 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
     roles = ROLES
     weights = DEFAULT_WEIGHTS
     over = "the episode is over: the puzzle is solved"
+    _state: _Table[State]
 
     def __init__(
         self, game: Game[State], *, max_program_characters: int | None = None, tools: Tools = NO_TOOLS
