@@ -61,12 +61,13 @@ setsockopt:54:208 arch_prctl:158:-1 rt_sigaction:13:134 futex:202:98
 """What is allowed depends on their arguments: see `seccomp.py`."""
 
 
-def _numbers(*tables: str) -> dict[str, tuple[int, int]]:
+def numbers(*tables: str) -> dict[str, tuple[int, int]]:
+    """Tables of `name:number on x86_64:number on aarch64` as a mapping."""
     entries = (entry.split(":") for table in tables for entry in table.split())
     return {name: (int(x86_64), int(aarch64)) for name, x86_64, aarch64 in entries}
 
 
-ALLOWED = _numbers(_FILES, _HANDLES, _MEMORY, _PROCESSES, _TIME, _SOCKETS)
+ALLOWED = numbers(_FILES, _HANDLES, _MEMORY, _PROCESSES, _TIME, _SOCKETS)
 """Name: number on x86_64 and on aarch64, -1 where there is none."""
-JUDGED = _numbers(_JUDGED)
+JUDGED = numbers(_JUDGED)
 """The same for the calls that are allowed with some arguments."""

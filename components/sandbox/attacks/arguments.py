@@ -1,10 +1,7 @@
-"""Attacks on a filter that sees numbers only: upper halves, flags beside values, numbers of no table, the runner's number."""
+"""Attacks on a filter that compares numbers: upper halves, flags beside values, unassigned numbers, the runner's process id."""
 
-from components.sandbox.attacks.base import SHORT, Attack, probing
-from components.sandbox.attacks.judges import refused
-from components.schema import Execution
+from components.sandbox.attacks.kinds import probe
 
-THEME = "arguments"
 HIGH = 0xDEADBEEF << 32
 NEW_NAMESPACES = {"user": 0x10000000, "network": 0x40000000, "processes": 0x20000000, "mounts": 0x00020000}
 FAMILIES = (2, 10, 16, 17, 38, 40)
@@ -19,36 +16,10 @@ REQUESTS = {
     "SIOCGIFCONF": 0x8912, "PIDFD_GET_USER_NAMESPACE": 0xFF0A, "NS_GET_USERNS": 0xB701, "FIDEDUPERANGE": 0xC0189436,
 }  # fmt: skip
 
-HALVES = """
-column = 0 if os.uname().machine == "x86_64" else 1
-def forked(flags):
-    child = syscall((56, 220)[column], flags, 0, 0, 0, 0)
-    if child == 0:
-        os._exit(0)
-    return child
-for name, flag in NEW_NAMESPACES.items():
-    attempt("clone " + name, lambda: forked(HIGH | flag | 17))
-for family in FAMILIES:
-    for kind in (1, 2, 3, 0o2004003):
-        attempt(f"socket {family}, {kind:o}", lambda: syscall((41, 198)[column], HIGH | family, HIGH | kind, 0))
-record = ctypes.create_string_buffer(64)
-for pid in (1, HIGH | 1):
-    attempt(f"limits of {pid}", lambda: syscall((302, 261)[column], pid, 7, ctypes.addressof(record), 0))
-for name, option in OPTIONS.items():
-    attempt("option " + name, lambda: syscall((157, 167)[column], HIGH | option, 1, 1, 0, 0))
-handle = os.open("file", os.O_CREAT | os.O_RDWR)
-for name, command in CONTROLS.items():
-    attempt("control " + name, lambda: syscall((72, 25)[column], handle, HIGH | command, ctypes.addressof(record)))
-for name, request in REQUESTS.items():
-    for upper in (0, HIGH, 0xFFFFFFFF << 32):
-        numbers = handle, upper | request, ctypes.addressof(record)
-        attempt(f"request {name}, {upper >> 32:x}", lambda: syscall((16, 29)[column], *numbers))
-attempt("merge pages", lambda: syscall((28, 233)[column], 0, 0, HIGH | 12))
-"""
 HIDDEN = (
     *(f"clone {name}" for name in NEW_NAMESPACES),
     *(f"socket {family}, {kind:o}" for family in FAMILIES for kind in (1, 2, 3, 0o2004003)),
-    *("limits of 1", f"limits of {HIGH | 1}", "merge pages"),
+    *("limits of 1", f"limits of {HIGH | 1}"),
     *(f"option {name}" for name in OPTIONS),
     *(f"control {name}" for name in CONTROLS),
     *(f"request {name}, {upper}" for name in REQUESTS for upper in ("0", "deadbeef", "ffffffff")),
@@ -83,11 +54,51 @@ CALLS = {
     "x32 ioctl": (0x40000000 + 514, 1023, (0, 0x5412, 0)),
 }
 
-REACH = """
+
+ATTACKS = (
+    probe(
+        "halves-of-arguments",
+        "hide from the filter what an argument says, in its other half or beside flags",
+        """
+def forked(flags):
+    child = call(56, 220, flags, 0, 0, 0, 0)
+    if child == 0:
+        os._exit(0)
+    return child
+for name, flag in NEW_NAMESPACES.items():
+    attempt("clone " + name, lambda: forked(HIGH | flag | 17))
+for family in FAMILIES:
+    for kind in (1, 2, 3, 0o2004003):
+        attempt(f"socket {family}, {kind:o}", lambda: call(41, 198, HIGH | family, HIGH | kind, 0))
+record = ctypes.create_string_buffer(64)
+for pid in (1, HIGH | 1):
+    attempt(f"limits of {pid}", lambda: call(302, 261, pid, 7, ctypes.addressof(record), 0))
+for name, option in OPTIONS.items():
+    attempt("option " + name, lambda: call(157, 167, HIGH | option, 1, 1, 0, 0))
+handle = os.open("file", os.O_CREAT | os.O_RDWR)
+for name, command in CONTROLS.items():
+    attempt("control " + name, lambda: call(72, 25, handle, HIGH | command, ctypes.addressof(record)))
+for name, request in REQUESTS.items():
+    for upper in (0, HIGH, 0xFFFFFFFF << 32):
+        numbers = handle, upper | request, ctypes.addressof(record)
+        attempt(f"request {name}, {upper >> 32:x}", lambda: call(16, 29, *numbers))
+attempt("merge pages", lambda: call(28, 233, 0, 0, HIGH | 12))
+""",
+        *HIDDEN,
+        HIGH=HIGH,
+        NEW_NAMESPACES=NEW_NAMESPACES,
+        FAMILIES=FAMILIES,
+        OPTIONS=OPTIONS,
+        CONTROLS=CONTROLS,
+        REQUESTS=REQUESTS,
+    ),
+    probe(
+        "reach-the-runner",
+        "slow, move, signal or read the runner by its number or a descriptor, and call numbers that no table has",
+        """
 import signal
-column = 0 if os.uname().machine == "x86_64" else 1
 for name, (*numbers, arguments) in CALLS.items():
-    attempt(name, lambda: syscall(numbers[column], *arguments))
+    attempt(name, lambda: call(*numbers, *arguments))
 def by_descriptor():
     handle = os.pidfd_open(1)
     for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM):
@@ -96,29 +107,8 @@ def by_descriptor():
     os.kill(1, 0)
     raise OSError(errno.EPERM, "")
 attempt("end by descriptor", by_descriptor)
-"""
-
-
-def _attack(name: str, tries: str, program: str, *attempts: str) -> Attack:
-    return Attack(
-        name=name, theme=THEME, tries=tries, jobs=(Execution(program=program, limits=SHORT),), judge=refused(*attempts)
-    )
-
-
-ATTACKS = (
-    _attack(
-        "halves-of-arguments",
-        "hide from the filter what an argument says, in its other half or beside flags",
-        probing(
-            HALVES, HIGH=HIGH, NEW_NAMESPACES=NEW_NAMESPACES, FAMILIES=FAMILIES, OPTIONS=OPTIONS, CONTROLS=CONTROLS,
-            REQUESTS=REQUESTS,
-        ),
-        *HIDDEN,
+""",
+        *CALLS,
+        CALLS=CALLS,
     ),
-    _attack(
-        "reach-the-runner",
-        "slow, move, signal or read the runner by its number or a descriptor, and call numbers that no table has",
-        probing(REACH, CALLS=CALLS),
-        *CALLS, "end by descriptor",
-    ),
-)  # fmt: skip
+)

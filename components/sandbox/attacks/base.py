@@ -1,6 +1,6 @@
-"""What an attack is: programs, in order, and a judge that tells from their results alone whether the sandbox held.
+"""An attack: programs to run, and a judge that decides from their results alone whether the sandbox held.
 
-Most programs try several things and tell of each whether it got through. They are written by `probing`, read by `report`.
+Most programs attempt several things and report the outcome of each: `probing` writes such a program, `report` reads its output.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from components.schema import Execution, ExecutionResult, Limits
 
 SHORT = Limits(wall_seconds=6.0, cpu_seconds=3.0, memory_mib=192)
-"""Enough for a program that tries a few things; attacks on a limit choose their own."""
+"""Enough for a program that makes a few attempts; attacks on a limit choose their own limits."""
 
 PREAMBLE = """
 import ctypes, errno, json, os, socket, sys, time
@@ -19,18 +19,19 @@ import ctypes, errno, json, os, socket, sys, time
 found = {}
 libc = ctypes.CDLL(None, use_errno=True)
 
-def attempt(name, act):
+def outcome(act):
     try:
-        value = act()
+        return True, repr(act())[:200]
     except OSError as error:
-        found[name] = [False, errno.errorcode.get(error.errno, str(error))]
+        return False, errno.errorcode.get(error.errno, str(error))
     except BaseException as error:
-        found[name] = [False, type(error).__name__]
-    else:
-        found[name] = [True, repr(value)[:200]]
+        return False, type(error).__name__
+
+def attempt(name, act):
+    found[name] = outcome(act)
 
 def notice(name, seen, otherwise="none"):
-    found[name] = [bool(seen), str(seen)[:200] if seen else otherwise]
+    found[name] = bool(seen), str(seen)[:200] if seen else otherwise
 
 def checked(result):
     if result == -1:
@@ -40,6 +41,9 @@ def checked(result):
 def syscall(number, *arguments):
     ctypes.set_errno(0)
     return checked(libc.syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments)))
+
+def call(x86_64, aarch64, *arguments):
+    return syscall(x86_64 if os.uname().machine == "x86_64" else aarch64, *arguments)
 
 def read(path):
     with open(path, "rb") as file:
@@ -57,7 +61,7 @@ def tell():
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether the sandbox held, and by what, in one line taken from the results."""
+    """Whether the sandbox held, and what stopped the attack, in one line taken from the results."""
 
     stopped: bool
     by: str
@@ -70,22 +74,23 @@ Judge = Callable[[Sequence[ExecutionResult]], Verdict]
 class Attack:
     """One thing that a hostile program may try.
 
-    `jobs` run in their order, or all at once. `look`, where there is one, runs afterwards in every box of the pool and
-    tells what the jobs left there. The judge gets the results of the jobs, then those of the looks.
+    `jobs` run in order, or concurrently with `at_once`. `look`, if any, runs afterwards in every box of the pool and reports
+    what the jobs left there. The judge gets the results of the jobs, then those of the looks.
     """
 
     name: str
-    theme: str
     tries: str
     jobs: tuple[Execution, ...]
     judge: Judge
     look: Execution | None = None
     at_once: bool = False
+    theme: str = ""
+    """The name of its module; the catalogue sets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a probing program told: `got` and `refused` by the name of the attempt, and which box it ran in."""
+    """The output of a probing program: its attempts that succeeded and those that were refused, and the box it ran in."""
 
     box: str
     got: Mapping[str, str]
@@ -93,17 +98,17 @@ class Report:
 
 
 def probing(body: str, **values: object) -> str:
-    """A program that runs `body`, where `attempt(name, act)` records whether `act()` got through, and tells at its end.
+    """A program that runs `body` and reports its attempts at the end.
 
-    `notice(name, seen)` records what should not be there, where `seen` is not empty. `values` are plain constants that
-    the body finds under their names.
+    In `body`, `attempt(name, act)` records whether `act()` succeeded, and `notice(name, seen)` records a non-empty `seen` as a
+    success of the attack. `values` are constants that `body` can use.
     """
     constants = "".join(f"{name} = {value!r}\n" for name, value in values.items())
     return f"{PREAMBLE}{constants}{body}\ntell()\n"
 
 
 def report(result: ExecutionResult) -> Report | None:
-    """What the program told on its last line; None when it did not come so far."""
+    """The report on the last line of the output; None if there is none."""
     lines = result.stdout.rstrip().splitlines()
     try:
         told: Any = json.loads(lines[-1]) if lines else None
@@ -118,7 +123,7 @@ def report(result: ExecutionResult) -> Report | None:
 
 
 def ending(result: ExecutionResult) -> str:
-    """How a program ended, for people."""
+    """How a program ended, in words."""
     code = "" if result.exit_code is None else f", exit code {result.exit_code}"
     detail = f": {result.detail}" if result.detail else ""
     return f"{result.status}{code} after {result.wall_seconds:.1f} s{detail}"

@@ -1,6 +1,7 @@
 """All attacks, by name."""
 
 import difflib
+from dataclasses import replace
 
 from components.errors import ConfigurationError
 from components.sandbox.attacks import (
@@ -23,22 +24,23 @@ from components.sandbox.attacks.base import Attack
 
 
 def catalogue(bait: Bait) -> tuple[Attack, ...]:
-    """Every attack, in the order in which they are shown."""
-    return (
-        *exhaustion.ATTACKS,
-        *disk.ATTACKS,
-        *network.attacks(bait),
-        *host.attacks(bait),
-        *kernel.ATTACKS,
-        *arguments.ATTACKS,
-        *process_one.ATTACKS,
-        *endings.ATTACKS,
-        *leaks.ATTACKS,
-        *traces.ATTACKS,
-        *channels.ATTACKS,
-        *neighbours.ATTACKS,
-        *results.attacks(bait),
-    )
+    """Every attack, in display order."""
+    by_theme = {
+        "exhaustion": exhaustion.ATTACKS,
+        "disk": disk.ATTACKS,
+        "network": network.attacks(bait),
+        "host": host.attacks(bait),
+        "kernel": kernel.ATTACKS,
+        "arguments": arguments.ATTACKS,
+        "process_one": process_one.ATTACKS,
+        "endings": endings.ATTACKS,
+        "leaks": leaks.ATTACKS,
+        "traces": traces.ATTACKS,
+        "channels": channels.ATTACKS,
+        "neighbours": neighbours.ATTACKS,
+        "results": results.attacks(bait),
+    }
+    return tuple(replace(attack, theme=theme) for theme, attacks in by_theme.items() for attack in attacks)
 
 
 def chosen(attacks: tuple[Attack, ...], only: str | None) -> tuple[Attack, ...]:

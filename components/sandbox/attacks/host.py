@@ -1,60 +1,34 @@
 """Attacks on the host's files, processes, kernel settings and devices."""
 
+from collections.abc import Sequence
+
 from components.sandbox.attacks.bait import Bait
-from components.sandbox.attacks.base import SHORT, Attack, Verdict, ending, probing, report
-from components.sandbox.attacks.judges import judged_by, refused
+from components.sandbox.attacks.base import Attack, Verdict, ending, probing, report
+from components.sandbox.attacks.kinds import attack, probe
 from components.sandbox.box import BOX_UID
 from components.sandbox.users import RANGE
-from components.schema import Execution, ExecutionResult
+from components.schema import ExecutionResult
 
-THEME = "host"
 KNOWN_VARIABLES = (
-    "HOME",
-    "LOGNAME",
-    "PATH",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "HOSTNAME",
-    "PWD",
-    "TMPDIR",
-    "TERM",
-    "SHLVL",
-)
+    "HOME", "LOGNAME", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOSTNAME", "PWD", "TMPDIR", "TERM", "SHLVL",
+)  # fmt: skip
 """What the environment of a box may hold, beside Python's own switches."""
 
-HOST_FILES = """
-for path in PATHS:
-    attempt(path, lambda: read(path))
-attempt("the way up", lambda: read("../" * 20 + BAIT.lstrip("/")))
-"""
 HOST_PATHS = (
     "/etc/shadow", "/root/.ssh/id_rsa", "/root/.bash_history", "/proc/kcore", "/proc/kmsg", "/proc/1/root/etc/shadow",
     "/dev/mem", "/dev/kmsg", "/dev/vda", "/dev/sda", "/dev/kvm", "/dev/fuse", "/dev/vsock", "/dev/net/tun",
 )  # fmt: skip
 
-SEARCH = """
-num_seen, secrets = 0, []
-for root in ("/", "/proc/self/root"):
-    for folder, folders, names in os.walk(root):
-        if folder.startswith(("/proc", "/sys")) and not root.startswith("/proc"):
-            folders.clear()
-            continue
-        folders[:] = [name for name in folders if name not in ("proc", "sys")]
-        num_seen += len(names)
-        for name in names:
-            if name.startswith("bait-") or name in ("id_rsa", "id_ed25519", ".env", "credentials", "docker.sock"):
-                secrets.append(os.path.join(folder, name))
-notice("a secret among all files", secrets, f"none among {num_seen} names")
-"""
+SETTINGS_PATHS = (
+    "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname", "/proc/sys/vm/overcommit_memory",
+    "/proc/sys/fs/file-max", "/proc/sys/fs/binfmt_misc/register", "/proc/sys/net/ipv4/ip_forward", "/sys/kernel/uevent_helper",
+    "/sys/kernel/mm/transparent_hugepage/enabled", "/proc/irq/0/smp_affinity", "/proc/1/uid_map",
+)  # fmt: skip
 
-ENVIRONMENT = """
-foreign = [name for name in os.environ if name not in KNOWN and not name.startswith("PYTHON")]
-notice("variables of the host", foreign, "only " + ", ".join(sorted(os.environ)))
-with open("/proc/self/environ", "rb") as file:
-    names = [line.split(b"=")[0].decode(errors="replace") for line in file.read().split(b"\\0") if b"=" in line]
-notice("variables at its start", [name for name in names if name not in KNOWN and not name.startswith("PYTHON")])
-attempt("environment of the runner", lambda: read("/proc/1/environ"))
+HOST_FILES = """
+for path in PATHS:
+    attempt(path, lambda: read(path))
+attempt("the way up", lambda: read("../" * 20 + BAIT.lstrip("/")))
 """
 
 PROCESSES = """
@@ -76,7 +50,81 @@ else:
 attempt("memory of the trainer", lambda: read(f"/proc/{TRAINER}/mem"))
 """
 
-SETTINGS = """
+
+def _without_rights(results: Sequence[ExecutionResult]) -> Verdict:
+    """The program had no capability, no way to gain one, an unprivileged user and filtered system calls."""
+    (result,) = results
+    told = report(result)
+    if told is None:
+        return Verdict(stopped=False, by=ending(result))
+    facts = told.refused
+    powers = {name: facts[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb") if int(facts[name], 16)}
+    ids = {int(word) for name in ("Uid", "Gid", "Groups") for word in facts[name].split()}
+    nobody = len(ids) == 1 and (BOX_UID in ids or min(ids) in RANGE)
+    held = not powers and nobody and (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
+    names = ("Uid", "Gid", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
+    return Verdict(stopped=held, by=", ".join(f"{name} {facts[name].split()[0]}" for name in names))
+
+
+def attacks(bait: Bait) -> tuple[Attack, ...]:
+    """All attacks of this theme; `bait` has a file and a process of this machine."""
+    paths = (str(bait.file), *HOST_PATHS)
+    return (
+        probe(
+            "host-files",
+            "read files of the host: a secret laid out for it, passwords, disks, kernel memory",
+            HOST_FILES,
+            *paths,
+            PATHS=paths,
+            BAIT=str(bait.file),
+        ),
+        probe(
+            "host-processes",
+            "see, signal and read processes of the host",
+            PROCESSES,
+            "signal the trainer",
+            TRAINER=bait.pid,
+        ),
+        *_ATTACKS,
+    )
+
+
+_ATTACKS = (
+    probe(
+        "search-files",
+        "search all files in sight for secrets",
+        """
+num_seen, secrets = 0, []
+for root in ("/", "/proc/self/root"):
+    for folder, folders, names in os.walk(root):
+        if folder.startswith(("/proc", "/sys")) and not root.startswith("/proc"):
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if name not in ("proc", "sys")]
+        num_seen += len(names)
+        for name in names:
+            if name.startswith("bait-") or name in ("id_rsa", "id_ed25519", ".env", "credentials", "docker.sock"):
+                secrets.append(os.path.join(folder, name))
+notice("a secret among all files", secrets, f"none among {num_seen} names")
+""",
+    ),
+    probe(
+        "environment",
+        "find tokens in the environment, its own and the runner's",
+        """
+foreign = [name for name in os.environ if name not in KNOWN and not name.startswith("PYTHON")]
+notice("variables of the host", foreign, "only " + ", ".join(sorted(os.environ)))
+with open("/proc/self/environ", "rb") as file:
+    names = [line.split(b"=")[0].decode(errors="replace") for line in file.read().split(b"\\0") if b"=" in line]
+notice("variables at its start", [name for name in names if name not in KNOWN and not name.startswith("PYTHON")])
+attempt("environment of the runner", lambda: read("/proc/1/environ"))
+""",
+        KNOWN=KNOWN_VARIABLES,
+    ),
+    probe(
+        "kernel-settings",
+        "change kernel settings: core_pattern, modprobe, sysrq, the runner's OOM score",
+        """
 def write(path, text):
     with open(path, "r+") as file:
         file.write(text)
@@ -91,14 +139,14 @@ for path in PATHS:
     attempt(path, lambda: same(path))
 attempt("/proc/sysrq-trigger", lambda: os.close(os.open("/proc/sysrq-trigger", os.O_WRONLY)))
 attempt("/proc/1/oom_score_adj", lambda: write("/proc/1/oom_score_adj", "1000"))
-"""
-SETTINGS_PATHS = (
-    "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname", "/proc/sys/vm/overcommit_memory",
-    "/proc/sys/fs/file-max", "/proc/sys/fs/binfmt_misc/register", "/proc/sys/net/ipv4/ip_forward", "/sys/kernel/uevent_helper",
-    "/sys/kernel/mm/transparent_hugepage/enabled", "/proc/irq/0/smp_affinity", "/proc/1/uid_map",
-)  # fmt: skip
-
-CGROUPS = """
+""",
+        *SETTINGS_PATHS,
+        PATHS=SETTINGS_PATHS,
+    ),
+    probe(
+        "cgroup-escape",
+        "leave or raise the box's cgroups, set a release_agent, mount cgroups anew",
+        """
 roots = [folder for folder, _, names in os.walk("/sys/fs/cgroup") if names or folder == "/sys/fs/cgroup"]
 def keep(path):
     with open(path, "r+") as file:
@@ -121,9 +169,12 @@ def mount(kind):
     return checked(libc.mount(b"none", b"/tmp", kind, 0, b"memory"))
 attempt("mount cgroup", lambda: mount(b"cgroup"))
 attempt("mount cgroup2", lambda: mount(b"cgroup2"))
-"""
-
-DEVICES = """
+""",
+    ),
+    probe(
+        "devices",
+        "make device files, use devices that a program does not need",
+        """
 import stat
 attempt("mknod a disk", lambda: os.mknod("disk", stat.S_IFBLK | 0o600, os.makedev(254, 0)))
 attempt("mknod /dev/mem", lambda: os.mknod("mem", stat.S_IFCHR | 0o600, os.makedev(1, 1)))
@@ -137,17 +188,24 @@ for folder, folders, names in os.walk("/dev"):
         if (stat.S_ISBLK(kind) or stat.S_ISCHR(kind)) and name not in allowed and not folder.startswith("/dev/pts"):
             odd.append(path)
 notice("more devices", odd)
-"""
-
-RIGHTS = """
+""",
+    ),
+    attack(
+        "rights",
+        "find a capability, another user or unfiltered system calls in its own status",
+        probing("""
 wanted = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
 with open("/proc/self/status") as file:
     facts = dict(line.rstrip("\\n").split(":\\t", 1) for line in file if ":\\t" in line)
 for name in wanted:
     notice(name, "", facts.get(name, "?").strip())
-"""
-
-WRITE_EVERYWHERE = """
+"""),
+        _without_rights,
+    ),
+    probe(
+        "write-everywhere",
+        "write in every folder there is, /dev/shm and /dev/mqueue included",
+        """
 def leave(folder):
     path = os.path.join(folder, ".troupe-attack")
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))
@@ -163,9 +221,12 @@ refusals = sorted({why for got, why in found.values() if not got})
 count = sum(not got for got, _ in found.values())
 found = {name: value for name, value in found.items() if value[0]}
 notice("write anywhere but in its own folder", "", f"{'/'.join(refusals)} in {count} folders")
-"""
-
-STDLIB = """
+""",
+    ),
+    probe(
+        "standard-library",
+        "change the standard library, the interpreter or the runner for the programs that come after",
+        """
 import json.decoder, random
 def overwrite(path):
     os.close(os.open(path, os.O_RDWR))
@@ -178,87 +239,6 @@ attempt("rename a module", lambda: os.rename(random.__file__, random.__file__ + 
 attempt("a new module beside it", lambda: os.close(os.open(os.path.dirname(os.__file__) + "/sitecustomize.py",
                                                            os.O_CREAT | os.O_WRONLY)))
 attempt("the runner", lambda: overwrite("/runner.py"))
-"""
-
-
-def _without_rights(result: ExecutionResult) -> Verdict:
-    """A nobody: no capability, no way to gain one, and filtered system calls."""
-    told = report(result)
-    if told is None:
-        return Verdict(stopped=False, by=ending(result))
-    facts = told.refused
-    powers = {name: facts[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb") if int(facts[name], 16)}
-    ids = {int(word) for name in ("Uid", "Gid", "Groups") for word in facts[name].split()}
-    nobody = len(ids) == 1 and (BOX_UID in ids or min(ids) in RANGE)
-    held = not powers and nobody and (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
-    names = ("Uid", "Gid", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
-    return Verdict(stopped=held, by=", ".join(f"{name} {facts[name].split()[0]}" for name in names))
-
-
-def attacks(bait: Bait) -> tuple[Attack, ...]:
-    """Those against this machine's own file and process too."""
-    paths = (str(bait.file), *HOST_PATHS)
-    return (
-        _attack(
-            "host-files",
-            "read files of the host: a secret laid out for it, passwords, disks, kernel memory",
-            probing(HOST_FILES, PATHS=paths, BAIT=str(bait.file)),
-            *paths, "the way up",
-        ),
-        _attack("search-files", "search all files in sight for secrets", probing(SEARCH), "a secret among all files"),
-        _attack(
-            "environment",
-            "find tokens in the environment, its own and the runner's",
-            probing(ENVIRONMENT, KNOWN=KNOWN_VARIABLES),
-            "variables of the host", "variables at its start", "environment of the runner",
-        ),
-        _attack(
-            "host-processes",
-            "see, signal and read processes of the host",
-            probing(PROCESSES, TRAINER=bait.pid),
-            "processes of the host", "signal the trainer", "memory of the trainer",
-        ),
-        _attack(
-            "kernel-settings",
-            "change kernel settings: core_pattern, modprobe, sysrq, the runner's OOM score",
-            probing(SETTINGS, PATHS=SETTINGS_PATHS),
-            *SETTINGS_PATHS, "/proc/sysrq-trigger", "/proc/1/oom_score_adj",
-        ),
-        _attack(
-            "cgroup-escape",
-            "leave or raise the box's cgroups, set a release_agent, mount cgroups anew",
-            probing(CGROUPS),
-            "make a cgroup", "mount cgroup", "mount cgroup2",
-        ),
-        _attack(
-            "devices",
-            "make device files, use devices that a program does not need",
-            probing(DEVICES),
-            "mknod a disk", "mknod /dev/mem", "a file in /dev", "the terminal", "more devices",
-        ),
-        Attack(
-            name="rights",
-            theme=THEME,
-            tries="find a capability, another user or unfiltered system calls in its own status",
-            jobs=(Execution(program=probing(RIGHTS), limits=SHORT),),
-            judge=judged_by(_without_rights),
-        ),
-        _attack(
-            "write-everywhere",
-            "write in every folder there is, /dev/shm and /dev/mqueue included",
-            probing(WRITE_EVERYWHERE),
-            "write anywhere but in its own folder",
-        ),
-        _attack(
-            "standard-library",
-            "change the standard library, the interpreter or the runner for the programs that come after",
-            probing(STDLIB),
-            "a module", "its bytecode", "the interpreter", "chmod a module", "rename a module", "a new module beside it",
-            "the runner",
-        ),
-    )  # fmt: skip
-
-
-def _attack(name: str, tries: str, program: str, *attempts: str) -> Attack:
-    jobs = (Execution(program=program, limits=SHORT),)
-    return Attack(name=name, theme=THEME, tries=tries, jobs=jobs, judge=refused(*attempts))
+""",
+    ),
+)

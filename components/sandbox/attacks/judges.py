@@ -1,4 +1,4 @@
-"""Judges that several attacks share. Each makes a `Judge`; none calls an attack stopped that did not show itself tried."""
+"""Judges that several attacks share. None counts an attack as stopped unless the results show that it was tried."""
 
 import math
 from collections import defaultdict
@@ -16,10 +16,10 @@ LONGEST_LIST = 6
 
 
 def refused(*names: str, by: Collection[str] | None = None, ended: Collection[ExecutionStatus] = ()) -> Judge:
-    """The only program made every attempt in `names` and none got through.
+    """The only program made every attempt in `names`, and none succeeded.
 
-    `by` closes the set of reasons that count: an error from deeper in means that the attempt got deeper than it should.
-    Ending with one of the statuses `ended` before telling anything counts as well.
+    `by` is the closed set of acceptable reasons: another error means that the attempt got deeper than it should.
+    A program that ended with one of the statuses `ended` before it reported anything counts as stopped, too.
     """
 
     def judge(results: Sequence[ExecutionResult]) -> Verdict:
@@ -33,7 +33,7 @@ def refused(*names: str, by: Collection[str] | None = None, ended: Collection[Ex
 
 
 def all_refused(told: Report, names: Collection[str], by: Collection[str] | None = None) -> Verdict:
-    """The verdict over one report."""
+    """The verdict on one report."""
     missing = [name for name in names if name not in told.got and name not in told.refused]
     if missing:
         return Verdict(stopped=False, by=f"not tried: {', '.join(missing)}")
@@ -47,7 +47,7 @@ def all_refused(told: Report, names: Collection[str], by: Collection[str] | None
 
 
 def ended(*statuses: ExecutionStatus, within_seconds: float, within_cpu_seconds: float = math.inf) -> Judge:
-    """Every program was ended with one of `statuses` (any limit when none is given), within these wall and CPU seconds."""
+    """Every program ended with one of `statuses` (any limit when none is given), within these wall and CPU seconds."""
     allowed = frozenset(statuses) or ENDED
 
     def judge(results: Sequence[ExecutionResult]) -> Verdict:
@@ -61,13 +61,15 @@ def ended(*statuses: ExecutionStatus, within_seconds: float, within_cpu_seconds:
 
 
 def nothing_left(*names: str) -> Judge:
-    """The job left nothing that a look in any box could find under `names`, whether the box is the same one or a new one."""
+    """Every look made every attempt in `names` and found nothing that the first job left, in its own box or in a new one."""
 
     def judge(results: Sequence[ExecutionResult]) -> Verdict:
         planted, *looks = results
         first, found = report(planted), [report(look) for look in looks]
-        verdicts = [Verdict(stopped=False, by=ending(looks[i])) if each is None else all_refused(each, names)
-                    for i, each in enumerate(found)]  # fmt: skip
+        verdicts = [
+            Verdict(stopped=False, by=ending(look)) if told is None else all_refused(told, names)
+            for look, told in zip(looks, found, strict=True)
+        ]
         failed = [verdict for verdict in verdicts if not verdict.stopped]
         if failed or not verdicts:
             return failed[0] if failed else Verdict(stopped=False, by="nobody looked")
@@ -76,15 +78,19 @@ def nothing_left(*names: str) -> Judge:
             return Verdict(stopped=True, by=f"{how}nothing left: {verdicts[0].by}")
         if first.refused and not first.got:
             return Verdict(stopped=True, by=f"at the start: {reasons(first.refused)}")
-        met = any(each is not None and each.box == first.box for each in found)
-        where = "the same box" if met else "its box was replaced"
-        return Verdict(stopped=True, by=f"{where}, nothing left: {verdicts[0].by}")
+        return Verdict(stopped=True, by=f"{where(first, found)}, nothing left: {verdicts[0].by}")
 
     return judge
 
 
+def where(first: Report, found: Collection[Report | None]) -> str:
+    """Whether one of the reports `found` comes from the box of the first one, in words."""
+    met = any(each is not None and each.box == first.box for each in found)
+    return "the same box" if met else "its box was replaced"
+
+
 def heard(*names: str) -> Judge:
-    """Of two programs at once, the second one, which listened while the first one spoke, heard nothing."""
+    """Of two concurrent programs, the second listened while the first spoke, and every attempt in `names` was refused."""
 
     def judge(results: Sequence[ExecutionResult]) -> Verdict:
         speaking, listening = results
@@ -96,29 +102,48 @@ def heard(*names: str) -> Judge:
     return judge
 
 
-def exits_as(code: int, *, by: str) -> Judge:
-    """The program's own exit code was reported, whatever it did to forge another one."""
+def undisturbed(*works: str, hog_tells: Collection[str] = ()) -> Judge:
+    """Of two concurrent programs, the first used up what it could, and the second did each of `works`.
+
+    `hog_tells` are notices that the first one must have made at its end.
+    """
 
     def judge(results: Sequence[ExecutionResult]) -> Verdict:
-        (result,) = results
-        true = result.status == "nonzero_exit" and result.exit_code == code
-        return Verdict(stopped=true, by=by if true else f"reported {ending(result)}, in truth exit code {code}")
+        hog, neighbour = results
+        used, told = report(hog), report(neighbour)
+        notices = used.refused if used else {}
+        if told is None or neighbour.status != "ok" or not notices.keys() >= set(hog_tells):
+            return Verdict(stopped=False, by=f"the hog: {ending(hog)}; the neighbour: {ending(neighbour)}")
+        held = told.got.keys() == set(works) and not told.refused
+        by = f"did {', '.join(told.got)} in {neighbour.wall_seconds:.1f} s, was refused {', '.join(told.refused) or 'nothing'}"
+        return Verdict(stopped=held, by=f"the neighbour {by}; the hog: {', '.join(notices.values()) or ending(hog)}")
 
     return judge
 
 
-def judged_by(check: Callable[[ExecutionResult], Verdict]) -> Judge:
-    """A judge of a single program."""
+def exits_as(code: int, *, within_seconds: float = math.inf, stdout: str = "") -> Judge:
+    """The reported exit code is the program's own, in this time, and `stdout` is part of its output."""
+
+    def check(result: ExecutionResult) -> bool:
+        is_true = result.status == "nonzero_exit" and result.exit_code == code
+        return is_true and result.wall_seconds <= within_seconds and stdout in result.stdout
+
+    return comes_back(check)
+
+
+def comes_back(check: Callable[[ExecutionResult], bool]) -> Judge:
+    """The result of the only program passes `check`."""
 
     def judge(results: Sequence[ExecutionResult]) -> Verdict:
         (result,) = results
-        return check(result)
+        sizes = f"{len(result.stdout)} characters of output, {len(result.stderr)} of errors, {len(result.files)} files"
+        return Verdict(stopped=check(result), by=f"{ending(result)}; came back: {sizes}")
 
     return judge
 
 
 def reasons(refused_because: Mapping[str, str]) -> str:
-    """What refused what, in one line.
+    """The reasons of refusals, and what each one refused, in one line.
 
     **Example** `{"mount": "EPERM", "setns": "EPERM", "bpf": "ENOSYS", "key": "none", "size": "3 MiB"}` is
     "EPERM: mount, setns; ENOSYS: bpf; none: key; size: 3 MiB".

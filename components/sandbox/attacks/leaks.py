@@ -1,15 +1,16 @@
-"""Attacks from one program to the next: what it leaves, and what it finds of those before it."""
+"""Attacks from one program on the next: what it leaves, and what it finds of those before it."""
 
 from collections.abc import Sequence
 
-from components.sandbox.attacks.base import SHORT, Attack, Judge, Verdict, ending, probing, report
-from components.sandbox.attacks.judges import all_refused, nothing_left
-from components.sandbox.attacks.memory_search import MEMORY_SEARCH
+from components.sandbox.attacks.base import SHORT, Attack, Verdict, ending, probing
+from components.sandbox.attacks.judges import nothing_left
+from components.sandbox.attacks.kinds import at_once, leaving
+from components.sandbox.attacks.searches import LOOK_FOR_PROCESSES, MEMORY_SEARCH
 from components.schema import Execution, ExecutionResult
 
-THEME = "leaks"
 SECRETS = {"PROGRAM": "10293847", "STDIN": "56473829", "FILE": "91827364", "OUTPUT": "48151623"}
 """Numbers that the first program is given, or makes; none of them may turn up in a later one."""
+PLACES = ("/dev/shm/left", "/dev/mqueue/left", "/run/left", "/var/tmp/left", "/run/lock/left")
 
 KEEP_SECRETS = f"""
 import sys
@@ -19,7 +20,7 @@ with open("secret") as file:
     kept = file.read()
 print("TRP-OUTPUT-" + str({int(SECRETS["OUTPUT"]) - 1} + 1) + " " * 3000)
 """
-"""The output's number stands nowhere in the program, only in what it writes."""
+"""The output's number is not in the program, only in what it writes."""
 
 SEARCH_MEMORY = f"""
 {MEMORY_SEARCH}
@@ -28,7 +29,34 @@ for name, number in SECRETS.items():
     notice("the last one's " + name.lower(), number if number in hits else "", where)
 """
 
-DAEMONS = """
+
+def _secrets_kept(results: Sequence[ExecutionResult]) -> Verdict:
+    """The first program had its secrets, and no later one found any of them."""
+    keeper = results[0]
+    if keeper.status != "ok" or SECRETS["OUTPUT"] not in keeper.stdout:
+        return Verdict(stopped=False, by=f"the first program: {ending(keeper)}")
+    return nothing_left(*(f"the last one's {name.lower()}" for name in SECRETS))(results)
+
+
+ATTACKS = (
+    Attack(
+        name="memory-of-the-last-program",
+        tries="find the last program, its input, files and output in all memory that can be read",
+        jobs=(
+            Execution(
+                program=KEEP_SECRETS,
+                stdin=f"TRP-STDIN-{SECRETS['STDIN']}\n" * 50,
+                files={"secret": f"TRP-FILE-{SECRETS['FILE']}\n" * 50},
+                limits=SHORT,
+            ),
+        ),
+        look=Execution(program=probing(SEARCH_MEMORY, SECRETS=SECRETS), limits=SHORT),
+        judge=_secrets_kept,
+    ),
+    leaving(
+        "daemons",
+        "leave 20 daemons that write to the output and the folder of the next program",
+        """
 import os, signal, sys, time
 for number in signal.valid_signals():
     try:
@@ -48,9 +76,13 @@ for _ in range(20):
                 open("daemon", "w").close()
                 time.sleep(0.01)
         os._exit(0)
-"""
-
-MOVING_TARGET = """
+""",
+        LOOK_FOR_PROCESSES,
+    ),
+    leaving(
+        "moving-target",
+        "leave processes that fork and exit faster than they can be killed",
+        """
 import os, time
 print("leaving", flush=True)
 for _ in range(4):
@@ -64,25 +96,13 @@ for _ in range(4):
                     os._exit(0)
             except OSError:
                 pass
-"""
-
-LOOK_FOR_PROCESSES = """
-time.sleep(0.2)
-others = []
-for name in os.listdir("/proc"):
-    if name.isdigit() and int(name) not in (1, os.getpid(), os.getppid()):
-        try:
-            with open(f"/proc/{name}/stat") as file:
-                fields = file.read().rsplit(")", 1)[1].split()
-            if fields[0] not in "ZX" and int(fields[1]) != os.getpid():
-                others.append(name)
-        except OSError:
-            pass
-notice("processes of another program", others)
-notice("files of another program", os.listdir(os.getcwd()))
-"""
-
-SHADOW_MODULES = """
+""",
+        LOOK_FOR_PROCESSES,
+    ),
+    leaving(
+        "shadow-modules",
+        "leave modules that the next program will import instead of the standard library",
+        probing("""
 text = "import sys\\nsys.stdout.write('SHADOWED')\\nraise SystemExit(0)\\n"
 names = ["json", "random", "sitecustomize", "usercustomize", "heapq", "encodings", "site", "this", "antigravity"]
 for name in names:
@@ -94,9 +114,8 @@ with open("collections/__init__.py", "w") as file:
 with open("x.pth", "w") as file:
     file.write("import os; os.write(1, b'SHADOWED')")
 found = {}
-"""
-
-IMPORT_MODULES = """
+"""),
+        """
 for name in ("json", "random", "heapq", "collections", "this_is_not_there", "bisect", "string"):
     try:
         module = __import__(name)
@@ -106,9 +125,15 @@ for name in ("json", "random", "heapq", "collections", "this_is_not_there", "bis
     notice("shadowed " + name, place if place.startswith(os.getcwd()) else "")
 left = [name for name in os.listdir(os.getcwd()) if name.endswith((".py", ".pth")) or name in ("collections", "__pycache__")]
 notice("modules of another program", left)
-"""
-
-PATCH = """
+""",
+        "shadowed json",
+        "shadowed random",
+        "shadowed collections",
+    ),
+    leaving(
+        "patch-the-interpreter",
+        "patch builtins, modules and the interpreter's state for the next program",
+        probing("""
 import atexit, bisect, builtins, gc, random
 def patch():
     builtins.sum = lambda *values: 42
@@ -123,9 +148,8 @@ def patch():
     os.umask(0o777)
 atexit.register(patch)
 patch()
-"""
-
-LOOK_FOR_PATCHES = """
+"""),
+        """
 import bisect, builtins, gc, random
 notice("a patched builtin", sum([1]) != 1 or hasattr(builtins, "print_was"))
 notice("a patched module", json.loads("[1]") != [1] or not hasattr(bisect, "insort"))
@@ -134,62 +158,64 @@ notice("a changed interpreter", sys.getrecursionlimit() == 4321 or "/patched" in
 umask = os.umask(0)
 os.umask(umask)
 notice("a changed process", "TROUPE_PATCHED" in os.environ or umask == 0o777)
-"""
-
-SHARED_OBJECTS = """
-x86 = os.uname().machine == "x86_64"
+""",
+    ),
+    leaving(
+        "shared-objects",
+        "leave shared memory, queues, semaphores, keys and files where the next program can find them",
+        probing(
+            """
 def memory():
-    block = syscall(29 if x86 else 194, 0x7A7A, 4096, 0o1666)
+    block = call(29, 194, 0x7A7A, 4096, 0o1666)
     libc.shmat.restype = ctypes.c_void_p
     libc.memset(ctypes.c_void_p(libc.shmat(block, None, 0)), 65, 16)
     return block
 attempt("SysV memory", memory)
-attempt("SysV queue", lambda: syscall(68 if x86 else 186, 0x7A7A, 0o1666))
-attempt("SysV semaphore", lambda: syscall(64 if x86 else 190, 0x7A7A, 1, 0o1666))
+attempt("SysV queue", lambda: call(68, 186, 0x7A7A, 0o1666))
+attempt("SysV semaphore", lambda: call(64, 190, 0x7A7A, 1, 0o1666))
 def keep(path):
     with open(path, "w") as file:
         return file.write("left behind")
-for path in ("/dev/shm/left", "/dev/mqueue/left", "/run/left", "/var/tmp/left", "/run/lock/left"):
+for path in PLACES:
     attempt(path, lambda: keep(path))
 def queue():
     name = ctypes.create_string_buffer(b"troupe-left")
-    return syscall(240 if x86 else 180, ctypes.addressof(name), os.O_CREAT | os.O_RDWR, 0o666, 0)
+    return call(240, 180, ctypes.addressof(name), os.O_CREAT | os.O_RDWR, 0o666, 0)
 attempt("POSIX queue", queue)
 def key():
     kind, name, text = (ctypes.create_string_buffer(each) for each in (b"user", b"troupe-left", b"left behind"))
-    return syscall(248 if x86 else 217, *map(ctypes.addressof, (kind, name, text)), 11, -4)
+    return call(248, 217, *map(ctypes.addressof, (kind, name, text)), 11, -4)
 attempt("key of the user", key)
-"""
-
-LOOK_FOR_OBJECTS = """
-x86 = os.uname().machine == "x86_64"
-attempt("SysV memory", lambda: syscall(29 if x86 else 194, 0x7A7A, 4096, 0o600))
-attempt("SysV queue", lambda: syscall(68 if x86 else 186, 0x7A7A, 0o600))
-attempt("SysV semaphore", lambda: syscall(64 if x86 else 190, 0x7A7A, 1, 0o600))
-for path in ("/dev/shm/left", "/dev/mqueue/left", "/run/left", "/var/tmp/left", "/run/lock/left"):
+""",
+            PLACES=PLACES,
+        ),
+        """
+attempt("SysV memory", lambda: call(29, 194, 0x7A7A, 4096, 0o600))
+attempt("SysV queue", lambda: call(68, 186, 0x7A7A, 0o600))
+attempt("SysV semaphore", lambda: call(64, 190, 0x7A7A, 1, 0o600))
+for path in PLACES:
     attempt(path, lambda: read(path))
 def queue():
     name = ctypes.create_string_buffer(b"troupe-left")
-    return syscall(240 if x86 else 180, ctypes.addressof(name), os.O_RDWR, 0, 0)
+    return call(240, 180, ctypes.addressof(name), os.O_RDWR, 0, 0)
 attempt("POSIX queue", queue)
 def key():
     kind, name = (ctypes.create_string_buffer(each) for each in (b"user", b"troupe-left"))
-    return syscall(249 if x86 else 218, *map(ctypes.addressof, (kind, name)), 0, -4)
+    return call(249, 218, *map(ctypes.addressof, (kind, name)), 0, -4)
 attempt("key of the user", key)
-"""
-OBJECTS = (
-    "SysV memory", "SysV queue", "SysV semaphore", "/dev/shm/left", "/dev/mqueue/left", "/run/left", "/var/tmp/left",
-    "POSIX queue", "key of the user",
-)  # fmt: skip
-
-SECRET_AT_WORK = """
-import sys, time
+""",
+        *PLACES,
+        PLACES=PLACES,
+    ),
+    at_once(
+        "watch-the-neighbour",
+        "see the files and processes of a program that runs at the same time",
+        """
 with open("TRP-AT-WORK", "w") as file:
     file.write("secret")
 time.sleep(0.7)
-"""
-
-WATCH_THE_NEIGHBOUR = """
+""",
+        """
 seen = []
 for _ in range(10):
     time.sleep(0.03)
@@ -208,90 +234,6 @@ for name in os.listdir("/proc"):
         except OSError:
             pass
 notice("its processes", working)
-"""
-
-
-def _secrets_kept(results: Sequence[ExecutionResult]) -> Verdict:
-    """The first program had its secrets, and no later one found any of them."""
-    keeper = results[0]
-    if keeper.status != "ok" or SECRETS["OUTPUT"] not in keeper.stdout:
-        return Verdict(stopped=False, by=f"the first program: {ending(keeper)}")
-    return nothing_left(*(f"the last one's {name.lower()}" for name in SECRETS))(results)
-
-
-def _neighbour_unseen(results: Sequence[ExecutionResult]) -> Verdict:
-    at_work, watching = results
-    told = report(watching)
-    if told is None or at_work.status != "ok":
-        return Verdict(stopped=False, by=f"{ending(at_work)}; {ending(watching)}")
-    return all_refused(told, ("its files", "its processes"))
-
-
-def _attack(name: str, tries: str, leave: Execution, look: str, judge: Judge) -> Attack:
-    looking = Execution(program=probing(look, SECRETS=SECRETS) if "SECRETS" in look else probing(look), limits=SHORT)
-    return Attack(name=name, theme=THEME, tries=tries, jobs=(leave,), look=looking, judge=judge)
-
-
-def _leave(program: str) -> Execution:
-    return Execution(program=program, limits=SHORT)
-
-
-ATTACKS = (
-    _attack(
-        "memory-of-the-last-program",
-        "find the last program, its input, files and output in all memory that can be read",
-        Execution(
-            program=KEEP_SECRETS,
-            stdin=f"TRP-STDIN-{SECRETS['STDIN']}\n" * 50,
-            files={"secret": f"TRP-FILE-{SECRETS['FILE']}\n" * 50},
-            limits=SHORT,
-        ),
-        SEARCH_MEMORY,
-        _secrets_kept,
-    ),
-    _attack(
-        "daemons",
-        "leave 20 daemons that write to the output and the folder of the next program",
-        _leave(DAEMONS),
-        LOOK_FOR_PROCESSES,
-        nothing_left("processes of another program", "files of another program"),
-    ),
-    _attack(
-        "moving-target",
-        "leave processes that fork and exit faster than they can be killed",
-        _leave(MOVING_TARGET),
-        LOOK_FOR_PROCESSES,
-        nothing_left("processes of another program", "files of another program"),
-    ),
-    _attack(
-        "shadow-modules",
-        "leave modules that the next program will import instead of the standard library",
-        _leave(probing(SHADOW_MODULES)),
-        IMPORT_MODULES,
-        nothing_left("modules of another program", "shadowed json", "shadowed random", "shadowed collections"),
-    ),
-    _attack(
-        "patch-the-interpreter",
-        "patch builtins, modules and the interpreter's state for the next program",
-        _leave(probing(PATCH)),
-        LOOK_FOR_PATCHES,
-        nothing_left(
-            "a patched builtin", "a patched module", "a fixed random", "a changed interpreter", "a changed process"
-        ),
-    ),
-    _attack(
-        "shared-objects",
-        "leave shared memory, queues, semaphores, keys and files where the next program can find them",
-        _leave(probing(SHARED_OBJECTS)),
-        LOOK_FOR_OBJECTS,
-        nothing_left(*OBJECTS),
-    ),
-    Attack(
-        name="watch-the-neighbour",
-        theme=THEME,
-        tries="see the files and processes of a program that runs at the same time",
-        at_once=True,
-        jobs=(_leave(SECRET_AT_WORK), _leave(probing(WATCH_THE_NEIGHBOUR))),
-        judge=_neighbour_unseen,
+""",
     ),
 )

@@ -1,13 +1,8 @@
-"""Attacks between two boxes at the same time, through what the kernel keeps once for all of them."""
+"""Attacks between two concurrent boxes, through what the kernel keeps once for all of them."""
 
-from components.sandbox.attacks.base import SHORT, Attack, Judge, probing
-from components.sandbox.attacks.judges import heard, refused
-from components.schema import Execution
-
-THEME = "neighbours"
+from components.sandbox.attacks.kinds import at_once, probe
 
 FUTEX = """
-number = {"x86_64": 202, "aarch64": 98}[os.uname().machine]
 libc.mmap.restype = ctypes.c_void_p
 handle = os.open(os.path.realpath("/usr/bin/python3"), os.O_RDONLY)
 place = libc.mmap(None, ctypes.c_size_t(4096), 1, SHARED, handle, ctypes.c_long(0))
@@ -21,7 +16,7 @@ class Time(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
 timeout = Time(1, 500_000_000)
 def wait():
-    return syscall(number, place, 0, value, ctypes.addressof(timeout), 0, 0)
+    return call(202, 98, place, 0, value, ctypes.addressof(timeout), 0, 0)
 attempt("be woken by another box", wait)
 """
 )
@@ -33,7 +28,7 @@ woken = 0
 def wake():
     end = time.monotonic() + 1.2
     while time.monotonic() < end:
-        if (woken := syscall(number, place, 1, 100, 0, 0, 0)) > 0:
+        if (woken := call(202, 98, place, 1, 100, 0, 0, 0)) > 0:
             return woken
         time.sleep(0.01)
     raise OSError(errno.ETIMEDOUT, "")
@@ -47,10 +42,9 @@ WAKE_BY_EXIT = (
     + """
 # At its end a thread wakes who waits at the address that it named, writable or not.
 import threading
-x86 = os.uname().machine == "x86_64"
 def name_and_end():
-    syscall(218 if x86 else 96, place)
-    libc.syscall(ctypes.c_long(60 if x86 else 93), ctypes.c_long(0))
+    call(218, 96, place)
+    call(60, 93, 0)
 for _ in range(5):
     threading.Thread(target=name_and_end, daemon=True).start()
     time.sleep(0.2)
@@ -103,7 +97,39 @@ attempt("ask which pages are cached", ask)
 """
 )
 
-COUNT = """
+COUNTS = (
+    "/proc/sys/fs/file-nr", "/proc/sys/fs/inode-nr", "/proc/sys/fs/dentry-state", "/proc/sys/kernel/pty/nr", "/proc/stat",
+    "/proc/vmstat", "/proc/self/root/proc/vmstat",
+)  # fmt: skip
+
+ATTACKS = (
+    *(
+        at_once(
+            f"wake-the-neighbour-{name}",
+            f"wake a program of another box that waits at a {name} page of a file that both have (futex)",
+            WAKE,
+            WAIT,
+            SHARED=flag,
+        )
+        for name, flag in (("shared", 1), ("private", 2))
+    ),
+    at_once(
+        "wake-by-ending",
+        "wake it by the end of a thread, at which the kernel does so",
+        WAKE_BY_EXIT,
+        WAIT,
+        SHARED=1,
+    ),
+    at_once(
+        "cached-pages",
+        "have files dropped from memory, for another box to ask which ones are there",
+        DROP_PAGES,
+        ASK_FOR_PAGES,
+    ),
+    probe(
+        "counts-of-the-machine",
+        "read how many files, terminals and pages the whole machine has in use",
+        """
 def count(path):
     told = read(path)
     if not told:
@@ -111,72 +137,22 @@ def count(path):
     return told
 for path in COUNTS:
     attempt(path, lambda: count(path))
-"""
-COUNTS = (
-    "/proc/sys/fs/file-nr", "/proc/sys/fs/inode-nr", "/proc/sys/fs/dentry-state", "/proc/sys/kernel/pty/nr", "/proc/stat",
-    "/proc/vmstat", "/proc/self/root/proc/vmstat",
-)  # fmt: skip
-
-INTERRUPT = """
-number = {"x86_64": 324, "aarch64": 283}[os.uname().machine]
+""",
+        *COUNTS,
+        COUNTS=COUNTS,
+    ),
+    probe(
+        "interrupt-all-processors",
+        "interrupt all processors of the machine without end, or wait for all of them (membarrier)",
+        """
 def interrupt(command):
     end, times = time.monotonic() + 0.2, 0
     while time.monotonic() < end:
-        syscall(number, command, 0, 0)
+        call(324, 283, command, 0, 0)
         times += 1
     return times
-for name, command in (("wait for all processors", 1), ("interrupt all processors", 2)):
-    attempt(name, lambda: interrupt(command))
-"""
-
-
-def _at_once(name: str, tries: str, first: str, second: str, judge: Judge, **values: object) -> Attack:
-    jobs = tuple(Execution(program=probing(program, **values), limits=SHORT) for program in (first, second))
-    return Attack(name=name, theme=THEME, tries=tries, at_once=True, jobs=jobs, judge=judge)
-
-
-def _alone(name: str, tries: str, program: str, *attempts: str) -> Attack:
-    jobs = (Execution(program=program, limits=SHORT),)
-    return Attack(name=name, theme=THEME, tries=tries, jobs=jobs, judge=refused(*attempts))
-
-
-ATTACKS = (
-    *(
-        _at_once(
-            f"wake-the-neighbour-{name}",
-            f"wake a program of another box that waits at a {name} page of a file that both have (futex)",
-            WAKE,
-            WAIT,
-            heard("be woken by another box"),
-            SHARED=flag,
-        )
-        for name, flag in (("shared", 1), ("private", 2))
+attempt("wait for all processors", lambda: interrupt(1))
+attempt("interrupt all processors", lambda: interrupt(2))
+""",
     ),
-    _at_once(
-        "wake-by-ending",
-        "wake it by the end of a thread, at which the kernel does so",
-        WAKE_BY_EXIT,
-        WAIT,
-        heard("be woken by another box"),
-        SHARED=1,
-    ),
-    _at_once(
-        "cached-pages",
-        "have files dropped from memory, for another box to ask which ones are there",
-        DROP_PAGES,
-        ASK_FOR_PAGES,
-        heard("ask which pages are cached"),
-    ),
-    _alone(
-        "counts-of-the-machine",
-        "read how many files, terminals and pages the whole machine has in use",
-        probing(COUNT, COUNTS=COUNTS),
-        *COUNTS,
-    ),
-    _alone(
-        "interrupt-all-processors",
-        "interrupt all processors of the machine without end, or wait for all of them (membarrier)",
-        probing(INTERRUPT),
-        "wait for all processors", "interrupt all processors",
-    ),
-)  # fmt: skip
+)

@@ -1,13 +1,16 @@
-"""Attacks through the network, and through sockets that know no network."""
-
-from collections.abc import Sequence
+"""Attacks through the network, and through sockets that need no network."""
 
 from components.sandbox.attacks.bait import Bait
-from components.sandbox.attacks.base import SHORT, Attack, Verdict, ending, probing, report
-from components.sandbox.attacks.judges import all_refused, refused
-from components.schema import Execution, ExecutionResult
+from components.sandbox.attacks.base import Attack
+from components.sandbox.attacks.kinds import at_once, probe
 
-THEME = "network"
+DOCKER_SOCKETS = (
+    "/var/run/docker.sock",
+    "/run/docker.sock",
+    "/run/containerd/containerd.sock",
+    "/run/dbus/system_bus_socket",
+)
+FAMILIES = {"alg": 38, "bluetooth": 31, "can": 29, "xdp": 44, "qipcrtr": 42, "nfc": 39, "tipc": 30}
 
 CONNECT = """
 def connect(family, address):
@@ -24,34 +27,6 @@ def datagram():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         return client.sendto(b"x", ("1.1.1.1", 53))
 attempt("udp", datagram)
-"""
-
-NAMES = """
-socket.setdefaulttimeout(0.5)
-attempt("resolve a name", lambda: socket.getaddrinfo("pypi.org", 443))
-attempt("resolve the host", lambda: socket.getaddrinfo(HOSTNAME, 80))
-"""
-
-PACKETS = """
-attempt("packet socket", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
-attempt("raw socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
-def bring_up():
-    import fcntl, struct
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        return fcntl.ioctl(handle, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))
-attempt("change an interface", bring_up)
-def add_address():
-    import struct
-    body = struct.pack("BBBBI", socket.AF_INET, 8, 0, 0, 1) + struct.pack("HH4s", 8, 2, bytes([10, 9, 8, 7]))
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as link:
-        link.settimeout(0.3)
-        link.send(struct.pack("IHHII", 16 + len(body), 20, 0x405, 1, 0) + body)
-        answer = link.recv(4096)
-    code = struct.unpack("i", answer[16:20])[0]
-    if code < 0:
-        raise OSError(-code, "")
-    return answer
-attempt("netlink: add an address", add_address)
 """
 
 INTERFACES = """
@@ -87,103 +62,103 @@ attempt("connect to this machine", lambda: connect(1))
 attempt("connect to its hypervisor", lambda: connect(2))
 """
 
-FAMILIES = """
-for name, family in {"alg": 38, "bluetooth": 31, "can": 29, "xdp": 44, "qipcrtr": 42, "nfc": 39, "tipc": 30}.items():
-    attempt(name, lambda: socket.socket(family, socket.SOCK_RAW if name in ("can", "xdp") else socket.SOCK_SEQPACKET))
-"""
-
-DOCKER_SOCKETS = (
-    "/var/run/docker.sock",
-    "/run/docker.sock",
-    "/run/containerd/containerd.sock",
-    "/run/dbus/system_bus_socket",
-)
-
 
 def attacks(bait: Bait) -> tuple[Attack, ...]:
-    """Those against this machine's own sockets too."""
+    """All attacks of this theme; `bait` has sockets of this machine."""
     addresses = [f"{host}:{bait.port}" for host in bait.addresses]
-    outside = ["1.1.1.1:53", "169.254.169.254:80", "[2606:4700:4700::1111]:53", "udp"]
     sockets = [str(bait.unix_socket), *DOCKER_SOCKETS]
     return (
-        _attack(
+        probe(
             "network-connect",
             "connect to a listening port of the host, to the internet and to a cloud's metadata service",
-            probing(CONNECT, HOSTS=list(bait.addresses), PORT=bait.port),
-            *addresses, *outside,
+            CONNECT,
+            *addresses,
+            HOSTS=list(bait.addresses),
+            PORT=bait.port,
         ),
-        _attack(
+        probe(
             "network-names",
             "resolve names, which would carry data out through DNS",
-            probing(NAMES, HOSTNAME=bait.hostname + ".local"),
-            "resolve a name", "resolve the host",
+            """
+socket.setdefaulttimeout(0.5)
+attempt("resolve a name", lambda: socket.getaddrinfo("pypi.org", 443))
+attempt("resolve the host", lambda: socket.getaddrinfo(HOSTNAME, 80))
+""",
+            HOSTNAME=bait.hostname + ".local",
         ),
-        _attack(
-            "network-packets",
-            "open raw and packet sockets, bring up an interface, give it an address",
-            probing(PACKETS),
-            "packet socket", "raw socket", "change an interface", "netlink: add an address",
-        ),
-        _attack(
+        probe(
             "network-interfaces",
             "see the host's interfaces, ports and sockets",
-            probing(INTERFACES, MARK=bait.abstract_socket, PORT=bait.port),
-            "interface beside lo", "sockets of the host", "listening ports of the host",
+            INTERFACES,
+            "sockets of the host",
+            MARK=bait.abstract_socket,
+            PORT=bait.port,
         ),
-        _attack(
+        probe(
             "unix-sockets",
             "connect to sockets of the host by path and in the abstract namespace, the Docker daemon's too",
-            probing(UNIX_SOCKETS, ABSTRACT=bait.abstract_socket, PATHS=sockets),
-            "abstract socket of the host", *sockets,
+            UNIX_SOCKETS,
+            *sockets,
+            ABSTRACT=bait.abstract_socket,
+            PATHS=sockets,
         ),
-        _attack(
+        probe(
             "vsock",
-            "reach this machine or its hypervisor by virtual machine sockets, which know no network namespace",
-            probing(VSOCK, PORT=bait.vsock_port or bait.port),
-            "socket to virtual machines", "connect to this machine", "connect to its hypervisor",
+            "reach this machine or its hypervisor by virtual machine sockets, which ignore network namespaces",
+            VSOCK,
+            PORT=bait.vsock_port or bait.port,
         ),
-        _attack(
-            "rare-socket-families",
-            "open sockets of rarely used families, where most network faults of the kernel lie",
-            probing(FAMILIES),
-            "alg", "bluetooth", "can", "xdp", "qipcrtr", "nfc", "tipc",
-        ),
-        SOCKET_PAIRS,
-    )  # fmt: skip
+        *_ATTACKS,
+    )
 
 
-def _attack(name: str, tries: str, program: str, *attempts: str) -> Attack:
-    jobs = (Execution(program=program, limits=SHORT),)
-    return Attack(name=name, theme=THEME, tries=tries, jobs=jobs, judge=refused(*attempts))
-
-
-def _met(results: Sequence[ExecutionResult]) -> Verdict:
-    listening, calling = results
-    told = report(calling)
-    if told is None or listening.status == "sandbox_error":
-        return Verdict(stopped=False, by=ending(calling))
-    return all_refused(told, ("call the other box",))
-
-
-SOCKET_PAIRS = Attack(
-    name="boxes-talk",
-    theme=THEME,
-    tries="listen in one program and call it from another that runs at the same time",
-    at_once=True,
-    jobs=(
-        Execution(
-            limits=SHORT,
-            program=probing("""
+_ATTACKS = (
+    probe(
+        "network-packets",
+        "open raw and packet sockets, bring up an interface, give it an address",
+        """
+attempt("packet socket", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
+attempt("raw socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
+def bring_up():
+    import fcntl, struct
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        return fcntl.ioctl(handle, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))
+attempt("change an interface", bring_up)
+def add_address():
+    import struct
+    body = struct.pack("BBBBI", socket.AF_INET, 8, 0, 0, 1) + struct.pack("HH4s", 8, 2, bytes([10, 9, 8, 7]))
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as link:
+        link.settimeout(0.3)
+        link.send(struct.pack("IHHII", 16 + len(body), 20, 0x405, 1, 0) + body)
+        answer = link.recv(4096)
+    code = struct.unpack("i", answer[16:20])[0]
+    if code < 0:
+        raise OSError(-code, "")
+    return answer
+attempt("netlink: add an address", add_address)
+""",
+    ),
+    probe(
+        "rare-socket-families",
+        "open sockets of rarely used families, where most network faults of the kernel lie",
+        """
+for name, family in FAMILIES.items():
+    attempt(name, lambda: socket.socket(family, socket.SOCK_RAW if name in ("can", "xdp") else socket.SOCK_SEQPACKET))
+""",
+        *FAMILIES,
+        FAMILIES=FAMILIES,
+    ),
+    at_once(
+        "boxes-talk",
+        "listen in one program and call it from another that runs at the same time",
+        """
 with socket.socket(socket.AF_UNIX) as server:
     server.bind("\\0TRP-MEETING")
     server.listen()
     server.settimeout(0.8)
     attempt("be called", server.accept)
-"""),
-        ),
-        Execution(
-            limits=SHORT,
-            program=probing("""
+""",
+        """
 def call():
     with socket.socket(socket.AF_UNIX) as client:
         client.connect("\\0TRP-MEETING")
@@ -193,8 +168,7 @@ for _ in range(20):
     attempt("call the other box", call)
     if found["call the other box"][0]:
         break
-"""),
-        ),
+""",
+        "call the other box",
     ),
-    judge=_met,
 )

@@ -1,31 +1,58 @@
-"""Attacks from one program to the next by what no file holds: names, times, and what a process inherits."""
+"""Attacks from one program on the next by other means than files: names, times, and what a process inherits."""
 
 import json
 from collections.abc import Sequence
 
-from components.sandbox.attacks.base import SHORT, Attack, Judge, Verdict, ending, probing, report
-from components.sandbox.attacks.judges import nothing_left
-from components.sandbox.attacks.memory_search import MEMORY_SEARCH
-from components.schema import Execution, ExecutionResult
+from components.sandbox.attacks.base import Verdict, ending, probing, report
+from components.sandbox.attacks.judges import where
+from components.sandbox.attacks.kinds import leaving
+from components.sandbox.attacks.searches import LOOK_FOR_PROCESSES, MEMORY_SEARCH
+from components.schema import ExecutionResult
 
-THEME = "traces"
 NUMBER = 73_915_284
-"""The first programs make this number from another one, so that it stands in what they leave and in no program."""
+"""The first programs compute the number after it, so that that one stands in what they leave and in no program."""
 
-NAME_FILES = """
+
+def _times_are_gone(results: Sequence[ExecutionResult]) -> Verdict:
+    """No timestamp that the first program made is visible to a later one in the same box."""
+    first, *looks = results
+    told = report(first)
+    if told is None:
+        return Verdict(stopped=False, by=ending(first))
+    made = set(json.loads(first.stdout.splitlines()[-2]))
+    seen = [(found, json.loads(found.refused["times"])) for look in looks if (found := report(look)) is not None]
+    if len(seen) < len(looks) or not made:
+        return Verdict(stopped=False, by="; ".join(map(ending, looks)))
+    left = [moment for found, moments in seen for moment in moments if found.box == told.box and moment in made]
+    if left:
+        return Verdict(stopped=False, by=f"{len(left)} of its times are still there")
+    return Verdict(stopped=True, by=f"none of {len(made)} times; {where(told, [found for found, _ in seen])}")
+
+
+ATTACKS = (
+    leaving(
+        "names-in-memory",
+        "leave the names of its files in the memory that the next program inherits",
+        probing(
+            """
 for index in range(1500):
     os.close(os.open(f"TRP-NAME-{NUMBER + 1}-{index:04}" + "n" * 150, os.O_CREAT | os.O_WRONLY))
 os.mkdir(f"TRP-NAME-{NUMBER + 1}")
 libc.prctl(15, f"TRP-{NUMBER + 1}".encode(), 0, 0, 0)
-"""
-
-SEARCH_NAMES = f"""
+""",
+            NUMBER=NUMBER,
+        ),
+        f"""
 {MEMORY_SEARCH}
 hits, where = seen_in_memory(rb"TRP-(?:NAME-)?(\\d{{8}})")
 notice("names of another program's files", str(NUMBER + 1) in hits, where)
-"""
-
-MARK_TIMES = """
+""",
+        NUMBER=NUMBER,
+    ),
+    leaving(
+        "times-of-folders",
+        "leave a message in the times of folders and links that all programs see",
+        probing("""
 time.sleep(0.05)  # times of files are some milliseconds behind
 began = time.time_ns()
 time.sleep(0.02)
@@ -45,19 +72,21 @@ for folder in ("/tmp", "/dev", *("/dev/" + name for name in os.listdir("/dev")))
 time.sleep(0.05)
 found = {"times": [False, "left"]}
 print(json.dumps([moment for moment in mine if moment > began]))
-"""
-
-LOOK_AT_TIMES = """
+"""),
+        """
 seen = []
 for path in ("/tmp", "/dev", *("/dev/" + name for name in os.listdir("/dev"))):
     status = os.lstat(path)
     seen += [status.st_mtime_ns, status.st_atime_ns]
 found["times"] = [False, json.dumps(seen)]
-"""
-
-CHANGE_ITSELF = """
+""",
+        judge=_times_are_gone,
+    ),
+    leaving(
+        "inherited-state",
+        "leave signals, limits, timers, masks and names that the next program inherits",
+        probing("""
 import resource, signal
-x86 = os.uname().machine == "x86_64"
 for number in signal.valid_signals():
     try:
         signal.signal(number, signal.SIG_IGN)
@@ -78,7 +107,7 @@ change("nice", lambda: os.nice(19))
 change("affinity", lambda: os.sched_setaffinity(0, {0}))
 change("affinity of the runner", lambda: os.sched_setaffinity(1, {0}))
 change("group", lambda: os.setpgid(0, 1))
-change("personality", lambda: syscall(135 if x86 else 92, 0x0040000))
+change("personality", lambda: call(135, 92, 0x0040000))
 signal.setitimer(signal.ITIMER_REAL, 60)
 for path, text in {"timerslack_ns": "123456789", "coredump_filter": "7f", "comm": "changed", "oom_score_adj": "999",
                    "task/1/comm": "changed", "loginuid": "7"}.items():
@@ -89,9 +118,8 @@ for path, text in {"timerslack_ns": "123456789", "coredump_filter": "7f", "comm"
         except OSError:
             pass
 found = {}
-"""
-
-LOOK_AT_ITSELF = """
+"""),
+        """
 import resource, signal
 with open("/proc/self/status") as file:
     facts = dict(line.rstrip("\\n").split(":\\t", 1) for line in file if ":\\t" in line)
@@ -115,13 +143,13 @@ notice("settings", [each for each in others.values() if each in ("123456789", "c
 with open("/proc/1/comm") as file:
     notice("the runner's name", "changed" in file.read())
 notice("its score", int(open("/proc/self/oom_score_adj").read()) != 1000)
-"""
-STATE = (
-    "blocked or pending signals", "ignored signals", "limits", "a mask", "nice", "a timer", "settings", "the runner's name",
-    "its score",
-)  # fmt: skip
-
-START_UP_FILES = """
+""",
+        "the runner's name",
+    ),
+    leaving(
+        "start-up-files",
+        "leave files and variables that an interpreter obeys at its start",
+        probing("""
 text = "import os\\nos.write(1, b'STARTED-BY-ANOTHER')\\n"
 version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 PLACES = ((f".local/lib/{version}/site-packages", "usercustomize.py"), (f".local/lib/{version}/site-packages", "x.pth"),
@@ -136,22 +164,23 @@ for home in (os.environ.get("HOME", "/tmp"), os.getcwd(), os.path.dirname(os.__f
             pass
 os.environ.update(LD_PRELOAD="/tmp/x.so", PYTHONSTARTUP="/tmp/.pythonrc.py", PYTHONPATH="/tmp", PYTHONUSERBASE="/tmp/.local")
 found = {}
-"""
-
-START_A_CHILD = """
+"""),
+        """
 import subprocess
 told = subprocess.run(["/usr/bin/python3", "-c", "import json, random; print('a child')"], capture_output=True, timeout=4)
 notice("a child failed", told.returncode)
 notice("start-up files", "STARTED-BY-ANOTHER" in told.stdout.decode() + told.stderr.decode())
 notice("variables", [name for name in ("LD_PRELOAD", "PYTHONSTARTUP", "PYTHONPATH", "PYTHONUSERBASE") if name in os.environ])
 notice("files of another program", os.listdir("/tmp"))
-"""
-
-KINDS_OF_PROCESSES = """
+""",
+    ),
+    leaving(
+        "kinds-of-processes",
+        "leave processes of every kind: siblings, silent ones, stopped ones, those that share its handles",
+        probing("""
 import signal
-x86 = os.uname().machine == "x86_64"
 def clone(flags):
-    child = syscall(56 if x86 else 220, flags, 0, 0, 0, 0)
+    child = call(56, 220, flags, 0, 0, 0, 0)
     if child == 0:
         for handle in (0, 1, 2):
             os.close(handle)
@@ -172,96 +201,23 @@ for _ in range(5):
         os._exit(0)
 time.sleep(0.2)
 os._exit(tell() or 0)
-"""
-
-SIBLINGS = """
-x86 = os.uname().machine == "x86_64"
+"""),
+        LOOK_FOR_PROCESSES,
+    ),
+    leaving(
+        "unwaited-siblings",
+        "fill the box with ended children of the runner, for which nobody waits",
+        probing("""
 made = 0
 def fill():
     global made
     while made < 5000:
-        if syscall(56 if x86 else 220, 0x8000 | 17, 0, 0, 0, 0) == 0:
+        if call(56, 220, 0x8000 | 17, 0, 0, 0, 0) == 0:
             os._exit(0)
         made += 1
 attempt("5000 siblings", fill)
 found = {}
-"""
-
-LOOK_FOR_PROCESSES = """
-time.sleep(0.1)
-others = []
-for name in os.listdir("/proc"):
-    if name.isdigit() and int(name) not in (1, os.getpid()):
-        others.append(name)
-notice("processes of another program", others)
-notice("files of another program", os.listdir("/tmp"))
-"""
-
-
-def _times_are_gone(results: Sequence[ExecutionResult]) -> Verdict:
-    """No time that the first program made is there for a later one in the same box."""
-    first, *looks = results
-    told = report(first)
-    if told is None:
-        return Verdict(stopped=False, by=ending(first))
-    made = set(json.loads(first.stdout.splitlines()[-2]))
-    seen = [(found, json.loads(found.refused["times"])) for look in looks if (found := report(look)) is not None]
-    if len(seen) < len(looks) or not made:
-        return Verdict(stopped=False, by="; ".join(map(ending, looks)))
-    left = [moment for found, moments in seen for moment in moments if found.box == told.box and moment in made]
-    if left:
-        return Verdict(stopped=False, by=f"{len(left)} of its times are still there")
-    met = any(found.box == told.box for found, _ in seen)
-    return Verdict(stopped=True, by=f"none of {len(made)} times; {'the same box' if met else 'its box was replaced'}")
-
-
-def _left(name: str, tries: str, leave: str, look: str, judge: Judge) -> Attack:
-    jobs = (Execution(program=probing(leave, NUMBER=NUMBER), limits=SHORT),)
-    looking = Execution(program=probing(look, NUMBER=NUMBER), limits=SHORT)
-    return Attack(name=name, theme=THEME, tries=tries, jobs=jobs, look=looking, judge=judge)
-
-
-ATTACKS = (
-    _left(
-        "names-in-memory",
-        "leave the names of its files in the memory that the next program inherits",
-        NAME_FILES,
-        SEARCH_NAMES,
-        nothing_left("names of another program's files"),
-    ),
-    _left(
-        "times-of-folders",
-        "leave a message in the times of folders and links that all programs see",
-        MARK_TIMES,
-        LOOK_AT_TIMES,
-        _times_are_gone,
-    ),
-    _left(
-        "inherited-state",
-        "leave signals, limits, timers, masks and names that the next program inherits",
-        CHANGE_ITSELF,
-        LOOK_AT_ITSELF,
-        nothing_left(*STATE),
-    ),
-    _left(
-        "start-up-files",
-        "leave files and variables that an interpreter obeys at its start",
-        START_UP_FILES,
-        START_A_CHILD,
-        nothing_left("a child failed", "start-up files", "variables", "files of another program"),
-    ),
-    _left(
-        "kinds-of-processes",
-        "leave processes of every kind: siblings, silent ones, stopped ones, those that share its handles",
-        KINDS_OF_PROCESSES,
+"""),
         LOOK_FOR_PROCESSES,
-        nothing_left("processes of another program", "files of another program"),
-    ),
-    _left(
-        "unwaited-siblings",
-        "fill the box with ended children of the runner, for which nobody waits",
-        SIBLINGS,
-        LOOK_FOR_PROCESSES,
-        nothing_left("processes of another program", "files of another program"),
     ),
 )

@@ -181,7 +181,7 @@ def test_nothing_left_tells_the_same_box_from_a_new_one() -> None:
 
 
 def test_exit_codes_are_the_programs_own() -> None:
-    judge = exits_as(9, by="truth")
+    judge = exits_as(9)
     assert judge([ended_as("nonzero_exit", code=9)]).stopped
     assert not judge([ended_as("nonzero_exit", code=1)]).stopped
     assert not judge([ended_as("ok", code=0)]).stopped

@@ -1,4 +1,4 @@
-"""What programs share that look for another one's bytes: a search of all the memory that they can read."""
+"""Programs that look for what another one left."""
 
 MEMORY_SEARCH = """
 import re
@@ -16,4 +16,11 @@ def seen_in_memory(pattern):
             hits |= {number.decode() for number in re.findall(pattern, ctypes.string_at(place, length))}
     return hits, f"not in {size >> 20} MiB"
 """
-"""Defines `seen_in_memory(pattern)`: what its one group matched anywhere, and how far the search went, in words."""
+"""Defines `seen_in_memory(pattern)`: matches of its one group in all readable memory, and the size of that memory, in words."""
+
+LOOK_FOR_PROCESSES = """
+time.sleep(0.2)
+others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
+notice("processes of another program", others)
+notice("files of another program", os.listdir("/tmp"))
+"""
