@@ -1,6 +1,8 @@
-"""Root file systems for bubblewrap's boxes: one tree for all, and for each box files of its own in the kernel's eyes."""
+"""Root file systems for bubblewrap's boxes: one tree for all, and for each box its own files in the kernel's eyes."""
 
 import contextlib
+import ctypes
+import errno
 import os
 import stat
 import threading
@@ -9,11 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from components.errors import ConfigurationError
-from components.sandbox.reach import ReachableFolder, detach, enter_mount_namespace, mount, mount_place
 
 DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
-"""The devices of a box, by their minor numbers; their major number is 1."""
-_MS_NOSUID = 2
+"""The devices of a box, with their minor numbers; the major number is 1."""
+PLACES = ("/mnt", "/media", "/srv", "/opt")
+"""Folders that every system has and every user reaches. One of them is mounted on, in a mount namespace of the thread."""
+_CLONE_NEWNS = 0x00020000
+_MS_NOSUID, _MS_BIND, _MS_REC, _MS_SLAVE = 0x2, 0x1000, 0x4000, 0x80000
+_MNT_DETACH = 2
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class BoxRoot(NamedTuple):
@@ -26,66 +32,76 @@ class BoxRoot(NamedTuple):
 class BoxRoots:
     """Roots for many boxes over one folder, which is never written to.
 
-    A lock on a file, and a watch, are seen by all who open the same file. So every box gets an overlay of its own, devices
-    included, as root where the kernel has overlays. Elsewhere, as `own` tells, boxes open the same files.
+    A lock on a file, and a watch, are seen by all who open the same file. So as root, where the kernel has overlays, every box
+    gets an overlay of its own, devices included. Elsewhere boxes open the same files, and `own` is False.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
-        self._reachable = ReachableFolder(folder)
+        self._closed = next((above for above in self._folder.parents if not _lets_others_through(above)), None)
         self._entered = threading.local()
+        self.own = True
         self.own = os.geteuid() == 0 and _in_a_thread(self._try)
 
     @contextlib.contextmanager
     def one(self) -> Iterator[BoxRoot]:
-        """A root for one box, which the calling thread starts before the block ends. Raises ConfigurationError."""
-        if not self.own:
-            yield BoxRoot(self._reachable.path(), Path("/dev"))
-            return
-        place = self._enter()
-        mount("tmpfs", place, "tmpfs", _MS_NOSUID, "size=256k,mode=755")
-        try:
-            _lay_out(place)
-            mount("overlay", place / "root", "overlay", _MS_NOSUID, _layers(place, self._folder))
-            yield BoxRoot(place / "root", place / "root/dev")
-        finally:
-            detach(place)
+        """A root for one box, which the calling thread starts before the block ends.
 
-    def _enter(self) -> Path:
-        """Where this thread mounts, in a mount namespace of its own of which nothing is seen elsewhere or left behind."""
-        place = mount_place()
+        Raises ConfigurationError where the box's user could not reach the folder.
+        """
+        if not self.own and (self._closed is None or os.geteuid() != 0):
+            yield BoxRoot(self._folder, Path("/dev"))
+            return
+        try:
+            place = self._mounted()
+        except OSError as error:
+            if self.own:
+                raise
+            raise ConfigurationError(
+                f"{self._folder}: sandboxed programs cannot reach it ({error.strerror}); `chmod o+x {self._closed}` or "
+                "choose another folder for the state"
+            ) from error
+        try:
+            yield self._overlay(place) if self.own else BoxRoot(place, Path("/dev"))
+        finally:
+            _check(_LIBC.umount2(os.fsencode(place), _MNT_DETACH))
+
+    def _mounted(self) -> Path:
+        """One of `PLACES`, with an empty file system or the folder mounted on it for this thread and what it starts."""
+        place = next((place for place in map(Path, PLACES) if place.is_dir() and _lets_others_through(place)), None)
         if place is None:
-            raise OSError("no folder to mount on")
+            raise FileNotFoundError(errno.ENOENT, f"none of {', '.join(PLACES)} is there")
         if not hasattr(self._entered, "yes"):
-            enter_mount_namespace()
+            _check(_LIBC.unshare(_CLONE_NEWNS))
+            _check(_LIBC.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None))
             self._entered.yes = True
+        if self.own:
+            _mount("tmpfs", place, "tmpfs", _MS_NOSUID, "size=256k,mode=755")
+        else:
+            _mount(str(self._folder), place, "", _MS_BIND)
         return place
 
+    def _overlay(self, place: Path) -> BoxRoot:
+        """An overlay below `place`. It could be written to: boxes mount it read-only, as Docker daemons do."""
+        for name in ("root", "upper", "work", "layer", "layer/dev"):
+            (place / name).mkdir()
+            (place / name).chmod(0o755)
+        for name, minor in DEVICES.items():
+            device = place / "layer/dev" / name
+            os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, minor))
+            device.chmod(0o666)
+        folder = "".join(f"\\{each}" if each in "\\:," else each for each in str(self._folder))
+        layers = f"lowerdir={place}/layer:{folder},upperdir={place}/upper,workdir={place}/work"
+        _mount("overlay", place / "root", "overlay", _MS_NOSUID, layers)
+        return BoxRoot(place / "root", place / "root/dev")
+
     def _try(self) -> None:
-        self.own = True
         with self.one() as root, (root.devices / "null").open("wb") as null:
             null.write(b"x")
 
 
-def _lay_out(place: Path) -> None:
-    """Folders for an overlay, and a first layer with devices."""
-    for name in ("root", "upper", "work", "layer", "layer/dev"):
-        (place / name).mkdir()
-        (place / name).chmod(0o755)
-    for name, minor in DEVICES.items():
-        device = place / "layer/dev" / name
-        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, minor))
-        device.chmod(0o666)
-
-
-def _layers(place: Path, folder: Path) -> str:
-    """The options of the overlay. It could be written to: boxes mount it read-only, as Docker daemons do."""
-    escaped = "".join(f"\\{each}" if each in "\\:," else each for each in str(folder))
-    return f"lowerdir={place}/layer:{escaped},upperdir={place}/upper,workdir={place}/work"
-
-
 def _in_a_thread(act: Callable[[], None]) -> bool:
-    """Whether `act` succeeds, in a thread that ends with it, so that what it mounts does too."""
+    """Whether `act` succeeds, in a thread of its own, so that its mounts end with it."""
     worked = []
 
     def run() -> None:
@@ -97,3 +113,17 @@ def _in_a_thread(act: Callable[[], None]) -> bool:
     thread.start()
     thread.join()
     return bool(worked)
+
+
+def _mount(source: str, target: Path, kind: str, flags: int, options: str = "") -> None:
+    texts = (os.fsencode(source), os.fsencode(target), kind.encode())
+    _check(_LIBC.mount(*texts, ctypes.c_ulong(flags), os.fsencode(options)))
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _lets_others_through(folder: Path) -> bool:
+    return bool(folder.stat().st_mode & stat.S_IXOTH)

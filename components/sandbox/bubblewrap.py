@@ -10,7 +10,6 @@ import os
 import shutil
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,11 +30,11 @@ from components.sandbox.box import (
 from components.sandbox.box_root import DEVICES, BoxRoot, BoxRoots
 from components.sandbox.cgroups import MOUNT, Cgroup, CgroupTree, find_cgroups, remove_leftovers
 from components.sandbox.pool import BoxPool
-from components.sandbox.protocol import FrameReader, check_ready
+from components.sandbox.protocol import check_ready
+from components.sandbox.stream import FrameStream
 from components.sandbox.users import can_choose_users, in_words, next_box_uid
 
 START_SECONDS = 20.0
-_CHUNK_BYTES = 1 << 18
 _SWITCHES = {
     # where the kernel says no: file, its value then, and the remedy
     "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
@@ -72,16 +71,8 @@ def open_bubblewrap(
     description = SandboxDescription(
         backend="bubblewrap", image_digest=image_digest, num_boxes=num_boxes, box_limits=recipe.limits_in_words()
     )
-    pool = BoxPool(
-        recipe.make,
-        description=description,
-        start_timeout_seconds=start_timeout_seconds,
-    )
-    try:
-        pool.wait_ready()
-    except BaseException:
-        pool.close()
-        raise
+    pool = BoxPool(recipe.make, description=description, start_timeout_seconds=start_timeout_seconds)
+    pool.wait_ready()
     return pool
 
 
@@ -149,9 +140,9 @@ class BubblewrapBox:
     def __init__(self, argv: Sequence[str], *, cgroup: Cgroup | None, uid: int) -> None:
         """Start a box and wait until it is ready; as root, as the user `uid`. Raises SandboxUnavailable or ServiceMissing."""
         self._cgroup = cgroup
-        self._in_use = threading.Lock()
         self._closed = False
-        self._stream, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair()
+        self._stream = FrameStream(ours)
         with theirs:
             try:
                 self._process, info_fd, go_fd = _spawn(argv, theirs, uid)
@@ -163,8 +154,7 @@ class BubblewrapBox:
             if cgroup is not None:
                 cgroup.add(pid)
             os.write(go_fd, b"g")
-            self._stream.settimeout(START_SECONDS)
-            check_ready(self._receive(time.monotonic() + START_SECONDS))
+            check_ready(self._stream.receive(time.monotonic() + START_SECONDS))
         except (BoxGone, OSError) as error:
             raise self._start_failure(error) from error
         except BaseException:
@@ -178,19 +168,15 @@ class BubblewrapBox:
 
     def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
         """See `Box.ask`."""
-        end = time.monotonic() + timeout_seconds
-        with self._in_use:
-            num_before = self._num_ended_for_memory()
-            try:
-                self._stream.settimeout(timeout_seconds)
-                self._stream.sendall(frame)
-                return self._receive(end)
-            except TimeoutError as error:
-                raise BoxSilent(f"no answer within {timeout_seconds:g} s") from error
-            except (BoxGone, OSError) as error:
-                if self._num_ended_for_memory() > num_before and self._cgroup and self._cgroup.has_met_memory_limit():
-                    raise BoxOutOfMemory("the kernel ended its processes") from error
-                raise BoxGone(f"the box is gone: {error}") from error
+        num_before = self._num_ended_for_memory()
+        try:
+            return self._stream.ask(frame, timeout_seconds=timeout_seconds)
+        except BoxSilent:
+            raise
+        except BoxGone as error:
+            if self._num_ended_for_memory() > num_before and self._cgroup and self._cgroup.has_met_memory_limit():
+                raise BoxOutOfMemory("the kernel ended its processes") from error
+            raise
 
     def _num_ended_for_memory(self) -> int:
         """By the kernel so far; 0 where nobody counts, and for a box that was closed, whose group may be gone."""
@@ -205,27 +191,13 @@ class BubblewrapBox:
         if self._closed:
             return
         self._closed = True
-        with contextlib.suppress(OSError):
-            self._stream.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer waits no more
+        self._stream.close()
         self._process.kill()
         self._process.wait()
-        with self._in_use:
-            self._stream.close()
         if self._process.stderr is not None:
             self._process.stderr.close()
         if self._cgroup is not None:
             self._cgroup.remove()
-
-    def _receive(self, end: float) -> bytes:
-        reader = FrameReader()
-        while True:
-            chunk = self._stream.recv(_CHUNK_BYTES)
-            if not chunk:
-                raise BoxGone("the box ended")
-            payload = reader.feed(chunk)
-            if payload is not None:
-                return payload
-            self._stream.settimeout(max(0.001, end - time.monotonic()))
 
     def _start_failure(self, error: Exception) -> Exception:
         """Close what was started; why it was not, with what to do about it where that is known."""

@@ -108,15 +108,27 @@ def find_cgroups(mount: Path = MOUNT) -> CgroupTree | None:
 
 
 def remove_leftovers(mount: Path = MOUNT) -> int:
-    """Remove the groups of processes that are dead, with all that still runs inside; how many there were."""
-    removed = 0
-    for parent in {mount / _PARENT, *(mount / place / _PARENT for place in (*CONTROLLERS, CPU_ACCOUNT))}:
-        for folder in parent.glob("*-*-*-*"):
-            owner = ProcessId.parse(folder.name.rpartition("-")[0])
-            if owner is not None and owner.is_gone():
-                _remove(folder)
-                removed += 1
-    return removed
+    """Remove the groups of dead processes, with all that still runs inside; returns how many folders there were."""
+    leftovers = [
+        folder for folder in _group_folders(mount) if (owner := _owner(folder)) is not None and owner.is_gone()
+    ]
+    for folder in leftovers:
+        _remove(folder)
+    return len(leftovers)
+
+
+def group_owners(mount: Path = MOUNT) -> dict[str, ProcessId | None]:
+    """The owner of each box's groups, by the name of the groups."""
+    return {folder.name: _owner(folder) for folder in _group_folders(mount)}
+
+
+def _group_folders(mount: Path) -> list[Path]:
+    parents = {mount / _PARENT, *(mount / place / _PARENT for place in (*CONTROLLERS, CPU_ACCOUNT))}
+    return [folder for parent in parents for folder in parent.glob("*-*-*-*")]
+
+
+def _owner(group: Path) -> ProcessId | None:
+    return ProcessId.parse(group.name.rpartition("-")[0])
 
 
 def _version_2(mount: Path) -> CgroupTree | None:

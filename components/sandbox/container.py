@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ConfigurationError, SandboxUnavailable
-from components.sandbox.attached import AttachedStream
 from components.sandbox.base import SandboxDescription
 from components.sandbox.box import BOX_UID, Box, BoxGone, BoxLimits, BoxOutOfMemory, BoxSilent
 from components.sandbox.container_config import box_labels, check_daemon, container_config, has_own_users
@@ -20,6 +19,7 @@ from components.sandbox.image import ensure_image
 from components.sandbox.pool import BoxPool
 from components.sandbox.protocol import check_ready
 from components.sandbox.reaper import Patrol, remove_container, remove_leftovers, remove_own
+from components.sandbox.stream import AttachedStream
 from components.sandbox.users import in_words, next_box_uid
 from components.schema import Limits
 
@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 
 class DaemonLink:
-    """A client of a daemon that answered. After a removal that the daemon did not answer it asks for none for a while,
-    so that closing many boxes of a hung daemon takes as long as closing one."""
+    """A client of a daemon. After a removal without an answer it requests none for 30 s, so that closing many boxes of a hung
+    daemon takes as long as closing one."""
 
     def __init__(self, daemon: Daemon) -> None:
         self.daemon = daemon
@@ -41,7 +41,7 @@ class DaemonLink:
         self._silent_until = 0.0
 
     def remove(self, container_id: str) -> None:
-        """Remove a container. One that the daemon does not remove now ends with its input, or is left to the reaper."""
+        """Remove a container. One that the daemon does not remove now ends with its input, or is removed by the reaper."""
         if time.monotonic() < self._silent_until:
             return
         try:
@@ -51,21 +51,21 @@ class DaemonLink:
             _log.warning("%s", error)
 
     def ran_out_of_memory(self, container_id: str, *, since: float) -> bool:
-        """Whether the daemon saw the memory of a container used up since this time. False, too, where it does not answer."""
+        """Whether the daemon reports that a container ran out of memory since this time. False if it does not answer."""
         if time.monotonic() < self._silent_until:
             return False
         filters = json.dumps({"container": [container_id], "event": ["oom"]})
         asked = {"since": f"{since:.3f}", "until": f"{time.time():.3f}", "filters": filters}
-        with contextlib.suppress(SandboxUnavailable), self.api.call("the daemon does not tell what happened") as docker:
-            # Not docker.events(), which waits without end for a daemon that stands still.
+        with contextlib.suppress(SandboxUnavailable), self.api.call("events cannot be listed") as docker:
+            # Not docker.events(), which has no timeout for a hung daemon.
             place = f"{docker.base_url}/v{docker.api_version}/events"
             return bool(docker.get(place, params=asked, timeout=docker.timeout).text.strip())
         return False
 
     def remove_own(self, pool: str) -> None:
-        """Remove what is left of one pool, and wait until it is gone."""
+        """Remove the remaining containers of one pool, and wait until they are gone."""
         deadline = time.monotonic() + _CLOSE_SECONDS
-        with contextlib.suppress(SandboxUnavailable):  # the reaper's, later
+        with contextlib.suppress(SandboxUnavailable):  # then the reaper removes them later
             while time.monotonic() < max(deadline, self._silent_until) and remove_own(self.api, pool):
                 time.sleep(0.05)
 
@@ -81,8 +81,9 @@ class ContainerBox:
             self._id: str = docker.create_container_from_config(config)["Id"]
         try:
             with link.api.call("a container does not start") as docker:
-                # Attached before the start, so that nothing that the runner says is missed.
-                stream = self._stream = AttachedStream(docker.attach_socket(self._id, params=_ATTACH))
+                # Attached before the start, so that no output of the runner is missed.
+                attached = docker.attach_socket(self._id, params=_ATTACH)
+                stream = self._stream = AttachedStream(attached, name=f"container {self._id[:12]}")
                 docker.start(self._id)
             check_ready(stream.receive(time.monotonic() + _READY_SECONDS))
         except BoxGone as error:
@@ -94,17 +95,17 @@ class ContainerBox:
             raise
 
     def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
-        """See `Box.ask`. No call of the daemon's API: one send and, for a short answer, one receive."""
-        deadline, started = time.monotonic() + timeout_seconds, time.time()
+        """See `Box.ask`. The daemon's API is not called unless the box is gone."""
+        started = time.time()
         assert self._stream is not None
         try:
-            self._stream.send(frame, timeout_seconds=timeout_seconds)
-            return self._stream.receive(deadline)
-        except BoxSilent as error:
-            raise BoxSilent(f"container {self._id[:12]}: {error}") from error
+            return self._stream.ask(frame, timeout_seconds=timeout_seconds)
+        except BoxSilent:
+            raise
         except BoxGone as error:
-            kind = BoxOutOfMemory if self._link.ran_out_of_memory(self._id, since=started) else BoxGone
-            raise kind(f"container {self._id[:12]}: {error}") from error
+            if self._link.ran_out_of_memory(self._id, since=started):
+                raise BoxOutOfMemory(str(error)) from error
+            raise
 
     def close(self) -> None:
         """See `Box.close`."""
@@ -116,7 +117,7 @@ class ContainerBox:
 
 
 class _Containers:
-    """Makes the boxes of one pool, and finds the daemon again when it was killed."""
+    """Makes the boxes of one pool, and reconnects to a daemon that was restarted."""
 
     def __init__(self, daemon: Daemon, *, state_folder: Path, limits: BoxLimits, run_label: str) -> None:
         self._state_folder = state_folder
@@ -133,7 +134,7 @@ class _Containers:
         self._patrol = Patrol(self.sweep)
 
     def make(self) -> Box:
-        """One more box. Raises SandboxUnavailable; the next call then looks for the daemon anew."""
+        """A new box. Raises SandboxUnavailable; the next call then reconnects to the daemon."""
         with self._lock:
             link = self._link = self._link or self._linked_again()
         config = container_config(
@@ -151,15 +152,13 @@ class _Containers:
             raise
 
     def sweep(self) -> None:
-        """Remove what dead owners left in the daemon."""
+        """Remove the containers of dead owners."""
         link = self._link
-        if link is not None:
-            num_removed = remove_leftovers(link.api, local=link.daemon.is_local)
-            if num_removed:
-                _log.warning("removed %d containers whose owners are gone", num_removed)
+        if link is not None and (num_removed := remove_leftovers(link.api, local=link.daemon.is_local)):
+            _log.warning("removed %d containers whose owners are gone", num_removed)
 
     def close(self) -> None:
-        """Remove what is left of this pool."""
+        """Remove the remaining containers of this pool."""
         self._patrol.close()
         link, self._link = self._link, None
         if link is not None:
@@ -176,7 +175,7 @@ class _Containers:
 
 
 def check_limits_kept(daemon: Daemon) -> None:
-    """Pass if `daemon` keeps its containers to all limits. Raises ServiceMissing where it does not, SandboxUnavailable."""
+    """Raise ServiceMissing unless `daemon` enforces all limits; SandboxUnavailable when it does not answer."""
     with DockerApi(daemon.host) as api, api.call(f"the daemon at {daemon.host} does not describe itself") as docker:
         check_daemon(docker.info())
 
@@ -189,10 +188,10 @@ def open_containers(
     limits: Limits | None = None,
     run_label: str = "",
 ) -> BoxPool:
-    """A pool of containers in `daemon`, of our own image. Leftovers of dead owners are removed.
+    """A pool of containers in `daemon`, with our own image. Containers of dead owners are removed.
 
-    `limits` are the largest that programs will have; None means `Limits()`. Raises SandboxUnavailable when the daemon does
-    not answer, ServiceMissing when it would not keep to the limits.
+    `limits` are the largest of any program; None means `Limits()`. Raises SandboxUnavailable when the daemon does not answer,
+    ServiceMissing when it does not enforce the limits.
     """
     box_limits = BoxLimits.around(limits or Limits())
     check_limits_kept(daemon)

@@ -1,4 +1,4 @@
-"""What a container may do, in the words of the Docker API, and whether a daemon can be held to it."""
+"""The configuration of a container for the Docker API, and whether a daemon can enforce it."""
 
 import socket
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _MOUNT_FLAGS = "nosuid,nodev,noexec"
 
 
 def box_labels(*, pool: str, run_label: str) -> dict[str, str]:
-    """Whose container it is."""
+    """The labels of a container: its owner, for the removal of leftovers, and for people."""
     return {
         OWNER_LABEL: str(this_process()),
         HOST_LABEL: socket.gethostname(),
@@ -30,9 +30,8 @@ def box_labels(*, pool: str, run_label: str) -> dict[str, str]:
 def container_config(image: str, *, limits: BoxLimits, labels: Mapping[str, str], uid: int = BOX_UID) -> dict[str, Any]:
     """The body of `POST /containers/create` for one box, whose programs run as the user and the group `uid`.
 
-    Docker's own seccomp profile stays on, and the runner adds its filter. The message queues' file system is covered
-    because Docker leaves it writable in a read-only container, that of terminals because all boxes and the host share their
-    number.
+    Docker's own seccomp profile stays on, and the runner adds its filter. /dev/mqueue is covered because Docker leaves it
+    writable in a read-only container, /dev/pts because all boxes and the host share one limit of terminals.
     """
     return {
         "Image": image,
@@ -56,7 +55,7 @@ def container_config(image: str, *, limits: BoxLimits, labels: Mapping[str, str]
 
 
 def check_daemon(info: Mapping[str, Any]) -> None:
-    """Pass if a daemon that describes itself as `info` keeps to all limits. Raises ServiceMissing: some ignore them."""
+    """Raise ServiceMissing unless a daemon with this `info` enforces all limits: some ignore them."""
     missing = [words for key, words in _NEEDED.items() if not info.get(key)]
     if not any(str(option).startswith("name=seccomp") for option in info.get("SecurityOptions") or ()):
         missing.append("a seccomp profile")
@@ -70,8 +69,8 @@ def check_daemon(info: Mapping[str, Any]) -> None:
 
 
 def has_own_users(info: Mapping[str, Any]) -> bool:
-    """Whether a daemon that describes itself as `info` runs containers as the very users of its machine, so that each box
-    can have one of its own. Daemons in a user namespace know too few users."""
+    """Whether a daemon with this `info` runs containers as users of its machine, so that each box can have its own user.
+    Daemons in a user namespace have too few users."""
     options = [str(option) for option in info.get("SecurityOptions") or ()]
     return not any(option.startswith(("name=userns", "name=rootless")) for option in options)
 

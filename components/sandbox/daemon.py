@@ -1,4 +1,4 @@
-"""Finding a Docker daemon: the caller's, the machine's, or a private one that is started for us."""
+"""Finding a Docker daemon: the caller's, the machine's, or a private one that is started if needed."""
 
 import os
 import shutil
@@ -16,6 +16,7 @@ from components.sandbox.dockerd import (
     remove_remains,
     start_dockerd,
     stop_dockerd,
+    within,
 )
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
@@ -23,13 +24,13 @@ INSTALL = "apt-get install -y docker.io"
 _START_SECONDS = 30.0
 _PROBE_SECONDS = 5.0
 _DYING_SECONDS = 1.0
-"""How long a killed daemon may take to be gone, after its sockets are."""
+"""How long the process of a killed daemon may outlive its sockets."""
 _POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """A Docker daemon that answered. `private` ones are ours: started when there is no other, stopped by `stop_daemon`."""
+    """A Docker daemon that answered. A private one is started by `ensure_daemon` and stopped by `stop_daemon`."""
 
     host: str
     private: bool
@@ -37,12 +38,12 @@ class Daemon:
 
     @property
     def is_local(self) -> bool:
-        """Whether its containers run on this kernel's machine."""
+        """Whether its containers run on this machine."""
         return self.host.startswith("unix://")
 
 
 def running_daemon(state_folder: Path, docker_host: str | None = None) -> Daemon | None:
-    """The daemon that `ensure_daemon` would take without starting one. Answers within seconds; changes nothing.
+    """The daemon that `ensure_daemon` would return without starting one. Takes seconds at most, and changes nothing.
 
     Raises ServiceMissing when the docker SDK is not installed.
     """
@@ -55,11 +56,10 @@ def running_daemon(state_folder: Path, docker_host: str | None = None) -> Daemon
 
 
 def ensure_daemon(state_folder: Path, docker_host: str | None = None) -> Daemon:
-    """The daemon at `docker_host`; without one the machine's own; without that a private one, started where need be.
+    """The daemon at `docker_host`; without one the machine's own; without that a private one, started if needed.
 
-    A private daemon runs on after this process, until `stop_daemon`. One that was killed is started again. Several processes
-    may ask at once. Raises ServiceMissing, with what to do, when there is none; SandboxUnavailable when one that should
-    answer does not.
+    A private daemon outlives this process, until `stop_daemon`. Several processes may call this at once. Raises
+    ServiceMissing, with the remedy, when there is none; SandboxUnavailable when one that should answer does not.
     """
     if docker_host:
         return _daemon(docker_host, private=False)
@@ -70,7 +70,7 @@ def ensure_daemon(state_folder: Path, docker_host: str | None = None) -> Daemon:
 
 
 def revive_daemon(daemon: Daemon, state_folder: Path) -> Daemon:
-    """The same daemon, answering; started again where it is a private one that was killed. Raises SandboxUnavailable."""
+    """The same daemon, restarted if it is a private one that was killed. Raises SandboxUnavailable."""
     try:
         if daemon.private:
             return _private_daemon(Places(state_folder), f"{daemon.host} does not answer")
@@ -82,13 +82,13 @@ def revive_daemon(daemon: Daemon, state_folder: Path) -> Daemon:
 def _private_daemon(places: Places, reason: str) -> Daemon:
     """The private daemon, started unless it runs. `reason` says why there is no other."""
     if dockerd_process(places) is None:
-        dockerd_program(reason)  # before anything is made
-    with locked(places):  # whoever starts it holds the lock until it answers
+        dockerd_program(reason)  # raises before anything is created
+    with locked(places):  # held until a daemon that is started answers
         return (dockerd_process(places) and _answering(places)) or _started(places, dockerd_program(reason))
 
 
 def stop_daemon(state_folder: Path) -> bool:
-    """End the private daemon of `state_folder` with its containers; returns whether it ran. Images stay on disk."""
+    """Stop the private daemon of `state_folder` with its containers; returns whether it ran. Images stay on disk."""
     places = Places(state_folder)
     if not places.folder.exists():
         return False
@@ -97,9 +97,9 @@ def stop_daemon(state_folder: Path) -> bool:
 
 
 def clean_dead_daemon(state_folder: Path) -> bool:
-    """Remove what a killed private daemon left: processes, mounts, control groups, sockets. A running one is left alone.
+    """Remove what a killed private daemon left (processes, mounts, control groups, sockets); returns whether there was any.
 
-    Returns whether there was anything.
+    A running daemon is left alone.
     """
     places = Places(state_folder)
     if not places.folder.exists():
@@ -117,7 +117,7 @@ def _daemon(host: str, *, private: bool) -> Daemon:
 
 
 def dockerd_program(reason: str) -> str:
-    """The program of a private daemon. Raises ServiceMissing, after `reason`, when this process cannot start one."""
+    """The program of a private daemon. Raises ServiceMissing, with `reason`, when this process cannot start one."""
     program = shutil.which("dockerd") or shutil.which("/usr/sbin/dockerd")
     if program is None:
         raise ServiceMissing(f"no Docker daemon: {reason}; dockerd is not installed: `{INSTALL}` as root")
@@ -140,27 +140,20 @@ def _started(places: Places, program: str) -> Daemon:
             if ended or late:
                 stop_dockerd(places)
             if ended:
-                raise ServiceMissing(_did_not_start(places, "it ended")) from error
+                raise ServiceMissing(f"dockerd did not start: it ended. {log_tail(places)}") from error
             if late:
-                raise SandboxUnavailable(_did_not_start(places, f"no answer in {_START_SECONDS:.0f} s")) from error
+                why = f"no answer in {_START_SECONDS:.0f} s"
+                raise SandboxUnavailable(f"dockerd did not start: {why}. {log_tail(places)}") from error
         time.sleep(_POLL_SECONDS)
 
 
 def _answering(places: Places) -> Daemon | None:
-    """The daemon that runs; None when it turns out to be dying. A hung one is not ended: others may have containers in it."""
+    """The running daemon; None when it is dying. A hung one is not killed: others may have containers in it."""
     try:
         return _daemon(places.host, private=True)
     except SandboxUnavailable as error:
-        deadline = time.monotonic() + _DYING_SECONDS
-        while (owner := dockerd_process(places)) is not None:
-            if time.monotonic() >= deadline:
-                raise SandboxUnavailable(
-                    f"{error}; `kill -9 {owner.pid}` and try again: a new one is started. "
-                    f"The end of {places.log}:\n{log_tail(places)}"
-                ) from error
-            time.sleep(_POLL_SECONDS)
-    return None
-
-
-def _did_not_start(places: Places, why: str) -> str:
-    return f"dockerd did not start: {why}. The end of {places.log}:\n{log_tail(places)}"
+        if within(_DYING_SECONDS, lambda: dockerd_process(places) is None):
+            return None
+        owner = dockerd_process(places)
+        kill = f"`kill -9 {owner.pid}` and try again" if owner else "try again"
+        raise SandboxUnavailable(f"{error}; {kill}: a new one is started. {log_tail(places)}") from error

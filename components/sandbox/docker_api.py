@@ -1,10 +1,9 @@
-"""The docker SDK: the one place that imports it, with time limits on every call and its errors as ours."""
+"""The docker SDK, with a time limit on every call and its errors as SandboxUnavailable. Imported nowhere else."""
 
 import functools
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 from components.errors import SandboxUnavailable, ServiceMissing
@@ -14,9 +13,9 @@ API_SECONDS = 10.0
 
 
 class DockerApi:
-    """A client of the daemon at `host`, which has answered. For many threads; closed by `close`, or as a context.
+    """A client of the daemon at `host`, for many threads.
 
-    Raises SandboxUnavailable when it does not answer, ServiceMissing when the SDK is not installed.
+    Raises SandboxUnavailable when the daemon does not answer, ServiceMissing when the SDK is not installed.
     """
 
     def __init__(self, host: str, *, timeout_seconds: float = API_SECONDS) -> None:
@@ -28,14 +27,12 @@ class DockerApi:
     def __enter__(self) -> "DockerApi":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @contextmanager
     def call(self, what: str) -> Iterator[Any]:
-        """The SDK's `APIClient`; what it raises inside becomes SandboxUnavailable, told as `what`: reason."""
+        """The SDK's `APIClient`; its errors in the block become SandboxUnavailable("{what}: {reason}")."""
         with _errors(what):
             yield self._client
 
@@ -45,7 +42,7 @@ class DockerApi:
 
 
 def is_missing(error: SandboxUnavailable) -> bool:
-    """Whether the daemon said that the container or image is not there, or is just being removed."""
+    """Whether the container or image does not exist, or is being removed."""
     return getattr(error.__cause__, "status_code", None) in (404, 409)
 
 
@@ -68,7 +65,7 @@ def _errors(what: str) -> Iterator[None]:
 
 @functools.cache
 def _sdk() -> Any:
-    """The package docker; its connections are mended to close their socket when nobody listens at the other end."""
+    """The package docker, patched so that a failed connection closes its socket."""
     try:
         import docker
         from docker.transport import unixconn

@@ -1,4 +1,4 @@
-"""A private Docker daemon as processes of this machine: its places, its start, and the removal of all that it left."""
+"""The processes of a private Docker daemon: their files, start, stop and leftovers."""
 
 import contextlib
 import ctypes
@@ -28,12 +28,12 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _SHIM_SOCKETS = "/run/containerd/s"  # containerd's own choice, whatever folders it is given
 _MNT_DETACH = 2
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where the daemon finds its own programs. It needs nothing else of its starter's environment, and pulls no images."""
+"""Where the daemon finds its own programs. It needs nothing else from our environment, and pulls no images."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where one private daemon keeps what it has. All follow from the state folder."""
+    """The files of one private daemon. All paths follow from the state folder."""
 
     state_folder: Path
 
@@ -60,7 +60,7 @@ class Places:
 
     @property
     def runtime(self) -> Path:
-        """Sockets have at most 107 characters in their paths, so they are not below the state folder."""
+        """The folder of its sockets, not below the state folder: their paths have at most 107 characters."""
         return _RUNTIME_PARENT / self.name
 
     @property
@@ -70,27 +70,34 @@ class Places:
 
 @contextmanager
 def locked(places: Places) -> Iterator[None]:
-    """Hold the daemon's lock: one process at a time starts or stops it. Raises SandboxUnavailable when it is held too long."""
+    """Hold the daemon's lock: one process at a time starts or stops it. Raises SandboxUnavailable after 90 s of waiting."""
     places.folder.mkdir(parents=True, exist_ok=True)
     with (places.folder / "lock").open("w") as file:
-        if not _within(_LOCK_SECONDS, lambda: _try_lock(file.fileno())):
+
+        def is_ours() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            return False
+
+        if not within(_LOCK_SECONDS, is_ours):
             raise SandboxUnavailable(f"{file.name} has been held for {_LOCK_SECONDS:.0f} s by another process")
         yield
 
 
 def dockerd_process(places: Places) -> ProcessId | None:
-    """The daemon's process when it runs, answering or not."""
+    """The daemon's process if it runs, answering or not."""
     try:
         found = ProcessId.parse(places.record.read_text())
     except FileNotFoundError:
         return None
     if found is not None and found.kernel == this_kernel():
-        collect(found.pid)  # one that this process started and somebody killed would stay a zombie and hold its pid
+        collect(found.pid)  # a killed child of this process would stay a zombie and keep its pid
     return None if found is None or found.is_gone() else found
 
 
 def start_dockerd(places: Places, program: str) -> None:
-    """Start the daemon in a session of its own, after removing what an earlier one left. It answers some seconds later."""
+    """Start the daemon in its own session, after removing what an earlier one left. It answers some seconds later."""
     remove_remains(places)
     places.runtime.mkdir(mode=0o700)
     settings = places.folder / "daemon.json"
@@ -116,22 +123,22 @@ def start_dockerd(places: Places, program: str) -> None:
 
 
 def stop_dockerd(places: Places) -> bool:
-    """End the daemon, its containers and all that it left but its images; returns whether it ran."""
+    """Stop the daemon and its containers and remove all leftovers but its images; returns whether it ran."""
     owner = dockerd_process(places)
     if owner is not None:
         _kill_containers(places)
         with contextlib.suppress(ProcessLookupError):
             os.kill(owner.pid, signal.SIGCONT)
             os.kill(owner.pid, signal.SIGTERM)
-        _within(_END_SECONDS, lambda: dockerd_process(places) is None)
+        within(_END_SECONDS, lambda: dockerd_process(places) is None)
     remove_remains(places)
     return owner is not None
 
 
 def remove_remains(places: Places) -> bool:
-    """End what is left of a daemon and its containers, and remove mounts, control groups and sockets.
+    """Kill what is left of a daemon and its containers, and remove mounts, control groups and sockets.
 
-    Returns whether there was anything. Raises SandboxUnavailable when something cannot be ended.
+    Returns whether there was anything. Raises SandboxUnavailable when a process does not end.
     """
     programs = _programs(places)
     anything = bool(programs) or places.runtime.exists()
@@ -140,7 +147,7 @@ def remove_remains(places: Places) -> bool:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     _kill_containers(places)
-    if not _within(_END_SECONDS, lambda: dockerd_process(places) is None and not _programs(places)):
+    if not within(_END_SECONDS, lambda: dockerd_process(places) is None and not _programs(places)):
         raise SandboxUnavailable(f"processes {[p.pid for p in _programs(places)]} of {places.runtime} cannot be ended")
     _unmount(places)
     _remove_cgroups(places)
@@ -154,23 +161,12 @@ def remove_remains(places: Places) -> bool:
 
 def log_tail(places: Places, num_lines: int = 15) -> str:
     """The end of the daemon's log, for errors."""
-    try:
-        lines = places.log.read_text(errors="replace").splitlines()[-num_lines:]
-    except FileNotFoundError:
-        lines = []
-    return "\n".join(f"  {line[:500]}" for line in lines)
+    lines = _read(places.log).splitlines()[-num_lines:]
+    return "\n".join([f"The end of {places.log}:", *(f"  {line[:500]}" for line in lines)])
 
 
-def _try_lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _within(seconds: float, holds: Callable[[], bool]) -> bool:
-    """Whether `holds` becomes true in this time."""
+def within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Wait until `holds` is true; returns whether it was in this time."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() >= deadline:
@@ -180,7 +176,7 @@ def _within(seconds: float, holds: Callable[[], bool]) -> bool:
 
 
 def _programs(places: Places) -> list[psutil.Process]:
-    """dockerd, containerd and its shims: each names the runtime folder on its command line, as anybody's process may."""
+    """dockerd, containerd and its shims: processes of this user by these names with the runtime folder in the command line."""
     found = []
     for process in psutil.process_iter(["name", "cmdline", "status", "uids"]):
         owner, words = process.info["uids"], process.info["cmdline"] or ()
@@ -205,16 +201,16 @@ def _cgroups(places: Places) -> list[Path]:
 
 
 def _kill_containers(places: Places) -> None:
-    """Kill what runs in the daemon's control groups until nothing does."""
+    """Kill the processes in the daemon's control groups until none is left."""
 
     def empty() -> bool:
-        pids = {int(pid) for folder in _cgroups(places) for pid in _read_lines(folder / "cgroup.procs")}
+        pids = {int(pid) for folder in _cgroups(places) for pid in _read(folder / "cgroup.procs").split()}
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return not pids
 
-    _within(_END_SECONDS, empty)
+    within(_END_SECONDS, empty)
 
 
 def _remove_cgroups(places: Places) -> None:
@@ -223,15 +219,16 @@ def _remove_cgroups(places: Places) -> None:
             folder.rmdir()
 
 
-def _read_lines(path: Path) -> list[str]:
+def _read(path: Path) -> str:
+    """The text of a file; empty when it cannot be read."""
     try:
-        return path.read_text().split()
+        return path.read_text(errors="replace")
     except OSError:
-        return []
+        return ""
 
 
 def _mounts(places: Places) -> list[str]:
-    """Mount points in the daemon's folders, the newest first. The daemon mounts its data folder onto itself."""
+    """Mount points in the daemon's folders, newest first. The daemon mounts its data folder onto itself."""
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     plain = [Path(point.encode().decode("unicode_escape")) for point in reversed(points)]
     return [str(point) for point in plain if point.is_relative_to(places.data) or point.is_relative_to(places.runtime)]

@@ -1,8 +1,7 @@
-"""The container image: the file system of rootfs.py, brought into a daemon once."""
+"""The container image: the file system of rootfs.py, imported into a daemon once."""
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from components.errors import SandboxUnavailable
 from components.sandbox.docker_api import DockerApi, is_missing
@@ -15,24 +14,23 @@ _IMPORT_SECONDS = 180.0
 
 
 def ensure_image(api: DockerApi, state_folder: Path) -> tuple[str, str]:
-    """The tag of our image in the daemon, imported when it is not there, and the digest of its file system.
+    """The tag of our image in the daemon, imported if missing, and the digest of its file system.
 
-    Bubblewrap's boxes have the same file system, and so the same digest: a program ends alike in both. Raises
-    SandboxUnavailable.
+    The digest is that of bubblewrap's boxes, too: they have the same file system. Raises SandboxUnavailable.
     """
     root, digest = cached_rootfs(state_folder)
     tag = digest[:_TAG_CHARACTERS]
-    found = _inspect(api, f"{REPOSITORY}:{tag}")
-    if found is None or (found["Config"].get("Labels") or {}).get(DIGEST_LABEL) != digest:
+    if _digest_of(api, f"{REPOSITORY}:{tag}") != digest:
         _import(api.host, root, tag, digest)
     return f"{REPOSITORY}:{tag}", digest
 
 
-def _inspect(api: DockerApi, name: str) -> dict[str, Any] | None:
+def _digest_of(api: DockerApi, name: str) -> str | None:
+    """The digest in the labels of an image; None without image or label."""
     try:
         with api.call(f"image {name}") as docker:
-            found: dict[str, Any] = docker.inspect_image(name)
-            return found
+            labels: dict[str, str] = docker.inspect_image(name)["Config"].get("Labels") or {}
+            return labels.get(DIGEST_LABEL)
     except SandboxUnavailable as error:
         if is_missing(error):
             return None

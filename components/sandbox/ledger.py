@@ -1,4 +1,4 @@
-"""The execution ledger: every answer of the world outside an environment, recorded under the content of the call."""
+"""The execution ledger: every answer of a tool, recorded under the content of the call."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,29 +15,29 @@ from components.sandbox.tool_journal import ToolJournal
 from components.schema import Execution, ExecutionResult, Limits, Passage, Query, ToolRecord
 
 _CALLS_PER_RECORD = 256
-"""Answers after which a journalled ledger writes them down: what a crash may cost."""
+"""Answers that a ledger with a journal writes at once: the most that a crash loses."""
 _QUERIES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSources:
-    """What answers calls that no record answers. `sandbox` and `retriever` are opened when first needed."""
+    """The tools that answer calls without a record. `sandbox` and `retriever` are opened when first needed."""
 
     sandbox: Callable[[], Sandbox]
     retriever: Callable[[], Retriever | None]
     limits: Limits
-    """Of executions that name none."""
+    """For executions without limits of their own."""
 
 
 class ExecutionLedger:
-    """`Tools` that ask the world once for each different call, and remember.
+    """`Tools` that make each different call once, and remember the answer.
 
-    The key of a program holds its text, input, files, limits and the digest of the image that runs it; the key of a query
-    holds its text, the number of passages and the digest of the index. Whatever `known` holds is never asked again. A
-    program at which the sandbox failed is not recorded, and not tried again by this ledger.
+    The key of a program covers its text, input, files, limits and the digest of the image that runs it; the key of a query
+    covers its text, the number of passages and the digest of the index. Calls in `known` are never made again. A program at
+    which the sandbox failed is not recorded, and not tried again by this ledger.
 
-    **Example** 32 problems with 8 candidates of which 5 differ, and 6 tests each: `prepare` gets 960 calls and runs them,
-    `run` finds all of them; another ledger with this one's record runs none.
+    **Example** 32 problems with 5 different candidates each, and 6 tests: `prepare` gets 960 calls and makes them, `run` finds
+    all of their answers; another ledger with this one's record makes none.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class ExecutionLedger:
         self._failed: dict[str, str] = {}
         self._used: set[str] = set()
         self.num_asked = 0
-        """Calls that the world answered, because no record did."""
+        """Calls that were made, because no record had their answers."""
 
     def run(self, execution: Execution) -> ExecutionResult:
-        """How the program ended. Raises ExecutionFailed, SandboxUnavailable, DeadlineExceeded."""
+        """The result of the program. Raises ExecutionFailed, SandboxUnavailable, DeadlineExceeded."""
         key = self._key(execution)
         if not self._is_answered(key):
             self._answer({key: execution})
@@ -85,9 +85,9 @@ class ExecutionLedger:
         return self._passages[key]
 
     def prepare(self, calls: Sequence[ToolCall]) -> None:
-        """Answer those of `calls` that no record answers, side by side: as many at once as the sandbox has boxes.
+        """Make those of `calls` that have no recorded answer, as many at once as the sandbox has boxes.
 
-        Raises SandboxUnavailable, RetrieverUnavailable, DeadlineExceeded; what was answered before stays answered.
+        Raises SandboxUnavailable, RetrieverUnavailable, DeadlineExceeded; answers so far stay recorded.
         """
         missing = {key: call for call in calls if not self._is_answered(key := self._key(call))}
         keys = list(missing)
@@ -95,7 +95,7 @@ class ExecutionLedger:
             self._answer({key: missing[key] for key in keys[first : first + _CALLS_PER_RECORD]})
 
     def take_record(self) -> ToolRecord:
-        """The answers that were used since the last time."""
+        """The answers that were used since the last call."""
         used, self._used = sorted(self._used), set()
         return ToolRecord(
             executions={key: self._executions[key] for key in used if key in self._executions},
@@ -103,7 +103,7 @@ class ExecutionLedger:
         )
 
     def recalled(self) -> Recalled:
-        """The executions that `known` answered so far, with what it said."""
+        """The executions so far whose results were in `known`, with these results."""
         return {key: (execution, self._executions[key]) for key, execution in self._recalled.items()}
 
     def _is_answered(self, key: str) -> bool:
@@ -124,7 +124,7 @@ class ExecutionLedger:
         return retriever
 
     def _answer(self, missing: Mapping[str, ToolCall]) -> None:
-        """Ask the world, and write down what it said, also when it fails half-way."""
+        """Make these calls, and record the answers so far even when it fails halfway."""
         executions: dict[str, ExecutionResult] = {}
         passages: dict[str, tuple[Passage, ...]] = {}
         try:
@@ -143,7 +143,7 @@ class ExecutionLedger:
                 self._journal.append(ToolRecord(executions=executions, passages=passages))
 
     def _asked(self, missing: Mapping[str, ToolCall]) -> Iterator[tuple[str, ExecutionResult | tuple[Passage, ...]]]:
-        """The world's answers as they come, each with its key."""
+        """The answers as they come, each with its key."""
         if len(missing) == 1:
             for key, call in missing.items():
                 self._check_deadline(1)
@@ -184,8 +184,8 @@ class ExecutionLedger:
     def _check_deadline(self, num_pending: int) -> None:
         if self._seconds_left() == 0.0:
             raise DeadlineExceeded(
-                f"{num_pending} calls are not answered after {self._deadline_seconds:g} s; what was answered is recorded, "
-                "so another attempt goes on from there. Raise rewards.deadline_seconds or sandbox.num_boxes if it happens again"
+                f"{num_pending} calls are not answered after {self._deadline_seconds:g} s; the answers so far are recorded, "
+                "so a retry continues from there. Raise rewards.deadline_seconds or sandbox.num_boxes if it happens again"
             )
 
 

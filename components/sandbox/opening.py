@@ -59,11 +59,7 @@ def open_sandbox(
         pool = open_containers(
             daemon, num_boxes=num_boxes, state_folder=state_folder, limits=limits, run_label=run_label
         )
-        try:
-            pool.wait_ready()
-        except BaseException:
-            pool.close()
-            raise
+        pool.wait_ready()
         return pool
 
     def bubblewrap() -> BoxPool:

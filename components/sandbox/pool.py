@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from components.errors import PermanentError, SandboxUnavailable
 from components.sandbox.base import SandboxDescription
 from components.sandbox.box import Box, BoxGone, BoxOutOfMemory, BoxSilent
-from components.sandbox.protocol import decode_answer, encode_job, memory_used_up, sandbox_error
+from components.sandbox.protocol import decode_answer, encode_job, without_answer
 from components.schema import ExecutionResult, Limits
 
 MAX_USES = 1000
@@ -97,8 +97,12 @@ class BoxPool:
         return self._num_replaced
 
     def wait_ready(self) -> None:
-        """Return when one box is ready. Raises what `run` raises when none can be had."""
-        place = self._take(fresh=False)
+        """Return when one box is ready. When none can be had, close the pool and raise what `run` raises."""
+        try:
+            place = self._take(fresh=False)
+        except BaseException:
+            self.close()
+            raise
         place.uses -= 1
         self._give_back(place, reusable=True)
 
@@ -123,14 +127,16 @@ class BoxPool:
                 answer = decode_answer(payload, outputs=outputs, limits=limits)
                 return answer.result
             except BoxOutOfMemory as error:
-                return memory_used_up(str(error), wall_seconds=time.monotonic() - started)
+                detail = f"it used up the memory of its box: {error}"
+                return without_answer("memory", detail, wall_seconds=time.monotonic() - started)
             except BoxGone as error:
                 failures.append(str(error))
                 if isinstance(error, BoxSilent):
                     break  # a program that silences boxes holds one, not two
             finally:
                 self._give_back(place, reusable=answer is not None and answer.reusable)
-        return sandbox_error(f"{'a box' if len(failures) == 1 else 'two boxes'} failed at it: {'; '.join(failures)}")
+        who = "a box" if len(failures) == 1 else "two boxes"
+        return without_answer("sandbox_error", f"{who} failed at it: {'; '.join(failures)}")
 
     def close(self) -> None:
         """See `Sandbox.close`. Jobs in flight raise SandboxUnavailable."""

@@ -1,31 +1,30 @@
-"""What travels between this process and a box, and how far an answer is believed.
+"""What travels between this process and a box, and how an answer is checked.
 
-A frame is 4 bytes of length, big-endian, and a payload. A payload is 4 bytes of length, a header in JSON of that length, and
-a body: the program, its input and its files on the way in, its outputs on the way back. Sizes are in the header, contents
-are raw bytes, so nothing is escaped and the runner need not copy what it must forget.
+A frame is 4 bytes of length, big-endian, and a payload. A payload is 4 bytes of length, a JSON header of that length, and a
+body: the program, its input and its files on the way in, its outputs on the way back. The header has the sizes, the body is
+raw bytes, so nothing is escaped and the runner need not copy what it must forget.
 
     job     {"program": n, "stdin": n, "files": [[name, n]...], "outputs": [name...],
              "wall_seconds": s, "cpu_seconds": s, "memory_bytes": n, "output_bytes": n}
     answer  {"cut": s, "exit_code": n, "wall_seconds": s, "cpu_seconds": s, "num_stragglers": n, "refused": b,
              "out_of_memory": b, "clean": b, "stdout": n, "stderr": n, "files": [[name, n]...], "missing": [[name, s]...]}
 
-A box may lie: the program may have got hold of it. An answer is data of known types, ranges and sizes, or the box is gone.
+A box may lie: the program may control it. An answer is data of known types, ranges and sizes, or the box is replaced.
 """
 
 import json
-import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from components.errors import ConfigurationError
 from components.sandbox.box import BoxGone
-from components.sandbox.status import Ending, status_of
+from components.sandbox.status import Ending, Seconds, status_of
 from components.schema import ExecutionResult, Limits
 
-T = TypeVar("T")
-Number = TypeVar("Number", int, float)
 LENGTH = struct.Struct(">I")
 MAX_OUTPUT_KIB = 4096
 MAX_FILES = 16
@@ -33,23 +32,40 @@ MAX_FILE_BYTES = 1 << 20
 MAX_ALL_FILES_BYTES = 4 << 20
 MAX_HEADER_BYTES = 1 << 16
 MAX_ANSWER_BYTES = 2 * MAX_OUTPUT_KIB * 1024 + MAX_ALL_FILES_BYTES + MAX_HEADER_BYTES + LENGTH.size
-"""12 MiB and a header: the longest true answer."""
+"""12 MiB and a header: the longest honest answer."""
 MAX_INPUT_BYTES = 16 << 20
 MAX_NAME_BYTES = 255
 TRUSTED_AFTER: frozenset[str] = frozenset({"ok", "nonzero_exit"})
-"""After any other end a box is not used again."""
+"""After any other status a box is not used again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a box said about one job. `reusable` is False on any doubt whether the next job would meet a clean box."""
+    """The answer to one job. `reusable` is False on any doubt whether the box is clean for the next job."""
 
     result: ExecutionResult
     reusable: bool
 
 
+def _is_reason(reason: str) -> str:
+    if not reason.isprintable():
+        raise ValueError("not printable")
+    return reason
+
+
+class _Header(Ending):
+    """The header of an answer."""
+
+    wall_seconds: Seconds
+    clean: StrictBool
+    stdout: StrictInt = Field(ge=0)
+    stderr: StrictInt = Field(ge=0)
+    files: list[tuple[StrictStr, Annotated[StrictInt, Field(ge=0, le=MAX_FILE_BYTES)]]]
+    missing: list[tuple[StrictStr, Annotated[StrictStr, Field(max_length=100), AfterValidator(_is_reason)]]]
+
+
 class FrameReader:
-    """Puts one frame together from the chunks of a stream."""
+    """Assembles one frame from the chunks of a stream."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -61,7 +77,7 @@ class FrameReader:
             return None
         (num_bytes,) = LENGTH.unpack_from(self._buffer)
         if num_bytes > MAX_ANSWER_BYTES:
-            raise BoxGone(f"a frame of {num_bytes} bytes; the longest true one has {MAX_ANSWER_BYTES}")
+            raise BoxGone(f"a frame of {num_bytes} bytes; the longest honest one has {MAX_ANSWER_BYTES}")
         excess = len(self._buffer) - LENGTH.size - num_bytes
         if excess > 0:
             raise BoxGone(f"{excess} bytes follow the answer")
@@ -77,7 +93,7 @@ def encode_job(
         _check_name(name)
     if len(set(outputs)) > MAX_FILES:
         raise ConfigurationError(f"outputs: {len(set(outputs))} files; ask for at most {MAX_FILES}")
-    # surrogatepass: a program may be any str, and one that is no text fails in the box, as a program.
+    # surrogatepass: a program may be any str; one that cannot be encoded fails in the box.
     contents = [text.encode("utf-8", "surrogatepass") for text in (program, stdin, *files.values())]
     num_bytes = sum(map(len, contents))
     if num_bytes > MAX_INPUT_BYTES:
@@ -103,67 +119,56 @@ def encode_frame(header: Mapping[str, Any], *body: bytes) -> bytes:
 
 
 def check_ready(payload: bytes) -> None:
-    """Pass if this is the first frame of a runner that is ready. Raises BoxGone."""
+    """Check the first frame of a runner. Raises BoxGone unless it says that the runner is ready."""
     header, _ = _split(payload)
     if header.get("ready") is not True:
         raise BoxGone(f"the runner is not ready: {', '.join(header)[:200]!r}")
 
 
 def decode_answer(payload: bytes, *, outputs: tuple[str, ...], limits: Limits) -> Answer:
-    """What the box said about a job with these outputs and limits. Raises BoxGone for anything that is not as it must be."""
-    header, body = _split(payload)
-    output_bytes = limits.output_kib << 10
-    stdout_bytes = _number(header, "stdout", int, 0, output_bytes)
-    stderr_bytes = _number(header, "stderr", int, 0, output_bytes)
-    files = _file_sizes(header, outputs)
-    contents = _pieces(body, [stdout_bytes, stderr_bytes, *files.values()])
+    """What the box reports about a job with these outputs and limits. Raises BoxGone for any violation of the protocol."""
+    raw, body = _split(payload)
+    try:
+        header = _Header.model_validate(raw)
+    except ValidationError as error:
+        odd = error.errors(include_url=False, include_context=False)[0]
+        raise BoxGone(f"{'.'.join(map(str, odd['loc']))} is {_shown(odd['input'])}: {odd['msg'][:200]}") from error
+    for name in ("stdout", "stderr"):
+        if getattr(header, name) > limits.output_kib << 10:
+            raise BoxGone(f"{name} is {getattr(header, name)}; at most {limits.output_kib << 10} bytes were allowed")
+    names = [name for name, _ in header.files]
+    for told in (names, [name for name, _ in header.missing]):
+        if len(set(told)) < len(told) or not set(told) <= set(outputs):
+            raise BoxGone("the answer names a file that was not asked for, or one twice")
+    contents = _pieces(body, [header.stdout, header.stderr, *(num_bytes for _, num_bytes in header.files)])
     texts = [content.decode("utf-8", "replace") for content in contents]
-    end = Ending(
-        cut=_one_of(header, "cut", ("", "output", "cpu", "wall")),
-        exit_code=_number(header, "exit_code", int, -128, 255),
-        cpu_seconds=_number(header, "cpu_seconds", float, 0, 1e6),
-        num_stragglers=_number(header, "num_stragglers", int, 0, 1 << 20),
-        refused=_one_of(header, "refused", (False, True)),
-        out_of_memory=_one_of(header, "out_of_memory", (False, True)),
-    )
-    status, detail = status_of(end, cpu_limit_seconds=limits.cpu_seconds, stderr=texts[1])
+    status, detail = status_of(header, cpu_limit_seconds=limits.cpu_seconds, stderr=texts[1])
     result = ExecutionResult(
         status=status,
         stdout=texts[0],
         stderr=texts[1],
-        exit_code=end.exit_code,
-        wall_seconds=_number(header, "wall_seconds", float, 0, 1e6),
-        cpu_seconds=end.cpu_seconds,
-        files=dict(zip(files, texts[2:], strict=True)),
-        detail="; ".join(filter(None, [detail, *_missing(header, outputs)])),
+        exit_code=header.exit_code,
+        wall_seconds=header.wall_seconds,
+        cpu_seconds=header.cpu_seconds,
+        files=dict(zip(names, texts[2:], strict=True)),
+        detail="; ".join(filter(None, [detail, *(f"{name}: {reason}" for name, reason in header.missing)])),
     )
-    trusted = _one_of(header, "clean", (False, True)) and end.num_stragglers == 0 and status in TRUSTED_AFTER
-    return Answer(result=result, reusable=trusted)
+    is_trusted = header.clean and header.num_stragglers == 0 and status in TRUSTED_AFTER
+    return Answer(result=result, reusable=is_trusted)
 
 
-def sandbox_error(detail: str) -> ExecutionResult:
-    """The result of a job at which the sandbox failed."""
+def without_answer(
+    status: Literal["sandbox_error", "memory"], detail: str, *, wall_seconds: float = 0.0
+) -> ExecutionResult:
+    """The result of a job that no box answered."""
     return ExecutionResult(
-        status="sandbox_error",
-        stdout="",
-        stderr="",
-        exit_code=None,
-        wall_seconds=0.0,
-        cpu_seconds=0.0,
-        detail=detail,
-    )
-
-
-def memory_used_up(detail: str, *, wall_seconds: float) -> ExecutionResult:
-    """The result of a program that used up the memory of its box, and ended the runner by it."""
-    return ExecutionResult(
-        status="memory",
+        status=status,
         stdout="",
         stderr="",
         exit_code=None,
         wall_seconds=wall_seconds,
         cpu_seconds=0.0,
-        detail=f"it used up the memory of its box: {detail}",
+        detail=detail,
     )
 
 
@@ -206,48 +211,6 @@ def _split(payload: bytes) -> tuple[dict[str, Any], memoryview]:
 def _shown(value: Any) -> str:
     """A value of an answer for a message: short, and never deep."""
     return repr(value)[:100] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
-
-
-def _one_of(header: Mapping[str, Any], key: str, values: Sequence[T]) -> T:
-    value = header.get(key)
-    for known in values:
-        if type(value) is type(known) and value == known:
-            return known
-    raise BoxGone(f"{key} is {_shown(value)}; one of {values} was due")
-
-
-def _number(header: Mapping[str, Any], key: str, kind: type[Number], lowest: float, highest: float) -> Number:
-    number = header.get(key)
-    if type(number) is kind and math.isfinite(number) and lowest <= number <= highest:
-        return number
-    raise BoxGone(f"{key} is {_shown(number)}; a {kind.__name__} in {lowest:g} to {highest:g} was due")
-
-
-def _pairs(header: Mapping[str, Any], key: str, outputs: tuple[str, ...]) -> dict[str, Any]:
-    """A list of pairs, of which the first are names of outputs, each named once."""
-    found: dict[str, Any] = {}
-    entries = header.get(key)
-    if not isinstance(entries, list):
-        raise BoxGone(f"{key} is {_shown(entries)}; a list was due")
-    for entry in entries:
-        if not isinstance(entry, list) or len(entry) != 2 or entry[0] not in outputs or entry[0] in found:
-            raise BoxGone(f"{key} names {_shown(entry)}, which was not asked for once")
-        found[entry[0]] = entry[1]
-    return found
-
-
-def _file_sizes(header: Mapping[str, Any], outputs: tuple[str, ...]) -> dict[str, int]:
-    found = _pairs(header, "files", outputs)
-    return {name: _number(found, name, int, 0, MAX_FILE_BYTES) for name in found}
-
-
-def _missing(header: Mapping[str, Any], outputs: tuple[str, ...]) -> list[str]:
-    """Why files that were asked for are not there."""
-    found = _pairs(header, "missing", outputs)
-    for reason in found.values():
-        if not isinstance(reason, str) or len(reason) > 100 or not reason.isprintable():
-            raise BoxGone(f"missing says {_shown(reason)}")
-    return [f"{name}: {reason}" for name, reason in found.items()]
 
 
 def _pieces(body: memoryview, sizes: list[int]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Ends the containers of owners that died. One of a living owner is never touched."""
+"""Removes the containers of dead owners. Those of a living owner are never touched."""
 
 import logging
 import threading
@@ -17,26 +17,27 @@ _log = logging.getLogger(__name__)
 
 
 def remove_leftovers(api: DockerApi, *, local: bool) -> int:
-    """Remove the containers of ours whose owner is gone; returns how many.
+    """Remove our containers whose owner is gone; returns how many. Raises SandboxUnavailable.
 
-    `local` says that the daemon runs on this machine; in another's, owners of other machines cannot be seen, and stay.
-    Raises SandboxUnavailable when the daemon does not answer.
+    `local` says that the daemon runs on this machine. Otherwise the containers of other machines stay: whether their owners
+    live is unknown.
     """
-    leftovers = [container for container in _ours(api) if _is_leftover(container.get("Labels") or {}, local=local)]
-    return _remove(api, leftovers)
+    return _remove(
+        api, [found for found in our_containers(api) if _is_leftover(found.get("Labels") or {}, local=local)]
+    )
 
 
 def remove_own(api: DockerApi, pool: str) -> int:
-    """Remove the containers of one pool of this process; returns how many there were, also those that the daemon is removing
-    already. Raises SandboxUnavailable."""
+    """Remove the containers of one pool of this process; returns how many there were, including those already being removed.
+    Raises SandboxUnavailable."""
     own = {OWNER_LABEL: str(this_process()), POOL_LABEL: pool}
-    there = [found for found in _ours(api) if own.items() <= (found.get("Labels") or {}).items()]
+    there = [found for found in our_containers(api) if own.items() <= (found.get("Labels") or {}).items()]
     _remove(api, there)
     return len(there)
 
 
 def remove_container(api: DockerApi, container_id: str) -> bool:
-    """End and remove one container; whether it was there. Raises SandboxUnavailable."""
+    """Remove one container, running or not; returns whether it existed. Raises SandboxUnavailable."""
     try:
         with api.call(f"container {container_id[:12]} cannot be removed") as docker:
             docker.remove_container(container_id, force=True)
@@ -47,8 +48,15 @@ def remove_container(api: DockerApi, container_id: str) -> bool:
     return True
 
 
+def our_containers(api: DockerApi) -> list[Mapping[str, Any]]:
+    """All containers of this project, of living and dead owners. Raises SandboxUnavailable."""
+    with api.call("containers cannot be listed") as docker:
+        found: list[Mapping[str, Any]] = docker.containers(all=True, filters={"label": OWNER_LABEL})
+        return found
+
+
 class Patrol:
-    """Calls `visit` every minute, in a thread, until it is closed."""
+    """A thread that calls `visit` every minute until it is closed."""
 
     def __init__(self, visit: Callable[[], object], *, pause_seconds: float = 60.0) -> None:
         self._visit = visit
@@ -58,7 +66,7 @@ class Patrol:
         self._thread.start()
 
     def close(self) -> None:
-        """End it; waits no longer than a visit takes."""
+        """End the thread, after a visit in progress."""
         self._closed.set()
         self._thread.join()
 
@@ -67,19 +75,13 @@ class Patrol:
             try:
                 self._visit()
             except SandboxUnavailable as error:
-                _log.warning("leftover containers were not looked for: %s", error)
-
-
-def _ours(api: DockerApi) -> list[Mapping[str, Any]]:
-    with api.call("containers cannot be listed") as docker:
-        found: list[Mapping[str, Any]] = docker.containers(all=True, filters={"label": OWNER_LABEL})
-        return found
+                _log.warning("leftover containers could not be removed: %s", error)
 
 
 def _is_leftover(labels: Mapping[str, str], *, local: bool) -> bool:
     owner = ProcessId.parse(labels.get(OWNER_LABEL, ""))
     if owner is None:
-        return False  # not a name that we give
+        return False  # not a label of ours
     return (local or owner.kernel == this_kernel()) and owner.is_gone()
 
 

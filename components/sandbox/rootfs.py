@@ -1,7 +1,6 @@
 """The file system that programs see: one Python, its standard library, the runner, and nothing else.
 
-No shell, no package manager, no setuid file. It is built from an interpreter of this machine, so that no registry is needed,
-and serves a container image and bubblewrap alike.
+It is built from an interpreter of this machine, so that no registry is needed, and used for the container image and bubblewrap.
 """
 
 import hashlib
@@ -24,7 +23,7 @@ from components.processes import ProcessId, this_process
 from components.sandbox.box import RUNNER_COMMAND, RUNNER_FILES
 
 _PYTHON = RUNNER_COMMAND[0]
-_RECIPE = 2  # count up when what is built changes
+_RECIPE = 2  # increase when the contents change
 _RUNNER_FILES = {Path(__file__).with_name(name): path for name, path in RUNNER_FILES.items()}
 _UNUSED_SECONDS = 30 * 24 * 3600.0
 _BUILD_TIMEOUT_SECONDS = 300.0
@@ -72,28 +71,22 @@ class _Interpreter(NamedTuple):
 def build_rootfs(into: Path, *, python: Path | None = None) -> str:
     """Build the file system at `into`, which must not exist, and return its digest.
 
-    `python` is the interpreter to take, None for the one that runs this; it keeps its path, and `/usr/bin/python3` leads to
-    it. The same interpreter and runner give the same digest. Raises ConfigurationError when the interpreter cannot be used.
+    `python` is the interpreter to copy, by default the running one; it keeps its path, and `/usr/bin/python3` is a link to it.
+    The same interpreter and runner give the same digest. Raises ConfigurationError when the interpreter cannot be used.
     """
     interpreter = _ask(python or Path(sys.executable))
-    parent = into.parent
-    parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=_PART_PREFIX, suffix=f"-{this_process()}", dir=parent))
     try:
-        root = part / "root"
-        _fill(root, interpreter)
-        digest = rootfs_digest(root)
-        root.rename(into)
-        return digest
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        _fill(into, interpreter)
+        return rootfs_digest(into)
+    except BaseException:
+        shutil.rmtree(into, ignore_errors=True)
+        raise
 
 
 def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
-    """The file system of this interpreter and runner below `state_folder`, and its digest; built when it is not there.
+    """The read-only file system of this interpreter and runner below `state_folder`, and its digest; built if missing.
 
-    Several processes may ask at once: the first one to finish provides it for all. It is not to be written to. Who builds one
-    removes what is left of others.
+    Several processes may call this at once: the first one to finish provides it for all.
     """
     folder = _cache(state_folder) / _key()
     ready = folder / "digest"
@@ -112,7 +105,7 @@ def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
 
 
 def rootfs_digest(root: Path) -> str:
-    """sha256 over everything below `root`, in order of path: kind, permissions, and content or link target."""
+    """SHA-256 of everything below `root`, in order of path: kind, permissions, and content or link target."""
     digest = hashlib.sha256()
     for path in _sorted_tree(root):
         mode = path.lstat().st_mode
@@ -142,7 +135,7 @@ def write_tar(root: Path, out: IO[bytes]) -> None:
 
 
 def remove_unused_rootfs(state_folder: Path) -> int:
-    """Remove what killed builders left and file systems that nobody has asked for in a month; returns how many."""
+    """Remove leftovers of killed builders and file systems unused for a month; returns how many."""
     removed = 0
     for folder in _cache(state_folder).glob("*"):
         if folder.name.startswith(_PART_PREFIX):
@@ -161,7 +154,7 @@ def _cache(state_folder: Path) -> Path:
 
 
 def _key() -> str:
-    """Names what the file system is made of, without building it."""
+    """A name for the inputs of the build."""
     executable = os.path.realpath(sys.executable)
     facts = f"{_RECIPE} {sys.version} {executable} {os.stat(executable).st_mtime_ns} "
     contents = b"".join(source.read_bytes() for source in _RUNNER_FILES)

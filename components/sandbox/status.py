@@ -1,37 +1,41 @@
-"""From the facts about the end of a program to one of the closed set of statuses."""
+"""The status of a program, from the facts about its end."""
 
-from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from pydantic import Field, StrictBool, StrictInt
+
+from components.artifacts.refs import Frozen
 from components.schema import ExecutionStatus
+
+Seconds = Annotated[float, Field(strict=True, ge=0, le=1e6, allow_inf_nan=False)]
 
 REFUSED_PROCESS = ("BlockingIOError: [Errno 11]", "RuntimeError: can't start new thread")
 """How the traceback of a program ends to which the kernel refused a process or a thread."""
 REFUSED_MEMORY = ("MemoryError", "OSError: [Errno 12]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """What the runner saw."""
+class Ending(Frozen):
+    """What the runner reports about the end of a program."""
 
-    cut: str
-    """The limit over which the runner killed it: "output", "cpu", "wall"; empty when it ended by itself."""
-    exit_code: int
+    cut: Literal["", "output", "cpu", "wall"]
+    """The limit for which the runner killed it; empty when it ended by itself."""
+    exit_code: StrictInt = Field(ge=-128, le=255)
     """Negative for a signal."""
-    cpu_seconds: float
+    cpu_seconds: Seconds
     """Of the whole box, from the start of the program until all its processes were gone."""
-    num_stragglers: int
+    num_stragglers: StrictInt = Field(ge=0, le=1 << 20)
     """Processes that lived on when the first one had ended."""
-    refused: bool
+    refused: StrictBool
     """The box refused a process or a thread, or was found full of them."""
-    out_of_memory: bool
+    out_of_memory: StrictBool
     """The kernel killed a process of the box for its memory."""
 
 
 def status_of(end: Ending, *, cpu_limit_seconds: float, stderr: str) -> tuple[ExecutionStatus, str]:
-    """The status of a program, and in one line what ended it.
+    """The status of a program, and what ended it in one line.
 
-    What a program was refused counts only when it failed: one that does with less and ends with 0 is ok. The first that is
-    true of a failed program is its status:
+    A refusal counts only when the program failed: one that makes do with less and ends with 0 is ok. The first of these that
+    is true of a failed program is its status:
 
     1. `output_limit`: it wrote more than it may;
     2. `process_limit`: the box refused it a process or thread, or its traceback ends with that;

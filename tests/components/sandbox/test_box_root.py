@@ -2,13 +2,17 @@
 
 import fcntl
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from components.sandbox import reach
+from components.errors import ConfigurationError
+from components.sandbox import box_root
 from components.sandbox.box_root import DEVICES, BoxRoots
 from tests.components.sandbox.threads import in_a_thread
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -57,7 +61,73 @@ def test_without_overlays_the_folder_itself_is_the_root(folder: Path, monkeypatc
         assert root == (folder, Path("/dev"))
 
 
+@pytest.fixture
+def closed_folder(tmp_path: Path) -> Path:
+    """A folder that everybody may read, below one that only its owner may enter."""
+    folder = tmp_path / "closed" / "open"
+    folder.mkdir(parents=True)
+    (folder / "file").write_text("content")
+    folder.chmod(0o755)
+    folder.parent.chmod(0o700)
+    return folder
+
+
+def without_overlays(folder: Path) -> BoxRoots:
+    roots = BoxRoots(folder)
+    roots.own = False
+    return roots
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_without_overlays_another_user_reads_a_closed_folder_of_root(closed_folder: Path) -> None:
+    before = mounts_of(closed_folder)
+
+    def read() -> None:
+        roots = without_overlays(closed_folder)
+        for _ in range(2):
+            with roots.one() as root:
+                command = ["cat", str(root.folder / "file")]
+                found = subprocess.run(
+                    command, capture_output=True, text=True, user=NOBODY, group=NOBODY, extra_groups=[]
+                )
+                assert found.stdout == "content", found.stderr
+                assert root.folder != closed_folder
+                assert len(mounts_of(closed_folder)) > len(before)
+
+    in_a_thread(read)
+    assert mounts_of(closed_folder) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_where_that_cannot_be_done_the_remedy_is_named(closed_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(box_root, "PLACES", ("/nowhere",))
+
+    def ask() -> None:
+        remedy = f"/nowhere is there.*chmod o\\+x {closed_folder.parent}"
+        with pytest.raises(ConfigurationError, match=remedy), without_overlays(closed_folder).one():
+            pass
+
+    in_a_thread(ask)
+
+
+def test_without_overlays_an_open_folder_stays_where_it_is_and_so_does_ones_own(
+    closed_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with without_overlays(Path("/usr/bin")).one() as root:
+        assert root.folder == Path("/usr/bin").resolve()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with without_overlays(closed_folder).one() as root:
+        assert root.folder == closed_folder
+
+
+def mounts_of(folder: Path) -> list[str]:
+    """The mounts that this thread sees of `folder`, and of anything in the places where folders are made reachable."""
+    lines = Path("/proc/thread-self/mountinfo").read_text().splitlines()
+    ours = "/".join(folder.parts[-3:])
+    return [line for line in lines if line.split()[3].endswith(ours) or line.split()[4] in box_root.PLACES]
+
+
 def mounts() -> list[str]:
     """Those that this process sees where roots are mounted."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return [line for line in lines if line.split()[4].startswith(reach.PLACES)]
+    return [line for line in lines if line.split()[4].startswith(box_root.PLACES)]

@@ -1,12 +1,18 @@
 """The rule by which a program's end becomes a status."""
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from components.sandbox.status import Ending, status_of
 
 WELL = Ending(cut="", exit_code=0, cpu_seconds=0.1, num_stragglers=0, refused=False, out_of_memory=False)
+
+
+def replace(end: Ending, **changes: Any) -> Ending:
+    return Ending(**{**end.model_dump(), **changes})
+
+
 FAILED = replace(WELL, exit_code=1)
 TRACEBACK = 'Traceback (most recent call last):\n  File "main.py", line 1, in <module>\n'
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.sandbox.attached import AttachedStream
 from components.sandbox.box import BoxGone
+from components.sandbox.stream import AttachedStream
 
 STDOUT, STDERR = 1, 2
 
