@@ -49,6 +49,19 @@ def read(path):
     with open(path, "rb") as file:
         return file.read(64)
 
+def write(path, text):
+    with open(path, "w") as file:
+        return file.write(text)
+
+def fork(act):
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+        finally:
+            os._exit(0)
+    return child
+
 def tell():
     try:
         with open("/proc/1/stat") as file:

@@ -12,8 +12,7 @@ time.sleep(0.1)
 names = os.listdir(os.getcwd())
 notice("files of another program", names)
 def work():
-    with open("mine", "w") as file:
-        file.write("x")
+    write("mine", "x")
     os.mkdir("folder")
     os.rename("mine", "folder/mine")
     os.unlink("folder/mine")
@@ -98,8 +97,7 @@ with open("deepest", "w") as file:
         probing("""
 working = os.getcwd()
 os.makedirs("locked/inner")
-with open("locked/inner/left", "w") as file:
-    file.write("left behind")
+write("locked/inner/left", "left behind")
 os.chmod("locked/inner", 0)
 os.chmod("locked", 0)
 attempt("removal of its folder", lambda: os.rmdir(working))

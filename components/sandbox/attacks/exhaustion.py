@@ -31,12 +31,7 @@ def thread():
     worker.start()
     worker.join()
 attempt("thread", thread)
-def fork():
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    return os.waitpid(child, 0)
-attempt("process", fork)
+attempt("process", lambda: os.waitpid(fork(lambda: None), 0))
 attempt("socket pair", socket.socketpair)
 import select
 attempt("epoll", select.epoll)
@@ -74,15 +69,9 @@ while True:
         f"run {MOST_PROCESSES} processes at once",
         """
 children = []
-def fork():
-    child = os.fork()
-    if child == 0:
-        time.sleep(9)
-        os._exit(0)
-    children.append(child)
 def fork_many():
     for _ in range(MOST):
-        fork()
+        children.append(fork(lambda: time.sleep(9)))
     return MOST
 attempt("many processes", fork_many)
 notice("processes", "", f"{len(children)} at once")
@@ -127,15 +116,11 @@ notice("memory", "", f"{size} MiB at most")
         "take 480 MiB in 8 processes, each within its own limit",
         """
 reader, writer = os.pipe()
-children = []
-for _ in range(8):
-    child = os.fork()
-    if child == 0:
-        block = b"x" * (60 << 20)
-        os.write(writer, b"1")
-        time.sleep(9)
-        os._exit(0)
-    children.append(child)
+def hold():
+    block = b"x" * (60 << 20)
+    os.write(writer, b"1")
+    time.sleep(9)
+children = [fork(hold) for _ in range(8)]
 os.set_blocking(reader, False)
 end, told = time.monotonic() + 1.5, 0
 while told < 8 and time.monotonic() < end:
@@ -154,8 +139,6 @@ notice("480 MiB in 8 processes", "held" if held >= 480 else "", f"{held} MiB hel
         "kernel-memory",
         "fill the kernel's memory with data that lies in sockets",
         """
-import resource, select
-children = []
 def hold():
     held = []
     while True:
@@ -170,11 +153,7 @@ def hold():
             held.append((one, other))
         except OSError:
             time.sleep(0.05)
-for _ in range(30):
-    child = os.fork()
-    if child == 0:
-        hold()
-    children.append(child)
+children = [fork(hold) for _ in range(30)]
 time.sleep(1.0)
 alive = sum(os.waitpid(child, os.WNOHANG)[0] == 0 for child in children)
 notice("memory of the kernel", "", f"{alive} of 30 processes lived through it")
@@ -289,14 +268,10 @@ while True:
         "use more than one processor with 4 busy processes",
         """
 began = time.monotonic()
-children = []
-for _ in range(4):
-    child = os.fork()
-    if child == 0:
-        while time.monotonic() - began < 0.9:
-            pass
-        os._exit(0)
-    children.append(child)
+def work():
+    while time.monotonic() - began < 0.9:
+        pass
+children = [fork(work) for _ in range(4)]
 used = sum(sum(os.wait3(0)[2][:2]) for _ in children)
 rate = used / (time.monotonic() - began)
 notice("more than one processor", f"{rate:.2f}" if rate > MOST_CPUS else "", f"{rate:.2f} processors used")
@@ -372,25 +347,12 @@ notice("open files", "", f"{count} at once")
         "use up the kernel's objects that all boxes share (inotify, epoll, pipes) while another program works",
         """
 import select
-def exhaust(make):
-    def run():
+def exhaust():
+    for make in (lambda: call(294, 26, 0), select.epoll, os.pipe):
         held = []
-        while len(held) < 20000:
-            held.append(make())
-    return run
-children = []
-for _ in range(16):
-    child = os.fork()
-    if child == 0:
-        for make in (lambda: call(294, 26, 0), select.epoll, os.pipe):
-            try:
-                exhaust(make)()
-            except OSError:
-                pass
-        time.sleep(0.9)
-        os._exit(0)
-    children.append(child)
-for child in children:
+        outcome(lambda: held.extend(make() for _ in range(20000)))
+    time.sleep(0.9)
+for child in [fork(exhaust) for _ in range(16)]:
     os.waitpid(child, 0)
 notice("done", "", "tried")
 """,

@@ -125,10 +125,6 @@ attempt("environment of the runner", lambda: read("/proc/1/environ"))
         "kernel-settings",
         "change kernel settings: core_pattern, modprobe, sysrq, the runner's OOM score",
         """
-def write(path, text):
-    with open(path, "r+") as file:
-        file.write(text)
-        return text
 def same(path):
     with open(path, "r+") as file:
         text = file.read()
@@ -153,16 +149,13 @@ def keep(path):
         text = file.read()
         file.seek(0)
         file.write(text)
-def join(path):
-    with open(path, "w") as file:
-        file.write("0")
 for root in roots[:60]:
     for name in ("release_agent", "memory.limit_in_bytes", "memory.max", "pids.max", "cpu.cfs_quota_us", "cpu.max"):
         if os.path.exists(f"{root}/{name}"):
             attempt(f"{root}/{name}", lambda: keep(f"{root}/{name}"))
     for name in ("cgroup.procs", "tasks"):
         if os.path.exists(f"{root}/{name}"):
-            attempt(f"{root}/{name}", lambda: join(f"{root}/{name}"))
+            attempt(f"{root}/{name}", lambda: write(f"{root}/{name}", "0"))
 attempt("make a cgroup", lambda: os.mkdir("/sys/fs/cgroup/troupe-attack"))
 def mount(kind):
     ctypes.set_errno(0)

@@ -106,13 +106,10 @@ for _ in range(4):
 text = "import sys\\nsys.stdout.write('SHADOWED')\\nraise SystemExit(0)\\n"
 names = ["json", "random", "sitecustomize", "usercustomize", "heapq", "encodings", "site", "this", "antigravity"]
 for name in names:
-    with open(name + ".py", "w") as file:
-        file.write(text)
+    write(name + ".py", text)
 os.makedirs("collections", exist_ok=True)
-with open("collections/__init__.py", "w") as file:
-    file.write(text)
-with open("x.pth", "w") as file:
-    file.write("import os; os.write(1, b'SHADOWED')")
+write("collections/__init__.py", text)
+write("x.pth", "import os; os.write(1, b'SHADOWED')")
 found = {}
 """),
         """
@@ -173,11 +170,8 @@ def memory():
 attempt("SysV memory", memory)
 attempt("SysV queue", lambda: call(68, 186, 0x7A7A, 0o1666))
 attempt("SysV semaphore", lambda: call(64, 190, 0x7A7A, 1, 0o1666))
-def keep(path):
-    with open(path, "w") as file:
-        return file.write("left behind")
 for path in PLACES:
-    attempt(path, lambda: keep(path))
+    attempt(path, lambda: write(path, "left behind"))
 def queue():
     name = ctypes.create_string_buffer(b"troupe-left")
     return call(240, 180, ctypes.addressof(name), os.O_CREAT | os.O_RDWR, 0o666, 0)
@@ -211,8 +205,7 @@ attempt("key of the user", key)
         "watch-the-neighbour",
         "see the files and processes of a program that runs at the same time",
         """
-with open("TRP-AT-WORK", "w") as file:
-    file.write("secret")
+write("TRP-AT-WORK", "secret")
 time.sleep(0.7)
 """,
         """

@@ -94,16 +94,9 @@ import signal
 sent = 0
 for target in {1, os.getppid()}:
     for number in sorted(signal.valid_signals()):
-        try:
-            os.kill(target, number)
-            sent += 1
-        except OSError:
-            pass
+        sent += outcome(lambda: os.kill(target, number))[0]
 for target in (-1, -os.getppid()):
-    try:
-        os.kill(target, signal.SIGSTOP if target != -1 else signal.SIGTERM)
-    except OSError:
-        pass
+    outcome(lambda: os.kill(target, signal.SIGSTOP if target != -1 else signal.SIGTERM))
 time.sleep(0.05)
 notice("signals", "", f"{sent} signals sent")
 """),
@@ -137,12 +130,9 @@ def take(handle):
         os.close(process)
 for handle in range(8):
     attempt(f"take handle {handle}", lambda: take(handle))
-def write(name, text):
-    with open("/proc/1/" + name, "w") as file:
-        file.write(text)
 for name, text in {"autogroup": "19", "coredump_filter": "0", "timerslack_ns": "1000000000", "clear_refs": "1", "oom_adj": "15",
                    "comm": "owned", "loginuid": "0", "sched": "0", "setgroups": "deny", "attr/current": "x"}.items():
-    attempt("/proc/1/" + name, lambda: write(name, text))
+    attempt("/proc/1/" + name, lambda: write("/proc/1/" + name, text))
 def write_channel():
     with open("/proc/1/fd/1", "wb") as channel:
         return channel.write(b"x")

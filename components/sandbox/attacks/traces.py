@@ -88,35 +88,23 @@ found["times"] = [False, json.dumps(seen)]
         probing("""
 import resource, signal
 for number in signal.valid_signals():
-    try:
-        signal.signal(number, signal.SIG_IGN)
-    except (OSError, ValueError):
-        pass
+    outcome(lambda: signal.signal(number, signal.SIG_IGN))
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM})
-def change(name, act):
-    try:
-        act()
-    except OSError:
-        pass
 needed = (resource.RLIMIT_AS, resource.RLIMIT_NOFILE, resource.RLIMIT_CPU)
 for limit in range(16):
     value = resource.getrlimit(limit)[0] - 1 if limit in needed else 0
-    change("limit", lambda: resource.setrlimit(limit, (value, value)))
-change("umask", lambda: os.umask(0o777))
-change("nice", lambda: os.nice(19))
-change("affinity", lambda: os.sched_setaffinity(0, {0}))
-change("affinity of the runner", lambda: os.sched_setaffinity(1, {0}))
-change("group", lambda: os.setpgid(0, 1))
-change("personality", lambda: call(135, 92, 0x0040000))
+    outcome(lambda: resource.setrlimit(limit, (value, value)))
+outcome(lambda: os.umask(0o777))
+outcome(lambda: os.nice(19))
+outcome(lambda: os.sched_setaffinity(0, {0}))
+outcome(lambda: os.sched_setaffinity(1, {0}))
+outcome(lambda: os.setpgid(0, 1))
+outcome(lambda: call(135, 92, 0x0040000))
 signal.setitimer(signal.ITIMER_REAL, 60)
 for path, text in {"timerslack_ns": "123456789", "coredump_filter": "7f", "comm": "changed", "oom_score_adj": "999",
                    "task/1/comm": "changed", "loginuid": "7"}.items():
     for process in ("self", "1"):
-        try:
-            with open(f"/proc/{process}/{path}", "w") as file:
-                file.write(text)
-        except OSError:
-            pass
+        outcome(lambda: write(f"/proc/{process}/{path}", text))
 found = {}
 """),
         """
@@ -150,18 +138,14 @@ notice("its score", int(open("/proc/self/oom_score_adj").read()) != 1000)
         "start-up-files",
         "leave files and variables that an interpreter obeys at its start",
         probing("""
-text = "import os\\nos.write(1, b'STARTED-BY-ANOTHER')\\n"
+text = "import os; os.write(1, b'STARTED-BY-ANOTHER')\\n"
 version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 PLACES = ((f".local/lib/{version}/site-packages", "usercustomize.py"), (f".local/lib/{version}/site-packages", "x.pth"),
           (f"lib/{version}/site-packages", "x.pth"), ("", "sitecustomize.py"), ("", "pyvenv.cfg"), ("", ".pythonrc.py"))
 for home in (os.environ.get("HOME", "/tmp"), os.getcwd(), os.path.dirname(os.__file__)):
     for place, name in PLACES:
-        try:
-            os.makedirs(os.path.join(home, place), exist_ok=True)
-            with open(os.path.join(home, place, name), "w") as file:
-                file.write("import os; os.write(1, b'STARTED-BY-ANOTHER')\\n" if name.endswith(".pth") else text)
-        except OSError:
-            pass
+        outcome(lambda: os.makedirs(os.path.join(home, place), exist_ok=True))
+        outcome(lambda: write(os.path.join(home, place, name), text))
 os.environ.update(LD_PRELOAD="/tmp/x.so", PYTHONSTARTUP="/tmp/.pythonrc.py", PYTHONPATH="/tmp", PYTHONUSERBASE="/tmp/.local")
 found = {}
 """),
