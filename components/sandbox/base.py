@@ -1,4 +1,4 @@
-"""The sandbox border: a program in, how it ended out."""
+"""The interface of the sandbox: runs a program and returns how it ended."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol
@@ -10,21 +10,21 @@ Backend = Literal["docker", "bubblewrap"]
 
 
 class SandboxDescription(Frozen):
-    """What stands between a program and this machine, for people and for keys."""
+    """The backend and limits of a sandbox, for people and for keys."""
 
     backend: Backend
     image_digest: str
-    """Of the file system that programs see, the runner included: results under another digest are other results."""
+    """Of the file system that programs see, including the runner. Results belong to one digest."""
     num_boxes: int
-    """Programs that may run at once."""
+    """The number of programs that can run at once."""
     box_limits: Mapping[str, str]
-    """The limits of a whole box, in words, as `{"memory": "256 MiB", "processes": "64", ...}`."""
+    """The limits of a whole box in words: `{"memory": "256 MiB", "processes": "64", ...}`."""
 
 
 class Sandbox(Protocol):
-    """A pool of warm boxes. All methods may be called from many threads at once.
+    """A pool of warm boxes, for many threads.
 
-    A box is one container or namespace; it runs one program at a time and is thrown away on any doubt.
+    A box is one container or namespace; it runs one program at a time and is replaced on any doubt.
     """
 
     @property
@@ -39,14 +39,13 @@ class Sandbox(Protocol):
         outputs: tuple[str, ...] = (),
         limits: Limits | None = None,
     ) -> ExecutionResult:
-        """How `program` (Python source) ended; `limits` None means `Limits()`.
+        """The result of `program` (Python source); `limits` None means `Limits()`.
 
-        What the program does is never an exception. `sandbox_error` means that the sandbox failed at it twice, in two boxes,
-        or did not answer for 10 s after the program's wall limit.
-        Raises SandboxUnavailable when no box can be had.
+        No behavior of the program raises. `sandbox_error` means that the sandbox failed twice, in two boxes, or did not answer
+        for 10 s after the program's wall limit. Raises SandboxUnavailable when no box can be made.
         """
         ...
 
     def close(self) -> None:
-        """End every box. A closed sandbox runs nothing more; closing twice is no error."""
+        """Close every box. May be called twice; `run` then raises SandboxUnavailable."""
         ...

@@ -1,7 +1,7 @@
-"""Boxes without a Docker daemon: bubblewrap starts the runner in namespaces of its own.
+"""Boxes without a Docker daemon: bubblewrap starts the runner in its own namespaces.
 
-What bubblewrap cannot do is done on either side of it: the control groups are made here, when we are root, and the runner
-mounts its /tmp (nothing executable, few files) before it gives up the capability to do so and closes the system calls.
+Bubblewrap makes no control groups: as root they are made here. The runner mounts its /tmp (nothing executable, few files)
+before it drops the capability to do so and filters system calls.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from components.sandbox.users import can_choose_users, in_words, next_box_uid
 
 START_SECONDS = 20.0
 _SWITCHES = {
-    # where the kernel says no: file, its value then, and the remedy
+    # Settings that forbid user namespaces: file, the forbidding value, and the remedy.
     "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
         "1",
@@ -58,10 +58,10 @@ def open_bubblewrap(
 ) -> BoxPool:
     """A pool of `num_boxes` boxes over the file system at `rootfs`, of which one is ready.
 
-    As root, programs run as an unprivileged user of this machine, in control groups. Without root, or where groups cannot be
-    made, the limits of each process are all there is, and the description says so. Groups of dead owners are removed.
-    Raises ServiceMissing when bubblewrap is not installed or may not make namespaces, with the command that helps;
-    SandboxUnavailable when no box starts.
+    As root, programs run as unprivileged users of this machine, in control groups. Without root, or where groups cannot be
+    made, there are only the limits of each process, and the description says so. Groups of dead owners are removed.
+    Raises ServiceMissing, with the remedy, when bubblewrap is not installed or may not make namespaces; SandboxUnavailable
+    when no box starts.
     """
     program = shutil.which(bwrap)
     if program is None:
@@ -77,7 +77,7 @@ def open_bubblewrap(
 
 
 class _Recipe:
-    """How boxes of one pool are made."""
+    """Makes the boxes of one pool."""
 
     def __init__(self, program: str, rootfs: Path, limits: BoxLimits, cgroups: CgroupTree | None) -> None:
         self._program = program
@@ -129,16 +129,16 @@ class _Recipe:
         argv += ["--symlink", "/proc/self/fd", "/dev/fd", "--remount-ro", "/dev", "--tmpfs", "/sys"]
         for place, folder in cgroup.folders.items() if cgroup else ():
             argv += ["--ro-bind", str(folder), str(MOUNT / place)]
-        # For its /tmp and its bounding set; the runner drops both before the first program.
+        # To mount /tmp and to clear the bounding set; the runner drops both capabilities before the first program.
         argv += ["--remount-ro", "/sys", "--chdir", "/tmp", "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"]
         return [*argv, "--", *runner_command(keep_sigchld=cgroup is None or not cgroup.counts_cpu, **settings)]
 
 
 class BubblewrapBox:
-    """One box. It ends with the thread that made it (`--die-with-parent`), with its stream, and when it is closed."""
+    """One box. It ends when it is closed, with its stream, and with the thread that made it (`--die-with-parent`)."""
 
     def __init__(self, argv: Sequence[str], *, cgroup: Cgroup | None, uid: int) -> None:
-        """Start a box and wait until it is ready; as root, as the user `uid`. Raises SandboxUnavailable or ServiceMissing."""
+        """Start a box (as root: as the user `uid`) and wait until it is ready. Raises SandboxUnavailable or ServiceMissing."""
         self._cgroup = cgroup
         self._closed = False
         ours, theirs = socket.socketpair()
@@ -179,7 +179,7 @@ class BubblewrapBox:
             raise
 
     def _num_ended_for_memory(self) -> int:
-        """By the kernel so far; 0 where nobody counts, and for a box that was closed, whose group may be gone."""
+        """Processes killed by the kernel so far; 0 without a group, and for a closed box, whose group may be gone."""
         if self._cgroup is None or self._closed:
             return 0
         with contextlib.suppress(OSError):  # another thread is closing it
@@ -200,7 +200,7 @@ class BubblewrapBox:
             self._cgroup.remove()
 
     def _start_failure(self, error: Exception) -> Exception:
-        """Close what was started; why it was not, with what to do about it where that is known."""
+        """Close the box; returns the reason why it did not start, with the remedy if one is known."""
         self._process.kill()
         _, told = self._process.communicate()
         self.close()
@@ -211,7 +211,7 @@ class BubblewrapBox:
 
 
 def _spawn(argv: Sequence[str], stream: socket.socket, uid: int) -> tuple[subprocess.Popen[bytes], int, int]:
-    """bubblewrap, not yet running its program; where it tells the program's process id, and where to let it go on."""
+    """bubblewrap, paused before its program; a descriptor to read the program's process id from, one to resume it with."""
     info_fd, info_theirs = os.pipe()
     go_theirs, go_fd = os.pipe()
     as_root = os.geteuid() == 0
@@ -225,7 +225,7 @@ def _spawn(argv: Sequence[str], stream: socket.socket, uid: int) -> tuple[subpro
             cwd="/",
             env={},
             start_new_session=True,
-            # bubblewrap itself drops to this user: else the box's user would be root outside.
+            # bubblewrap itself runs as this user: otherwise the box's user would be root outside.
             user=uid if as_root else None,
             group=uid if as_root else None,
             extra_groups=[] if as_root else None,
@@ -241,7 +241,7 @@ def _spawn(argv: Sequence[str], stream: socket.socket, uid: int) -> tuple[subpro
 
 
 def _child_pid(info_fd: int) -> int:
-    """The id of process 1 of the box, in our namespace. Raises BoxGone when bubblewrap ended before it had one."""
+    """The id of process 1 of the box, in our namespace. Raises BoxGone when bubblewrap ended before it started."""
     told = b""
     while b"}" not in told:
         chunk = os.read(info_fd, 4096)
@@ -253,14 +253,13 @@ def _child_pid(info_fd: int) -> int:
 
 def _remedy() -> str:
     """The commands that allow user namespaces on this machine."""
-    commands = [command for path, (off, command) in _SWITCHES.items() if _reads(path, off)]
+
+    def is_off(path: str, off: str) -> bool:
+        with contextlib.suppress(OSError):
+            return Path(path).read_text().strip() == off
+        return False
+
+    commands = [command for path, (off, command) in _SWITCHES.items() if is_off(path, off)]
     if commands:
         return " and ".join(f"`{command}`" for command in commands)
     return "in a container, start it with `--security-opt seccomp=unconfined`, or use the docker backend"
-
-
-def _reads(path: str, value: str) -> bool:
-    try:
-        return Path(path).read_text().strip() == value
-    except OSError:
-        return False

@@ -1,4 +1,4 @@
-"""Control groups for boxes that no daemon starts: memory, processes and CPU of a whole box. Versions 1 and 2, root only."""
+"""Control groups for bubblewrap's boxes: memory, processes and CPU of a whole box. Versions 1 and 2, root only."""
 
 import itertools
 import os
@@ -13,37 +13,37 @@ from components.sandbox.box import BoxLimits
 
 MOUNT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("memory", "pids", "cpu")
-"""Those that keep limits."""
+"""The controllers with limits."""
 CPU_ACCOUNT = "cpuacct"
-"""Version 1 keeps the processor time of a group apart; version 2 in every group."""
+"""The controller that counts CPU time in version 1; in version 2 every group does."""
 _PARENT = "troupe"
 _PERIOD_MICROSECONDS = 100_000
 _REMOVE_SECONDS = 2.0
 _CHARGED_AT_ONCE_BYTES = 1 << 20
-"""What the kernel asks for at once is less: a group with less room left has met its limit."""
+"""More than the kernel charges at once: a group with less room left has hit its limit."""
 _numbers = itertools.count()
 
 
 class Cgroup:
-    """One box's control groups. They carry this process's name, so that `remove_leftovers` finds them when it is dead."""
+    """One box's control groups. Their names contain this process, so that `remove_leftovers` finds them when it is dead."""
 
     def __init__(self, folders: Mapping[str, Path]) -> None:
-        """`folders`: where each group lies, by the path under `MOUNT` at which its box shall see it."""
+        """`folders`: each group's folder, by the path under `MOUNT` at which its box sees it."""
         self.folders = dict(folders)
 
     @property
     def counts_cpu(self) -> bool:
-        """Whether the box can read the CPU time that it used."""
+        """Whether the box can read its own CPU time."""
         return "" in self.folders or CPU_ACCOUNT in self.folders
 
     def num_ended_for_memory(self) -> int:
-        """How many processes of the group the kernel has ended for memory, the group's or the machine's."""
+        """Processes of the group that the kernel killed for memory, the group's or the machine's."""
         file = "memory.events" if "" in self.folders else "memory.oom_control"
         told = (self._memory / file).read_text().split()
         return int(told[told.index("oom_kill") + 1])
 
     def has_met_memory_limit(self) -> bool:
-        """Whether the group ever needed more memory than its limit."""
+        """Whether the group ever hit its memory limit."""
         if "" in self.folders:
             told = (self._memory / "memory.events").read_text().split()
             return int(told[told.index("oom") + 1]) > 0
@@ -55,26 +55,26 @@ class Cgroup:
         return self.folders.get("") or self.folders["memory"]
 
     def add(self, pid: int) -> None:
-        """Move a process in; what it starts from then on is in, too."""
+        """Move a process into the groups; its future children are in them, too."""
         for folder in self.folders.values():
             (folder / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Kill what is left inside and remove the groups; what the kernel does not let go of now is left to the next start."""
+        """Kill all processes inside and remove the groups; groups that are still busy are removed at the next start."""
         for folder in self.folders.values():
             _remove(folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupTree:
-    """Where groups can be made: one folder for each controller (version 1), or one for all (version 2)."""
+    """The folders for new groups: one per controller (version 1), or one for all (version 2)."""
 
     parents: Mapping[str, Path]
-    """By the path under the mount, empty in version 2."""
+    """Keyed by the path under the mount, which is empty in version 2."""
     version: int
 
     def make(self, limits: BoxLimits) -> Cgroup:
-        """Groups for one more box, with its limits. Raises OSError."""
+        """Groups for a new box, with its limits. Raises OSError."""
         name = f"{this_process()}-{next(_numbers)}"
         cgroup = Cgroup({place: parent / name for place, parent in self.parents.items()})
         try:
@@ -90,7 +90,7 @@ class CgroupTree:
 
 
 def find_cgroups(mount: Path = MOUNT) -> CgroupTree | None:
-    """Where this process can make groups with all three controllers; None where it cannot (no root, mounted read-only)."""
+    """The folders for groups with all three controllers; None if this process can make none (no root, read-only mount)."""
     if os.geteuid() != 0:
         return None
     try:
@@ -144,11 +144,11 @@ def _version_2(mount: Path) -> CgroupTree | None:
 
 
 _OPTIONAL = {"memory.swap.max", "memory.memsw.limit_in_bytes"}
-"""There only where the kernel counts swap."""
+"""Files that exist only where the kernel counts swap."""
 
 
 def _values(version: int, place: str, limits: BoxLimits) -> dict[str, str]:
-    """What to write into which file, in this order."""
+    """The values to write by file name, in this order."""
     num_bytes = str(limits.memory_mib << 20)
     quota = int(limits.num_cpus * _PERIOD_MICROSECONDS)
     if version == 2:
@@ -167,7 +167,7 @@ def _values(version: int, place: str, limits: BoxLimits) -> dict[str, str]:
 
 
 def _remove(folder: Path) -> None:
-    """A group can be removed once its last process is reaped, which takes a moment after it was killed."""
+    """Remove a group, which succeeds once its last process is reaped, a moment after it was killed."""
     end = time.monotonic() + _REMOVE_SECONDS
     while True:
         try:

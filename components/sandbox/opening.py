@@ -1,4 +1,4 @@
-"""Opening a sandbox: which backend works here, and a refusal with remedies where none does. Never less than a sandbox."""
+"""Opens a sandbox with a backend that works here. Where none does, programs do not run: the error names the remedies."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Probe(Frozen):
-    """Whether a backend works on this machine, what was found, and what to do where it does not."""
+    """Whether a backend works on this machine, with the remedy if it does not."""
 
     works: bool
     detail: str
@@ -44,11 +44,11 @@ def open_sandbox(
 ) -> BoxPool:
     """A sandbox whose first box is ready. `auto` takes docker, then bubblewrap.
 
-    `state_folder` keeps the file system of the boxes and a private daemon. `num_boxes` None means two a core. `docker_host`
-    names a daemon. `limits` are the largest that programs will have, None
-    means `Limits()`: a box is made a little larger. `run_label` marks containers for people.
+    `state_folder` holds the file system of the boxes and the files of a private daemon. `num_boxes` None means two per core.
+    `limits` are the largest of any program, by default `Limits()`: a box is a little larger. `run_label` is a label of the
+    containers for people.
 
-    Raises ServiceMissing with the install commands when no backend can work here, SandboxUnavailable when the one asked for
+    Raises ServiceMissing with the install commands when no backend can work here, SandboxUnavailable when the chosen one
     should work and does not.
     """
     state_folder.mkdir(parents=True, exist_ok=True)
@@ -68,25 +68,22 @@ def open_sandbox(
             rootfs, num_boxes=num_boxes, image_digest=digest, limits=BoxLimits.around(limits or Limits())
         )
 
-    if backend == "docker":
-        return docker()
-    return bubblewrap() if backend == "bubblewrap" else _first({"docker": docker, "bubblewrap": bubblewrap})
+    openers: dict[Backend, Callable[[], BoxPool]] = {"docker": docker, "bubblewrap": bubblewrap}
+    return _first(openers) if backend == "auto" else openers[backend]()
 
 
 def probe(backend: Backend, *, state_folder: Path, docker_host: str | None = None) -> Probe:
-    """Whether `backend` works here. Starts no daemon; bubblewrap is asked to run a program. Takes seconds at most."""
-    look = {
-        "docker": lambda: _probe_docker(state_folder, docker_host),
-        "bubblewrap": lambda: _probe_bubblewrap(state_folder),
-    }
+    """Whether `backend` works here. Starts no daemon; runs a program with bubblewrap. Takes seconds at most."""
     try:
-        return Probe(works=True, detail=look[backend](), remedy="")
+        is_docker = backend == "docker"
+        detail = _probe_docker(state_folder, docker_host) if is_docker else _probe_bubblewrap(state_folder)
+        return Probe(works=True, detail=detail, remedy="")
     except (ServiceMissing, SandboxUnavailable) as error:
         return Probe(works=False, detail=str(error), remedy=_REMEDIES[backend])
 
 
 def _first(backends: dict[Backend, Callable[[], BoxPool]]) -> BoxPool:
-    """The first backend that opens. Raises ServiceMissing with why each did not."""
+    """The first backend that opens. Raises ServiceMissing with the reason and the remedy of each."""
     reasons: dict[Backend, str] = {}
     for name, open_it in backends.items():
         try:

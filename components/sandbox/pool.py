@@ -1,7 +1,7 @@
-"""A pool of warm boxes: the one implementation of `Sandbox`, over whatever can make a box.
+"""A pool of warm boxes: the implementation of `Sandbox` for all backends.
 
-Boxes are made and ended by threads that live as long as the pool: a backend may tie a box's life to the thread that started
-it, and no job shall wait for the end of a box that another one can replace.
+Boxes are made and closed by threads that live as long as the pool: a backend may tie the life of a box to the thread that
+started it, and no job waits until the box of another one is closed.
 """
 
 import atexit
@@ -18,30 +18,20 @@ from components.sandbox.protocol import decode_answer, encode_job, without_answe
 from components.schema import ExecutionResult, Limits
 
 MAX_USES = 1000
-"""Jobs that one box serves at most."""
+"""The most jobs of one box."""
 WALL_MARGIN_SECONDS = 10.0
-"""How long a box may take beyond a program's wall limit: to end what the program left, to clean up, to be scheduled."""
+"""How long a box may take beyond a program's wall limit: to kill remaining processes, to clean up, to be scheduled."""
 PAUSE_SECONDS = 0.25
 """Between two attempts to make a box."""
 MAX_MAKERS = 4
 
 
-class _Place:
-    """One box of the pool, and how many jobs it was given."""
-
-    __slots__ = ("box", "uses")
-
-    def __init__(self, box: Box) -> None:
-        self.box = box
-        self.uses = 0
-
-
 class BoxPool:
     """Runs programs in `description.num_boxes` warm boxes.
 
-    The newest idle box serves first, so that few boxes stay in the processor's caches. A box is thrown away on any doubt
-    and after 1000 jobs, and replaced in the background. A job whose box is gone is run once more, in a new box; one whose box
-    fell silent or ran out of memory is not.
+    The newest idle box is used first, so that few boxes stay in the processor's caches. A box is closed on any doubt and after
+    1000 jobs, and replaced in the background. A job whose box is gone is retried once, in a new box; one whose box did not
+    answer or ran out of memory is not.
     """
 
     def __init__(
@@ -52,10 +42,10 @@ class BoxPool:
         start_timeout_seconds: float = 30.0,
         close_also: Callable[[], None] | None = None,
     ) -> None:
-        """Boxes are made at once, in the background. `close_also` is called once, after the last box ended.
+        """Start to make boxes in the background. `close_also` is called once, after the last box is closed.
 
-        `make_box` returns a box that is ready, or raises: after a PermanentError (a program is not installed) nobody waits
-        for a box, anything else is tried again while jobs wait.
+        `make_box` returns a ready box, or raises: after a PermanentError (a program is not installed) jobs fail at once, after
+        other errors it is called again while jobs wait.
         """
         self._make_box = make_box
         self._description = description
@@ -64,14 +54,15 @@ class BoxPool:
         self._owner_pid = os.getpid()
         lock = threading.Lock()
         self._served = threading.Condition(lock)
-        """A box became idle, or there will be none. Jobs wait for it."""
+        """Jobs wait for it: a box became idle, or cannot be made."""
         self._ordered = threading.Condition(lock)
-        """A box is to be made or ended. Makers wait for it."""
-        self._idle: list[_Place] = []
-        self._set_aside: list[_Place] = []
+        """Makers wait for it: a box is to be made or closed."""
+        self._uses: dict[Box, int] = {}
+        """The number of jobs that each live box got."""
+        self._idle: list[Box] = []
+        self._set_aside: list[Box] = []
         """New boxes for jobs that lost theirs, of which `_num_losers` wait."""
-        self._busy: set[_Place] = set()
-        self._doomed: deque[_Place] = deque()
+        self._doomed: deque[Box] = deque()
         self._num_missing = description.num_boxes
         self._num_waiting = 0
         self._num_losers = 0
@@ -93,18 +84,17 @@ class BoxPool:
 
     @property
     def num_replaced(self) -> int:
-        """Boxes thrown away so far."""
+        """Boxes closed and replaced so far."""
         return self._num_replaced
 
     def wait_ready(self) -> None:
         """Return when one box is ready. When none can be had, close the pool and raise what `run` raises."""
         try:
-            place = self._take(fresh=False)
+            box = self._take(fresh=False)
         except BaseException:
             self.close()
             raise
-        place.uses -= 1
-        self._give_back(place, reusable=True)
+        self._give_back(box, reusable=True)
 
     def run(
         self,
@@ -115,15 +105,15 @@ class BoxPool:
         outputs: tuple[str, ...] = (),
         limits: Limits | None = None,
     ) -> ExecutionResult:
-        """See `Sandbox.run`. Raises ConfigurationError for limits, names or sizes that no box can serve."""
+        """See `Sandbox.run`. Raises ConfigurationError for limits, names or sizes outside the allowed ranges."""
         limits = limits or Limits()
         frame = encode_job(program, stdin=stdin, files=files or {}, outputs=outputs, limits=limits)
         failures = []
         for fresh in (False, True):
-            place = self._take(fresh=fresh)
+            box = self._take(fresh=fresh)
             answer, started = None, time.monotonic()
             try:
-                payload = place.box.ask(frame, timeout_seconds=limits.wall_seconds + WALL_MARGIN_SECONDS)
+                payload = box.ask(frame, timeout_seconds=limits.wall_seconds + WALL_MARGIN_SECONDS)
                 answer = decode_answer(payload, outputs=outputs, limits=limits)
                 return answer.result
             except BoxOutOfMemory as error:
@@ -132,9 +122,9 @@ class BoxPool:
             except BoxGone as error:
                 failures.append(str(error))
                 if isinstance(error, BoxSilent):
-                    break  # a program that silences boxes holds one, not two
+                    break  # a program that blocks boxes gets one, not two
             finally:
-                self._give_back(place, reusable=answer is not None and answer.reusable)
+                self._give_back(box, reusable=answer is not None and answer.reusable)
         who = "a box" if len(failures) == 1 else "two boxes"
         return without_answer("sandbox_error", f"{who} failed at it: {'; '.join(failures)}")
 
@@ -146,8 +136,8 @@ class BoxPool:
             if self._closed:
                 return
             self._closed = True
-            # Busy ones first: a job shall not wait until the daemon has removed the others.
-            boxes = [place.box for place in (*self._busy, *self._idle, *self._set_aside, *self._doomed)]
+            # Busy ones first: a job must not wait until the daemon has removed the others.
+            boxes = [*sorted(self._uses, key=self._idle.__contains__), *self._doomed]
             self._served.notify_all()
             self._ordered.notify_all()
         for box in boxes:
@@ -158,18 +148,17 @@ class BoxPool:
             self._close_also()
         atexit.unregister(self.close)
 
-    def _take(self, *, fresh: bool) -> _Place:
-        """An idle box; with `fresh` one that has served nobody. Waits while boxes exist, and for a while when none does."""
+    def _take(self, *, fresh: bool) -> Box:
+        """An idle box; with `fresh` an unused one. Waits while boxes exist, and `start_timeout_seconds` when none does."""
         with self._served:
             source = self._set_aside if fresh else self._idle
             if not source or self._closed:
                 self._wait_for(source, fresh=fresh)
-            place = source.pop()
-            self._busy.add(place)
-            place.uses += 1
-            return place
+            box = source.pop()
+            self._uses[box] += 1
+            return box
 
-    def _wait_for(self, source: list[_Place], *, fresh: bool) -> None:
+    def _wait_for(self, source: list[Box], *, fresh: bool) -> None:
         """Return when `source` has a box. Raises SandboxUnavailable, or the PermanentError that keeps boxes from being made."""
         started = time.monotonic()
         self._num_waiting += 1
@@ -180,7 +169,7 @@ class BoxPool:
                 if self._closed:
                     raise SandboxUnavailable("the sandbox is closed")
                 left = self._start_timeout_seconds
-                if fresh or not self._num_alive:
+                if fresh or not self._uses:
                     if isinstance(self._failure, PermanentError):
                         raise self._failure
                     left += (started if fresh else max(started, self._dry_since)) - time.monotonic()
@@ -193,33 +182,29 @@ class BoxPool:
             self._num_waiting -= 1
             self._num_losers -= fresh
 
-    def _give_back(self, place: _Place, *, reusable: bool) -> None:
+    def _give_back(self, box: Box, *, reusable: bool) -> None:
         with self._served:
-            self._busy.discard(place)
             if self._closed:
                 return
-            if reusable and place.uses < MAX_USES:
-                self._idle.append(place)
+            if reusable and self._uses[box] < MAX_USES:
+                self._idle.append(box)
                 self._wake_one()
                 return
-            self._doomed.append(place)
+            del self._uses[box]
+            self._doomed.append(box)
             self._num_missing += 1
             self._num_replaced += 1
-            if not self._num_alive:
+            if not self._uses:
                 self._dry_since = time.monotonic()
             self._ordered.notify(2)
 
     def _wake_one(self) -> None:
-        # Losers wait at the same place for other boxes: waking them as well makes sure that somebody else wakes.
+        # Losers wait on the same condition for other boxes: waking them, too, makes sure that one other thread wakes.
         if self._num_waiting:
             self._served.notify(1 + self._num_losers)
 
-    @property
-    def _num_alive(self) -> int:
-        return len(self._idle) + len(self._busy) + len(self._set_aside)
-
     def _keep(self) -> None:
-        """A maker's life: end what is doomed, make what is missing."""
+        """The loop of a maker: close doomed boxes, make missing ones."""
         while True:
             with self._ordered:
                 while not self._closed and not self._doomed and not self._may_make:
@@ -230,7 +215,7 @@ class BoxPool:
                 if doomed is None:
                     self._num_missing -= 1
             if doomed is not None:
-                doomed.box.close()
+                doomed.close()
             else:
                 self._make()
 
@@ -239,9 +224,9 @@ class BoxPool:
         return self._num_missing > 0 and (self._failure is None or self._num_waiting > 0)
 
     def _make(self) -> None:
-        """Make one box and put it where it is wanted most. The border where a backend's failure becomes a waiting job's."""
+        """Make one box, for a loser first. The border where a backend's failure becomes that of the waiting jobs."""
         try:
-            place = _Place(self._make_box())
+            box = self._make_box()
         except Exception as error:
             with self._served:
                 self._failure = error
@@ -253,7 +238,8 @@ class BoxPool:
         with self._served:
             self._failure = None
             if not self._closed:
-                (self._set_aside if self._num_losers > len(self._set_aside) else self._idle).append(place)
+                self._uses[box] = 0
+                (self._set_aside if self._num_losers > len(self._set_aside) else self._idle).append(box)
                 self._wake_one()
                 return
-        place.box.close()
+        box.close()

@@ -1,7 +1,7 @@
-"""The system call filter that every program runs under, whatever the backend filters besides.
+"""The system call filter of every program, in addition to any filter of the backend.
 
-A filter is a classic BPF program over the call's number and arguments (seccomp(2), linux/filter.h). It is made here and put in
-force by the runner, in process 1 of a box, before the first program; children inherit it and nobody can take it off.
+A filter is a classic BPF program over the call's number and arguments (seccomp(2), linux/filter.h). It is made here and
+installed by the runner, in process 1 of a box, before the first program; children inherit it and cannot remove it.
 """
 
 import base64
@@ -15,7 +15,7 @@ from components.sandbox.system_calls import ALLOWED, JUDGED
 
 
 class Arch(NamedTuple):
-    """What differs between processors: the name in a filter, and the column of the tables of system calls."""
+    """A processor architecture: its name in a filter, and its column in the tables of system calls."""
 
     audit: int
     column: int
@@ -23,7 +23,7 @@ class Arch(NamedTuple):
 
 ARCHS = {"x86_64": Arch(0xC000003E, 0), "aarch64": Arch(0xC00000B7, 1)}
 FIRST_NEW = 424
-"""From here on, numbers are the same on all processors, and calls are so new that libraries do without them where need be."""
+"""From here on, numbers are the same on all processors, and libraries work without these new calls."""
 NEW_NAMESPACES = 0x7E020000
 """All CLONE_NEW flags."""
 AF_UNIX = 1
@@ -33,7 +33,7 @@ ARCH_PRCTL_OPTIONS = (0x1001, 0x1002, 0x1003, 0x1004)
 """The segment registers, which the dynamic loader sets."""
 FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1031, 1032)
 """F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL; locks that end with their process (F_GETLK, F_SETLK, F_SETLKW), which databases
-need; F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ. Locks that belong to a handle, leases, notices and hints stay behind."""
+need; F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ. Locks that belong to a handle, leases, notices and hints are refused."""
 IOCTL_REQUESTS = (0x5401, 0x802C542A, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """TCGETS and TCGETS2 (is it a terminal?), TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
 SOL_SOCKET = 1
@@ -54,7 +54,7 @@ _ARCH: Instruction = (_LOAD, 0, 0, 4)
 
 
 def encoded_filter(machine: str | None = None, *, keep_sigchld: bool = False) -> str:
-    """The filter of a processor as the runner takes it; empty for one without a table, where the runner refuses to start."""
+    """The filter of a processor in base64; empty for one without a table, where the runner refuses to start."""
     arch = ARCHS.get(machine or os.uname().machine)
     steps = system_call_filter(arch, keep_sigchld=keep_sigchld) if arch else []
     return base64.b64encode(b"".join(struct.pack("=HBBI", *step) for step in steps)).decode()
@@ -63,9 +63,9 @@ def encoded_filter(machine: str | None = None, *, keep_sigchld: bool = False) ->
 def system_call_filter(arch: Arch, *, keep_sigchld: bool = False) -> list[Instruction]:
     """The filter as instructions.
 
-    What the tables do not allow is refused (EPERM), and does not exist where it is new (ENOSYS): libraries then take an older
-    call. `clone3`, whose flags no filter can see, is among those. With `keep_sigchld` no program changes what happens when a
-    child ends: the time of children that nobody waits for is recorded only as long as their end is not ignored.
+    Calls outside the tables fail with EPERM, and new ones with ENOSYS: libraries then use an older call. Among these is
+    `clone3`, whose flags no filter can read. With `keep_sigchld` no program can change the action of SIGCHLD: where it is
+    ignored, the CPU time of children that nobody waits for is lost.
     """
     steps = [_ARCH, (_EQUAL, 1, 0, arch.audit), _KILL, _NUMBER]
     for number in sorted(numbers[arch.column] for numbers in ALLOWED.values()):
@@ -79,12 +79,12 @@ def system_call_filter(arch: Arch, *, keep_sigchld: bool = False) -> list[Instru
 
 
 def _judgements(*, keep_sigchld: bool) -> dict[str, list[Instruction]]:
-    """What to do for the calls that are judged by their arguments: instructions that end in an answer."""
+    """The instructions for calls that depend on their arguments, by name. Each list ends in an answer."""
     return {
         "clone": [_argument(0), (_ANY_BIT, 0, 1, NEW_NAMESPACES), _fail(errno.EPERM), _ALLOW],
         "socket": _only(0, (AF_UNIX,), errno.EAFNOSUPPORT),
         "socketpair": _only(0, (AF_UNIX,), errno.EAFNOSUPPORT),
-        # Programs run as the user of process 1, and could set its limits, which the next program inherits.
+        # Programs run as the user of process 1, and could set its limits for the next program.
         "prlimit64": _only(0, (0,), errno.EPERM),
         "prctl": _only(0, PRCTL_OPTIONS, errno.EPERM),
         "arch_prctl": _only(0, ARCH_PRCTL_OPTIONS, errno.EINVAL),
@@ -95,8 +95,8 @@ def _judgements(*, keep_sigchld: bool) -> dict[str, list[Instruction]]:
             *_only(2, SOCKET_OPTIONS, errno.ENOPROTOOPT),
         ],
         "madvise": [_argument(2), (_EQUAL, 0, 1, MADV_MERGEABLE), _fail(errno.EINVAL), _ALLOW],
-        # Boxes have the pages of files in common, so one could wake another. The C library waits for the end of a thread in
-        # such a way, and looks again when it is told that it need not wait.
+        # Boxes share the pages of files, so one could wake another. The C library waits for the end of a thread by a shared
+        # futex, and checks again on EAGAIN.
         "futex": [
             *(_argument(1), (_ANY_BIT, 0, 1, FUTEX_PRIVATE), _ALLOW),
             *((_EQUAL, len(FUTEX_WAITS) - i, 0, wait) for i, wait in enumerate(FUTEX_WAITS)),
@@ -107,7 +107,7 @@ def _judgements(*, keep_sigchld: bool) -> dict[str, list[Instruction]]:
 
 
 def _sigaction() -> list[Instruction]:
-    """Allow all but a new action (a pointer that is not null) for SIGCHLD."""
+    """Allow all but a new action (a non-null pointer) for SIGCHLD."""
     return [
         *(_argument(0), (_EQUAL, 1, 0, SIGCHLD), _ALLOW),
         *(_argument(1), (_EQUAL, 0, 3, 0)),
@@ -117,7 +117,7 @@ def _sigaction() -> list[Instruction]:
 
 
 def _argument(index: int, *, high: bool = False) -> Instruction:
-    """Load the low half of an argument, or its high half: both processors are little-endian."""
+    """Load the low or high half of an argument: both processors are little-endian."""
     return (_LOAD, 0, 0, 16 + 8 * index + 4 * high)
 
 

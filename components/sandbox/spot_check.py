@@ -1,16 +1,16 @@
-"""Recorded executions run again: whether a record says what its programs do.
+"""Runs recorded executions again, to check that the record is true.
 
-A record comes from the host that played a shard, and the reward stage believes it. A random sample is run again here, and
-must give the same status, exit code, standard output and files; times and standard error may differ. Honest records differ
-too, so a difference is judged:
+A record comes from the host that played a shard, and the reward stage relies on it. A random sample is run again here, and
+must give the same status, exit code, standard output and files; times and standard error may differ. Honest records can
+differ, too:
 
-- A record of a limit that depends on the machine (wall and CPU time, memory, processes) is not sampled: a slower or busier
-  host says so honestly, and a program over a limit earns nothing.
-- A program that differs is run again with four times the time, so that a host that is slower accuses nobody.
-- What ends in two different ways here is not deterministic (it draws, reads a clock, prints an address): nothing can be
-  said about its record, which is counted as undecided and stands.
-- Only what ends `NUM_ATTEMPTS` times more in one way, and never in the recorded one, refutes the record. An end that a
-  program has with probability p is recorded and then refuted with p (1 - p)**21, which is at most 0.017.
+- Results that depend on the machine (limits of wall and CPU time, memory, processes) are not sampled: a slower or busier host
+  reports them honestly, and a program over a limit earns nothing.
+- A program that differs is run again with four times the time, so that a slower machine here refutes nothing.
+- A program with two different results here is not deterministic (it draws, reads a clock, prints an address): its record is
+  counted as undecided, and stands.
+- Only a program with the same other result in `NUM_ATTEMPTS` more runs refutes the record. A result of probability p is
+  recorded and then refuted with probability p (1 - p)**21, which is at most 0.017.
 
 The check changes no reward: it passes or raises.
 """
@@ -31,19 +31,19 @@ from components.schema import Execution, ExecutionResult, Limits
 
 NUM_ATTEMPTS = 20
 _NUM_TIMEOUTS = 3
-"""Attempts that run out of four times the time, after which no more are made: each takes long."""
+"""After this many timeouts at four times the time there are no more attempts: each takes long."""
 _TIME_FACTOR = 4.0
 _OF_THE_MACHINE = frozenset({"wall_timeout", "cpu_timeout", "memory", "process_limit"})
 _TIMEOUTS = frozenset({"wall_timeout", "cpu_timeout"})
 _SHOWN_CHARACTERS = 200
 
 Recalled = Mapping[str, tuple[Execution, ExecutionResult]]
-"""By the digest of the execution: what was run, and how the record says that it ended."""
+"""By the digest of the execution: the execution and its recorded result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotCheck:
-    """How a check went that refuted nothing."""
+    """The counts of a check that refuted nothing."""
 
     num_confirmed: int
     num_undecided: int
@@ -54,10 +54,11 @@ def spot_check(
 ) -> SpotCheck:
     """Run a sample of `recalled` again: `fraction` of what can be checked, rounded up, chosen by `seed`.
 
-    `limits` are those of executions that name none; `title` names the record in errors. Raises RecordRefuted, or
+    `limits` are for executions without limits of their own; `title` names the record in errors. Raises RecordRefuted or
     SandboxUnavailable.
 
-    **Example** of 960 executions and a fraction of .05, 48 are run again; a forged tenth escapes with .9**48, or .006.
+    **Example** Of 960 executions and a fraction of 0.05, 48 are run again; if a tenth is forged, the check misses it with
+    probability 0.9**48 = 0.006.
     """
     keys = sorted(key for key, (_, recorded) in recalled.items() if recorded.status not in _OF_THE_MACHINE)
     sample = random.Random(seed).sample(keys, math.ceil(fraction * len(keys)))
@@ -72,7 +73,7 @@ def spot_check(
 def _is_confirmed(
     key: str, execution: Execution, recorded: ExecutionResult, *, sandbox: Sandbox, limits: Limits, title: str
 ) -> bool:
-    """Whether the program can end as recorded; False where that cannot be told. Raises RecordRefuted."""
+    """Whether the program gave the recorded result; False where that is undecided. Raises RecordRefuted."""
     usual = execution.limits or limits
     patient = replace(
         usual, wall_seconds=_TIME_FACTOR * usual.wall_seconds, cpu_seconds=_TIME_FACTOR * usual.cpu_seconds
@@ -107,7 +108,7 @@ def _is_confirmed(
 
 
 def _end(result: ExecutionResult) -> str:
-    """What must be the same on every host. How much of an output over the limit was kept is not."""
+    """A digest of what must be the same on every host. The part of an output over the limit that was kept may differ."""
     if result.status in _TIMEOUTS:
         return "timeout"
     if result.status == "output_limit":

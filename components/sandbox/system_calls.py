@@ -1,6 +1,6 @@
 """The system calls that a program in a box may make, by name, with their numbers on both processors.
 
-They are what CPython 3.11 to 3.13 needs with its standard library, and what a plain C library needs below it.
+CPython 3.11 to 3.13 needs them with its standard library, and the C library below it.
 """
 
 _FILES = """
@@ -15,8 +15,8 @@ utimes:235:-1 futimesat:261:-1 utimensat:280:88 mknod:133:-1 mknodat:259:33 stat
 fdatasync:75:83 getxattr:191:8 lgetxattr:192:9 fgetxattr:193:10 listxattr:194:11 llistxattr:195:12 flistxattr:196:13
 sendfile:40:71 copy_file_range:326:285 splice:275:76 tee:276:77
 """
-"""On files and folders. What is not here: locks of handles, watches, extended attributes that stay, asynchronous I/O, and
-flushing the disks of the whole machine, asking which parts of files are in memory and having them dropped."""
+"""On files and folders. Not allowed: locks of handles, watches, setting extended attributes, asynchronous I/O, flushing the
+disks of the whole machine, and querying or dropping the cached pages of files."""
 _HANDLES = """
 dup:32:23 dup2:33:-1 dup3:292:24 pipe:22:-1 pipe2:293:59 close_range:436:436 poll:7:-1 ppoll:271:73 select:23:-1
 pselect6:270:72 epoll_create:213:-1 epoll_create1:291:20 epoll_ctl:233:21 epoll_wait:232:-1 epoll_pwait:281:22
@@ -28,8 +28,7 @@ _MEMORY = """
 mmap:9:222 munmap:11:215 mprotect:10:226 mremap:25:216 brk:12:214 msync:26:227
 rseq:334:293
 """
-"""On its own memory, without locking pages or asking which of a file's pages others use, and without waiting for other
-processors."""
+"""On its own memory, without locking pages, querying which pages of files are cached, or barriers across processors."""
 _PROCESSES = """
 fork:57:-1 vfork:58:-1 execve:59:221 exit:60:93 exit_group:231:94 wait4:61:260 waitid:247:95 getpid:39:172
 getppid:110:173 gettid:186:178 getpgid:121:155 getpgrp:111:-1 setpgid:109:154 setsid:112:157 getsid:124:156
@@ -42,23 +41,23 @@ sched_rr_get_interval:148:127 getcpu:309:168 set_tid_address:218:96 set_robust_l
 restart_syscall:219:128 getuid:102:174 geteuid:107:175 getgid:104:176 getegid:108:177 getresuid:118:148
 getresgid:120:150 getgroups:115:158
 """
-"""On processes, threads, signals, limits and identities, which can be asked for and not changed."""
+"""On processes, threads, signals, limits and identities (read-only)."""
 _TIME = """
 uname:63:160 sysinfo:99:179 getrandom:318:278 gettimeofday:96:169 time:201:-1 clock_gettime:228:113
 clock_getres:229:114 clock_nanosleep:230:115 nanosleep:35:101
 """
-"""On time, and what machine it is."""
+"""On time and the machine."""
 _SOCKETS = """
 bind:49:200 connect:42:203 listen:50:201 accept:43:202 accept4:288:242 getsockname:51:204 getpeername:52:205
 sendto:44:206 recvfrom:45:207 sendmsg:46:211 recvmsg:47:212 sendmmsg:307:269 recvmmsg:299:243 shutdown:48:210
 getsockopt:55:209
 """
-"""On sockets, of which there are only local ones."""
+"""On sockets, which are local only."""
 _JUDGED = """
 clone:56:220 socket:41:198 socketpair:53:199 prlimit64:302:261 madvise:28:233 prctl:157:167 fcntl:72:25 ioctl:16:29
 setsockopt:54:208 arch_prctl:158:-1 rt_sigaction:13:134 futex:202:98
 """
-"""What is allowed depends on their arguments: see `seccomp.py`."""
+"""Allowed with some arguments: see `seccomp.py`."""
 
 
 def numbers(*tables: str) -> dict[str, tuple[int, int]]:
@@ -68,6 +67,6 @@ def numbers(*tables: str) -> dict[str, tuple[int, int]]:
 
 
 ALLOWED = numbers(_FILES, _HANDLES, _MEMORY, _PROCESSES, _TIME, _SOCKETS)
-"""Name: number on x86_64 and on aarch64, -1 where there is none."""
+"""By name, the numbers on x86_64 and on aarch64; -1 if there is none."""
 JUDGED = numbers(_JUDGED)
-"""The same for the calls that are allowed with some arguments."""
+"""The same for calls that are allowed with some arguments."""
