@@ -1,5 +1,6 @@
 """Control groups for bubblewrap's boxes: memory, processes and CPU of a whole box. Versions 1 and 2, root only."""
 
+import contextlib
 import itertools
 import os
 import signal
@@ -38,21 +39,21 @@ class Cgroup:
 
     def num_ended_for_memory(self) -> int:
         """Processes of the group that the kernel killed for memory, the group's or the machine's."""
-        file = "memory.events" if "" in self.folders else "memory.oom_control"
-        told = (self._memory / file).read_text().split()
-        return int(told[told.index("oom_kill") + 1])
+        return self._memory_count("oom_kill")
 
     def has_met_memory_limit(self) -> bool:
         """Whether the group ever hit its memory limit."""
         if "" in self.folders:
-            told = (self._memory / "memory.events").read_text().split()
-            return int(told[told.index("oom") + 1]) > 0
-        limit, peak = (int((self._memory / f"memory.{name}_in_bytes").read_text()) for name in ("limit", "max_usage"))
+            return self._memory_count("oom") > 0
+        folder = self.folders["memory"]
+        limit, peak = (int((folder / f"memory.{name}_in_bytes").read_text()) for name in ("limit", "max_usage"))
         return peak > limit - _CHARGED_AT_ONCE_BYTES
 
-    @property
-    def _memory(self) -> Path:
-        return self.folders.get("") or self.folders["memory"]
+    def _memory_count(self, key: str) -> int:
+        is_version_2 = "" in self.folders
+        file = self.folders[""] / "memory.events" if is_version_2 else self.folders["memory"] / "memory.oom_control"
+        told = file.read_text().split()
+        return int(told[told.index(key) + 1])
 
     def add(self, pid: int) -> None:
         """Move a process into the groups; its future children are in them, too."""
@@ -178,13 +179,17 @@ def _remove(folder: Path) -> None:
         except OSError:
             if time.monotonic() > end:
                 return
-        _kill(folder)
+        kill_all(folder)
         time.sleep(0.005)
 
 
-def _kill(folder: Path) -> None:
+def kill_all(folder: Path) -> bool:
+    """Kill the processes of a group; returns whether there were any."""
     try:
-        for pid in (folder / "cgroup.procs").read_text().split():
-            os.kill(int(pid), signal.SIGKILL)
+        pids = (folder / "cgroup.procs").read_text().split()
     except OSError:
-        return  # it ended, or the group is gone
+        return False  # the group is gone
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    return bool(pids)

@@ -18,13 +18,13 @@ import psutil
 
 from components.errors import SandboxUnavailable
 from components.processes import ProcessId, collect, left_running, this_kernel
+from components.sandbox.cgroups import MOUNT, kill_all
 
 _LOCK_SECONDS = 90.0
 _END_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 _PROGRAMS = ("dockerd", "containerd", "containerd-shim")
 _RUNTIME_PARENT = Path("/run")
-_CGROUPS = Path("/sys/fs/cgroup")
 _SHIM_SOCKETS = "/run/containerd/s"  # containerd's own choice, whatever folders it is given
 _MNT_DETACH = 2
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -161,7 +161,9 @@ def remove_remains(places: Places) -> bool:
 
 def log_tail(places: Places, num_lines: int = 15) -> str:
     """The end of the daemon's log, for errors."""
-    lines = _read(places.log).splitlines()[-num_lines:]
+    lines = []
+    with contextlib.suppress(OSError):
+        lines = places.log.read_text(errors="replace").splitlines()[-num_lines:]
     return "\n".join([f"The end of {places.log}:", *(f"  {line[:500]}" for line in lines)])
 
 
@@ -196,35 +198,19 @@ def _shim_sockets(process: psutil.Process) -> list[str]:
 
 def _cgroups(places: Places) -> list[Path]:
     """The daemon's control groups, children first: one below each controller (version 1), or one in all (version 2)."""
-    tops = [path for path in (_CGROUPS / places.name, *_CGROUPS.glob(f"*/{places.name}")) if path.is_dir()]
+    tops = [path for path in (MOUNT / places.name, *MOUNT.glob(f"*/{places.name}")) if path.is_dir()]
     return [Path(folder) for top in tops for folder, _, _ in os.walk(top, topdown=False)]
 
 
 def _kill_containers(places: Places) -> None:
     """Kill the processes in the daemon's control groups until none is left."""
-
-    def empty() -> bool:
-        pids = {int(pid) for folder in _cgroups(places) for pid in _read(folder / "cgroup.procs").split()}
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return not pids
-
-    within(_END_SECONDS, empty)
+    within(_END_SECONDS, lambda: not sum(map(kill_all, _cgroups(places))))
 
 
 def _remove_cgroups(places: Places) -> None:
     for folder in _cgroups(places):
         with contextlib.suppress(OSError):
             folder.rmdir()
-
-
-def _read(path: Path) -> str:
-    """The text of a file; empty when it cannot be read."""
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 def _mounts(places: Places) -> list[str]:

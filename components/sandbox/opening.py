@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -111,13 +112,10 @@ def _probe_docker(state_folder: Path, docker_host: str | None) -> str:
 def _probe_bubblewrap(state_folder: Path) -> str:
     state_folder.mkdir(parents=True, exist_ok=True)
     rootfs, digest = cached_rootfs(state_folder)
-    pool = open_bubblewrap(rootfs, num_boxes=1, image_digest=digest)
-    try:
+    with closing(open_bubblewrap(rootfs, num_boxes=1, image_digest=digest)) as pool:
         result = pool.run("print(6 * 7)")
         if result.stdout != "42\n":
             raise SandboxUnavailable(f"a program ended with {result.status}: {result.detail}")
         limits = pool.description.box_limits
         told = ", ".join(f"{name} {limits[name]}" for name in ("memory", "user", "root files"))
         return f"runs a program; limits kept by {limits['kept by']}; {told}"
-    finally:
-        pool.close()

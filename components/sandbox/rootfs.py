@@ -121,17 +121,15 @@ def rootfs_digest(root: Path) -> str:
 
 def write_tar(root: Path, out: IO[bytes]) -> None:
     """Write the file system as a tar archive: owned by root, without times, in order of path."""
+
+    def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = member.mtime = 0
+        member.uname = member.gname = ""
+        return member
+
     with tarfile.open(fileobj=out, mode="w") as archive:
         for path in _sorted_tree(root):
-            member = archive.gettarinfo(path, str(path.relative_to(root)))
-            member.uid = member.gid = 0
-            member.uname = member.gname = ""
-            member.mtime = 0
-            if member.isreg():
-                with path.open("rb") as content:
-                    archive.addfile(member, content)
-            else:
-                archive.addfile(member)
+            archive.add(path, path.relative_to(root), recursive=False, filter=anonymous)
 
 
 def remove_unused_rootfs(state_folder: Path) -> int:

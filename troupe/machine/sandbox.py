@@ -1,9 +1,11 @@
-"""What `troupe sandbox` does: build, run one program, attack, and tell how it stands."""
+"""The commands of `troupe sandbox`: build, run one program, attack, status."""
 
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -27,12 +29,12 @@ NUM_ATTACKED_BOXES = 2
 
 
 def state_folder(home: Path = HOME) -> Path:
-    """Where the boxes' file system and a private daemon lie."""
+    """The folder of the boxes' file system and of a private daemon."""
     return home / "sandbox"
 
 
 def docker_host() -> str | None:
-    """The Docker daemon that the user names, as Docker's own tools do."""
+    """The user's Docker daemon, from the variable that Docker's own tools read."""
     return os.environ.get("DOCKER_HOST") or None
 
 
@@ -46,10 +48,10 @@ def checked_backend(name: str) -> Choice:
 def run_file(
     path: str, *, backend: str, timeout_seconds: float | None, stdin_file: Path | None
 ) -> tuple[ExecutionResult, SandboxDescription]:
-    """How the program in `path` ("-": standard input) ended, and what it ran in.
+    """The result of the program in `path` ("-": standard input), and the sandbox that it ran in.
 
-    `timeout_seconds` None means the usual limits; otherwise it is the limit of wall time and of CPU time. Raises
-    ConfigurationError for what cannot be read.
+    `timeout_seconds` is the limit of wall time and of CPU time; None means the default limits. Raises ConfigurationError for
+    files that cannot be read.
     """
     choice = checked_backend(backend)
     program = _text("FILE", None if path == "-" else Path(path))
@@ -57,11 +59,9 @@ def run_file(
     limits = Limits()
     if timeout_seconds is not None:
         limits = Limits(wall_seconds=timeout_seconds, cpu_seconds=timeout_seconds)
-    sandbox = open_sandbox(choice, state_folder=state_folder(made_home()), num_boxes=1, docker_host=docker_host())
-    try:
+    folder = state_folder(made_home())
+    with closing(open_sandbox(choice, state_folder=folder, num_boxes=1, docker_host=docker_host())) as sandbox:
         return sandbox.run(program, stdin=stdin, limits=limits), sandbox.description
-    finally:
-        sandbox.close()
 
 
 def attack(
@@ -79,14 +79,12 @@ def attack(
             choice, state_folder=state_folder(), num_boxes=NUM_ATTACKED_BOXES, docker_host=docker_host()
         )
         reports = []
-        try:
+        with closing(sandbox):
             for each in attacks:
                 on_start(each, sandbox.description)
                 reports.append(carry_out(each, sandbox))
                 on_report(reports[-1])
-            return sandbox.description, reports
-        finally:
-            sandbox.close()
+        return sandbox.description, reports
 
 
 def attack_document(description: SandboxDescription, reports: Sequence[AttackReport]) -> dict[str, Any]:
@@ -103,7 +101,7 @@ def attack_document(description: SandboxDescription, reports: Sequence[AttackRep
 
 
 def build(on_step: Callable[[str], None]) -> dict[str, Any]:
-    """Make the boxes' file system, and bring it into a Docker daemon where there is one or one can be started.
+    """Build the boxes' file system, and import it into a Docker daemon if there is one or one can be started.
 
     Raises ServiceMissing when no backend works here.
     """
@@ -131,7 +129,7 @@ def build(on_step: Callable[[str], None]) -> dict[str, Any]:
 
 
 def status_document(home: Path = HOME) -> dict[str, Any]:
-    """How the sandbox stands here. Starts no daemon."""
+    """The state of the sandbox on this machine. Starts no daemon."""
     folder = state_folder(home)
     probes = probe_all(home)
     found = census(running_daemon(folder, docker_host()) if probes["docker"].works else None)
@@ -147,7 +145,7 @@ def status_document(home: Path = HOME) -> dict[str, Any]:
 
 
 def probe_all(home: Path = HOME) -> dict[Backend, Probe]:
-    """Each backend, in the order in which `auto` takes them."""
+    """A probe of each backend, in the order of `auto`."""
     folder = state_folder(home)
     return {
         "docker": probe("docker", state_folder=folder, docker_host=docker_host()),
@@ -156,12 +154,12 @@ def probe_all(home: Path = HOME) -> dict[Backend, Probe]:
 
 
 def auto_choice(probes: dict[Backend, Probe]) -> Backend | None:
-    """The backend that `auto` would take; None when it would refuse."""
+    """The backend that `auto` takes; None if none works."""
     return next((name for name, each in probes.items() if each.works), None)
 
 
 def limits_in_force() -> dict[str, str]:
-    """The limits of a box and, beside them, those of one program, in words."""
+    """The limits of a box and those of one program, in words."""
     program = Limits()
     return {
         **{f"box {name}": value for name, value in BoxLimits.around(program).in_words().items()},
@@ -173,12 +171,12 @@ def limits_in_force() -> dict[str, str]:
 
 
 def daemon_document(folder: Path) -> dict[str, Any] | None:
-    """The daemon that runs, if any."""
+    """The running daemon, if any."""
     try:
         daemon = running_daemon(folder, docker_host())
     except ServiceMissing:
         return None
-    return None if daemon is None else {"host": daemon.host, "private": daemon.private, "version": daemon.version}
+    return None if daemon is None else asdict(daemon)
 
 
 def _text(argument: str, path: Path | None) -> str:

@@ -1,4 +1,4 @@
-"""The terminal of `troupe sandbox`: attacks as they end, and one program's result."""
+"""Terminal output of `troupe sandbox`: attacks as they end, and the result of one program."""
 
 import sys
 from collections.abc import Iterator
@@ -18,24 +18,23 @@ from components.schema import ExecutionResult
 
 NAME_WIDTH, TRIED_WIDTH, NEXT_WIDTH = 27, 46, 9
 LEAST_WIDTH = 120
-"""A narrow terminal breaks the lines of a row; a log gets this."""
+"""The width of output to a file, at least. On a narrower terminal rows are wrapped."""
 LONGEST_REASON = 240
 
 
 class AttackDisplay:
-    """A row for each attack as it ends, and below them, on a terminal, the one that runs."""
+    """A row for each attack as it ends and, on a terminal, the running one below."""
 
     def __init__(self, *, on_stderr: bool) -> None:
-        console = Console(stderr=on_stderr)
-        self._console = (
-            console if console.is_terminal else Console(stderr=on_stderr, width=max(console.width, LEAST_WIDTH))
-        )
+        self._console = Console(stderr=on_stderr)
+        if not self._console.is_terminal:
+            self._console.width = max(self._console.width, LEAST_WIDTH)
         self._status: Status | None = None
         self._started = False
 
     @contextmanager
     def shown(self) -> Iterator["AttackDisplay"]:
-        """Draw inside the block."""
+        """Draw during the block."""
         if not self._console.is_terminal:
             yield self
             return
@@ -43,7 +42,7 @@ class AttackDisplay:
             yield self
 
     def start(self, attack: Attack, description: SandboxDescription) -> None:
-        """An attack begins."""
+        """Show that an attack begins."""
         if not self._started:
             self._started = True
             limits = ", ".join(f"{name} {value}" for name, value in description.box_limits.items())
@@ -55,7 +54,7 @@ class AttackDisplay:
             self._status.update(f"{attack.name}: {attack.tries}")
 
     def report(self, report: AttackReport) -> None:
-        """An attack ended."""
+        """Show how an attack ended."""
         by = Text(report.stopped_by[:LONGEST_REASON])
         if not report.stopped:
             by = Text.assemble(("NOT STOPPED  ", "bold red"), report.stopped_by)
@@ -72,13 +71,13 @@ class AttackDisplay:
 
 
 def result_document(result: ExecutionResult) -> dict[str, Any]:
-    """A result as `troupe sandbox run --json` prints it."""
+    """A result for `troupe sandbox run --json`."""
     keys = ("status", "stdout", "stderr", "exit_code", "wall_seconds", "cpu_seconds")
     return {key: getattr(result, key) for key in keys}
 
 
 def print_result(result: ExecutionResult, description: SandboxDescription) -> None:
-    """The program's output on the streams that it used, then on standard error a line on how it ended."""
+    """Print the program's output to the same streams, then how it ended to standard error."""
     for text, stream in ((result.stdout, sys.stdout), (result.stderr, sys.stderr)):
         stream.write(printable(text) if stream.isatty() else text)
         stream.flush()

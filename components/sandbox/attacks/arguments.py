@@ -16,14 +16,25 @@ REQUESTS = {
     "SIOCGIFCONF": 0x8912, "PIDFD_GET_USER_NAMESPACE": 0xFF0A, "NS_GET_USERNS": 0xB701, "FIDEDUPERANGE": 0xC0189436,
 }  # fmt: skip
 
-HIDDEN = (
-    *(f"clone {name}" for name in NEW_NAMESPACES),
-    *(f"socket {family}, {kind:o}" for family in FAMILIES for kind in (1, 2, 3, 0o2004003)),
-    *("limits of 1", f"limits of {HIGH | 1}"),
-    *(f"option {name}" for name in OPTIONS),
-    *(f"control {name}" for name in CONTROLS),
-    *(f"request {name}, {upper}" for name in REQUESTS for upper in ("0", "deadbeef", "ffffffff")),
-)
+UPPER = (0, HIGH, 0xFFFFFFFF << 32)
+KINDS = (1, 2, 3, 0o2004003)
+HALVES = {
+    **{
+        f"socket {family}, {kind:o}": (41, 198, (HIGH | family, HIGH | kind, 0))
+        for family in FAMILIES
+        for kind in KINDS
+    },
+    **{f"limits of {pid}": (302, 261, (pid, 7, "record", 0)) for pid in (1, HIGH | 1)},
+    **{f"option {name}": (157, 167, (HIGH | option, 1, 1, 0, 0)) for name, option in OPTIONS.items()},
+    **{f"control {name}": (72, 25, ("handle", HIGH | command, "record")) for name, command in CONTROLS.items()},
+    **{
+        f"request {name}, {upper >> 32:x}": (16, 29, ("handle", upper | request, "record"))
+        for name, request in REQUESTS.items()
+        for upper in UPPER
+    },
+    "merge pages": (28, 233, (0, 0, HIGH | 12)),
+}
+"""By name, the numbers on x86_64 and aarch64 and the arguments; words are places of the program."""
 
 CALLS = {
     # name: (x86_64, aarch64, arguments); 1023 where a processor has none
@@ -67,30 +78,16 @@ def forked(flags):
     return child
 for name, flag in NEW_NAMESPACES.items():
     attempt("clone " + name, lambda: forked(HIGH | flag | 17))
-for family in FAMILIES:
-    for kind in (1, 2, 3, 0o2004003):
-        attempt(f"socket {family}, {kind:o}", lambda: call(41, 198, HIGH | family, HIGH | kind, 0))
 record = ctypes.create_string_buffer(64)
-for pid in (1, HIGH | 1):
-    attempt(f"limits of {pid}", lambda: call(302, 261, pid, 7, ctypes.addressof(record), 0))
-for name, option in OPTIONS.items():
-    attempt("option " + name, lambda: call(157, 167, HIGH | option, 1, 1, 0, 0))
-handle = os.open("file", os.O_CREAT | os.O_RDWR)
-for name, command in CONTROLS.items():
-    attempt("control " + name, lambda: call(72, 25, handle, HIGH | command, ctypes.addressof(record)))
-for name, request in REQUESTS.items():
-    for upper in (0, HIGH, 0xFFFFFFFF << 32):
-        numbers = handle, upper | request, ctypes.addressof(record)
-        attempt(f"request {name}, {upper >> 32:x}", lambda: call(16, 29, *numbers))
-attempt("merge pages", lambda: call(28, 233, 0, 0, HIGH | 12))
+places = {"handle": os.open("file", os.O_CREAT | os.O_RDWR), "record": ctypes.addressof(record)}
+for name, (*numbers, arguments) in HALVES.items():
+    attempt(name, lambda: call(*numbers, *(places.get(each, each) for each in arguments)))
 """,
-        *HIDDEN,
+        *(f"clone {name}" for name in NEW_NAMESPACES),
+        *HALVES,
         HIGH=HIGH,
         NEW_NAMESPACES=NEW_NAMESPACES,
-        FAMILIES=FAMILIES,
-        OPTIONS=OPTIONS,
-        CONTROLS=CONTROLS,
-        REQUESTS=REQUESTS,
+        HALVES=HALVES,
     ),
     probe(
         "reach-the-runner",

@@ -1,4 +1,4 @@
-"""What an attack on the host is after: a file with a secret, listening sockets, and facts that a box must not know."""
+"""Targets of attacks on the host: a file with a secret, listening sockets, and facts that a box must not know."""
 
 import os
 import socket
@@ -12,10 +12,10 @@ import psutil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bait:
-    """Real things of this machine. Whoever gets them in a box has got out of it."""
+    """Real objects of this machine. A program that reaches one has left its box."""
 
     secret: str
-    """Content of `file`, which anybody on the host may read."""
+    """The content of `file`, which any user of the host may read."""
     file: Path
     addresses: tuple[str, ...]
     """Of this machine, loopback included; `port` listens on all of them."""
@@ -24,7 +24,7 @@ class Bait:
     abstract_socket: str
     """Name in the abstract namespace, without its leading NUL."""
     vsock_port: int | None
-    """Listens to virtual machines and to this one, where the kernel knows such sockets."""
+    """A listening AF_VSOCK port; None if the kernel has no such sockets."""
     hostname: str
     pid: int
     """Of this process."""
@@ -32,7 +32,7 @@ class Bait:
 
 @contextmanager
 def laid_out(folder: Path) -> Iterator[Bait]:
-    """Bait that lies in `folder` (made if needed) and listens until the block ends."""
+    """Bait in `folder` (made if needed), with sockets that listen until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         tcp = stack.enter_context(socket.create_server(("0.0.0.0", 0)))
@@ -62,13 +62,8 @@ def laid_out(folder: Path) -> Iterator[Bait]:
 
 
 def _addresses() -> tuple[str, ...]:
-    found = [
-        address.address
-        for addresses in psutil.net_if_addrs().values()
-        for address in addresses
-        if address.family == socket.AF_INET
-    ]
-    return tuple(dict.fromkeys(["127.0.0.1", *found]))
+    found = [address for addresses in psutil.net_if_addrs().values() for address in addresses]
+    return tuple(dict.fromkeys(["127.0.0.1", *(each.address for each in found if each.family == socket.AF_INET)]))
 
 
 def _vsock_listener(stack: ExitStack, port: int) -> int | None:

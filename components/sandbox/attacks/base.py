@@ -53,6 +53,13 @@ def write(path, text):
     with open(path, "w") as file:
         return file.write(text)
 
+def rewrite(path):
+    with open(path, "r+") as file:
+        text = file.read()
+        file.seek(0)
+        file.write(text)
+        return text
+
 def fork(act):
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""Attacks carried out on a pool, each followed by a good job in every box."""
+"""Carries out attacks on a pool, each followed by a good job in every box."""
 
 import time
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ print(math.fsum(index * index for index in range(count)))
 GOOD_ANSWER = "332833500.0\n"
 """n (n - 1) (2n - 1) / 6 for n = 1000."""
 MOST_LATE_SECONDS = 8.0
-"""How much longer than its wall limit a program may keep us waiting, on a busy machine: less than a frozen box does."""
+"""How much longer than its wall limit a job may take on a busy machine: less than in a frozen box."""
 
 
 class AttackReport(Frozen):
-    """How one attack ended. `next_job_ok` says whether a good job in every box answered right afterwards."""
+    """The outcome of one attack. `next_job_ok` says whether a good job in every box gave the right answer afterwards."""
 
     name: str
     theme: str
@@ -43,12 +43,12 @@ class AttackReport(Frozen):
 
     @property
     def held(self) -> bool:
-        """Nothing got through, and the pool is as good as before."""
+        """Whether the attack was stopped and the pool works as before."""
         return self.stopped and self.next_job_ok
 
 
 def carry_out(attack: Attack, sandbox: Sandbox) -> AttackReport:
-    """Run an attack and the good jobs. Raises SandboxUnavailable when no box can be had."""
+    """Run an attack and the good jobs. Raises SandboxUnavailable when no box can be made."""
     started = time.monotonic()
     verdict = _verdict(attack, sandbox)
     answers = in_every_box(GOOD_JOB, sandbox)
@@ -66,7 +66,7 @@ def carry_out(attack: Attack, sandbox: Sandbox) -> AttackReport:
 
 
 def in_every_box(job: Execution, sandbox: Sandbox) -> list[ExecutionResult]:
-    """The job's results when it runs as often as there are boxes, all at once."""
+    """The results of the job, run once per box, all at once."""
     return _at_once([job] * sandbox.description.num_boxes, sandbox)
 
 
@@ -82,7 +82,7 @@ def _verdict(attack: Attack, sandbox: Sandbox) -> Verdict:
         return Verdict(stopped=True, by=f"refused before it ran: {error}")
     failed = [result for result in results if result.status == "sandbox_error"]
     if failed:
-        # A program that breaks the sandbox escapes its reward: it would count as impossible to score.
+        # A program that breaks the sandbox escapes its reward: it cannot be scored.
         return Verdict(stopped=False, by=f"the sandbox failed at it: {failed[0].detail}")
     if seconds > _most_seconds(attack):
         return Verdict(stopped=False, by=f"it held a box for {seconds:.1f} s; {ending(results[0])}")
@@ -90,7 +90,7 @@ def _verdict(attack: Attack, sandbox: Sandbox) -> Verdict:
 
 
 def _most_seconds(attack: Attack) -> float:
-    """How long its programs may take us in all, whatever they do to the box."""
+    """The most seconds that its jobs may take in all."""
     walls = [(job.limits or Limits()).wall_seconds + MOST_LATE_SECONDS for job in attack.jobs]
     return max(walls) if attack.at_once else sum(walls)
 
@@ -105,6 +105,5 @@ def _run(job: Execution, sandbox: Sandbox) -> ExecutionResult:
 
 
 def _is_right(answer: ExecutionResult) -> bool:
-    return (answer.status, answer.stdout) == ("ok", GOOD_ANSWER) and answer.files.get("squares", "").endswith(
-        " 998001]"
-    )
+    squares = answer.files.get("squares", "")
+    return (answer.status, answer.stdout) == ("ok", GOOD_ANSWER) and squares.endswith(" 998001]")

@@ -125,14 +125,8 @@ attempt("environment of the runner", lambda: read("/proc/1/environ"))
         "kernel-settings",
         "change kernel settings: core_pattern, modprobe, sysrq, the runner's OOM score",
         """
-def same(path):
-    with open(path, "r+") as file:
-        text = file.read()
-        file.seek(0)
-        file.write(text)
-        return text
 for path in PATHS:
-    attempt(path, lambda: same(path))
+    attempt(path, lambda: rewrite(path))
 attempt("/proc/sysrq-trigger", lambda: os.close(os.open("/proc/sysrq-trigger", os.O_WRONLY)))
 attempt("/proc/1/oom_score_adj", lambda: write("/proc/1/oom_score_adj", "1000"))
 """,
@@ -144,15 +138,10 @@ attempt("/proc/1/oom_score_adj", lambda: write("/proc/1/oom_score_adj", "1000"))
         "leave or raise the box's cgroups, set a release_agent, mount cgroups anew",
         """
 roots = [folder for folder, _, names in os.walk("/sys/fs/cgroup") if names or folder == "/sys/fs/cgroup"]
-def keep(path):
-    with open(path, "r+") as file:
-        text = file.read()
-        file.seek(0)
-        file.write(text)
 for root in roots[:60]:
     for name in ("release_agent", "memory.limit_in_bytes", "memory.max", "pids.max", "cpu.cfs_quota_us", "cpu.max"):
         if os.path.exists(f"{root}/{name}"):
-            attempt(f"{root}/{name}", lambda: keep(f"{root}/{name}"))
+            attempt(f"{root}/{name}", lambda: rewrite(f"{root}/{name}"))
     for name in ("cgroup.procs", "tasks"):
         if os.path.exists(f"{root}/{name}"):
             attempt(f"{root}/{name}", lambda: write(f"{root}/{name}", "0"))

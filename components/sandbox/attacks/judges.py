@@ -151,11 +151,8 @@ def reasons(refused_because: Mapping[str, str]) -> str:
     names: defaultdict[str, list[str]] = defaultdict(list)
     for name, why in refused_because.items():
         names[why].append(name)
-    return "; ".join(_clause(why, _listed(found)) for why, found in names.items())
-
-
-def _clause(why: str, names: str) -> str:
-    return f"{why}: {names}" if why.isidentifier() else f"{names}: {why}"
+    listed = {why: _listed(found) for why, found in names.items()}
+    return "; ".join(f"{why}: {each}" if why.isidentifier() else f"{each}: {why}" for why, each in listed.items())
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -213,19 +213,13 @@ seen = []
 for _ in range(10):
     time.sleep(0.03)
     for folder in ("/tmp", "/var/tmp", "/dev/shm", os.getcwd()):
-        try:
-            seen += [name for name in os.listdir(folder) if name == "TRP-AT-WORK"]
-        except OSError:
-            pass
+        outcome(lambda: seen.extend(name for name in os.listdir(folder) if name == "TRP-AT-WORK"))
 notice("its files", seen)
 working = []
 for name in os.listdir("/proc"):
     if name.isdigit() and int(name) != os.getpid():
-        try:
-            if os.path.exists(f"/proc/{name}/cwd/TRP-AT-WORK"):
-                working.append(name)
-        except OSError:
-            pass
+        if os.path.exists(f"/proc/{name}/cwd/TRP-AT-WORK"):
+            working.append(name)
 notice("its processes", working)
 """,
     ),

@@ -9,9 +9,7 @@ place = libc.mmap(None, ctypes.c_size_t(4096), 1, SHARED, handle, ctypes.c_long(
 value = ctypes.c_uint32.from_address(place).value
 """
 
-WAIT = (
-    FUTEX
-    + """
+WAIT = f"""{FUTEX}
 class Time(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
 timeout = Time(1, 500_000_000)
@@ -19,11 +17,8 @@ def wait():
     return call(202, 98, place, 0, value, ctypes.addressof(timeout), 0, 0)
 attempt("be woken by another box", wait)
 """
-)
 
-WAKE = (
-    FUTEX
-    + """
+WAKE = f"""{FUTEX}
 woken = 0
 def wake():
     end = time.monotonic() + 1.2
@@ -35,11 +30,8 @@ def wake():
 time.sleep(0.2)
 attempt("wake another box", wake)
 """
-)
 
-WAKE_BY_EXIT = (
-    FUTEX
-    + """
+WAKE_BY_EXIT = f"""{FUTEX}
 # At its end a thread wakes who waits at the address that it named, writable or not.
 import threading
 def name_and_end():
@@ -48,11 +40,10 @@ def name_and_end():
 for _ in range(5):
     threading.Thread(target=name_and_end, daemon=True).start()
     time.sleep(0.2)
-found = {"threads": [False, "ended"]}
+found = {{"threads": [False, "ended"]}}
 tell()
 os._exit(0)
 """
-)
 
 QUIET_FILES = """
 import glob
@@ -68,9 +59,7 @@ def cached(path):
         os.close(handle)
 """
 
-DROP_PAGES = (
-    QUIET_FILES
-    + """
+DROP_PAGES = f"""{QUIET_FILES}
 def drop():
     for path in files[::2]:
         handle = os.open(path, os.O_RDONLY)
@@ -84,18 +73,14 @@ while time.monotonic() < end:
     attempt("drop pages", drop)
     time.sleep(0.02)
 """
-)
 
-ASK_FOR_PAGES = (
-    QUIET_FILES
-    + """
+ASK_FOR_PAGES = f"""{QUIET_FILES}
 time.sleep(0.6)
 def ask():
     told = [cached(path) for path in files]
     return "".join(map(str, map(int, told)))
 attempt("ask which pages are cached", ask)
 """
-)
 
 COUNTS = (
     "/proc/sys/fs/file-nr", "/proc/sys/fs/inode-nr", "/proc/sys/fs/dentry-state", "/proc/sys/kernel/pty/nr", "/proc/stat",

@@ -149,11 +149,9 @@ attempt("write to its channel", write_channel)
 import fcntl, stat
 more = []
 for handle in range(3, 4096):
-    try:
-        kind = os.fstat(handle).st_mode
-    except OSError:
-        continue
-    more.append(f"handle {handle}, {oct(kind)}")
+    is_open, kind = outcome(lambda: oct(os.fstat(handle).st_mode))
+    if is_open:
+        more.append(f"handle {handle}, {kind}")
 for handle in (0, 1, 2):
     flags = fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE
     expected = os.O_RDONLY if handle == 0 else os.O_WRONLY
@@ -172,20 +170,13 @@ frame = sys._getframe()
 while frame is not None:
     for name, value in list(frame.f_locals.items()) + list(frame.f_globals.items()):
         if isinstance(value, int) and not isinstance(value, bool) and value > 2 and "fd" in name.lower():
-            try:
-                os.fstat(value)
+            if outcome(lambda: os.fstat(value))[0]:
                 reached.append(f"{name}={value}")
-            except OSError:
-                pass
     frame = frame.f_back
 for each in gc.get_objects():
     if type(each).__name__ in ("socket", "FileIO"):
-        try:
-            if each.fileno() > 2:
-                os.fstat(each.fileno())
-                reached.append(repr(each)[:60])
-        except (OSError, ValueError):
-            pass
+        if outcome(lambda: os.fstat(each.fileno()))[0] and each.fileno() > 2:
+            reached.append(repr(each)[:60])
 notice("channel through frames and objects", reached, "no open handle is held by any")
 """,
     ),
