@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ class BoxRoot(NamedTuple):
 
 
 class BoxRoots:
-    """Roots for many boxes over one folder, which is never written to.
+    """Roots for many boxes over one folder, which stays unchanged.
 
     A lock on a file, and a watch, are seen by all who open the same file. So as root, where the kernel has overlays, every box
     gets an overlay of its own, devices included. Elsewhere boxes open the same files, and `own` is False.
@@ -102,17 +103,12 @@ class BoxRoots:
 
 def _in_a_thread(act: Callable[[], None]) -> bool:
     """Whether `act` succeeds, in a thread of its own, so that its mounts end with it."""
-    worked = []
-
-    def run() -> None:
-        with contextlib.suppress(OSError, ConfigurationError):
-            act()
-            worked.append(True)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return bool(worked)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        try:
+            thread.submit(act).result()
+        except (OSError, ConfigurationError):
+            return False
+        return True
 
 
 def _mount(source: str, target: Path, kind: str, flags: int, options: str = "") -> None:

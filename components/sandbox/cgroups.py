@@ -25,12 +25,12 @@ _CHARGED_AT_ONCE_BYTES = 1 << 20
 _numbers = itertools.count()
 
 
+@dataclass(frozen=True, slots=True)
 class Cgroup:
     """One box's control groups. Their names contain this process, so that `remove_leftovers` finds them when it is dead."""
 
-    def __init__(self, folders: Mapping[str, Path]) -> None:
-        """`folders`: each group's folder, by the path under `MOUNT` at which its box sees it."""
-        self.folders = dict(folders)
+    folders: Mapping[str, Path]
+    """Each group's folder, by the path under `MOUNT` at which its box sees it."""
 
     @property
     def counts_cpu(self) -> bool:

@@ -9,11 +9,7 @@ from components.processes import this_process
 from components.sandbox.box import BOX_UID, MASKED, RUNNER_COMMAND, RUNNER_ENVIRONMENT, BoxLimits
 from components.sandbox.reaper import HOST_LABEL, OWNER_LABEL, POOL_LABEL, RUN_LABEL
 
-_NEEDED = {
-    "MemoryLimit": "memory limits",
-    "PidsLimit": "process limits",
-    "CpuCfsQuota": "CPU limits",
-}
+_NEEDED = {"MemoryLimit": "memory limits", "PidsLimit": "process limits", "CpuCfsQuota": "CPU limits"}
 _MOUNT_FLAGS = "nosuid,nodev,noexec"
 
 

@@ -22,9 +22,8 @@ def remove_leftovers(api: DockerApi, *, local: bool) -> int:
     `local` says that the daemon runs on this machine. Otherwise the containers of other machines stay: whether their owners
     live is unknown.
     """
-    return _remove(
-        api, [found for found in our_containers(api) if _is_leftover(found.get("Labels") or {}, local=local)]
-    )
+    leftovers = [found for found in our_containers(api) if _is_leftover(found.get("Labels") or {}, local=local)]
+    return sum(remove_container(api, found["Id"]) for found in leftovers)
 
 
 def remove_own(api: DockerApi, pool: str) -> int:
@@ -32,7 +31,8 @@ def remove_own(api: DockerApi, pool: str) -> int:
     Raises SandboxUnavailable."""
     own = {OWNER_LABEL: str(this_process()), POOL_LABEL: pool}
     there = [found for found in our_containers(api) if own.items() <= (found.get("Labels") or {}).items()]
-    _remove(api, there)
+    for found in there:
+        remove_container(api, found["Id"])
     return len(there)
 
 
@@ -83,7 +83,3 @@ def _is_leftover(labels: Mapping[str, str], *, local: bool) -> bool:
     if owner is None:
         return False  # not a label of ours
     return (local or owner.kernel == this_kernel()) and owner.is_gone()
-
-
-def _remove(api: DockerApi, containers: list[Mapping[str, Any]]) -> int:
-    return sum(remove_container(api, container["Id"]) for container in containers)

@@ -75,6 +75,8 @@ def build_rootfs(into: Path, *, python: Path | None = None) -> str:
     The same interpreter and runner give the same digest. Raises ConfigurationError when the interpreter cannot be used.
     """
     interpreter = _ask(python or Path(sys.executable))
+    into.mkdir(parents=True)
+    into.chmod(0o755)
     try:
         _fill(into, interpreter)
         return rootfs_digest(into)
@@ -97,7 +99,10 @@ def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
         try:
             (part / "digest").write_text(build_rootfs(part / "root"))
             part.chmod(0o755)
-            _place(part, folder)
+            part.rename(folder)
+        except OSError:
+            if not ready.is_file():  # else another builder was first
+                raise
         finally:
             shutil.rmtree(part, ignore_errors=True)
     os.utime(folder)
@@ -159,15 +164,6 @@ def _key() -> str:
     return hashlib.sha256(facts.encode() + contents).hexdigest()[:16]
 
 
-def _place(part: Path, folder: Path) -> None:
-    """Give a finished build its name, unless another builder was first."""
-    try:
-        part.rename(folder)
-    except OSError:
-        if not (folder / "digest").is_file():
-            raise
-
-
 def _ask(python: Path) -> _Interpreter:
     command = [str(python), "-I", "-S", "-c", _ASK, *_LOADED_AT_RUN_TIME]
     try:
@@ -212,7 +208,7 @@ def _standard_library(folder: Path) -> Iterator[Path]:
 
 
 def _shared_libraries(binaries: Iterable[Path]) -> set[Path]:
-    """What the dynamic loader would load for `binaries`, itself included."""
+    """The files that the dynamic loader loads for `binaries`, including itself."""
     command = ["ldd", *map(str, binaries)]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_BUILD_TIMEOUT_SECONDS)
@@ -232,7 +228,7 @@ def _copy(source: Path, target: Path, root: Path, *, mode: int) -> None:
 
 
 def _make_folder(root: Path, folder: Path) -> None:
-    """Make it and what is above it, readable by everybody whatever the umask."""
+    """Make a folder and its parents, readable by all users under any umask."""
     for path in reversed([root / folder, *(root / parent for parent in folder.parents)]):
         if not path.is_dir():
             path.mkdir()
@@ -240,7 +236,7 @@ def _make_folder(root: Path, folder: Path) -> None:
 
 
 def _compile(interpreter: _Interpreter, root: Path) -> None:
-    """Write bytecode that is trusted as it stands: nothing can be written when programs run, and times mean nothing."""
+    """Write bytecode that is never checked against its source: the file system is read-only, and its times are 0."""
     library = root / interpreter.standard_library.relative_to("/")
     command = [
         *(str(interpreter.executable), "-E", "-s", "-S", "-m", "compileall", "-q", "-o", "0"),

@@ -67,7 +67,7 @@ class FrameStream:
         """Hang up. A thread that waits for an answer gets BoxGone."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        with self._in_use:  # nobody waits for a descriptor that is closed, and may be another one's by then
+        with self._in_use:  # a closed descriptor may be reused at once: no thread may still wait for it
             self._socket.close()
 
     def _unpack(self, chunk: bytes, reader: FrameReader) -> bytes | None:
@@ -76,7 +76,7 @@ class FrameStream:
 
 
 class AttachedStream(FrameStream):
-    """One container's streams, over the connection that the daemon hands over to them."""
+    """The streams of one container, over one connection to the daemon."""
 
     def __init__(self, attached: Any, *, name: str = "the container") -> None:
         """`attached` is the result of the SDK's `attach_socket`: a file over a socket."""

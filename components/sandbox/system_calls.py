@@ -23,7 +23,7 @@ pselect6:270:72 epoll_create:213:-1 epoll_create1:291:20 epoll_ctl:233:21 epoll_
 epoll_pwait2:441:441 eventfd:284:-1 eventfd2:290:19 timerfd_create:283:85 timerfd_settime:286:86
 timerfd_gettime:287:87 signalfd:282:-1 signalfd4:289:74
 """
-"""On handles, and waiting for them."""
+"""On handles, including waiting for them."""
 _MEMORY = """
 mmap:9:222 munmap:11:215 mprotect:10:226 mremap:25:216 brk:12:214 msync:26:227
 rseq:334:293

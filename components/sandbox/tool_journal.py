@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get, put
@@ -13,6 +14,7 @@ from components.schema import ToolRecord
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class ToolJournal:
     """The records under one key prefix. Each refers to a payload, is named by its content and never changes.
 
@@ -20,22 +22,21 @@ class ToolJournal:
     both append; the first answer to a call in the order of the records' names counts.
     """
 
-    def __init__(self, store: ArtifactStore, prefix: str) -> None:
-        self._store = store
-        self._prefix = prefix
+    store: ArtifactStore
+    prefix: str
 
     def records(self) -> Iterator[ToolRecord]:
         """All records so far, in the order of their names."""
-        for key in self._store.list(f"{self._prefix}/tools/"):
+        for key in self.store.list(f"{self.prefix}/tools/"):
             try:
-                content = self._store.read(key)
+                content = self.store.read(key)
                 if content is not None:
-                    yield get(self._store, read_as(key, content, ArtifactRef), ToolRecord)
+                    yield get(self.store, read_as(key, content, ArtifactRef), ToolRecord)
             except (ArtifactCorrupt, ArtifactMissing) as error:
                 # The journal only saves work: the calls are made again.
                 _log.warning("%s: these tool calls are made again: %s", key, error)
 
     def append(self, record: ToolRecord) -> None:
         """Write `record`, which is durable when this returns."""
-        ref = put(self._store, record)
-        self._store.create(f"{self._prefix}/tools/{ref.sha256[:16]}.json", sealed(ref.model_dump(mode="json")))
+        ref = put(self.store, record)
+        self.store.create(f"{self.prefix}/tools/{ref.sha256[:16]}.json", sealed(ref.model_dump(mode="json")))

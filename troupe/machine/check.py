@@ -8,7 +8,7 @@ OPTIONAL = "optional: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that works or does not. `remedy` is what to do when it does not; "optional: ..." may stay as it is."""
+    """Whether one thing works. `remedy` is what to do if it does not, "optional: ..." if Troupe works without it."""
 
     name: str
     ok: bool

@@ -1,4 +1,4 @@
-"""What works on this machine, and how to get what does not."""
+"""Checks of what works on this machine, with remedies."""
 
 import json
 import shutil
@@ -54,11 +54,11 @@ told("torch", torch)
 told("transformers", transformers)
 told("deepspeed", deepspeed)
 """
-"""Imports the heavy libraries in a process of its own: a broken one must not take the doctor with it."""
+"""Imports the heavy libraries in a separate process: a broken one must not crash the doctor."""
 
 
 def checks(home: Path = HOME) -> list[Check]:
-    """Look at everything at once. Takes as long as importing torch and DeepSpeed, a few seconds."""
+    """Run all checks concurrently. Takes as long as the import of torch and DeepSpeed, a few seconds."""
     with ThreadPoolExecutor(max_workers=8) as pool:
         imports = pool.submit(_imported)
         state = pool.submit(status, home)
@@ -132,7 +132,7 @@ def _engine() -> Check:
 
 
 def _imported() -> dict[str, Any]:
-    """What IMPORT_PROBE told: {library: {version, ...} or {error}}."""
+    """The output of IMPORT_PROBE: {library: {version, ...} or {error}}."""
     command = [sys.executable, "-P", "-c", IMPORT_PROBE]
     try:
         done = subprocess.run(
@@ -188,7 +188,7 @@ def _services(state: StackStatus) -> list[Check]:
 
 
 def _store(home: Path, state: StackStatus) -> Check:
-    """The local store by a listing: looking changes nothing, and works on a full disk."""
+    """Check the local store by a listing, which changes nothing and works on a full disk."""
     record = read_record(home, "s3")
     if state.s3 is None or record is None:
         return Check(name="store", ok=False, detail="the local S3 server is down", remedy="run `troupe up`")

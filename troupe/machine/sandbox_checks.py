@@ -1,4 +1,4 @@
-"""What `troupe doctor` says about the sandbox. Starts no daemon."""
+"""The rows of `troupe doctor` about the sandbox. Starts no daemon."""
 
 from pathlib import Path
 
@@ -11,17 +11,12 @@ NAMES = {"docker": "docker daemon", "bubblewrap": "bubblewrap"}
 
 
 def sandbox_checks(home: Path) -> list[Check]:
-    """Which backend `auto` would take, with its image and limits; then each backend."""
+    """The backend that `auto` takes, with its image and limits; then each backend."""
     probes = probe_all(home)
     chosen = auto_choice(probes)
     optional = OPTIONAL if chosen else ""
     rows = [
-        Check(
-            name=NAMES[name],
-            ok=each.works,
-            detail=each.detail,
-            remedy=f"{optional}{each.remedy}" if each.remedy else "",
-        )
+        Check(name=NAMES[name], ok=each.works, detail=each.detail, remedy=each.remedy and optional + each.remedy)
         for name, each in probes.items()
     ]
     if chosen is None:

@@ -1,4 +1,4 @@
-"""What works on this machine, as tables for people."""
+"""The state of this machine, as tables for people."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from troupe.machine.check import OPTIONAL
 
 
 def services_table(document: Mapping[str, Any]) -> Table:
-    """Where the local services answer."""
+    """The addresses of the local services."""
     places = {
         "Prefect": ("prefect", "ui_url"),
         "MLflow": ("mlflow", "url"),
@@ -33,7 +33,7 @@ def services_table(document: Mapping[str, Any]) -> Table:
 
 
 def access_lines(document: Mapping[str, Any], home: Path) -> list[str]:
-    """How the owner, and the owner's programs, log in to the pages that are up. The password itself is not shown."""
+    """How the user and the user's programs log in to the running services. The password itself is not shown."""
     read = f"`cat {shlex.quote(str(password_file(home)))}`"
     lines = []
     if document["prefect"]:
@@ -61,7 +61,7 @@ def doctor_table(checks: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def sandbox_status_table(document: Mapping[str, Any]) -> Table:
-    """How the sandbox stands on this machine."""
+    """The state of the sandbox on this machine."""
     taken, leftovers = document["auto"], document["leftovers"]
     return _facts(
         [
@@ -80,7 +80,7 @@ def sandbox_status_table(document: Mapping[str, Any]) -> Table:
 
 
 def sandbox_build_table(document: Mapping[str, Any]) -> Table:
-    """What was built."""
+    """The result of `troupe sandbox build`."""
     daemon = document["engine"]
     without = f"none: {document['why_no_engine']}; bubblewrap needs none"
     return _facts(
@@ -101,7 +101,7 @@ def _daemon(daemon: Mapping[str, Any] | None) -> str:
 
 
 def _facts(rows: Iterable[tuple[str, str | Text]]) -> Table:
-    """A name and a fact a row; long facts are folded, never cut."""
+    """Rows of a name and a fact; long facts are wrapped, not cut."""
     table = Table(box=None, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")

@@ -1,7 +1,5 @@
 """Attacks that use up a resource: processes, memory, CPU time, wall time, output, file handles."""
 
-import signal
-
 from components.sandbox.attacks.base import SHORT
 from components.sandbox.attacks.judges import ENDED, GRACE_SECONDS, comes_back, ended, undisturbed
 from components.sandbox.attacks.kinds import at_once, attack, attempts_in, probe
@@ -259,7 +257,7 @@ while True:
     attack(
         "stop-itself",
         "stop itself and its process group, so that waiting for it takes for ever",
-        f"import os\nos.kill(0, {signal.SIGSTOP:d})\nos.kill(os.getpid(), {signal.SIGSTOP:d})",
+        "import os, signal\nos.kill(0, signal.SIGSTOP)\nos.kill(os.getpid(), signal.SIGSTOP)",
         ended("wall_timeout", within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
         limits=BRIEF,
     ),

@@ -61,7 +61,7 @@ CONTROLS = (
     ("F_OFD_SETLK", 37, None), ("F_OFD_SETLKW", 38, None), ("F_OFD_GETLK", 36, None), ("F_SETLEASE", 1024, 0),
     ("F_NOTIFY", 1026, 2), ("F_SETOWN", 8, 0), ("F_SETSIG", 10, 10), ("F_SET_RW_HINT", 1036, None), ("F_ADD_SEALS", 1033, 1),
 )  # fmt: skip
-"""By the number of each; no argument stands for a record of a lock."""
+"""Name, number and argument; None stands for the record of a lock."""
 REQUESTS = (
     ("TIOCSTI", 0x5412), ("TIOCLINUX", 0x541C), ("TIOCSCTTY", 0x540E), ("TIOCGPTN", 0x80045430),
     ("FS_IOC_SETFLAGS", 0x40086602), ("FICLONE", 0x40049409), ("FS_IOC_GETVERSION", 0x80087601),

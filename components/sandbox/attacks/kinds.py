@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from dataclasses import replace
 
 from components.sandbox.attacks.base import SHORT, Attack, Judge, probing
 from components.sandbox.attacks.judges import heard, nothing_left, refused
@@ -57,13 +58,8 @@ def leaving(
 
     The default judge wants every attempt of `attempts_in(look)` and `more` made and refused.
     """
-    return Attack(
-        name=name,
-        tries=tries,
-        jobs=(Execution(program=program, limits=limits),),
-        look=Execution(program=probing(look, **values), limits=SHORT),
-        judge=judge or nothing_left(*attempts_in(look), *more),
-    )
+    made = attack(name, tries, program, judge or nothing_left(*attempts_in(look), *more), limits=limits)
+    return replace(made, look=Execution(program=probing(look, **values), limits=SHORT))
 
 
 def at_once(

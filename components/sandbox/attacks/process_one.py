@@ -10,13 +10,8 @@ from components.schema import Execution, ExecutionResult, Limits
 BRIEF = Limits(wall_seconds=1.0, cpu_seconds=1.0, memory_mib=192)
 ENDS_BRIEFLY = ended("wall_timeout", "cpu_timeout", within_seconds=BRIEF.wall_seconds + GRACE_SECONDS)
 QUICK_SECONDS = SHORT.wall_seconds / 2
-RUNNER_PLACES = tuple(
-    f"/proc/1/{name}"
-    for name in (
-        *("mem", "environ", "maps", "fd/0", "fd/1", "fd/3", "root/etc/passwd", "cwd/x", "exe", "auxv", "stack"),
-        "syscall",
-    )
-)
+RUNNER_FILES = ("mem", "environ", "maps", "fd/0", "fd/1", "fd/3", "cwd/x", "exe", "auxv", "stack", "syscall")
+RUNNER_PLACES = ("/proc/1/root/etc/passwd", *(f"/proc/1/{name}" for name in RUNNER_FILES))
 FORGED = {
     "id": 1,
     "status": "ok",

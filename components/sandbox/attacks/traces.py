@@ -10,7 +10,7 @@ from components.sandbox.attacks.searches import LOOK_FOR_PROCESSES, MEMORY_SEARC
 from components.schema import ExecutionResult
 
 NUMBER = 73_915_284
-"""The first programs compute the number after it, so that that one stands in what they leave and in no program."""
+"""The first programs leave this number plus 1, which is in the text of no program."""
 
 
 def _times_are_gone(results: Sequence[ExecutionResult]) -> Verdict:
