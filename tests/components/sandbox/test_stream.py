@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.sandbox.box import BoxGone
-from components.sandbox.stream import AttachedStream
+from components.sandbox.box import BoxGone, BoxSilent
+from components.sandbox.stream import AttachedStream, FrameStream
 
 STDOUT, STDERR = 1, 2
 
@@ -140,6 +140,32 @@ def test_closing_wakes_whoever_waits(pair: Pair) -> None:
     with pytest.raises(BoxGone):
         pair.stream.receive(started + 30)
     assert time.monotonic() - started < 5
+
+
+def test_closing_wakes_whoever_sends(pair: Pair) -> None:
+    threading.Timer(0.2, pair.stream.close).start()
+    started = time.monotonic()
+    with pytest.raises(BoxGone):
+        pair.stream.send(b"x" * (64 << 20), timeout_seconds=30)
+    assert time.monotonic() - started < 5
+
+
+def test_a_plain_stream_gives_the_answer_or_says_why_there_is_none() -> None:
+    theirs, ours = socket.socketpair()
+    stream = FrameStream(ours)
+    try:
+        theirs.sendall(frame(b"answer"))
+        assert stream.ask(b"job", timeout_seconds=5) == b"answer"
+        assert theirs.recv(100) == b"job"
+        with pytest.raises(BoxSilent, match="the box did not answer in time"):
+            stream.ask(b"job", timeout_seconds=0.1)
+        theirs.close()
+        with pytest.raises(BoxGone) as gone:
+            stream.ask(b"job", timeout_seconds=5)
+        assert not isinstance(gone.value, BoxSilent)
+    finally:
+        stream.close()
+        theirs.close()
 
 
 def test_a_frame_that_nobody_reads_is_given_up(pair: Pair) -> None:
