@@ -10,7 +10,7 @@ from typing import Any
 from components.sandbox.box import BoxGone, BoxSilent
 from components.sandbox.protocol import FrameReader
 
-_CHUNK_BYTES = 1 << 18
+_CHUNK_BYTES = 1 << 16
 _PIECE = struct.Struct(">BxxxI")  # before each piece of output: which stream, how many bytes
 _STDOUT, _STDERR = 1, 2
 _MAX_PIECE_BYTES = 1 << 20
