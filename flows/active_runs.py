@@ -16,6 +16,7 @@ import psutil
 from components.artifacts.refs import Frozen
 from components.errors import TroupeError
 from components.processes import may_run, this_process
+from tasks.trackers import mlflow_tracker
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -172,9 +173,7 @@ def _tell_tracking(run: ActiveRun) -> bool:
     """Mark the run KILLED in MLflow where it is called running; whether it was."""
     if run.tracking_url is None:
         return False
-    from components.tracking.mlflow import MlflowTracker
-
-    return MlflowTracker(run.tracking_url, run.experiment, register_models=False).mark_killed(run.run_id)
+    return mlflow_tracker(run.tracking_url, run.experiment, register_models=False).mark_killed(run.run_id)
 
 
 def _write(home: Path, run: ActiveRun) -> None:

@@ -1,42 +1,70 @@
-"""Where runs are shown, by the tracking section of their configuration."""
+"""The tracker of a run, by the tracking section of its configuration."""
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from components.config import TrackingConfig
 from components.errors import TrackingUnavailable
 from components.tracking.base import Tracker
 from components.tracking.memory import InMemoryTracker
 
+if TYPE_CHECKING:
+    from components.tracking.mlflow import MlflowTracker
+
+_ACCOUNT = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+_environment = threading.Lock()
+
 
 def tracker_of(config: TrackingConfig) -> Tracker:
-    """The tracker of a configuration; the server is asked for nothing yet."""
+    """The tracker of a configuration. Sends no request."""
     if config.kind == "none":
         return InMemoryTracker()
-    url, named = tracking_url(config), os.environ.get("MLFLOW_TRACKING_URI")
+    url = tracking_url(config)
     if url is None:
         return InMemoryTracker(
             available=False,
             why_not="tracking.url: no MLflow server is configured; start the local services with `troupe up`, set "
             "MLFLOW_TRACKING_URI, or turn tracking off with --set tracking.kind=none",
         )
-    if named and url != named:
-        # MLflow would send the credentials of the server that the environment names to this other one.
-        for variable in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
-            os.environ.pop(variable, None)
+    return mlflow_tracker(url, config.experiment, register_models=config.register_models)
+
+
+def mlflow_tracker(url: str, experiment: str, *, register_models: bool) -> "MlflowTracker":
+    """A tracker for the MLflow server at `url`.
+
+    Where MLFLOW_TRACKING_URI names another server, the credentials in the environment belong to that one and are not sent.
+    """
     from components.tracking.mlflow import MlflowTracker
 
-    return MlflowTracker(url, config.experiment, register_models=config.register_models)
+    named = os.environ.get("MLFLOW_TRACKING_URI")
+    withheld = _ACCOUNT if named and named.rstrip("/") != url.rstrip("/") else ()
+    return MlflowTracker(url, experiment, register_models=register_models, account=partial(_without, withheld))
+
+
+@contextmanager
+def _without(names: tuple[str, ...]) -> Iterator[None]:
+    """Remove these environment variables inside. The lock keeps them away from one tracker and there for the others."""
+    with _environment:
+        withheld = {name: os.environ.pop(name) for name in names if name in os.environ}
+        try:
+            yield
+        finally:
+            os.environ.update(withheld)
 
 
 def tracking_url(config: TrackingConfig) -> str | None:
-    """The tracking server's address; None where nobody names one, or nothing is tracked."""
+    """The tracking server's address, or None if none is configured or tracking is off."""
     if config.kind == "none":
         return None
     return config.url or os.environ.get("MLFLOW_TRACKING_URI")
 
 
 def run_url(tracker: Tracker, run_id: str) -> str | None:
-    """Where a person looks at the run; None while the tracking server does not answer."""
+    """The run's page, or None while the tracking server does not answer."""
     try:
         return tracker.run_url(run_id)
     except TrackingUnavailable:

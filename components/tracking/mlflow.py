@@ -4,7 +4,8 @@ What makes a repeat harmless, as MLflow 3 behaves: its metrics table is keyed by
 equal point is stored once; a run is found by its tag `troupe.run_id`, a model version by its tags step and digest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -36,15 +37,24 @@ class MlflowTracker:
     """A Tracker over one MLflow server and one experiment.
 
     A server that is away costs one refused connection, a server that hangs REQUEST_TIMEOUT_SECONDS; both raise
-    TrackingUnavailable. What the server refuses for good (a name that it does not allow) raises PermanentError.
+    TrackingUnavailable. What the server refuses for good (a name that it does not allow) raises PermanentError. `account` is
+    entered around all requests: MLflow's client reads credentials from the environment at each of them.
     """
 
-    def __init__(self, url: str, experiment: str, *, register_models: bool) -> None:
+    def __init__(
+        self,
+        url: str,
+        experiment: str,
+        *,
+        register_models: bool,
+        account: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         if not url.startswith(("http://", "https://")):
             raise ConfigurationError(f"tracking.url {url!r}: give the address of an MLflow server, http(s)://host:port")
         self._url = url.rstrip("/")
         self._experiment = experiment
         self._register_models = register_models
+        self._account = account
         self._cached_client: Any = None
         self._cached_experiment_id: str | None = None
         self._mlflow_ids: dict[str, str] = {}
@@ -61,7 +71,7 @@ class MlflowTracker:
         `troupe.changed.<name>`.
         """
         self._about[run_id] = (dict(params), dict(tags))
-        with named_errors(self._url):
+        with self._requests():
             self._mlflow_ids[run_id] = self._opened(run_id)
 
     def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
@@ -82,7 +92,7 @@ class MlflowTracker:
             return
         name = f"{run_id}.{policy}"
         lineage = {RUN_ID_TAG: run_id, "troupe.policy": policy, STEP_TAG: str(step), DIGEST_TAG: weights_digest}
-        with named_errors(self._url):
+        with self._requests():
             found = self._versions(name, step=step, weights_digest=weights_digest)
             if not found:
                 mlflow_id = self._mlflow_id(run_id)
@@ -104,7 +114,7 @@ class MlflowTracker:
         if not self._register_models:
             return
         name, files = f"{run_id}.{policy}", "in the store" if are_there else "removed by troupe gc"
-        with named_errors(self._url):
+        with self._requests():
             for version in self._versions(name, step=step, weights_digest=weights_digest):
                 self._client().set_model_version_tag(name, version.version, FILES_TAG, files)
                 description = (
@@ -114,12 +124,12 @@ class MlflowTracker:
 
     def finish_run(self, run_id: str, *, succeeded: bool) -> None:
         """Mark the run FINISHED or FAILED, with the time of this call as its end."""
-        with named_errors(self._url):
+        with self._requests():
             self._client().set_terminated(self._mlflow_id(run_id), "FINISHED" if succeeded else "FAILED")
 
     def remove_run(self, run_id: str) -> list[str]:
         """Delete the run, which MLflow keeps in its trash, and for good the models registered from it."""
-        with named_errors(self._url):
+        with self._requests():
             runs = self._runs(run_id)
             for run in runs:
                 self._client().delete_run(run.info.run_id)
@@ -132,7 +142,7 @@ class MlflowTracker:
 
     def mark_killed(self, run_id: str) -> bool:
         """Mark the run KILLED if it is there and said to be running, and whether it was: its process is gone."""
-        with named_errors(self._url):
+        with self._requests():
             running = [run for run in self._runs(run_id) if run.info.status == "RUNNING"]
             for run in running:
                 self._client().set_terminated(run.info.run_id, "KILLED")
@@ -143,6 +153,11 @@ class MlflowTracker:
         mlflow_id = self._mlflow_ids.get(run_id)
         place = f"experiments/{self._cached_experiment_id}/runs/{mlflow_id}"
         return mlflow_id and page_url(self._url, place)
+
+    @contextmanager
+    def _requests(self) -> Iterator[None]:
+        with self._account(), named_errors(self._url):
+            yield
 
     def _client(self) -> Any:
         if self._cached_client is None:
@@ -221,7 +236,7 @@ class MlflowTracker:
             self._client().log_batch(run.info.run_id, params=new_params, tags=new_tags)
 
     def _log(self, run_id: str, points: Mapping[str, float], step: int, timestamp_ms: int) -> None:
-        with named_errors(self._url):
+        with self._requests():
             from mlflow.entities import Metric
 
             metrics = [Metric(name, value, timestamp_ms, step) for name, value in points.items()]
