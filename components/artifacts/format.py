@@ -1,4 +1,4 @@
-"""The version of a store as a whole: what lies where, and what its records mean."""
+"""The format version of a whole store: its layout and the meaning of its records."""
 
 import json
 
@@ -6,12 +6,12 @@ from components.artifacts.base import ArtifactStore
 from components.errors import StoreRefused
 
 FORMAT = 1
-"""Goes up when an older Troupe would misread or damage a store that a newer one has written."""
+"""Incremented when an older Troupe would misread or damage a store that a newer one has written."""
 _KEY = "format.json"
 
 
 def check_format(store: ArtifactStore) -> None:
-    """Pass when this Troupe knows the store's format; a store without a record is of format 1. Raises StoreRefused."""
+    """Raise StoreRefused if this Troupe does not know the store's format; a store without a record has format 1."""
     content = store.read(_KEY)
     if content is None:
         return
@@ -29,7 +29,7 @@ def check_format(store: ArtifactStore) -> None:
 
 
 def ensure_format(store: ArtifactStore) -> None:
-    """Record the store's format where nobody has yet, then check it as `check_format` does."""
+    """Record the store's format unless it is recorded, then check it as `check_format` does."""
     store.create(_KEY, _record(FORMAT))
     check_format(store)
 

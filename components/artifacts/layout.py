@@ -1,4 +1,4 @@
-"""Where content lies in any store, and what a folder's listing is."""
+"""Keys of payloads and folders in a store, and listings of folders."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,21 +13,21 @@ PAYLOADS = "payloads/"
 FOLDERS = "folders/"
 FOLDER_KIND = "folder"
 REUSE_SECONDS = 3600.0
-"""Younger objects with the right digest are not written again. Older ones are, so that garbage collection, which spares what
-is young, never takes an object that a running stage has just found in place."""
+"""Younger objects with the right digest are not written again. Older ones are, so that garbage collection, which keeps young
+objects, never removes one that a running stage has just found."""
 
 Listing = Mapping[str, tuple[str, int]]
 """Path inside a folder, with slashes -> (sha256, num_bytes)."""
 
 
 def payload_ref(content: bytes, *, kind: str) -> ArtifactRef:
-    """The reference of `content`, wherever it is stored: `payloads/<first two hex digits>/<sha256>`."""
+    """The reference of `content`, with the key `payloads/<first two hex digits>/<sha256>`."""
     sha256 = hashlib.sha256(content).hexdigest()
     return ArtifactRef(kind=kind, key=f"{PAYLOADS}{sha256[:2]}/{sha256}", sha256=sha256, num_bytes=len(content))
 
 
 def folder_ref(listing: Listing) -> ArtifactRef:
-    """The reference of a folder with this listing: `folders/<digest of the listing>`."""
+    """The reference of a folder with this listing, with the key `folders/<digest of the listing>`."""
     files = {path: listing[path] for path in sorted(listing)}
     sha256 = hashlib.sha256(canonical_json(files)).hexdigest()
     num_bytes = sum(size for _, size in files.values())
@@ -35,7 +35,7 @@ def folder_ref(listing: Listing) -> ArtifactRef:
 
 
 def largest_first(listing: Listing) -> list[str]:
-    """The paths of a listing, so ordered that a thread pool ends evenly."""
+    """The paths of a listing in the order that keeps a thread pool busy to the end."""
     return sorted(listing, key=lambda path: -listing[path][1])
 
 
@@ -47,7 +47,7 @@ def list_folder(folder: Path) -> dict[str, tuple[str, int]]:
 
 
 def checked_listing(ref: ArtifactRef) -> Listing:
-    """The listing of a folder reference. Raises ArtifactCorrupt when it is none, was altered, or leaves its folder."""
+    """The listing of a folder reference. Raises ArtifactCorrupt if it is missing, altered, or has a path outside the folder."""
     if ref.files is None:
         raise ArtifactCorrupt(f"{ref.key}: a {ref.kind} is no folder")
     if folder_ref(ref.files).sha256 != ref.sha256:
@@ -60,18 +60,18 @@ def checked_listing(ref: ArtifactRef) -> Listing:
 
 
 def files_under(listing: Listing, under: str) -> Listing:
-    """The files of a listing whose paths begin with `part`; all of them with ""."""
+    """The files of a listing whose paths begin with `under`; all files for ""."""
     return {path: found for path, found in listing.items() if path.startswith(under)}
 
 
 def check_content(ref: ArtifactRef, content: bytes) -> bytes:
-    """`content` itself, when it is what `ref` promises. Raises ArtifactCorrupt otherwise."""
+    """`content` itself. Raises ArtifactCorrupt if its digest or size differs from that of `ref`."""
     check_digest(ref.key, (ref.sha256, ref.num_bytes), (hashlib.sha256(content).hexdigest(), len(content)))
     return content
 
 
 def check_digest(key: str, promised: tuple[str, int], found: tuple[str, int]) -> None:
-    """Raise ArtifactCorrupt unless both are the same (sha256, num_bytes)."""
+    """Raise ArtifactCorrupt unless both (sha256, num_bytes) are equal."""
     if tuple(promised) != found:
         raise ArtifactCorrupt(
             f"{key}: {found[1]} bytes with SHA-256 {found[0][:16]}… where {promised[1]} bytes with "
@@ -86,12 +86,12 @@ def file_sha256(path: Path) -> str:
 
 
 def file_matches(path: Path, sha256: str, num_bytes: int) -> bool:
-    """Whether `path` is a file with these very bytes."""
+    """Whether `path` is a file with this content."""
     return path.is_file() and path.stat().st_size == num_bytes and file_sha256(path) == sha256
 
 
 def prune_folder(folder: Path, listing: Listing) -> None:
-    """Remove the files below `folder` that `listing` does not name."""
+    """Remove the files below `folder` that are not in `listing`."""
     for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():
             if not any(path.iterdir()):

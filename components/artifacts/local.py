@@ -1,8 +1,10 @@
-"""The artifact store over a directory: every write is a synced temporary file that then takes its final name at once."""
+"""The artifact store over a directory: every write is a synced temporary file that is then renamed or linked."""
 
+import itertools
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from components.artifacts import layout
@@ -13,9 +15,9 @@ from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
 
 
 class LocalArtifactStore(ArtifactStore):
-    """Artifacts below `root`, which is made on the first write. Safe for several processes of one host.
+    """Artifacts below `root`, which is created on the first write. Safe for several processes of one host.
 
-    Raises StoreRefused when the disk is full or may not be written; nothing half-written takes a final name.
+    Raises StoreRefused if the disk is full or read-only; no partial file ever has its final name.
     """
 
     def __init__(self, root: Path) -> None:
@@ -26,11 +28,9 @@ class LocalArtifactStore(ArtifactStore):
 
     @property
     def uri(self) -> str:
-        """`file:///…`."""
         return self._root.as_uri()
 
     def check(self) -> None:
-        """Raise StoreRefused unless the directory is there and may be listed."""
         with store_errors(self._root, use="read"):
             try:
                 os.scandir(self._root).close()
@@ -38,17 +38,15 @@ class LocalArtifactStore(ArtifactStore):
                 raise StoreRefused(f"there is no directory {self._root}") from error
 
     def probe(self) -> None:
-        """Prove that records can be created once, read, listed and removed here."""
         self._prove(
             place=f"{self._root}:", otherwise="this file system lets a record be created twice; use another directory"
         )
 
     def folder_uri(self, ref: ArtifactRef) -> str:
-        """Where other programs find the folder."""
         return self._path(ref.key).as_uri()
 
     def create(self, key: str, content: bytes) -> bool:
-        """Write a record unless it exists; a hard link to a complete file is what makes this atomic."""
+        """Write a record unless it exists; the hard link to a complete file makes this atomic."""
         target = self._path(key)
         with store_errors(self._root):
             if target.exists():
@@ -64,7 +62,6 @@ class LocalArtifactStore(ArtifactStore):
             return True
 
     def read(self, key: str) -> bytes | None:
-        """A record's bytes, or None when there is none."""
         with store_errors(self._root / key, use="read"):
             try:
                 return self._path(key).read_bytes()
@@ -72,12 +69,10 @@ class LocalArtifactStore(ArtifactStore):
                 return None
 
     def list(self, prefix: str) -> Iterator[str]:
-        """The keys under `prefix` in lexical order."""
         with store_errors(self._root, use="read"):
             return iter(sorted(self._keys(prefix)))
 
     def scan(self, prefix: str) -> Iterator[StoredObject]:
-        """The objects under `prefix` in lexical order, with their sizes and ages."""
         for key in self.list(prefix):
             with store_errors(self._root / key, use="read"):
                 try:
@@ -87,21 +82,19 @@ class LocalArtifactStore(ArtifactStore):
             yield StoredObject(key=key, num_bytes=status.st_size, age_seconds=max(0.0, time.time() - status.st_mtime))
 
     def delete(self, key: str) -> None:
-        """Remove an object and the directories that it leaves empty."""
+        """Remove an object and the directories that become empty."""
         path = self._path(key)
         with store_errors(self._root):
             path.unlink(missing_ok=True)
-            for folder in path.parents:
-                if folder == self._root or not self._remove_if_empty(folder):
-                    return
+        with suppress(OSError):  # a folder that is not empty ends it
+            for folder in itertools.takewhile(lambda each: each != self._root, path.parents):
+                folder.rmdir()
 
     def delete_all(self, keys: Sequence[str]) -> None:
-        """Remove objects, one after the other."""
         for key in keys:
             self.delete(key)
 
     def discard_unfinished(self, *, older_than_seconds: float, dry_run: bool) -> int:
-        """Remove temporary files of writers that died; returns how many there were."""
         stale = [
             part
             for part in self._root.rglob(f"{PART_PREFIX}*")
@@ -118,7 +111,6 @@ class LocalArtifactStore(ArtifactStore):
         return self._root.joinpath(*parts)
 
     def _upload(self, key: str, source: bytes | Path, sha256: str, num_bytes: int) -> None:
-        """What is there already counts as written now."""
         target = self._path(key)
         with store_errors(self._root):
             if layout.file_matches(target, sha256, num_bytes):
@@ -148,15 +140,8 @@ class LocalArtifactStore(ArtifactStore):
                 if key.startswith(prefix) and not name.startswith(PART_PREFIX):
                     yield key
 
-    def _remove_if_empty(self, folder: Path) -> bool:
-        try:
-            folder.rmdir()
-        except OSError:
-            return False
-        return True
-
 
 def _unless_gone(error: OSError) -> None:
-    """A folder that was removed meanwhile lists nothing; one that cannot be read is no empty one."""
+    """Ignore a folder that was removed meanwhile; a folder that cannot be read is an error."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error

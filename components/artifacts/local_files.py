@@ -1,4 +1,4 @@
-"""Files on a local disk: written under a temporary name, synced, and every operating-system error named."""
+"""Files on a local disk: written under a temporary name and synced; operating-system errors become store errors."""
 
 import errno
 import hashlib
@@ -12,10 +12,10 @@ from typing import Literal
 from components.errors import StoreRefused, StoreUnavailable
 
 PART_PREFIX = ".part-"
-"""Begins the name of a file that is still being written; no key does."""
+"""Prefix of the name of a file that is being written; no key begins so."""
 
 ContentSource = bytes | Path | Iterable[bytes]
-"""What is written: the bytes themselves, the file that holds them, or pieces as they arrive."""
+"""The bytes, the file that holds them, or chunks as they arrive."""
 
 _CHUNK_BYTES = 1 << 20
 _MOST_ATTEMPTS = 100
@@ -27,7 +27,7 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIS
 def store_errors(place: Path, *, use: Literal["written", "read", "filled"] = "written") -> Iterator[None]:
     """Turn OSErrors into StoreRefused (full, forbidden) or StoreUnavailable, naming `place` and the remedy.
 
-    What is filled is no part of a store: a folder to which stored files are copied.
+    "filled" is for a folder outside the store to which stored files are copied.
     """
     other = "a folder elsewhere (by TMPDIR, where nobody named one)" if use == "filled" else "another store"
     remedy = f"{'' if use == 'filled' else ' (troupe gc removes what no run refers to)'} or choose {other}"
@@ -45,9 +45,9 @@ def store_errors(place: Path, *, use: Literal["written", "read", "filled"] = "wr
 
 
 def write_part(target: Path, source: ContentSource, *, sync: bool = True) -> tuple[Path, tuple[str, int]]:
-    """A complete temporary file beside `target`, and the (sha256, num_bytes) of what was written.
+    """A complete temporary file beside `target`, and the (sha256, num_bytes) of its content.
 
-    The caller renames or links it. Nothing is left behind when this raises.
+    The caller renames or links it. Leaves no file when it raises.
     """
     part = target.with_name(f"{PART_PREFIX}{secrets.token_hex(8)}")
     descriptor = _open_part(part)
@@ -69,7 +69,7 @@ def write_part(target: Path, source: ContentSource, *, sync: bool = True) -> tup
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable, unless it went away with them."""
+    """Make the names in `folder` durable, if it still exists."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:
@@ -81,8 +81,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _open_part(part: Path) -> int:
-    # Another process may remove the directory, being empty, between its creation and the first file in it, and also while
-    # mkdir, which found it there, looks at what it is.
+    # Another process may remove the empty directory before this file is in it, or while mkdir checks what it found.
     for _ in range(_MOST_ATTEMPTS):
         try:
             part.parent.mkdir(parents=True, exist_ok=True)
@@ -91,19 +90,15 @@ def _open_part(part: Path) -> int:
             found = error
     if isinstance(found, FileExistsError):
         raise found
-    raise StoreUnavailable(f"{part.parent} disappears as soon as it is made") from found
+    raise StoreUnavailable(f"{part.parent} disappears as soon as it is created") from found
 
 
 def _chunks(source: ContentSource) -> Iterator[bytes]:
     if isinstance(source, bytes):
         yield source
     elif isinstance(source, Path):
-        yield from _file_chunks(source)
+        with source.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                yield chunk
     else:
         yield from source
-
-
-def _file_chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk

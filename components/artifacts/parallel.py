@@ -1,4 +1,4 @@
-"""Requests side by side: a store answers one at a time in milliseconds, and many in little more."""
+"""Concurrent requests: a store takes milliseconds for one, and little more for many."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 NUM_THREADS = 16
-"""As many as the S3 client keeps connections."""
+"""The number of connections of the S3 client."""
 
 
 def in_parallel(
@@ -18,15 +18,10 @@ def in_parallel(
     done: Callable[[int], None] = lambda count: None,
     num_threads: int = NUM_THREADS,
 ) -> list[B]:
-    """`work` of every argument, in their order; `done` hears how many there are so far. The first error ends it."""
+    """`work` of every argument, in order; `done` is called with the number of results. The first error cancels the rest."""
     results: list[B] = []
     with ThreadPoolExecutor(max_workers=num_threads) as pool:
-        futures = [pool.submit(work, argument) for argument in arguments]
-        try:
-            for future in futures:
-                results.append(future.result())
-                done(len(results))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        for result in pool.map(work, arguments):
+            results.append(result)
+            done(len(results))
     return results

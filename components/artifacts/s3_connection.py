@@ -1,10 +1,11 @@
-"""One bucket of one S3 server: a client made on first use, and calls that outlast an outage. Alone in importing boto3."""
+"""One bucket of one S3 server: a client made on first use, and calls that outlast an outage. Only this module imports boto3."""
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from components.artifacts.s3_errors import verdict
+from components.artifacts.s3_errors import verdict_on
 from components.errors import StoreGone, StoreRefused, StoreUnavailable
 from components.patience import Outage, is_interrupted
 
@@ -18,13 +19,13 @@ _LONGEST_DELAY_SECONDS = 3.0
 
 
 class ObjectMissing(Exception):
-    """The key does not exist. Never leaves the store."""
+    """The key does not exist. Internal to the store."""
 
 
 class ObjectExists(Exception):
-    """A create-if-absent found the key taken. Never leaves the store.
+    """A create-if-absent found the key taken. Internal to the store.
 
-    `repeated`: an earlier attempt of the same call had no clear answer, so what is there may be its own.
+    `repeated`: an earlier attempt of the same call got no clear response, so the object may be its own.
     """
 
     def __init__(self, action: str, *, repeated: bool) -> None:
@@ -33,7 +34,7 @@ class ObjectExists(Exception):
 
 
 class S3Connection:
-    """The bucket and how to reach it. Credentials come from the usual AWS chain and are held by boto3 alone."""
+    """A bucket and its client. Credentials come from the usual AWS chain; only boto3 holds them."""
 
     def __init__(self, bucket: str, *, endpoint_url: str | None, region: str | None, retry_seconds: float) -> None:
         self.bucket = bucket
@@ -45,7 +46,7 @@ class S3Connection:
 
     @property
     def retry_seconds(self) -> float:
-        """How long an outage is waited out."""
+        """How long to wait for a server that does not answer."""
         return self._outage.patience_seconds
 
     @property
@@ -56,9 +57,9 @@ class S3Connection:
     def call(self, action: str, attempt: Callable[[Any], T], *, retry_seconds: float | None = None) -> T:
         """`attempt(client)`, repeated while the server is away or overloaded.
 
-        Patience is `retry_seconds` (None: the connection's own) from the first failure, so that a long upload which fails at
-        its end is tried again; calls that fail side by side share it. Raises ObjectMissing, ObjectExists, StoreRefused,
-        StoreGone when patience is at its end, or StoreUnavailable when this process is asked to end meanwhile.
+        Retries for `retry_seconds` (None: the connection's own) from the first failure, so a long upload that fails at its
+        end is retried; concurrent calls share the time. Raises ObjectMissing, ObjectExists, StoreRefused, StoreGone after that
+        time, or StoreUnavailable if this process is interrupted meanwhile.
         """
         patience_seconds = self.retry_seconds if retry_seconds is None else retry_seconds
         since, delay_seconds = None, _FIRST_DELAY_SECONDS
@@ -66,20 +67,20 @@ class S3Connection:
             try:
                 result = attempt(self._connected())
             except self._complaints() as error:
-                found = verdict(error)
-                if found.meaning != "retry":
+                verdict = verdict_on(error)
+                if verdict.meaning != "retry":
                     self._outage.over()
-                if found.meaning == "missing":
+                if verdict.meaning == "missing":
                     raise ObjectMissing(action) from error
-                if found.meaning == "exists":
+                if verdict.meaning == "exists":
                     raise ObjectExists(action, repeated=since is not None) from error
-                if found.meaning == "refused":
-                    raise StoreRefused(f"{action}, {self.place}: {found.line}") from error
-                # The server may answer others all the while: then this call's own patience counts.
+                if verdict.meaning == "refused":
+                    raise StoreRefused(f"{action}, {self.place}: {verdict.line}") from error
+                # If the server keeps answering other calls, this call's own time counts.
                 began_at = self._outage.began_at()
                 since = began_at if since is None else min(since, began_at)
                 if not self._outage.waited(delay_seconds, since=since, patience_seconds=patience_seconds):
-                    raise self._gone(action, found.line, patience_seconds) from error
+                    raise self._gone(action, verdict.line, patience_seconds) from error
             else:
                 self._outage.over()
                 return result
@@ -93,11 +94,6 @@ class S3Connection:
             "once it answers, the same command goes on from here"
         )
 
-    def ensure_bucket(self) -> None:
-        """Create the bucket unless it exists."""
-        if not self.has_bucket():
-            self.call("create the bucket", self._create_bucket)
-
     def has_bucket(self) -> bool:
         """Whether the bucket exists."""
         try:
@@ -106,21 +102,24 @@ class S3Connection:
             return False
         return True
 
+    def create_bucket(self) -> None:
+        """Create the bucket. Harmless if another process has just created it."""
+
+        def attempt(s3: Any) -> None:
+            region = s3.meta.region_name
+            elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": region}} if region != "us-east-1" else {}
+            with suppress(s3.exceptions.BucketAlreadyOwnedByYou):
+                s3.create_bucket(Bucket=self.bucket, **elsewhere)
+
+        self.call("create the bucket", attempt)
+
     def upload(self, client: Any, key: str, file: Any, metadata: dict[str, str]) -> None:
-        """Send an open file in checked parts; the object appears when the last part is there."""
+        """Send an open file in parts with checksums; the object appears after the last part."""
         from boto3.s3.transfer import TransferConfig
 
         config = TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=4)
         arguments = {"Metadata": metadata, "ChecksumAlgorithm": "SHA256"}
         client.upload_fileobj(file, self.bucket, key, ExtraArgs=arguments, Config=config)
-
-    def _create_bucket(self, client: Any) -> None:
-        region = client.meta.region_name
-        elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": region}} if region != "us-east-1" else {}
-        try:
-            client.create_bucket(Bucket=self.bucket, **elsewhere)
-        except client.exceptions.BucketAlreadyOwnedByYou:
-            return
 
     def _complaints(self) -> tuple[type[Exception], ...]:
         from botocore.exceptions import BotoCoreError, ClientError
@@ -142,7 +141,7 @@ class S3Connection:
         session = boto3.session.Session()
         config = Config(
             s3={"addressing_style": "path" if self.endpoint_url else "auto"},
-            # Attempts are counted in `call`, where a lost answer can be told from a first one.
+            # `call` counts attempts: it has to know whether an earlier one got no response.
             retries={"mode": "standard", "total_max_attempts": 1},
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",

@@ -1,4 +1,4 @@
-"""What an S3 server's or client's complaint means for us, as one verdict and one line without secrets."""
+"""Classifies errors of S3 servers and clients, with a one-line message without secrets."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,18 +18,18 @@ _CREDENTIALS_REMEDY = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a pro
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """retry: it may pass. missing: no such object. exists: create-if-absent lost. refused: it will never work."""
+    """retry: may succeed later. missing: no such object. exists: create-if-absent lost. refused: will fail again."""
 
     meaning: Meaning
     line: str
 
 
-def verdict(error: Exception) -> Verdict:
-    """What a botocore exception means. `line` holds codes and names, never what the client signed or sent."""
+def verdict_on(error: Exception) -> Verdict:
+    """The classification of a botocore exception. `line` holds codes and names, never what the client signed or sent."""
     from botocore import exceptions
 
     if isinstance(error, exceptions.ClientError):
-        return _answered(error.response)
+        return _answered(error.response, answered_status(error))
     if isinstance(error, exceptions.NoCredentialsError | exceptions.PartialCredentialsError):
         return Verdict("refused", f"no AWS credentials found: {_CREDENTIALS_REMEDY}")
     if isinstance(error, exceptions.CredentialRetrievalError | exceptions.ProfileNotFound):
@@ -41,19 +41,14 @@ def verdict(error: Exception) -> Verdict:
 
 
 def answered_status(error: object) -> int:
-    """The HTTP status of the answer that a botocore exception stands for; 0 when there was none."""
+    """The HTTP status of the response behind a botocore exception; 0 if there was none."""
     response = getattr(error, "response", None)
-    return _status(response) if isinstance(response, dict) else 0
+    return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if isinstance(response, dict) else 0
 
 
-def _status(response: Any) -> int:
-    return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
-def _answered(response: Any) -> Verdict:
-    """The verdict on an error response of the server."""
+def _answered(response: Any, status: int) -> Verdict:
+    """The verdict on an error response."""
     code = str(response.get("Error", {}).get("Code", "Unknown"))
-    status = _status(response)
     if code == "NoSuchBucket":
         return Verdict("refused", "the bucket does not exist: create it, or name another one in store.bucket")
     if code in _RETRY_CODES or status in (409, 429):

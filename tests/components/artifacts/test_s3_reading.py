@@ -50,7 +50,7 @@ def test_an_object_that_the_server_cannot_give_is_damaged(
 
     proxy.fault = fault
     with pytest.raises(
-        ArtifactCorrupt, match=rf"^{flipped.key}: .* gives other objects and not this one, so it is damaged"
+        ArtifactCorrupt, match=rf"^{flipped.key}: .* returns other objects and not this one, so it is damaged"
     ):
         store.get_bytes(flipped)
     with pytest.raises(ArtifactCorrupt, match=r"weights\.bin: .* is damaged there"):
