@@ -1,7 +1,7 @@
-"""LoRA adapters inside a live module: many by name, one in use at a time; their folders are PEFT's own format.
+"""LoRA adapters in a live module: several by name, one active at a time; their folders are in PEFT's format.
 
-An adapter adds `alpha / rank * B A` to a linear layer's weight (arXiv 2106.09685, section 4.1). The module stays what it is;
-its layers are replaced in place, so that several adapters share one base.
+An adapter adds `alpha / rank * B A` to a linear layer's weight (arXiv 2106.09685, section 4.1). Layers of the
+module are replaced in place, so that several adapters share one base.
 """
 
 import json
@@ -25,26 +25,26 @@ ADAPTER_FOLDER = "adapter"
 _WEIGHTS_FILE = "adapter_model.safetensors"
 _CONFIG_FILE = "adapter_config.json"
 _PREFIX = "base_model.model."
-"""What PEFT puts before a module's own names in its files."""
+"""PEFT's prefix of module names in its files."""
 
 
 def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed: int) -> None:
-    """Give `model` a new adapter that changes nothing yet (B is 0); A depends on `seed` and the shapes alone.
+    """Add an adapter that changes nothing yet (B is 0) to `model`; A depends only on `seed` and the shapes.
 
-    The base's parameters no longer require gradients. Raises ConfigurationError when the model has none of the targets.
+    The base's parameters stop requiring gradients. Raises ConfigurationError if the model has none of the targets.
     """
     import peft
 
     lora = peft.LoraConfig(
         r=config.rank,
-        lora_alpha=config.alpha,  # type: ignore[arg-type]  # PEFT divides it by the rank, so a float serves
+        lora_alpha=config.alpha,  # type: ignore[arg-type]  # PEFT divides it by the rank, so a float works
         target_modules=sorted(config.targets),
         lora_dropout=0.0,
         bias="none",
         task_type="CAUSAL_LM",
     )
     with building_a_model(seed), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a second adapter on one base is what is wanted
+        warnings.simplefilter("ignore")  # a second adapter on one base is intended
         try:
             peft.inject_adapter_in_model(lora, model, _module_name(policy))
         except ValueError as error:
@@ -56,10 +56,10 @@ def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed:
 
 
 def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
-    """Make the adapter of `policy` in `model` equal to the one in `folder`, in place where there is one; its digest.
+    """Load the adapter in `folder` as that of `policy` in `model`, in place if there is one. Returns its digest.
 
-    The digest is over the live tensors after the copy, or over the file's where the module computes in another type. Raises
-    ArtifactCorrupt when the folder holds no adapter, or one of other layers and shapes.
+    The digest is of the live tensors after the copy, or of the file's if the module computes in another type. Raises
+    ArtifactCorrupt if the folder holds no adapter, or one with other layers or shapes.
     """
     import torch
     from safetensors import SafetensorError
@@ -83,7 +83,7 @@ def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
 
 
 def write_adapter(tensors: "dict[str, Tensor]", config: AdapterConfig, folder: Path) -> None:
-    """Write a folder that PEFT and vLLM load. Equal tensors give equal bytes."""
+    """Write a folder that PEFT and vLLM can load. Equal tensors give equal bytes."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,8 +98,8 @@ def write_adapter(tensors: "dict[str, Tensor]", config: AdapterConfig, folder: P
         "inference_mode": True,
     }
     (folder / _CONFIG_FILE).write_text(json.dumps(values, indent=2, sort_keys=True))
-    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(whole, folder / _WEIGHTS_FILE, metadata={"format": "pt"})
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(contiguous, folder / _WEIGHTS_FILE, metadata={"format": "pt"})
 
 
 def read_adapter_config(folder: Path) -> AdapterConfig:
@@ -112,7 +112,7 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
 
 
 def adapter_tensors(model: "nn.Module", policy: str) -> "dict[str, Tensor]":
-    """The live tensors of one adapter, under the names that they have in its file.
+    """The live tensors of one adapter, by their names in its file.
 
     **Example** `model.layers.0.self_attn.q_proj.lora_A.<policy>.weight` is
     `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`, of shape [rank, inputs].
@@ -131,19 +131,19 @@ def has_adapter(model: "nn.Module", policy: str) -> bool:
 
 
 def adapted_digest(base_digest: str, adapter_digest: str) -> str:
-    """What names the weights of a policy that is an adapter on a base."""
+    """The weights digest of a policy that is an adapter on a base."""
     return joined_digest([base_digest, adapter_digest])
 
 
 def use_adapter(model: "nn.Module", policy: str) -> None:
-    """Let `model` answer with this adapter. Its tensors alone require gradients from now on."""
+    """Activate this adapter in `model`. Only its tensors require gradients afterwards."""
     for layer in _adapted_layers(model):
         layer.set_adapter(_module_name(policy))
 
 
 @contextmanager
 def base_alone(model: "nn.Module") -> Iterator[None]:
-    """Inside, `model` answers without any adapter."""
+    """Disable all adapters of `model` inside."""
     layers = _adapted_layers(model)
     for layer in layers:
         layer.enable_adapters(False)
@@ -161,5 +161,5 @@ def _adapted_layers(model: "nn.Module") -> list[Any]:
 
 
 def _module_name(policy: str) -> str:
-    """`policy` as a name that a module may have: letters, digits and underscores, no two policies alike."""
+    """A module name for `policy`: letters, digits and underscores, different for each policy."""
     return "policy_" + re.sub(r"[^a-zA-Z0-9]", lambda each: f"_{ord(each[0]):x}_", policy)

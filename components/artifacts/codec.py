@@ -1,4 +1,4 @@
-"""Values to bytes and back: tuples of numbers as safetensors columns, everything else as JSON beside them, all under zstd.
+"""Serialisation of values: tuples of numbers as safetensors columns, everything else as JSON, compressed by zstd.
 
 A payload is a zstd frame around a safetensors file with three tensors: `structure` (JSON text), `ints` (int32 when all fit,
 else int64) and `floats` (float64, so exact). `zstd -d` and any safetensors reader open it without Troupe.
@@ -22,23 +22,23 @@ T = TypeVar("T")
 _DAMAGED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 SCHEMA_VERSION = 2
-"""The layout that `encode` writes; `decode` reads no other."""
+"""The version that `encode` writes, and the only one that `decode` reads."""
 
 _COMPRESSION_LEVEL = 3
 MAX_RATIO = 128
 MIN_UNPACKED_BYTES = 16 << 20
-"""A payload unpacks to at most `MAX_RATIO` times its own bytes, or to so many where that is more: tokens and log-probabilities
-pack to a third. So a reader never needs more memory than what it was sent accounts for."""
+"""A payload unpacks to at most `MAX_RATIO` times its size, or to this many bytes if that is more: the memory of a reader is
+bounded by what it was sent. Tokens and log-probabilities pack to a third."""
 
 
 def encode(value: Any) -> bytes:
-    """A frozen dataclass or pydantic value as bytes that are equal for equal values.
+    """A frozen dataclass or pydantic value as bytes; equal values give equal bytes.
 
-    Raises TypeError when the value holds something that its annotations do not promise, and StoreRefused for one that packs
-    so well that `decode` would take it for a bomb.
+    Raises TypeError if the value differs from its annotations, and StoreRefused if it packs so well that `decode` would refuse
+    it as a decompression bomb.
 
-    **Example** a RolloutShard of 128 nodes, 8 candidates each, 11 tokens each: 11,264 completion tokens lie in `ints`, as
-    many log-probabilities in `floats`, and `structure` holds the texts, the outcomes and the lengths.
+    **Example** a RolloutShard of 128 nodes, 8 candidates each, 11 tokens each: `ints` holds 11,264 completion tokens,
+    `floats` as many log-probabilities, and `structure` the texts, the outcomes and the lengths.
     """
     cls: Any = type(value)
     if not is_record(cls):
@@ -69,10 +69,10 @@ def encode(value: Any) -> bytes:
 
 
 def decode(content: bytes, as_type: type[T]) -> T:
-    """The value that `encode` made `content` from. Raises ArtifactCorrupt for any other bytes, type or version."""
+    """The value that `encode` turned into `content`. Raises ArtifactCorrupt for any other bytes, type or version."""
     try:
         return _decode(content, as_type)
-    # A damaged payload can fail at any layer, each with its own class; none of them is worth a retry.
+    # A damaged payload can fail at any layer, each with its own exceptions; a retry would not help.
     except (zstandard.ZstdError, SafetensorError, *_DAMAGED) as e:
         why = first_complaint(e) if isinstance(e, ValidationError) else str(e)
         raise ArtifactCorrupt(f"these {len(content)} bytes are no stored {as_type.__qualname__}: {why}") from e
@@ -96,7 +96,7 @@ def _decode(content: bytes, as_type: type[T]) -> T:
 
 
 def _unpacked(content: bytes) -> bytes:
-    """The bytes in a frame that says how many there are, and that says no more than it may."""
+    """The content of a frame that states its size, within the limit."""
     num_bytes, allowed = zstandard.frame_content_size(content), _max_unpacked_bytes(content)
     if not 0 <= num_bytes <= allowed:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Typed values as JSON whose tuples of numbers lie in two flat columns. The types are pydantic's affair, on both ways."""
+"""Typed values as JSON, with their tuples of numbers in two flat columns. Pydantic checks the types in both directions."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -15,22 +15,22 @@ _STR = frozenset({str})
 
 @lru_cache(maxsize=256)
 def is_record(cls: Any) -> bool:
-    """Whether values of this type are written field by field."""
+    """Whether values of this type are written as a mapping of fields."""
     return is_dataclass(cls) or issubclass(cls, BaseModel)
 
 
 @lru_cache(maxsize=64)
 def record_adapter(cls: Any) -> TypeAdapter[Any]:
-    """What checks and builds a record and all within, unknown fields refused. The record stands alone in a tuple, because
-    pydantic takes no settings beside a dataclass itself."""
+    """The validator of a record and everything in it; unknown fields are refused. The record is in a tuple, because pydantic
+    takes no config for a dataclass itself."""
     return TypeAdapter(tuple[cls], config=ConfigDict(extra="forbid", revalidate_instances="always"))
 
 
 @dataclass(slots=True)
 class Columns:
-    """The numbers of all tuples of ints and of floats, end to end in the order of the JSON, and how far they have been read.
+    """All tuples of ints and of floats, concatenated in the order of the JSON, and how many numbers have been read.
 
-    **Example** `written((7, 8, 9))` returns `{"$ints": 3}` and appends the numbers to `ints`; `read` of it gives them back.
+    **Example** `written((7, 8, 9))` returns `{"$ints": 3}` and appends the numbers to `ints`; `read` reverses this.
     """
 
     ints: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Columns:
     num_floats_read: int = 0
 
     def written(self, value: Any) -> Any:
-        """A checked value as JSON. Raises TypeError for what JSON cannot hold."""
+        """A validated value as JSON. Raises TypeError for a value that JSON cannot represent."""
         kind: Any = type(value)
         if kind in _PLAIN:
             return value
@@ -58,7 +58,7 @@ class Columns:
         raise TypeError(f"a {kind.__qualname__} cannot be stored")
 
     def read(self, tree: dict[str, Any]) -> Any:
-        """The value of a JSON object whose inner values have been read, for use as `object_hook`."""
+        """The value of a JSON object, for use as `object_hook`."""
         if len(tree) != 1:
             return tree
         ((mark, inner),) = tree.items()
@@ -74,7 +74,7 @@ class Columns:
         return {mark[1:]: inner} if mark.startswith("$$") else tree
 
     def check_all_read(self) -> None:
-        """Raise ValueError unless exactly all numbers were taken."""
+        """Raise ValueError unless all numbers were read."""
         if (self.num_ints_read, self.num_floats_read) != (len(self.ints), len(self.floats)):
             raise ValueError(f"{len(self.ints)} ints and {len(self.floats)} floats do not match the structure")
 
@@ -102,10 +102,10 @@ class Columns:
     def _mapping_written(self, value: Mapping[Any, Any]) -> dict[str, Any]:
         if not _STR.issuperset(map(type, value)):
             raise TypeError(f"a mapping must have str keys to be stored, not {sorted(map(repr, value))}")
-        # Sorted, because equal mappings must give equal bytes whatever their insertion order.
+        # Sorted: equal mappings must give equal bytes in any insertion order.
         tree = {key: each if type(each := value[key]) in _PLAIN else self.written(each) for key in sorted(value)}
         if len(tree) == 1 and (key := next(iter(tree))).startswith("$"):
-            return {f"${key}": tree[key]}  # the marks are objects of one key, too
+            return {f"${key}": tree[key]}  # escaped: the marks are objects of one key too
         return tree
 
 
@@ -113,7 +113,7 @@ class Columns:
 def _defaults(cls: Any) -> tuple[tuple[str, Any], ...]:
     """The fields of a record in order, each with the default at which it is left out, or MISSING.
 
-    A new field with a default thus changes no bytes of who does not use it. Floats are always written: -0.0 equals 0.0.
+    So a new field with a default changes no bytes where it is unused. Floats are always written: -0.0 equals 0.0.
     """
     if issubclass(cls, BaseModel):
         return tuple((name, MISSING) for name in cls.model_fields)
@@ -121,7 +121,7 @@ def _defaults(cls: Any) -> tuple[tuple[str, Any], ...]:
 
 
 def _end(start: int, count: int, size: int) -> int:
-    """No number is read twice: a structure of a few bytes could else name any amount of them."""
+    """No number is read twice: otherwise a structure of a few bytes could name any number of them."""
     if not 0 <= count <= size - start:
         raise ValueError(f"{count} numbers are named where {size - start} are left")
     return start + count

@@ -1,4 +1,4 @@
-"""Digests of tensors: equal weights have equal digests, whatever file they lie in."""
+"""Digests of tensors: equal weights have equal digests, in any file format."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def tensors_digest(tensors: Mapping[str, "torch.Tensor"]) -> str:
-    """The SHA-256 over names, types, shapes and bytes, in the order of the names."""
+    """The SHA-256 over names, types, shapes and bytes, sorted by name."""
     import torch
 
     digest = hashlib.sha256()
@@ -23,12 +23,12 @@ def tensors_digest(tensors: Mapping[str, "torch.Tensor"]) -> str:
 
 
 def joined_digest(digests: Iterable[str]) -> str:
-    """One digest for several in order, for example of the ranks that hold parts of an optimizer."""
+    """One digest of several in order, for example of the ranks that hold parts of an optimizer."""
     return hashlib.sha256(canonical_json(list(digests))).hexdigest()
 
 
 def model_tensors(model: "torch.nn.Module") -> dict[str, "torch.Tensor"]:
-    """A model's parameters and persistent buffers by name; a tensor that has two names (a tied head) is held once."""
+    """A model's parameters and persistent buffers by name; a tensor with two names (a tied head) appears once."""
     parameters = dict(model.named_parameters())
     persistent = model.state_dict(keep_vars=True)
     buffers = {name: buffer for name, buffer in model.named_buffers() if name in persistent}

@@ -1,4 +1,4 @@
-"""Records: small JSON documents that carry their own digest, so that a changed digit does not pass for the truth."""
+"""Records: small JSON documents with a digest of their content, which reveals any change."""
 
 import hashlib
 import json
@@ -27,9 +27,9 @@ def sealed(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
 
 
 def unsealed(key: str, content: bytes) -> dict[str, Any]:
-    """What was sealed into the record at `key`. One without a digest, written before there were any, is read as it is.
+    """The fields of the record at `key`. A record of an older version, without a digest, is not verified.
 
-    Raises ArtifactCorrupt, naming the key, what is wrong and the remedy.
+    Raises ArtifactCorrupt with the key, the fault and the remedy.
     """
     try:
         value = json.loads(content)
@@ -44,7 +44,7 @@ def unsealed(key: str, content: bytes) -> dict[str, Any]:
 
 
 def read_as(key: str, content: bytes, as_type: type[M]) -> M:
-    """The record at `key` as a pydantic value. Raises ArtifactCorrupt as `unsealed` does, or when it is of another type."""
+    """The record at `key` as a pydantic value. Raises ArtifactCorrupt if it is damaged or has another type."""
     try:
         return as_type.model_validate(unsealed(key, content))
     except ValidationError as error:
@@ -52,7 +52,7 @@ def read_as(key: str, content: bytes, as_type: type[M]) -> M:
 
 
 def damaged(key: str, what: str) -> ArtifactCorrupt:
-    """The error for a record that cannot be believed, with the remedy that its place in the store tells."""
+    """The error for a damaged record, with the remedy for its kind of key."""
     return ArtifactCorrupt(f"{key}: {what}; {remedy(key)}")
 
 
@@ -75,17 +75,17 @@ def remedy(key: str) -> str:
         "lineages": "restore it from a copy, or use the version of Troupe that wrote it: it says which steps count",
         "sessions": f"delete it: it says only how one session went, and `troupe resume {run}` writes a new one",
         "iterations": f"delete it, and `troupe resume {run}` writes it again from what its stages committed",
-        "outbox": "delete it: its report is not shown in MLflow",
+        "outbox": "delete it: its report will be missing in MLflow",
     }.get(kind, "restore it from a copy, or delete it")
 
 
 def _digest(value: Mapping[str, Any]) -> str:
-    """Over canonical JSON, but NaN is allowed: a metric may be one."""
+    """The SHA-256 of canonical JSON, except that NaN is allowed: a metric may be NaN."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def first_complaint(error: ValidationError) -> str:
-    """What pydantic found first, and how much more, in one line."""
+    """The first error of pydantic and the number of others, in one line."""
     first, *others = error.errors(include_url=False, include_input=False)
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" + (f", and {len(others)} more" if others else "")

@@ -1,4 +1,4 @@
-"""References: the small frozen values that travel between stages instead of payloads."""
+"""References: small frozen values that stages pass to each other instead of payloads."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -7,16 +7,15 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Frozen(BaseModel):
-    """A pydantic value at a border: immutable, unknown keys rejected."""
+    """A pydantic value at an interface: immutable, unknown keys rejected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ArtifactRef(Frozen):
-    """Where a payload lies and what its bytes must be. Reading verifies `sha256` and `num_bytes`.
+    """The key of a payload in the store, and its digest and size, which reading verifies.
 
-    `kind` is the payload's type name (`"RolloutShard"`) or `"folder"`; `key` is its place in the store that holds it. For a
-    folder `sha256` is the digest of its listing (`{path: [sha256, num_bytes]}` in canonical JSON) and `files` is that listing.
+    `kind` is the payload's type name (`"RolloutShard"`) or `"folder"`. For a folder `sha256` is the digest of its listing (`{path: [sha256, num_bytes]}` in canonical JSON) and `files` is that listing.
     """
 
     kind: str
@@ -31,7 +30,7 @@ class CheckpointRef(Frozen):
     """One policy after one step: its files and the digests of its tensors.
 
     `step` counts finished updates: 0 is the policy before training. Digests are over tensors (names, types, shapes, bytes),
-    not over files, so two files that hold equal weights are equal here.
+    not over files, so files with equal weights have equal digests.
     """
 
     policy: str
@@ -40,13 +39,13 @@ class CheckpointRef(Frozen):
     weights_digest: str
     optimizer_digest: str
     base: ArtifactRef | None = None
-    """The folder of the model that the policy's adapter sits on; None for a policy with weights of its own."""
+    """The folder of the base model of the policy's adapter; None for a policy with full weights."""
 
 
 class StageManifest(Frozen):
-    """The commit record of a stage. Its existence means that the output is whole.
+    """The commit record of a stage. If it exists, the output is complete.
 
-    `output` is what the stage returned, as JSON: a reference or a few of them. `attempt` is the 1-based attempt that won.
+    `output` is the stage's result as JSON: one or a few references. `attempt` is the 1-based attempt that committed.
     """
 
     stage: str
@@ -57,5 +56,5 @@ class StageManifest(Frozen):
     finished_at: str
     """UTC, ISO 8601."""
     record: str | None = None
-    """Prefect's cache key for this output: a copy that is worth no more than this manifest."""
+    """Prefect's cache key for this output. Prefect's copy is only used while this manifest exists."""
     kind: Literal["stage"] = "stage"

@@ -1,21 +1,21 @@
-"""Removing a run, or a restart that was dropped: its records, and of their content what no other record refers to."""
+"""Removal of a run or of a dropped restart: its records, and the content that no other record refers to."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from components.artifacts.base import ArtifactStore, StoredObject
-from components.artifacts.gc import Records, name_of, num_bytes_of
-from components.artifacts.layout import FOLDERS, PAYLOADS, REUSE_SECONDS
+from components.artifacts.gc import Records, listed, name_of, num_bytes_of
+from components.artifacts.layout import REUSE_SECONDS
 from components.artifacts.refs import Frozen
 from components.artifacts.runs import index_key
 from components.identity import config_key
 
-_SESSION = re.compile(r"runs/[^/]+/sessions/[^/]+/(start|end)\.json")
+_SESSION_START = re.compile(r"runs/[^/]+/sessions/[^/]+/start\.json")
 
 
 class RemovalReport(Frozen):
-    """What a removal took away and what it left."""
+    """What a removal removed and what it kept."""
 
     num_records: int
     num_objects: int
@@ -23,16 +23,16 @@ class RemovalReport(Frozen):
     num_bytes: int
     """Of records and objects."""
     num_shared_objects: int
-    """What other records refer to, too; it stays."""
+    """Kept because other records refer to them too."""
     num_young_objects: int
-    """What another session may be about to refer to; it stays for `troupe gc`."""
+    """Kept for `troupe gc`, because another session may be about to refer to them."""
     num_unsure_objects: int
-    """What records that cannot be read may refer to; it stays until these are mended or gone."""
+    """Kept because unreadable records may refer to them, until these are repaired or removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What would go. `open_sessions` are the start records of all sessions of the store that have no end."""
+    """What would be removed. `open_sessions` are the start records of all sessions of the store without an end."""
 
     run_id: str
     records: tuple[StoredObject, ...]
@@ -43,13 +43,13 @@ class Removal:
 
 
 def removal_of_run(store: ArtifactStore, run_id: str) -> Removal:
-    """The removal of a whole run, or of what an interrupted removal has left of it. Nothing is changed."""
+    """The removal of a whole run, or of what is left of it after an interrupted removal. Changes nothing."""
     own = f"runs/{run_id}/"
     return _removal(store, run_id, lambda key: key.startswith(own) or key == index_key(run_id))
 
 
 def removal_of_lineage(store: ArtifactStore, run_id: str, lineage: int) -> Removal:
-    """The removal of what a restart left; the record of the restart itself stays."""
+    """The removal of what a restart wrote; the record of the restart itself stays."""
     own = re.compile(
         rf"runs/{re.escape(run_id)}/("
         rf"(steps|evaluations)/[^/]+/[^/]+/[^/]+/l{lineage}-.+|(iterations|outbox)/[^/]+-l{lineage}\.(json|published))"
@@ -58,19 +58,19 @@ def removal_of_lineage(store: ArtifactStore, run_id: str, lineage: int) -> Remov
 
 
 def remove(store: ArtifactStore, removal: Removal, *, spare_young: bool) -> RemovalReport:
-    """Carry a removal out. Interrupted, it is finished by planning it and carrying it out again.
+    """Execute a removal. After an interruption, plan and execute it again.
 
-    A run's configuration goes first, so that it is listed as a whole or not at all, and its other records last, so that a
-    second attempt still knows its content. `spare_young` leaves content that was written or found in place during the last
-    hour: a session that works on another run may be about to refer to it.
+    A run's configuration is deleted first, so that it is listed as a whole or not at all, and its other records last, so that
+    a second attempt still knows its content. `spare_young` keeps content that was written or reused during the last hour: a
+    session that works on another run may be about to refer to it.
     """
-    last_seen = {config_key(removal.run_id), index_key(removal.run_id)}
+    listing = {config_key(removal.run_id), index_key(removal.run_id)}
     young = [found for found in removal.unshared if spare_young and found.age_seconds < REUSE_SECONDS]
     content = [found for found in removal.unshared if found not in young]
-    for key in sorted(last_seen & {found.key for found in removal.records}, reverse=True):
+    for key in sorted(listing & {found.key for found in removal.records}, reverse=True):
         store.delete(key)
     store.delete_all([found.key for found in content])
-    store.delete_all([found.key for found in removal.records if found.key not in last_seen])
+    store.delete_all([found.key for found in removal.records if found.key not in listing])
     return RemovalReport(
         num_records=len(removal.records),
         num_objects=len(content),
@@ -82,14 +82,11 @@ def remove(store: ArtifactStore, removal: Removal, *, spare_young: bool) -> Remo
 
 
 def _removal(store: ArtifactStore, run_id: str, is_own: Callable[[str], bool]) -> Removal:
-    objects = list(store.scan(""))
-    content = [found for found in objects if found.key.startswith((PAYLOADS, FOLDERS))]
-    records = [found for found in objects if not found.key.startswith((PAYLOADS, FOLDERS))]
+    content, records = listed(store)
     own = [found for found in records if is_own(found.key)]
-    named = Records(store, own).references(without=())
     others = Records(store, [found for found in records if not is_own(found.key)])
+    named, needed = Records(store, own).references(), others.references()
     candidates = [found for found in content if name_of(found.key) in named]
-    needed = others.references(without=())
     unshared = [found for found in candidates if name_of(found.key) not in needed]
     unsure = unshared if others.damaged else []
     return Removal(
@@ -98,11 +95,10 @@ def _removal(store: ArtifactStore, run_id: str, is_own: Callable[[str], bool]) -
         unshared=() if unsure else tuple(unshared),
         num_shared_objects=len(candidates) - len(unshared),
         num_unsure_objects=len(unsure),
-        open_sessions=_open_sessions([found.key for found in records]),
+        open_sessions=_open_sessions({found.key for found in records}),
     )
 
 
-def _open_sessions(keys: Sequence[str]) -> tuple[str, ...]:
-    ended = {key.removesuffix("end.json") for key in keys if key.endswith("/end.json")}
-    starts = [key for key in keys if _SESSION.fullmatch(key) and key.endswith("/start.json")]
-    return tuple(key for key in starts if key.removesuffix("start.json") not in ended)
+def _open_sessions(keys: Set[str]) -> tuple[str, ...]:
+    starts = sorted(filter(_SESSION_START.fullmatch, keys))
+    return tuple(key for key in starts if key.replace("start.json", "end.json") not in keys)
