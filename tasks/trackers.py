@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from components.config import TrackingConfig
 from components.errors import TrackingUnavailable
 from components.tracking.base import Tracker
-from components.tracking.memory import InMemoryTracker
+from components.tracking.none import NoTracker
 
 if TYPE_CHECKING:
     from components.tracking.mlflow import MlflowTracker
@@ -22,13 +22,12 @@ _environment = threading.Lock()
 def tracker_of(config: TrackingConfig) -> Tracker:
     """The tracker of a configuration. Sends no request."""
     if config.kind == "none":
-        return InMemoryTracker()
+        return NoTracker()
     url = tracking_url(config)
     if url is None:
-        return InMemoryTracker(
-            available=False,
-            why_not="tracking.url: no MLflow server is configured; start the local services with `troupe up`, set "
-            "MLFLOW_TRACKING_URI, or turn tracking off with --set tracking.kind=none",
+        return NoTracker(
+            "tracking.url: no MLflow server is configured; start the local services with `troupe up`, set "
+            "MLFLOW_TRACKING_URI, or turn tracking off with --set tracking.kind=none"
         )
     return mlflow_tracker(url, config.experiment, register_models=config.register_models)
 

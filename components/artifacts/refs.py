@@ -15,7 +15,8 @@ class Frozen(BaseModel):
 class ArtifactRef(Frozen):
     """The key of a payload in the store, and its digest and size, which reading verifies.
 
-    `kind` is the payload's type name (`"RolloutShard"`) or `"folder"`. For a folder `sha256` is the digest of its listing (`{path: [sha256, num_bytes]}` in canonical JSON) and `files` is that listing.
+    `kind` is the payload's type name (`"RolloutShard"`) or `"folder"`. For a folder `files` is its listing, and
+    `sha256` the digest of the listing (`{path: [sha256, num_bytes]}` in canonical JSON).
     """
 
     kind: str

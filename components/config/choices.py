@@ -1,21 +1,24 @@
-"""What the built-in advantages and losses are called, and which fields of the configuration each brings along."""
+"""The names of the built-in advantages and losses, and the fields of the configuration that each sets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self
 
+from pydantic import AfterValidator, model_validator
+
+from components.config.section import Section
 from components.nearest import meant
 from components.own_code import is_own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What a name stands for: `sets` where the fields are not given, `fixes` whether or not they are spelled out."""
+    """The fields that a name sets unless they are given, and those that it fixes."""
 
     sets: Mapping[str, Any] = field(default_factory=dict)
     fixes: Mapping[str, Any] = field(default_factory=dict)
     refusal: str = ""
-    """Why a fixed field cannot be another, and what to do."""
+    """Why a fixed field cannot differ, and what to do."""
 
 
 ADVANTAGES: Mapping[str, Choice] = {
@@ -45,29 +48,46 @@ POLICY_LOSSES: Mapping[str, Choice] = {
         "aggregation",
     ),
     "cispo": Choice(
-        fixes={"dual_clip": None}, refusal="dual_clip bounds the clipped surrogate, which cispo has not: leave it out"
+        fixes={"dual_clip": None},
+        refusal="dual_clip bounds the clipped surrogate, which cispo does not have: leave it out",
     ),
 }
+DEVICES: Mapping[str, Choice] = {"cuda": Choice(sets={"tokens_per_micro_batch": 16384})}
 
 
-def checked_choice(name: str, choices: Mapping[str, Choice]) -> str:
-    """`name` itself, when it is built in or `module:function`. Raises ValueError with the nearest name."""
-    if name in choices or is_own(name):
-        return name
-    names = ", ".join(map(repr, choices))
-    raise ValueError(f"unknown; {meant(name, choices)}there are {names}; one of your own is module:function")
+def _checked(choices: Mapping[str, Choice]) -> AfterValidator:
+    """Accepts the name of a choice or `module:function`. Raises ValueError with the nearest name."""
+
+    def check(name: str) -> str:
+        if name in choices or is_own(name):
+            return name
+        names = ", ".join(map(repr, choices))
+        raise ValueError(f"unknown; {meant(name, choices)}there are {names}; one of your own is module:function")
+
+    return AfterValidator(check)
 
 
-def filled_in(values: Any, field_name: str, choices: Mapping[str, Choice]) -> Any:
-    """`values` with the fields that the chosen name brings along, where they are not given."""
-    if not isinstance(values, Mapping):
-        return values
-    name = values.get(field_name)
-    chosen = choices.get(name, Choice()) if isinstance(name, str) else Choice()
-    return {**chosen.sets, **chosen.fixes, **values}
+AdvantageName = Annotated[str, _checked(ADVANTAGES)]
+PolicyLossName = Annotated[str, _checked(POLICY_LOSSES)]
 
 
-def check_fixed(section: Any, choice: Choice) -> None:
-    """Pass when no field of `section` contradicts what was chosen. Raises ValueError."""
-    if any(getattr(section, name) != value for name, value in choice.fixes.items()):
-        raise ValueError(choice.refusal)
+class ChoosingSection(Section):
+    """A section whose field `chosen_by` sets and fixes others by the choice that it names."""
+
+    chosen_by: ClassVar[str]
+    choices: ClassVar[Mapping[str, Choice]]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        name = values.get(cls.chosen_by) if isinstance(values, Mapping) else None
+        chosen = cls.choices.get(name) if isinstance(name, str) else None
+        return {**chosen.sets, **chosen.fixes, **values} if chosen else values
+
+    @model_validator(mode="after")
+    def _check_fixed(self) -> Self:
+        """A fixed field may be spelled out, but not contradicted."""
+        choice = self.choices.get(getattr(self, self.chosen_by), Choice())
+        if any(getattr(self, name) != value for name, value in choice.fixes.items()):
+            raise ValueError(choice.refusal)
+        return self

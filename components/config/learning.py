@@ -1,110 +1,92 @@
-"""How policies learn from what was played, and how that is judged."""
+"""Learning and evaluation."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from components.config.choices import ADVANTAGES, POLICY_LOSSES, Choice, check_fixed, checked_choice, filled_in
+from components.config.choices import ADVANTAGES, DEVICES, POLICY_LOSSES, AdvantageName, ChoosingSection, PolicyLossName
 from components.config.section import Section
 
 
-class AlgorithmConfig(Section):
-    advantage: str = "at_grpo"
+class AlgorithmConfig(ChoosingSection):
+    chosen_by = "advantage"
+    choices = ADVANTAGES
+
+    advantage: AdvantageName = "at_grpo"
     """at_grpo compares the candidates of one node; grpo whole episodes of one problem; dr_mas all actions of one agent on
-    one problem. rloo, reinforce_pp and dr_grpo compare what the rollout mode groups: nodes in a tree, else episodes. One's own
+    one problem. rloo, reinforce_pp and dr_grpo compare the groups of the rollout mode: nodes in a tree, else episodes. Your own
     is module:function, in the current folder or installed."""
     source: str | None = None
-    """The digest of the source behind an advantage that is not built in. The start fills it in."""
+    """The source digest of an advantage that is not built in. Filled in at the start."""
     normalize_std: bool = True
     """Divide the centred reward by a standard deviation. rloo: False unless set; dr_grpo: always False."""
     normalize_over: Literal["group", "batch"] = "group"
-    """Whose standard deviation: that of the group, or of all centred rewards of the step. reinforce_pp: always batch."""
+    """The standard deviation of the group, or of all centred rewards of the step. reinforce_pp: always batch."""
     leave_one_out: bool = False
     """Each reward's baseline is the mean of the others of its group, not of all (RLOO, arXiv 2402.14740). rloo: always."""
     epsilon: float = Field(1e-4, gt=0.0)
     """Added to the standard deviation."""
 
-    @field_validator("advantage")
-    @classmethod
-    def _is_known(cls, value: str) -> str:
-        return checked_choice(value, ADVANTAGES)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_in_by_name(cls, values: Any) -> Any:
-        return filled_in(values, "advantage", ADVANTAGES)
+class LossConfig(ChoosingSection):
+    chosen_by = "policy_loss"
+    choices = POLICY_LOSSES
 
-    @model_validator(mode="after")
-    def _fields_fit_the_name(self) -> "AlgorithmConfig":
-        """What a name fixes may be spelled out, never contradicted: the name would then be wrong."""
-        check_fixed(self, ADVANTAGES.get(self.advantage, Choice()))
-        return self
-
-
-class LossConfig(Section):
-    policy_loss: str = "clip"
+    policy_loss: PolicyLossName = "clip"
     """clip: PPO's surrogate by token. gspo: the same by sequence (arXiv 2507.18071). cispo: clipped weights on the
-    log-likelihood (arXiv 2506.13585). One's own is module:function, in the current folder or installed."""
+    log-likelihood (arXiv 2506.13585). Your own is module:function, in the current folder or installed."""
     source: str | None = None
-    """The digest of the source behind a policy loss that is not built in. The start fills it in."""
+    """The source digest of a policy loss that is not built in. Filled in at the start."""
     aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "fixed_length"] = "token_mean"
-    """How token losses become one number: the mean over all tokens; the mean over answers of their token means; of their
-    token sums; or of their token sums divided by `fixed_length` (Dr. GRPO). gspo: always sequence_mean."""
+    """Reduction of the token losses: the mean over all tokens; the mean over answers of their token means; of their token sums;
+    or of their token sums divided by `fixed_length` (Dr. GRPO). gspo: always sequence_mean."""
     means_over: Literal["all", "signal"] = "all"
-    """Which answers the denominators of `aggregation` count: all that the policy sampled, as in TRL and verl, or only those of
-    groups with a learning signal. With all, gradients shrink as more groups are all right or all wrong."""
+    """The answers in the denominators of `aggregation`: all that the policy sampled, as in TRL and verl, or only those of groups
+    with a learning signal. With all, gradients shrink as more groups are entirely right or wrong."""
     fixed_length: int | None = Field(None, ge=1)
-    """The constant of aggregation fixed_length: tokens that the longest answer may have."""
+    """The constant of aggregation fixed_length: the maximal tokens of an answer."""
     clip_low: float = Field(0.2, ge=0.0)
     clip_high: float = Field(0.2, ge=0.0)
-    """Bounds of the importance ratio: [1 - clip_low, 1 + clip_high]; a higher clip_high is DAPO's clip-higher. They mean
-    another thing under each policy_loss: gspo's paper takes 3e-4 and 4e-4, cispo's has no lower bound (1) and a high upper."""
+    """Bounds of the importance ratio: [1 - clip_low, 1 + clip_high]; a higher clip_high is DAPO's clip-higher. Their
+    meaning depends on policy_loss: gspo's paper uses 3e-4 and 4e-4, cispo's has no lower bound (1) and a high upper one."""
     dual_clip: float | None = Field(None, gt=1.0)
-    """Bound of the ratio for negative advantages (arXiv 1912.09729); None leaves it open."""
+    """Bound of the ratio for negative advantages (arXiv 1912.09729); None for no bound."""
     kl_coefficient: float = Field(0.0, ge=0.0)
     """Weight of the KL estimate to the reference, the policy before training; 0 loads no reference."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k3"
-    """J. Schulman's estimators: log ratio, half its square, or the unbiased one that is never negative. Gradients: k1 and k2
-    that of KL(policy || reference), k3 that of KL(reference || policy)."""
+    """J. Schulman's estimators: log ratio, half its square, or the unbiased non-negative one. The gradient of k1 and k2 is that
+    of KL(policy || reference), of k3 that of KL(reference || policy)."""
     entropy_coefficient: float = Field(0.0, ge=0.0)
-    """Weight of the token entropy, which is subtracted from each token's loss."""
+    """Weight of the token entropy, subtracted from each token's loss."""
     importance_cap: float | None = Field(None, gt=0.0)
-    """Truncated importance sampling between sampler and trainer: weights are capped here; None turns it off."""
+    """Truncated importance sampling between sampler and trainer: the maximal weight; None turns it off."""
     importance_level: Literal["token", "sequence"] = "token"
-    """A weight per token, or the product over the answer for all its tokens."""
+    """One weight per token, or the product over the answer for all its tokens."""
     importance_veto: float | None = Field(None, gt=0.0, lt=1.0)
-    """An answer with a token whose ratio is below this is left out; None leaves none out. Needs importance_cap."""
+    """Answers with a token whose ratio is below this are left out; None leaves none out. Needs importance_cap."""
     mask_truncated: bool = False
-    """Leave answers that ended for their length out of the loss; they stay in their group's baseline."""
+    """Leave truncated answers out of the loss; they stay in their group's baseline."""
     mismatch_tolerance: float | None = Field(1e-3, gt=0.0)
-    """Largest allowed |trainer - sampler| log-probability before the first update of a batch; None turns it off. Batches
-    that weights of an earlier step sampled (rollout.overlap) are not held to it."""
-
-    @field_validator("policy_loss")
-    @classmethod
-    def _is_known(cls, value: str) -> str:
-        return checked_choice(value, POLICY_LOSSES)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_in_by_name(cls, values: Any) -> Any:
-        return filled_in(values, "policy_loss", POLICY_LOSSES)
+    """Largest allowed |trainer - sampler| log-probability before the first update of a batch; None turns it off. Not
+    checked for batches sampled by weights of an earlier step (rollout.overlap)."""
 
     @model_validator(mode="after")
     def _terms_fit_each_other(self) -> "LossConfig":
-        check_fixed(self, POLICY_LOSSES.get(self.policy_loss, Choice()))
         if self.aggregation == "fixed_length" and self.fixed_length is None:
-            raise ValueError("aggregation fixed_length needs fixed_length, the tokens that the longest answer may have")
+            raise ValueError("aggregation fixed_length needs fixed_length, the maximal tokens of an answer")
         if self.dual_clip is not None and self.dual_clip <= 1.0 + self.clip_high:
             raise ValueError(
                 f"dual_clip {self.dual_clip} lies within the clip: set it above 1 + clip_high = {1.0 + self.clip_high}"
             )
         if self.importance_veto is not None and self.importance_cap is None:
-            raise ValueError("importance_veto looks at importance ratios: set importance_cap too, for example 2.0")
+            raise ValueError("importance_veto needs importance ratios: set importance_cap too, for example 2.0")
         return self
 
 
-class TrainingConfig(Section):
+class TrainingConfig(ChoosingSection):
+    chosen_by = "device"
+    choices = DEVICES
+
     learning_rate: float = Field(3e-4, gt=0.0)
     num_warmup_updates: int = Field(0, ge=0)
     """Optimizer steps over which the learning rate rises linearly."""
@@ -118,41 +100,31 @@ class TrainingConfig(Section):
     num_minibatches: int = Field(2, ge=1)
     """Optimizer steps per pass."""
     tokens_per_micro_batch: int = Field(4096, ge=64)
-    """Padded tokens that one forward and backward may hold; on device cuda 16384 unless given. A CPU is fastest with no more
-    than its caches hold."""
+    """Padded tokens of one forward and backward pass; on device cuda 16384 unless given. A CPU is fastest when they fit into its
+    caches."""
     share_prompts: bool = True
     """Pack a group's completions behind one copy of their prompt."""
     zero_stage: Literal[0, 1, 2, 3] = 0
-    """DeepSpeed ZeRO stage; `infra/deepspeed/zero<stage>.json` holds the rest."""
+    """DeepSpeed ZeRO stage, configured by `infra/deepspeed/zero<stage>.json`."""
     num_ranks: int = Field(1, ge=1)
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Literal["float32", "bfloat16"] = "float32"
     num_threads: int = Field(1, ge=1)
-    """CPU threads of one rank. Part of the result."""
+    """CPU threads of one rank. Affects results."""
     gradient_checkpointing: bool = False
-    """Compute a layer's activations again in the backward pass instead of keeping them: less memory, a third more time."""
+    """Recompute activations in the backward pass: less memory, a third more time."""
     offload: Literal["none", "optimizer", "all"] = "none"
-    """ZeRO 3: keep the optimizer, or the parameters too, in the host's memory. On device cpu they are there already: the same
-    code runs, with copies that save nothing."""
+    """ZeRO 3: keep the optimizer, or the parameters too, in the host's memory. On device cpu this saves nothing."""
     hostfile: str | None = None
-    """Hosts of the ranks, in DeepSpeed's format, this one first; the others are reached by ssh and share TMPDIR and the
-    folders of the run. None runs all ranks on this host."""
+    """Hosts of the ranks in DeepSpeed's format, this one first; the others are reached by ssh and share TMPDIR and the folders
+    of the run. None runs all ranks on this host."""
     update_timeout_seconds: float = Field(3600.0, gt=0.0)
-    """How long one update may take before its worker is ended and the stage is tried again."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _filled_in_for_device(cls, values: Any) -> Any:
-        return filled_in(values, "device", {"cuda": Choice(sets={"tokens_per_micro_batch": 16384})})
+    """Time limit of one update; then its worker is killed and the stage is retried."""
 
     @model_validator(mode="after")
-    def _precision_fits_device(self) -> "TrainingConfig":
+    def _fits_device_and_stage(self) -> "TrainingConfig":
         if self.device == "cpu" and self.dtype != "float32":
             raise ValueError("dtype bfloat16 needs device cuda; on the CPU use float32")
-        return self
-
-    @model_validator(mode="after")
-    def _offload_has_its_stage(self) -> "TrainingConfig":
         if self.offload != "none" and self.zero_stage != 3:
             raise ValueError(f"offload {self.offload} is part of ZeRO 3: set zero_stage to 3, or offload to none")
         return self
@@ -160,10 +132,10 @@ class TrainingConfig(Section):
 
 class EvaluationConfig(Section):
     every: int = Field(0, ge=0)
-    """Steps between evaluations; 0 evaluates before the first and after the last step alone."""
+    """Steps between evaluations; 0 evaluates only before the first and after the last step."""
     num_problems: int = Field(500, ge=1)
     """Problems of the test split."""
     sampling: tuple[Literal["sample", "greedy"], ...] = ("sample", "greedy")
-    """sample draws at temperature 1, greedy takes the likeliest token."""
+    """sample draws at temperature 1, greedy takes the most likely token."""
     problems_per_block: int = Field(250, ge=1)
-    """Problems that are played together."""
+    """Problems played together."""

@@ -1,4 +1,4 @@
-"""The tracking border: publishing twice is the same as publishing once."""
+"""The tracking interface. Publishing twice is the same as publishing once."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,20 +7,20 @@ from components.schema import EvalReport, IterationReport
 
 
 class Tracker(Protocol):
-    """Publishes what the store already holds. Every verb is idempotent, so an outbox may repeat it after any crash.
+    """Publishes what the store already holds. Every method is idempotent, so an outbox may repeat it after any crash.
 
-    Raises TrackingUnavailable when the service does not answer; the caller keeps the report and tries again later.
+    Raises TrackingUnavailable if the service does not answer; the caller keeps the report and tries again later.
     """
 
     def check(self) -> None:
-        """Raise TrackingUnavailable while the service is away, ConfigurationError where it never will take a report from here.
+        """Raise TrackingUnavailable while the service is away, ConfigurationError if it will never accept a report.
 
         Both name the address and the remedy.
         """
         ...
 
     def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
-        """Make sure that exactly one tracked run exists for `run_id`, with these parameters."""
+        """Ensure that exactly one tracked run exists for `run_id`, with these parameters."""
         ...
 
     def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
@@ -36,7 +36,7 @@ class Tracker(Protocol):
         ...
 
     def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
-        """Say of a checkpoint whether its files are still in the store. Harmless where it is not registered."""
+        """Record whether the files of a checkpoint are still in the store. Harmless if it is not registered."""
         ...
 
     def finish_run(self, run_id: str, *, succeeded: bool) -> None:
@@ -44,9 +44,9 @@ class Tracker(Protocol):
         ...
 
     def remove_run(self, run_id: str) -> list[str]:
-        """Remove the run and the models registered from it; what went, in words. Empty when nothing was there."""
+        """Remove the run and the models registered from it. Returns a line for each, none if there was no such run."""
         ...
 
     def run_url(self, run_id: str) -> str | None:
-        """Where a person looks at the run, if the service has pages."""
+        """The address of the run's page, if the service has pages."""
         ...

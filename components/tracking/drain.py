@@ -1,4 +1,4 @@
-"""Publishing beside the pipeline: one thread drains the outbox, so that no iteration waits for the tracking server."""
+"""Publishing in the background: a thread drains the outbox, so that no iteration waits for the tracking server."""
 
 import logging
 import threading
@@ -11,9 +11,9 @@ _log = logging.getLogger(__name__)
 
 
 class OutboxDrain:
-    """Owns a daemon thread that drains `outbox` into `tracker` when poked, and again while something is pending.
+    """A daemon thread that drains `outbox` into `tracker` when poked, and retries while something is pending.
 
-    A tracker that goes away is one warning, its return one line; reports wait in the store meanwhile.
+    Logs one warning when the tracker goes away and one line when it returns; meanwhile reports wait in the store.
     """
 
     def __init__(self, outbox: Outbox, tracker: Tracker, *, retry_seconds: float = 10.0) -> None:
@@ -28,15 +28,15 @@ class OutboxDrain:
         self._thread.start()
 
     def poke(self) -> None:
-        """Say that something is due. Returns at once."""
+        """Announce a new report. Returns at once."""
         with self._changed:
             self._num_asked += 1
             self._changed.notify_all()
 
     def flush(self, timeout_seconds: float) -> DrainReport:
-        """Publish all that is due; what is left stays in the store. Always ends within `timeout_seconds`.
+        """Publish everything pending within `timeout_seconds`; the rest stays in the store.
 
-        A service that is away is asked again until then. `num_published` counts the last attempt.
+        Retries a service that is away until then. `num_published` counts the last attempt.
         """
         deadline = time.monotonic() + timeout_seconds
         last = None
@@ -50,7 +50,7 @@ class OutboxDrain:
         )
 
     def close(self, timeout_seconds: float, *, succeeded: bool | None = None) -> DrainReport:
-        """Flush, end the thread, and mark the run's end when `succeeded` is given and nothing is left."""
+        """Flush, end the thread, and if `succeeded` is given and nothing is left, mark the run's end."""
         report = self.flush(timeout_seconds)
         with self._changed:
             self._is_closing = True
@@ -61,7 +61,7 @@ class OutboxDrain:
         return report
 
     def _answered(self, deadline: float) -> DrainReport | None:
-        """The report of an attempt that began after this call; None when it is not there by `deadline`."""
+        """The report of an attempt that began after this call, or None after `deadline`."""
         with self._changed:
             self._num_asked += 1
             target = self._num_asked
@@ -89,16 +89,15 @@ class OutboxDrain:
     def _attempt(self) -> DrainReport:
         try:
             return self._outbox.drain(self._tracker)
-        except Exception as error:  # the border of a thread: what escapes here would end it unseen
+        except Exception as error:  # the border of a thread: an escaping exception would end it silently
             if str(error) != self._last.error:
                 _log.exception("the outbox cannot be drained")
             return DrainReport(num_published=0, num_pending=self._outbox.num_pending, error=str(error) or repr(error))
 
     def _announce(self, report: DrainReport) -> None:
         if report.error is not None and self._last.error is None:
-            waiting = (
-                f"{report.num_pending} reports wait in the store" if report.num_pending else "nothing is published"
-            )
+            num_waiting = report.num_pending
+            waiting = f"{num_waiting} reports wait in the store" if num_waiting else "nothing is published"
             _log.warning("%s: %s", waiting, report.error)
         elif report.error is None and self._last.error is not None:
             _log.info("tracking is back: %d reports published, none waits", report.num_published)

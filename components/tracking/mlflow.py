@@ -1,7 +1,7 @@
 """Tracking in an MLflow server.
 
-What makes a repeat harmless, as MLflow 3 behaves: its metrics table is keyed by (run, name, timestamp, step, value), so an
-equal point is stored once; a run is found by its tag `troupe.run_id`, a model version by its tags step and digest.
+Repetitions are harmless in MLflow 3: its metrics table is keyed by (run, name, timestamp, step, value), so an equal point is
+stored once; a run is found by its tag `troupe.run_id`, a model version by its tags for step and digest.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ from components.tracking.pages import page_url
 from components.tracking.points import evaluation_points, iteration_points
 
 MAX_RACES = 8
-"""How often in a row other creators may come first before that is an error."""
+"""Lost races in a row before that is an error."""
 RUN_ID_TAG = "troupe.run_id"
 STEP_TAG = "troupe.step"
 DIGEST_TAG = "troupe.weights_digest"
@@ -36,9 +36,9 @@ FILES_TAG = "troupe.files"
 class MlflowTracker:
     """A Tracker over one MLflow server and one experiment.
 
-    A server that is away costs one refused connection, a server that hangs REQUEST_TIMEOUT_SECONDS; both raise
-    TrackingUnavailable. What the server refuses for good (a name that it does not allow) raises PermanentError. `account` is
-    entered around all requests: MLflow's client reads credentials from the environment at each of them.
+    If the server refuses connections, or hangs for REQUEST_TIMEOUT_SECONDS, TrackingUnavailable is raised; for a request that
+    it rejects (an invalid name), PermanentError. `account` is entered around all requests: MLflow's client reads credentials
+    from the environment at each of them.
     """
 
     def __init__(
@@ -61,32 +61,28 @@ class MlflowTracker:
         self._about: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
 
     def check(self) -> None:
-        """Raise TrackingUnavailable while the server is away, ConfigurationError where its address or the access is wrong."""
         check_answers(self._url)
 
     def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
-        """Find the run or make it, and mark it RUNNING.
+        """Find or create the run, and mark it RUNNING.
 
-        MLflow parameters never change: one that has another value now keeps its first, and the new one becomes a tag
-        `troupe.changed.<name>`.
+        MLflow parameters are immutable: if one has another value, the new value becomes a tag `troupe.changed.<name>`.
         """
         self._about[run_id] = (dict(params), dict(tags))
         with self._requests():
             self._mlflow_ids[run_id] = self._opened(run_id)
 
     def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
-        """All metrics and timings of one step in one request."""
         self._log(report.run_id, iteration_points(report), report.step, timestamp_ms)
 
     def publish_evaluation(self, run_id: str, report: EvalReport, *, timestamp_ms: int) -> None:
-        """The evaluation's numbers in one request."""
         self._log(run_id, evaluation_points(report), report.step, timestamp_ms)
 
     def publish_checkpoint(self, run_id: str, *, policy: str, step: int, weights_digest: str, folder_uri: str) -> None:
-        """A version of the registered model `<run_id>.<policy>`, newest under MLflow's own alias `latest`.
+        """A version of the registered model `<run_id>.<policy>`; MLflow's alias `latest` is the newest.
 
-        Its source is `folder_uri`. MLflow refuses a folder of this machine as a source, so for a local store the source
-        is a run artifact that names the folder; loading such a version through MLflow yields that note, not the weights.
+        Its source is `folder_uri`. MLflow refuses local folders as sources, so for a local store the source is a run artifact
+        that names the folder: loading such a version through MLflow returns that note, not the weights.
         """
         if not self._register_models:
             return
@@ -107,9 +103,9 @@ class MlflowTracker:
                 tolerating("RESOURCE_DOES_NOT_EXIST", delete)
 
     def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
-        """Say in a tag and in the description of a version whether its files are still in the store.
+        """Record in a tag and in the description of a version whether its files are still in the store.
 
-        The version itself stays, with what is known of it: deleting it would lose where its successors come from.
+        The version itself is not deleted, because later versions name it as their parent.
         """
         if not self._register_models:
             return
@@ -123,12 +119,11 @@ class MlflowTracker:
                 self._client().update_model_version(name, version.version, description=description)
 
     def finish_run(self, run_id: str, *, succeeded: bool) -> None:
-        """Mark the run FINISHED or FAILED, with the time of this call as its end."""
         with self._requests():
             self._client().set_terminated(self._mlflow_id(run_id), "FINISHED" if succeeded else "FAILED")
 
     def remove_run(self, run_id: str) -> list[str]:
-        """Delete the run, which MLflow keeps in its trash, and for good the models registered from it."""
+        """Delete the run, which MLflow keeps in its trash, and permanently the models registered from it."""
         with self._requests():
             runs = self._runs(run_id)
             for run in runs:
@@ -141,7 +136,7 @@ class MlflowTracker:
         return [*(f"run {run.info.run_id}" for run in runs), *(f"model {model.name}" for model in models)]
 
     def mark_killed(self, run_id: str) -> bool:
-        """Mark the run KILLED if it is there and said to be running, and whether it was: its process is gone."""
+        """Mark the run KILLED if its status is RUNNING. Returns whether it was."""
         with self._requests():
             running = [run for run in self._runs(run_id) if run.info.status == "RUNNING"]
             for run in running:
@@ -149,7 +144,7 @@ class MlflowTracker:
             return bool(running)
 
     def run_url(self, run_id: str) -> str | None:
-        """The run's page; None until this tracker has reached the server for that run. Never waits."""
+        """The run's page, or None until this tracker has opened the run. Sends no request."""
         mlflow_id = self._mlflow_ids.get(run_id)
         place = f"experiments/{self._cached_experiment_id}/runs/{mlflow_id}"
         return mlflow_id and page_url(self._url, place)
@@ -184,11 +179,11 @@ class MlflowTracker:
         return self._mlflow_ids[run_id]
 
     def _opened(self, run_id: str) -> str:
-        """The id of the one MLflow run of `run_id`, made if need be, RUNNING, with its parameters.
+        """The id of the one MLflow run of `run_id`, created if needed, RUNNING, with its parameters.
 
-        MLflow cannot create a run at most once, so creators that race make twins. The oldest stays; whoever sees the
-        others deletes them first, so that nothing is added behind the copy, and then hands on what they were told. Where
-        the oldest is deleted meanwhile, because a still older one came to light, all is handed on to that one.
+        MLflow cannot create a run at most once, so concurrent creators make twins. The oldest is kept. A process that sees
+        twins deletes them first, so that nothing is added after the copy, and then copies their metrics. If the oldest is
+        deleted meanwhile because an even older one has appeared, everything is copied to that one.
         """
         deleted: dict[str, None] = {}
         attempt = 0
@@ -206,11 +201,10 @@ class MlflowTracker:
                     self._client().update_run(winner.info.run_id, status="RUNNING")
                 return str(winner.info.run_id)
             except mlflow_exception() as error:
-                # A parameter that another process adds at the same instant is a BAD_REQUEST here.
                 if attempt == MAX_RACES or is_away(error):
                     raise
-                is_settled = error.error_code != "BAD_REQUEST" and self._is_live(winner.info.run_id)
-                if is_settled:
+                # A parameter that another process adds at the same moment is a BAD_REQUEST here.
+                if error.error_code != "BAD_REQUEST" and self._is_live(winner.info.run_id):
                     raise
 
     def _found_or_created(self, run_id: str) -> list[Any]:
@@ -240,9 +234,7 @@ class MlflowTracker:
             from mlflow.entities import Metric
 
             metrics = [Metric(name, value, timestamp_ms, step) for name, value in points.items()]
-            attempt = 0
-            while True:
-                attempt += 1
+            for attempt in range(1, MAX_RACES + 1):
                 mlflow_id = self._mlflow_id(run_id)
                 try:
                     self._client().log_batch(mlflow_id, metrics=metrics)
@@ -253,7 +245,7 @@ class MlflowTracker:
                     self._mlflow_ids.pop(run_id, None)
 
     def _is_live(self, mlflow_id: str) -> bool:
-        """False once a run was deleted: by a person, or as the loser of a race."""
+        """False for a run that was deleted, by a user or as the loser of a race."""
         try:
             return bool(self._client().get_run(mlflow_id).info.lifecycle_stage == "active")
         except mlflow_exception() as error:
@@ -268,7 +260,7 @@ class MlflowTracker:
         return sorted(found, key=lambda version: int(version.version))
 
     def _ensure_model(self, name: str, run_id: str) -> str | None:
-        """Make sure that the registered model exists; its newest version, if it has one."""
+        """Ensure that the registered model exists. Returns its newest version, if any."""
         newest = self._client().search_model_versions(
             f"name = '{name}'", max_results=1, order_by=["version_number DESC"]
         )

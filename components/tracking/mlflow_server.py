@@ -1,6 +1,6 @@
-"""One MLflow server: whether it answers, a client for it, and its errors as ours.
+"""Access to an MLflow server: health check, client, and error translation.
 
-The library is imported with the first request and not before: that takes a second.
+MLflow is imported at the first request, because that takes a second.
 """
 
 import http.client
@@ -18,9 +18,9 @@ REQUEST_TIMEOUT_SECONDS = 3
 
 
 def check_answers(url: str) -> None:
-    """Raise TrackingUnavailable while the server is away, ConfigurationError where its address or the access is wrong.
+    """Raise TrackingUnavailable while the server is away, ConfigurationError if its address or the credentials are wrong.
 
-    Costs one GET and no import of mlflow.
+    Sends one GET and does not import mlflow.
     """
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=REQUEST_TIMEOUT_SECONDS):
@@ -45,8 +45,8 @@ def check_answers(url: str) -> None:
 
 
 def new_client(url: str) -> Any:
-    """A client that waits no longer than the user says. MLflow's own defaults wait 120 s and retry for minutes; the outbox
-    repeats instead."""
+    """A client with a short timeout unless the user sets one. MLflow's defaults wait 120 s and retry for minutes; the outbox
+    retries instead."""
     from mlflow import MlflowClient
     from mlflow import environment_variables as settings
 
@@ -68,7 +68,7 @@ def mlflow_exception() -> Any:
 
 
 def tolerating(error_code: str, request: Callable[[], object]) -> None:
-    """Send `request`; an answer of `error_code` means that another process was first, which is as good."""
+    """Send `request`. The error `error_code` means that another process was first and is ignored."""
     try:
         request()
     except mlflow_exception() as error:
@@ -77,19 +77,19 @@ def tolerating(error_code: str, request: Callable[[], object]) -> None:
 
 
 def is_away(error: Any) -> bool:
-    """Whether an MlflowException stands for a server that is down, overloaded or failing; its status says so."""
+    """Whether the status of an MlflowException says that the server is down, overloaded or failing."""
     status = int(error.get_http_status_code())
     return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS
 
 
 def _unavailable(url: str, cause: object) -> TrackingUnavailable:
-    reason = str(cause).rpartition("): ")[2].rstrip("\"')")  # the innermost of the messages that urllib3 nests
+    reason = str(cause).rpartition("): ")[2].rstrip("\"')")  # the innermost message: urllib3 nests them
     return TrackingUnavailable(f"MLflow at {url} does not answer ({reason}); start it with `troupe up`")
 
 
 @contextmanager
 def named_errors(url: str) -> Iterator[None]:
-    """Turns MLflow's one exception class into ours, by the status that it stands for."""
+    """Translate MLflow's one exception class into ours, by its status."""
     try:
         yield
     except mlflow_exception() as error:

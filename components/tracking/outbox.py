@@ -1,8 +1,8 @@
-"""The outbox: a report is durable in the store before anybody publishes it, and is published until it has arrived.
+"""The outbox: reports are durable in the store before they are published, and publishing is retried until it succeeds.
 
-Under `runs/<run_id>/outbox/` an entry `<step>-<kind>.json` holds the report and the time at which it was posted; its twin
-`<step>-<kind>.published` says that the tracker has it. A crash between publishing and marking publishes the same content
-at the same time again, which a Tracker records once.
+Under `runs/<run_id>/outbox/` the entry `<step>-<kind>.json` holds the report and the time at which it was posted;
+`<step>-<kind>.published` says that the tracker has it. After a crash between publishing and marking, the same content is
+published again with the same time, which a Tracker records once.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -21,23 +21,22 @@ from components.errors import PermanentError, StoreUnavailable, TrackingUnavaila
 from components.schema import EvalReport, IterationReport
 from components.tracking.base import Tracker
 
-R = TypeVar("R")
+Kind = Literal["iteration", "evaluation", "checkpoint"]
 _ITERATION = TypeAdapter(IterationReport)
 _EVALUATION = TypeAdapter(EvalReport)
 
 
 class OutboxEntry(Frozen):
-    """One report that is due, as stored. `timestamp_ms` is fixed when it is posted, so that a repeat is equal."""
+    """A stored report. `timestamp_ms` is fixed when it is posted, so that a repetition is equal."""
 
-    kind: Literal["iteration", "evaluation", "checkpoint"]
+    kind: Kind
     timestamp_ms: int
     report: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """What one attempt to publish did. `error` says why something is still pending, `may_recover` whether a service was
-    only away."""
+    """The result of one attempt to publish. `error` says why something is pending; `may_recover`: a service was only away."""
 
     num_published: int
     num_pending: int
@@ -46,10 +45,10 @@ class DrainReport:
 
 
 class Outbox:
-    """The reports of one run. Posting is for the pipeline's thread, draining for any one other; both may overlap.
+    """The reports of one run. One thread posts, one other may drain at the same time.
 
-    `params` and `tags` describe the run in the tracker. The store is listed once, at the first drain, for what an earlier
-    process left; after that this process remembers what it posted.
+    `params` and `tags` describe the run in the tracker. The store is listed only at the first drain, for the entries of
+    earlier processes.
     """
 
     def __init__(
@@ -72,35 +71,42 @@ class Outbox:
         self._is_recovered = False
         self._is_open = False
         self.is_finished = False
-        """Whether the tracker knows how the run ended."""
+        """Whether the tracker has recorded the run's end."""
 
     def post_iteration(self, report: IterationReport, *, lineage: int = 0) -> None:
-        """Make a step's report due. Posted again, the first one stands; a new lineage of the step is a new report."""
+        """Post a step's report, once per (step, lineage)."""
         self._post(f"{report.step:06d}-iteration{_suffix(lineage)}", "iteration", dataclasses.asdict(report))
 
     def post_evaluation(self, report: EvalReport, *, lineage: int = 0) -> None:
-        """Make an evaluation due, once per (step, suite, sampling, lineage)."""
+        """Post an evaluation, once per (step, suite, sampling, lineage)."""
         name = f"{report.step:06d}-evaluation-{_spelled(report.suite)}-{report.sampling}{_suffix(lineage)}"
         self._post(name, "evaluation", dataclasses.asdict(report))
 
     def post_checkpoint(self, *, policy: str, step: int, weights_digest: str, folder_uri: str) -> None:
-        """Make a checkpoint due for registration, once per (policy, step, digest)."""
+        """Post a checkpoint for registration, once per (policy, step, digest)."""
         name = f"{step:06d}-checkpoint-{_spelled(policy)}-{_spelled(weights_digest)[:16]}"
         report = {"policy": policy, "step": step, "weights_digest": weights_digest, "folder_uri": folder_uri}
         self._post(name, "checkpoint", report)
 
     @property
     def num_pending(self) -> int:
-        """Reports that are not known to have arrived, as far as this process has looked."""
+        """Reports that this process does not know to be published."""
         with self._lock:
             return len(self._pending)
 
     def drain(self, tracker: Tracker) -> DrainReport:
-        """Publish what is due, by step. A tracker or store that fails ends the attempt and is reported, not raised.
+        """Publish what is pending, by step. Errors of the tracker or the store end the attempt and are reported, not raised.
 
-        An entry that the tracker refuses for good stays pending, is named in `error`, and holds up no other.
+        An entry that the tracker refuses for good stays pending, is named in `error`, and does not delay the others.
         """
-        num_published = 0
+        return self._attempt(tracker)
+
+    def finish(self, tracker: Tracker, *, succeeded: bool) -> DrainReport:
+        """Drain, and if nothing is left mark the run's end in the tracker."""
+        return self._attempt(tracker, succeeded=succeeded)
+
+    def _attempt(self, tracker: Tracker, *, succeeded: bool | None = None) -> DrainReport:
+        num_published, error, may_recover = 0, None, False
         try:
             self._recover()
             if not self._is_open:
@@ -109,26 +115,19 @@ class Outbox:
             while due := self._due():
                 for name in due:
                     num_published += self._publish(tracker, name)
-        except (TrackingUnavailable, StoreUnavailable) as error:
-            return self._report(num_published, str(error), may_recover=True)
-        except PermanentError as error:
-            return self._report(num_published, str(error))
-        return self._report(num_published, "; ".join(self._refused.values()) or None)
-
-    def finish(self, tracker: Tracker, *, succeeded: bool) -> DrainReport:
-        """Drain, and mark the run's end in the tracker when nothing is left."""
-        report = self.drain(tracker)
-        if report.error is None:
-            try:
+            error = "; ".join(self._refused.values()) or None
+            if succeeded is not None and error is None:
                 tracker.finish_run(self._run_id, succeeded=succeeded)
                 self.is_finished = True
-            except TrackingUnavailable as error:
-                return self._report(report.num_published, str(error), may_recover=True)
-            except PermanentError as error:
-                return self._report(report.num_published, str(error))
-        return report
+        except (TrackingUnavailable, StoreUnavailable) as away:
+            error, may_recover = str(away), True
+        except PermanentError as refusal:
+            error = str(refusal)
+        return DrainReport(
+            num_published=num_published, num_pending=self.num_pending, error=error, may_recover=may_recover
+        )
 
-    def _post(self, name: str, kind: Literal["iteration", "evaluation", "checkpoint"], report: dict[str, Any]) -> None:
+    def _post(self, name: str, kind: Kind, report: dict[str, Any]) -> None:
         with self._lock:
             if name in self._pending or name in self._settled:
                 return
@@ -139,7 +138,7 @@ class Outbox:
                 self._pending[name] = entry if is_new else None
 
     def _recover(self) -> None:
-        """Learn once what earlier processes posted and published."""
+        """List once the entries of earlier processes."""
         if self._is_recovered:
             return
         names = {key.rpartition("/")[2] for key in self._store.list(f"runs/{self._run_id}/outbox/")}
@@ -155,7 +154,7 @@ class Outbox:
             return sorted(self._pending.keys() - self._refused.keys())
 
     def _publish(self, tracker: Tracker, name: str) -> int:
-        """1 when the entry has arrived and is marked so, 0 when the tracker refused it."""
+        """1 if the entry was published and marked, 0 if the tracker refused it."""
         try:
             self._send(tracker, name, self._entry(name))
         except PermanentError as error:
@@ -177,25 +176,18 @@ class Outbox:
         return read_as(self._key(name, "json"), content, OutboxEntry)
 
     def _send(self, tracker: Tracker, name: str, entry: OutboxEntry) -> None:
-        match entry.kind:
-            case "iteration":
-                report = self._report_as(_ITERATION, name, entry)
-                tracker.publish_iteration(report, timestamp_ms=entry.timestamp_ms)
-            case "evaluation":
-                evaluation = self._report_as(_EVALUATION, name, entry)
-                tracker.publish_evaluation(self._run_id, evaluation, timestamp_ms=entry.timestamp_ms)
-            case "checkpoint":
-                tracker.publish_checkpoint(self._run_id, **entry.report)
-
-    def _report_as(self, as_type: TypeAdapter[R], name: str, entry: OutboxEntry) -> R:
         try:
-            return as_type.validate_python(entry.report)
+            match entry.kind:
+                case "iteration":
+                    report = _ITERATION.validate_python(entry.report)
+                    tracker.publish_iteration(report, timestamp_ms=entry.timestamp_ms)
+                case "evaluation":
+                    evaluation = _EVALUATION.validate_python(entry.report)
+                    tracker.publish_evaluation(self._run_id, evaluation, timestamp_ms=entry.timestamp_ms)
+                case "checkpoint":
+                    tracker.publish_checkpoint(self._run_id, **entry.report)
         except ValidationError as error:
             raise damaged(self._key(name, "json"), f"no {entry.kind} report of this version of Troupe") from error
-
-    def _report(self, num_published: int, error: str | None, *, may_recover: bool = False) -> DrainReport:
-        num_pending = self.num_pending
-        return DrainReport(num_published=num_published, num_pending=num_pending, error=error, may_recover=may_recover)
 
     def _key(self, name: str, ending: Literal["json", "published"]) -> str:
         return f"runs/{self._run_id}/outbox/{name}.{ending}"

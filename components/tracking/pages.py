@@ -1,4 +1,4 @@
-"""Addresses of MLflow's pages, as a browser opens them."""
+"""Addresses of MLflow's pages for a browser."""
 
 _TRAINING_VIEW = "workflowType=machine_learning"
 """Without it MLflow shows its pages for language-model applications, which are empty here."""

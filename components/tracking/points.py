@@ -1,4 +1,4 @@
-"""What a report is on a chart: metric names and values, the same for every tracker."""
+"""Metric names and values of a report, the same for every tracker."""
 
 from components.metrics import evaluation
 from components.schema import EvalReport, IterationReport
@@ -10,7 +10,7 @@ def iteration_points(report: IterationReport) -> dict[str, float]:
 
 
 def evaluation_points(report: EvalReport) -> dict[str, float]:
-    """A held-out evaluation as `eval/<sampling>/<name>`; a rate whose case did not occur is left out.
+    """A held-out evaluation as `eval/<sampling>/<name>`; rates that are None are left out.
 
     **Example** 30 of 40 problems under sampling "greedy" give `eval/greedy/success_rate` 0.75, `eval/greedy/n` 40,
     `eval/greedy/interval_low` 0.598 and `eval/greedy/interval_high` 0.858.

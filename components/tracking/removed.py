@@ -1,7 +1,7 @@
-"""Checkpoints whose files are gone: the tracker is told, so that it offers nothing that cannot be loaded.
+"""Marks in the tracker the checkpoints whose files are gone.
 
-It is found out anew each time, from the outbox and from the folders that are there: whatever was removed when, and whether or
-not the tracker answered then. `<step>-checkpoint-<policy>-<digest>.removed` beside an outbox entry says that it was told.
+Each call compares the outbox with the folders in the store, so neither the time of a removal nor the tracker's answer at that
+time matters. `<step>-checkpoint-<policy>-<digest>.removed` beside an outbox entry says that the tracker has the mark.
 """
 
 import re
@@ -22,7 +22,7 @@ _FOLDER = re.compile(rf"{FOLDERS}[0-9a-f]{{64}}$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedFiles:
-    """How many registered checkpoints the tracker was told of, and of how many it was not, because of `error`."""
+    """How many registered checkpoints were marked, and how many were not because of `error`."""
 
     num_marked: int = 0
     num_unmarked: int = 0
@@ -30,15 +30,15 @@ class MarkedFiles:
 
 
 def folders_there(store: ArtifactStore) -> frozenset[str]:
-    """The keys of the folders of which any file is in the store."""
+    """The keys of the folders with at least one file in the store."""
     return frozenset("/".join(key.split("/")[:2]) for key in store.list(FOLDERS))
 
 
 def mark_removed(store: ArtifactStore, run_id: str, tracker: Callable[[], Tracker], folders: Set[str]) -> MarkedFiles:
-    """Tell the tracker of the published checkpoints of a run that have lost their files, or got them back, since it was told.
+    """Mark the published checkpoints of a run whose files were removed, or restored, since the last mark.
 
-    `folders` are those that are there. `tracker` is asked for when there is something to tell. One that fails ends the
-    attempt and is reported, not raised.
+    `folders` are those in the store. `tracker` is called only if there is something to mark. Its errors end the attempt and
+    are reported, not raised.
     """
     endings: dict[str, set[str]] = {}
     for match in filter(None, map(_CHECKPOINT.fullmatch, store.list(f"runs/{run_id}/outbox/"))):
@@ -69,4 +69,4 @@ def _entry(store: ArtifactStore, key: str) -> OutboxEntry | None:
     try:
         return None if content is None else read_as(key, content, OutboxEntry)
     except ArtifactCorrupt:
-        return None  # what it says is shown nowhere
+        return None  # a damaged entry was never published

@@ -80,7 +80,7 @@ def test_a_reference_keeps_its_own_digest() -> None:
         ("runs/r.1/steps/000003/update_policy-v1/team/l0-9f/manifest.json", "resume r.1 --from-stage update_policy --step 3"),
         ("runs/r/steps/000003/evaluate_policy-v1/greedy/l0-9f/manifest.json", "delete it, and `troupe resume r` evaluates"),
         ("runs/r/iterations/000003-l0.json", "`troupe resume r` writes it again"),
-        ("runs/r/outbox/000003-iteration.json", "its report is not shown in MLflow"),
+        ("runs/r/outbox/000003-iteration.json", "its report will be missing in MLflow"),
         ("elsewhere", "restore it from a copy, or delete it"),
     ],
 )  # fmt: skip

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import pytest
 
 from components.tracking.base import Tracker
-from components.tracking.memory import InMemoryTracker
 from components.tracking.mlflow import MlflowTracker
 from infra.services.password import USER, password_file
 from infra.services.stack import down, up
+from tests.components.tracking.memory import InMemoryTracker
 
 EXPERIMENT = "tests"
 

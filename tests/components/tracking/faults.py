@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from components.artifacts.base import ArtifactStore
 from components.errors import StoreUnavailable
 from components.schema import IterationReport
-from components.tracking.memory import InMemoryTracker
+from tests.components.tracking.memory import InMemoryTracker
 
 
 class Killed(BaseException):

@@ -10,8 +10,8 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.schema import IterationReport
 from components.tracking.drain import OutboxDrain
-from components.tracking.memory import InMemoryTracker
 from components.tracking.outbox import Outbox
+from tests.components.tracking.memory import InMemoryTracker
 from tests.components.tracking.reports import iteration
 
 REWARD = "reward/plan_agent/mean"

@@ -14,9 +14,9 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.errors import PermanentError
 from components.schema import IterationReport
-from components.tracking.memory import InMemoryTracker
 from components.tracking.outbox import DrainReport, Outbox
 from tests.components.tracking.faults import FaultyStore, FaultyTracker, Killed
+from tests.components.tracking.memory import InMemoryTracker
 from tests.components.tracking.reports import evaluation, iteration
 
 REWARD = "reward/plan_agent/mean"

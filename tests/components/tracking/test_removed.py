@@ -6,9 +6,9 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef
-from components.tracking.memory import InMemoryTracker
 from components.tracking.outbox import Outbox
 from components.tracking.removed import MarkedFiles, folders_there, mark_removed
+from tests.components.tracking.memory import InMemoryTracker
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A tracker that keeps everything in this process: for tests, notebooks, and runs that nobody watches."""
+"""A tracker that keeps everything in memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
