@@ -1,6 +1,6 @@
-"""Identity: who a run, stage, group or candidate is, and every seed. The only place where keys are spelled.
+"""Identity of runs, stages and groups, and all seeds. The only module that spells keys.
 
-Nothing here contains a uuid, a time or a Prefect id: the same work has the same name on every attempt.
+Keys contain no uuid, time or Prefect id: equal work has an equal key on every attempt.
 """
 
 import hashlib
@@ -24,14 +24,11 @@ STAGES = (
     "publish_checkpoint",
     "evaluate_policy",
 )
-"""Stage names in the order in which an iteration runs them."""
+"""Stage names in the order of an iteration."""
 
 
 def checked_run_id(run_id: str) -> str:
-    """`run_id` itself, when it can be spelled in every store and user interface.
-
-    Raises ConfigurationError otherwise.
-    """
+    """`run_id` itself. Raises ConfigurationError unless it is valid in every store and user interface."""
     if not _RUN_ID.fullmatch(run_id):
         raise ConfigurationError(
             f"run_id {run_id!r}: use 1 to 63 of a-z, 0-9, '.', '_' and '-', starting with a letter or a digit"
@@ -40,7 +37,7 @@ def checked_run_id(run_id: str) -> str:
 
 
 def canonical_json(value: Any) -> bytes:
-    """`value` as JSON bytes that are equal for equal values: sorted keys, no spaces, no NaN."""
+    """`value` as JSON with sorted keys, without spaces or NaN, so that equal values give equal bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -50,11 +47,11 @@ def fingerprint(value: Any) -> str:
 
 
 def seed_for(seed: int, *parts: str | int) -> int:
-    """A 63-bit seed that depends on `seed` and `parts` alone.
+    """A 63-bit seed that depends only on `seed` and `parts`.
 
     **Example** `seed_for(0, "rollout", 12, "plan_path-3f", 0, 1, "plan_agent", 5)`: step 12, one problem, episode 0,
-    turn 1, the plan agent's candidate 5. Another candidate, step or config seed gives an unrelated number; another
-    run_id does not change it, because the run_id is not among the parts.
+    turn 1, the plan agent's candidate 5. Another candidate, step or config seed gives an unrelated number; the
+    run_id is not among the parts and changes nothing.
     """
     digest = hashlib.blake2b(canonical_json([seed, *parts]), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
@@ -62,10 +59,10 @@ def seed_for(seed: int, *parts: str | int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class GroupKey:
-    """One node of a sampling tree: the candidates that share it saw identical prompt tokens and are compared.
+    """One node of a sampling tree. Its candidates have identical prompt tokens and are compared.
 
-    `repeat` is how often the agent acted in the same turn before: an agent that drafts, is criticised and drafts again has two
-    nodes in one turn, whose seeds and groups differ.
+    `repeat` counts earlier actions of the agent in the same turn: an agent that drafts, is criticised and drafts again has two
+    nodes in one turn, with different seeds and groups.
     """
 
     problem_id: str
@@ -76,7 +73,7 @@ class GroupKey:
 
     @property
     def seed_parts(self) -> tuple[str | int, ...]:
-        """What `seed_for` is given of a node."""
+        """The parts of `seed_for` for this node."""
         again = (self.repeat,) if self.repeat else ()
         return (self.problem_id, self.episode, self.turn, self.agent, *again)
 
@@ -87,10 +84,10 @@ class GroupKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageKey:
-    """The name of one piece of work, equal on every attempt.
+    """The key of one piece of work, equal on every attempt.
 
-    `part` names a shard or a policy. `lineage` counts deliberate restarts from this stage or an earlier one. `depends_on`
-    is the fingerprint of the configuration and the inputs that the result depends on.
+    `part` is a shard or a policy. `lineage` counts deliberate restarts from this stage or an earlier one. `depends_on` is the
+    fingerprint of the configuration and the inputs that the result depends on.
 
     **Example** `StageKey(run_id="r7", step=12, stage="compute_rewards", version=1, part="shard-000", lineage=0,
     depends_on="9f2c…").path` is `runs/r7/steps/000012/compute_rewards-v1/shard-000/l0-9f2c…`.
@@ -106,7 +103,7 @@ class StageKey:
 
     @property
     def path(self) -> str:
-        """Where the stage's manifest and attempts live in the store."""
+        """The prefix of the stage's manifest and attempts in the store."""
         return (
             f"runs/{self.run_id}/steps/{self.step:06d}/{self.stage}-v{self.version}"
             f"/{self.part}/l{self.lineage}-{self.depends_on}"
@@ -119,5 +116,5 @@ def config_key(run_id: str, lineage: int = 0) -> str:
 
 
 def content_id(prefix: str, payload: Mapping[str, Any]) -> str:
-    """`prefix-` and 12 hex digits that depend on the content alone: two equal puzzles have one id."""
+    """`prefix-` and 12 hex digits of a digest of the content: equal puzzles have equal ids."""
     return f"{prefix}-{hashlib.sha256(canonical_json(payload)).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""Metric names, spelled once. `area/name`, the varying part in the middle."""
+"""Metric names: `area/name`, or `area/<agent or policy>/name`."""
 
 import math
 from collections.abc import Iterable
@@ -24,13 +24,13 @@ NUM_FAILED_EPISODES = "rollout/num_failed_episodes"
 NUM_CANDIDATES = "rollout/num_candidates"
 NUM_GENERATED_TOKENS = "rollout/num_generated_tokens"
 NUM_EXECUTIONS = "rollout/num_executions"
-"""Programs that the step's rollouts ran or read from the ledger."""
+"""Programs that the step's rollouts ran or found in the ledger."""
 NUM_REFILLED_PROBLEMS = "rollout/num_refilled_problems"
-"""Problems without a signal that dynamic sampling replaced, one for each time."""
+"""Problems without a learning signal that dynamic sampling replaced, counted each time."""
 NUM_SILENT_PROBLEMS = "rollout/num_silent_problems"
-"""Problems that still had no signal when the refills were spent."""
+"""Problems that still had no learning signal after the last refill."""
 OVERLONG_FRACTION = "reward/overlong_frac"
-"""Candidates whose length was punished."""
+"""The share of candidates with a length penalty."""
 UNSCORABLE_FRACTION = "reward/unscorable_frac"
 SUCCESS_RATE = "rollout/success_rate"
 KEEP_RATE = "rollout/keep_rate"
@@ -45,17 +45,17 @@ def reward_mean(agent: str) -> str:
 
 
 def reward_std(agent: str) -> str:
-    """The mean spread of an agent's groups."""
+    """The mean standard deviation of an agent's groups."""
     return f"reward/{agent}/group_std"
 
 
 def own_reward(agent: str, component: str) -> str:
-    """The mean value of one of the run's own reward functions over an agent's candidates, without its weight."""
+    """The mean of an own reward function over an agent's candidates, unweighted."""
     return f"reward/{agent}/{component}"
 
 
 def is_own_reward(name: str) -> bool:
-    """Whether a metric is the mean of one of the run's own reward functions."""
+    """Whether a metric is the mean of an own reward function."""
     return name.startswith("reward/") and name.rpartition("/")[2].startswith("own.")
 
 
@@ -75,7 +75,7 @@ def malformed_rate(agent: str) -> str:
 
 
 def zero_group_fraction(agent: str) -> str:
-    """The share of an agent's groups that carry no learning signal."""
+    """The share of an agent's groups without a learning signal."""
     return f"advantage/{agent}/zero_group_frac"
 
 
@@ -85,7 +85,7 @@ def train(policy: str, name: str) -> str:
 
 
 def api(policy: str, name: str) -> str:
-    """What a policy behind an API was used for."""
+    """A metric of the API use of a policy."""
     return f"api/{policy}/{name}"
 
 

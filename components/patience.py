@@ -1,4 +1,4 @@
-"""Waiting for a service that does not answer: how long, what is said meanwhile, and that an interruption ends it."""
+"""Waiting for a service that does not answer, with log messages, until an interruption."""
 
 import logging
 import threading
@@ -10,23 +10,23 @@ _log = logging.getLogger(__name__)
 _FIRST_NOTICE_SECONDS = 5.0
 _LONGEST_SILENCE_SECONDS = 60.0
 _SAME_OUTAGE_SECONDS = 120.0
-"""Failures that lie further apart belong to different outages: nobody knows what the service did in between."""
+"""Failures that are further apart count as different outages."""
 _interrupted = threading.Event()
 
 
 def interrupt() -> None:
-    """Say that this process has been asked to end: nobody in it waits for an absent service any more."""
+    """Announce that this process is asked to end. Ends all waits for services."""
     _interrupted.set()
 
 
 def is_interrupted() -> bool:
-    """Whether `interrupt` was called since the last `patient` work began."""
+    """Whether `interrupt` was called since the last `patient` block began."""
     return _interrupted.is_set()
 
 
 @contextmanager
 def patient() -> Iterator[None]:
-    """Work that may wait for services. What interrupts it, a signal and no error, ends the waits of all its threads."""
+    """Work that may wait for services. A signal, unlike an error, ends the waits of all its threads."""
     _interrupted.clear()
     try:
         yield
@@ -38,10 +38,10 @@ def patient() -> Iterator[None]:
 
 
 class Outage:
-    """How long a service has not answered, for all threads that call it, and how long they go on waiting.
+    """An outage of a service, shared by all threads that call it, and the time limit of their waits.
 
-    What is said is one line after five seconds, the next after twice the time, and at least one each minute:
-    "S3 does not answer since 40 s; giving up in 560 s".
+    Logs a line after 5 s, then after twice the time, and at least each minute: "S3 does not answer since 40 s; giving up in
+    560 s".
     """
 
     def __init__(self, service: str, patience_seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -54,7 +54,7 @@ class Outage:
         self._next_notice_seconds = _FIRST_NOTICE_SECONDS
 
     def began_at(self) -> float:
-        """Take note of a failure; when the outage that it belongs to began, on the clock."""
+        """Record a failure. Returns the clock's time at which its outage began."""
         with self._lock:
             now = self._clock()
             if self._since is None or now - self._failed_at > _SAME_OUTAGE_SECONDS:
@@ -63,9 +63,9 @@ class Outage:
             return self._since
 
     def waited(self, delay_seconds: float, *, since: float, patience_seconds: float | None = None) -> bool:
-        """Sleep before the next attempt at what has failed since `since`.
+        """Sleep before the next attempt of a call that has been failing since `since`.
 
-        False, at once, when patience (None: the outage's) would be at its end by then, or when this process was asked to end.
+        Returns False at once if that would exceed `patience_seconds` (None: the outage's) or if this process was interrupted.
         """
         now = self._clock()
         left_seconds = since + (self.patience_seconds if patience_seconds is None else patience_seconds) - now
@@ -75,7 +75,7 @@ class Outage:
         return not _interrupted.wait(delay_seconds)
 
     def over(self) -> None:
-        """Take note of an answer."""
+        """Record a response."""
         if self._since is None:
             return
         with self._lock:

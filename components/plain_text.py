@@ -1,4 +1,4 @@
-"""Text from anywhere as text that a terminal, a page or a log shows as it is, and does not obey."""
+"""Untrusted text, escaped for terminals, pages and logs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ _LONGEST_SHOWN = 120
 
 
 def printable(text: str, *, keep: str = "\n\t") -> str:
-    """`text` with every character that a terminal would obey spelled out, but those in `keep`.
+    """`text` with all control characters escaped, except those in `keep`.
 
     **Example** `printable("\\x1b[31mred")` is the ten characters `\\x1b[31mred`.
     """
@@ -18,18 +18,18 @@ def printable(text: str, *, keep: str = "\n\t") -> str:
 
 
 def without_passwords(text: str) -> str:
-    """`text` with user, password and query of every URL left out. **Example** "http://…@host" for "http://me:secret@host"."""
+    """`text` without the user, password and query of every URL. **Example** "http://…@host" for "http://me:secret@host"."""
     return _QUERY_OF_URL.sub(r"\1?…", _USER_OF_URL.sub("…@", text))
 
 
 def shown_value(value: Any) -> str:
-    """A wrong value as an error shows it: as it was given, without passwords, in one line of at most 120 characters."""
+    """An invalid value for an error message: without passwords, at most 120 characters."""
     shown = without_passwords(repr(value))
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
 
 
 def printable_document(document: Any) -> Any:
-    """A JSON document with every string, keys too, printable on one line."""
+    """A JSON document with all strings and keys escaped to one line."""
     match document:
         case str():
             return printable(document, keep="")
@@ -42,7 +42,7 @@ def printable_document(document: Any) -> Any:
 
 
 def markdown_cell(text: str) -> str:
-    """`text` as the cell of a Markdown table that shows it letter by letter: no markup, no link, no HTML."""
+    """`text` as a cell of a Markdown table, with markup, links and HTML escaped."""
     return re.sub(r"([\\`*_{}\[\]<>()#+!|&~-])", r"\\\1", printable(text, keep=""))
 
 

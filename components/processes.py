@@ -1,4 +1,4 @@
-"""Which process: its kernel, its number and its start, because numbers are used again and clocks are set."""
+"""Identity of processes: kernel, pid and start, because pids are reused and clocks are set."""
 
 import logging
 import os
@@ -15,29 +15,28 @@ from typing import NamedTuple
 import psutil
 
 _NUMBER = re.compile(r"[0-9]{1,20}")
-"""Labels are anybody's text, and not all that `str.isdigit` calls a digit can be read as a number."""
+"""Labels are untrusted text, and `str.isdigit` accepts digits that `int` does not."""
 _START_TICKS = 19
 _STATE = 0
 _log = logging.getLogger(__name__)
 
 
 class ProcessId(NamedTuple):
-    """One process, never to be taken for another. `str(process)` is safe in labels, file names and cgroup names, and
-    `ProcessId.parse` reads it."""
+    """The unique identity of a process. `str(process)` is safe in labels, file names and cgroup names; `parse` reads it."""
 
     kernel: str
-    """As `this_kernel` names it."""
+    """That of `this_kernel`."""
     pid: int
     started: int
-    """In clock ticks since the machine's start, which setting the clock does not move. Only Linux tells that: elsewhere it is
-    the start that the system has stored with the process, in microseconds since the epoch."""
+    """On Linux in clock ticks since boot, which does not depend on the clock; elsewhere the stored start time of the process in
+    microseconds since the epoch."""
 
     def __str__(self) -> str:
         return f"{self.kernel}-{self.pid}-{self.started}"
 
     @classmethod
     def parse(cls, text: str) -> "ProcessId | None":
-        """The process that `text` names; None when it names none."""
+        """The process with this text, or None if the text is invalid."""
         kernel, _, rest = text.partition("-")
         pid, _, started = rest.partition("-")
         if not kernel or not _NUMBER.fullmatch(pid) or not _NUMBER.fullmatch(started):
@@ -45,8 +44,7 @@ class ProcessId(NamedTuple):
         return cls(kernel, int(pid), int(started))
 
     def is_gone(self) -> bool:
-        """Whether that very process of this machine has ended, a zombie included. One that cannot be seen from here, because
-        it is in another namespace or hidden, is not gone."""
+        """Whether this process has ended or is a zombie. False if it is invisible: in another namespace, or hidden."""
         if self.kernel != this_kernel():
             return self.kernel.partition(".")[0] != this_kernel().partition(".")[0]
         found = _start_and_state(self.pid)
@@ -62,7 +60,7 @@ def this_process() -> ProcessId:
 
 
 def process_of(pid: int) -> ProcessId:
-    """The process that has `pid` now, or is its zombie. Raises ProcessLookupError when there is none."""
+    """The current process or zombie with this pid. Raises ProcessLookupError if there is none."""
     found = _start_and_state(pid)
     if found is None:
         raise ProcessLookupError(f"no process {pid}")
@@ -70,19 +68,19 @@ def process_of(pid: int) -> ProcessId:
 
 
 def left_running(child: subprocess.Popen[bytes]) -> ProcessId:
-    """The process of a child that goes on when this one ends: nobody waits for it, and Python need not warn of that."""
+    """The identity of a child that outlives this process: marks it so that Python does not warn that nobody waits for it."""
     child.returncode = 0
     return process_of(child.pid)
 
 
 def collect(pid: int) -> None:
-    """Let the system forget a child of this process that has ended, so that it does not stay a zombie."""
+    """Reap a child of this process that has ended, so that it does not stay a zombie."""
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
 
 def this_kernel() -> str:
-    """`<boot>.<process namespace>` of the calling process; elsewhere than on Linux `<machine>.<system>`."""
+    """`<boot>.<process namespace>` of the calling process; on other systems than Linux `<machine>.<system>`."""
     if sys.platform != "linux":
         return f"{zlib.crc32(platform.node().encode()):08x}.{sys.platform}"
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
@@ -90,10 +88,9 @@ def this_kernel() -> str:
 
 
 def may_run(host: str, pid: int, process: str | None) -> bool:
-    """Whether a process that a record names may still run. `process` is the text of its ProcessId; None in records of versions
-    that wrote none.
+    """Whether the process of a record may still run. `process` is the text of its ProcessId; None in older records.
 
-    One of another host cannot be seen from here and may. Without its ProcessId, whoever has its number may be it.
+    True for a process of another host, which is invisible. Without a ProcessId, any process with its pid counts.
     """
     if host != socket.gethostname():
         return True
@@ -102,14 +99,12 @@ def may_run(host: str, pid: int, process: str | None) -> bool:
         return not known.is_gone()
     if _start_and_state(pid) is None and not _is_hidden(pid):
         return False
-    _log.warning(
-        "a record of an older Troupe does not tell whether process %d is the one it means: counted as running", pid
-    )
+    _log.warning("a record of an older Troupe does not say whether process %d is the same: counted as running", pid)
     return True
 
 
 def _start_and_state(pid: int) -> tuple[int, bool] | None:
-    """(start, whether it is a zombie) of a process as `ProcessId` counts it; None when there is none to be seen."""
+    """(`ProcessId.started`, whether it is a zombie) of a visible process, or None."""
     if sys.platform == "linux":
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -124,11 +119,11 @@ def _start_and_state(pid: int) -> tuple[int, bool] | None:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether another user's process has the number, where the system shows only one's own."""
+    """Whether a process of another user has this pid, on systems that hide those."""
     try:
         os.kill(pid, 0)
     except PermissionError:
         return True
     except (ProcessLookupError, OverflowError):
-        return False
+        pass
     return False

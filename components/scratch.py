@@ -1,6 +1,6 @@
 """Scratch space on this machine for disposable copies: checkpoints, weights in transit.
 
-The folder for temporary files is everybody's: a name that others can guess may be theirs already, as a link to anywhere.
+The folder for temporary files is shared: another user may have put a link under any predictable name.
 """
 
 import atexit
@@ -16,12 +16,12 @@ from functools import cache
 from pathlib import Path
 
 _HELD = ".held"
-"""A file that its process keeps locked; the system lets go of it however the process ends."""
+"""A file that its process keeps locked; the system releases it however the process ends."""
 
 
 @cache
 def scratch_folder() -> Path:
-    """This process's folder, which goes with it. What killed processes left behind goes when the next process asks for its own.
+    """This process's folder, removed at exit. The folders of killed processes are removed by the next call in any process.
 
     Raises PermissionError as `private_folder` does.
     """
@@ -38,16 +38,16 @@ def scratch_folder() -> Path:
 
 
 def private_folder(name: str) -> Path:
-    """This user's folder for temporary files on this machine called `name`, made where there is none; nobody else enters it.
+    """This user's private folder `name` for temporary files on this machine, created if missing.
 
-    Raises PermissionError, naming the folder and what helps, where it is a link, somebody else's or open to others, or where
-    somebody else could put another in its place.
+    Raises PermissionError, with the folder and the remedy, if it is a link, owned by or open to other users, or if they could
+    replace it.
 
     **Example** `private_folder("troupe-ports")`: /tmp/troupe-ports-1000-5f3a9c51.
     """
     parent = Path(tempfile.gettempdir()).resolve()
     _check_parent(parent)
-    # Machines may share TMPDIR, and not every shared file system tells one machine what another has locked.
+    # Machines may share TMPDIR, and not every shared file system shares locks.
     folder = parent / f"{name}-{os.getuid()}-{zlib.crc32(platform.node().encode()):08x}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -60,7 +60,7 @@ def private_folder(name: str) -> Path:
 
 
 def _check_parent(parent: Path) -> None:
-    """Raises PermissionError where others can rename what lies in `parent`."""
+    """Raise PermissionError if other users can rename files in `parent`."""
     found = parent.stat()
     shared = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
     if shared or found.st_uid not in (0, os.getuid()):
@@ -68,7 +68,7 @@ def _check_parent(parent: Path) -> None:
 
 
 def _hold(folder: Path) -> None:
-    # The descriptor is never closed on purpose: it is the lock.
+    # The descriptor is intentionally never closed: it is the lock.
     fcntl.flock(os.open(folder / _HELD, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
 
 
@@ -84,6 +84,6 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _remove(folder: Path, owner_pid: int) -> None:
-    # A process forked from the owner inherits what happens at its exit.
+    # A forked process inherits the exit handlers.
     if os.getpid() == owner_pid:
         shutil.rmtree(folder, ignore_errors=True)

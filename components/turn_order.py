@@ -1,4 +1,4 @@
-"""Who acts when: phase after phase of a turn, in a fixed order or as the state says."""
+"""Turn orders: the phases of a turn, in a fixed order or decided by the state."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ from typing import Protocol, runtime_checkable
 from components.identity import GroupKey
 
 TurnOrder = tuple[str | tuple[str, ...], ...]
-"""Who acts in a turn, one after another; the agents of an inner tuple act side by side. Empty for a team that branches: its
-environment says who acts next.
+"""The agents of a turn in order; those of an inner tuple act in parallel. Empty for a team that branches: its environment
+decides who acts next.
 
 **Example** `(("solver_a", "solver_b"), "judge")`: both solvers see the state before either has answered, the judge sees both.
 """
 BRANCHING: TurnOrder = ()
-"""The order of a team that branches."""
+"""The turn order of a team that branches."""
 
 
 class Played(Protocol):
-    """What is asked of an environment to know who acts in it."""
+    """The part of an environment that phases depend on."""
 
     @property
     def roles(self) -> tuple[str, ...]: ...
@@ -31,22 +31,22 @@ class Played(Protocol):
 
 @runtime_checkable
 class Branching(Protocol):
-    """An environment whose state says who acts next."""
+    """An environment whose state decides who acts next."""
 
     def next_agents(self) -> tuple[str, ...]:
-        """Who acts in the current state: one agent, or several side by side; none where the episode is over."""
+        """The agents of the current state: one, or several in parallel; none at the end of the episode."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """Agents about to act: one, or several side by side.
+    """Agents about to act: one, or several in parallel.
 
-    Those side by side all see the state as it is when the phase begins, and are asked together. Their answers are then entered
-    one after another, in the order of `agents`, each into the state that those before it left.
+    Parallel agents see the state at the beginning of the phase and are sampled together. Their answers are then applied in the
+    order of `agents`, each to the state after the previous one.
 
-    `repeats` says of each agent how often it has acted in this turn before. `is_last` says whether nobody is asked after them:
-    their answers are the team's.
+    `repeats` counts for each agent its earlier actions in this turn. `is_last`: no agent acts after them, so their answers are
+    the team's.
     """
 
     turn: int
@@ -63,13 +63,12 @@ class Phase:
 
 
 def phases(env: Played, turn_order: TurnOrder, max_turns: int | None = None) -> Iterator[Phase]:
-    """The phases of an episode of `env`, up to its end or for `max_turns`. Each is told when it is asked for, by the state
-    that `env` is in then.
+    """The phases of an episode of `env`, up to its end or for `max_turns`. Lazy: each depends on the current state of `env`.
 
-    In a team that branches every phase is a turn of its own, so that `max_turns` bounds how often anybody acts, and the last
-    of the environment's roles is who answers for the team.
+    In a team that branches every phase is a turn, so `max_turns` bounds the number of actions, and the last of the
+    environment's roles answers for the team.
 
-    **Example** the order (a, b, a) for 2 turns: a, b and a with the repeats 0, 0 and 1 in turn 0, and once more in turn 1.
+    **Example** the order (a, b, a) for 2 turns: a, b and a with repeats 0, 0 and 1 in turn 0, and the same in turn 1.
     """
     for turn in count() if max_turns is None else range(max_turns):
         if turn_order:
@@ -81,8 +80,7 @@ def phases(env: Played, turn_order: TurnOrder, max_turns: int | None = None) -> 
             acting = () if env.done else _next_agents(env)
             if not acting:
                 return
-            repeats = _repeats(acting, Counter())
-            yield Phase(turn=turn, agents=acting, repeats=repeats, is_last=env.roles[-1] in acting)
+            yield Phase(turn=turn, agents=acting, repeats=_repeats(acting, Counter()), is_last=env.roles[-1] in acting)
 
 
 def in_phases(turn_order: TurnOrder) -> tuple[tuple[str, ...], ...]:
@@ -91,7 +89,7 @@ def in_phases(turn_order: TurnOrder) -> tuple[tuple[str, ...], ...]:
 
 
 def agents_of(turn_order: TurnOrder, roles: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of `roles` who act, each once, as they come first; all where the team branches."""
+    """Those of `roles` that act, each once, in order of their first action; all if the team branches."""
     acting = [agent for agents in in_phases(turn_order) for agent in agents]
     return tuple(dict.fromkeys(acting)) if turn_order else roles
 
@@ -107,12 +105,12 @@ def _fixed_turn(turn_order: TurnOrder, turn: int) -> tuple[Phase, ...]:
 
 
 def _next_agents(env: Played) -> tuple[str, ...]:
-    assert isinstance(env, Branching), f"{type(env).__name__} does not say who acts next, and no turn order is given"
+    assert isinstance(env, Branching), f"{type(env).__name__} does not decide who acts next, and no turn order is given"
     return env.next_agents()
 
 
 def _repeats(agents: tuple[str, ...], acted: Counter[str]) -> tuple[int, ...]:
-    """How often each has acted before; counts them in."""
+    """How often each has acted before; adds them to `acted`."""
     repeats = []
     for agent in agents:
         repeats.append(acted[agent])

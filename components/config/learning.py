@@ -41,8 +41,8 @@ class LossConfig(ChoosingSection):
     """Reduction of the token losses: the mean over all tokens; the mean over answers of their token means; of their token sums;
     or of their token sums divided by `fixed_length` (Dr. GRPO). gspo: always sequence_mean."""
     means_over: Literal["all", "signal"] = "all"
-    """The answers in the denominators of `aggregation`: all that the policy sampled, as in TRL and verl, or only those of groups
-    with a learning signal. With all, gradients shrink as more groups are entirely right or wrong."""
+    """The answers in the denominators of `aggregation`: all sampled ones, as in TRL and verl, or only those of groups with a
+    learning signal. With all, gradients shrink as more groups are entirely right or wrong."""
     fixed_length: int | None = Field(None, ge=1)
     """The constant of aggregation fixed_length: the maximal tokens of an answer."""
     clip_low: float = Field(0.2, ge=0.0)
@@ -100,8 +100,7 @@ class TrainingConfig(ChoosingSection):
     num_minibatches: int = Field(2, ge=1)
     """Optimizer steps per pass."""
     tokens_per_micro_batch: int = Field(4096, ge=64)
-    """Padded tokens of one forward and backward pass; on device cuda 16384 unless given. A CPU is fastest when they fit into its
-    caches."""
+    """Padded tokens of one pass; on device cuda 16384 unless given. A CPU is fastest if they fit its caches."""
     share_prompts: bool = True
     """Pack a group's completions behind one copy of their prompt."""
     zero_stage: Literal[0, 1, 2, 3] = 0

@@ -1,4 +1,4 @@
-"""Names and addresses that stand in a configuration: what can be shown, spelled in a path and written into a manifest."""
+"""Types of names and addresses in a configuration: safe to show, in paths, and in manifests."""
 
 import re
 from typing import Annotated
@@ -10,14 +10,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def checked_name(name: str) -> str:
-    """`name` itself, when it can be a folder, a key and a label."""
+    """`name` itself. Raises ValueError unless it can be a folder, a key and a label."""
     if not _NAME.fullmatch(name):
         raise ValueError("use 1 to 63 letters, digits, '.', '_' and '-', starting with a letter or a digit")
     return name
 
 
 def checked_address(url: str) -> str:
-    """`url` itself, when it is an http or https address without user, password, query or control characters."""
+    """`url` itself. Raises ValueError unless it is an http(s) address without user, password, query or control characters."""
     address = urlsplit(url)
     if address.scheme not in ("http", "https") or not address.hostname or address.port == 0 or not url.isprintable():
         raise ValueError("must be an http:// or https:// address")
@@ -27,14 +27,14 @@ def checked_address(url: str) -> str:
 
 
 def checked_prefix(prefix: str) -> str:
-    """`prefix` itself, when it stays below its bucket."""
+    """`prefix` itself. Raises ValueError if it may leave its bucket."""
     if not prefix.isprintable() or ".." in prefix.split("/") or "\\" in prefix:
         raise ValueError("must be a key prefix without '..', backslashes or control characters")
     return prefix
 
 
 def checked_label(text: str) -> str:
-    """`text` itself, when it is one line that shows as it is written."""
+    """`text` itself. Raises ValueError unless it is one line without markup."""
     if not text or not text.isprintable() or set(text) & set("<>&"):
         raise ValueError("must be one line without control characters, '<', '>' and '&'")
     return text

@@ -1,4 +1,4 @@
-"""The own code that a configuration names: which field holds the digest of its source, and which stage first depends on it."""
+"""Changes of the user's own code in a configuration: its source digests, and the first stage that depends on each."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _FIRST_STAGES = {
 
 
 def changed_sources(config: RunConfig, changes: Sequence[str]) -> dict[str, str]:
-    """Name of own code -> the first stage that it changes; empty where `changes` (`path: old -> new`) name anything else.
+    """Name of own code -> the first stage that it changes; empty if `changes` (`path: old -> new`) name any other field.
 
     **Example** a change of "rewards.sources.mine:brevity" alone is {"mine:brevity": "compute_rewards"}.
     """
@@ -26,8 +26,4 @@ def changed_sources(config: RunConfig, changes: Sequence[str]) -> dict[str, str]
     paths = [change.partition(": ")[0] for change in changes]
     if not set(paths) <= names.keys():
         return {}
-    found: dict[str, str] = {}
-    for path in paths:
-        stage = _FIRST_STAGES["rewards.sources" if path.startswith("rewards.sources.") else path]
-        found.setdefault(names[path], stage)
-    return found
+    return {names[path]: _FIRST_STAGES[path.removesuffix(f".{names[path]}")] for path in paths}

@@ -1,4 +1,4 @@
-"""From written values to a configuration, with a remedy for every mistake."""
+"""Parsing of configurations, with a remedy for every mistake."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from components.plain_text import printable, shown_value
 
 
 def parse_config(values: Mapping[str, Any]) -> RunConfig:
-    """`values` as a RunConfig. Raises ConfigurationError: one line a fault, with the field, the value and the remedy."""
+    """`values` as a RunConfig. Raises ConfigurationError: one line per fault, with field, value and remedy."""
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
@@ -54,7 +54,7 @@ def _explained(error: ValidationError, values: Mapping[str, Any]) -> Iterator[st
 
 
 def _known_keys(path: tuple[int | str, ...]) -> list[str]:
-    """The field names of the section at `path`; a name under a mapping section stands for any of its values."""
+    """The field names of the section at `path`; a key of a mapping stands for its values."""
     section: Any = RunConfig
     for part in path:
         field = section.model_fields.get(str(part)) if hasattr(section, "model_fields") else None

@@ -1,4 +1,4 @@
-"""Where work is done, kept and shown. Nothing here changes a result."""
+"""Resources, store and tracking. Nothing here affects results."""
 
 from typing import Literal
 
@@ -10,15 +10,15 @@ from components.config.section import Section
 
 class ResourceConfig(Section):
     max_updates_at_once: int = Field(1, ge=1)
-    """Policies that are updated side by side."""
+    """Policies that are updated concurrently."""
     runner: Literal["thread", "ray"] = "thread"
-    """Where rollout and reward shards run: in this process, or on a Ray cluster."""
+    """Whether rollout and reward shards run in this process or on a Ray cluster."""
     max_shards_at_once: int = Field(1, ge=1)
-    """Shards that this process works on side by side, or tasks that Ray runs at once."""
+    """Concurrent shards of this process, or concurrent tasks on Ray."""
     ray_address: str | None = None
-    """ray: the cluster's address; None starts one here."""
+    """ray: the cluster's address; None starts one on this machine."""
     prefect_patience_seconds: float = Field(120.0, ge=0)
-    """How long a run waits for a Prefect server that does not answer before it ends; what is finished stays finished."""
+    """How long a run waits for a Prefect server that does not answer before it ends. Finished work is kept."""
 
 
 class StoreConfig(Section):
@@ -28,11 +28,11 @@ class StoreConfig(Section):
     bucket: Name = "troupe"
     """s3: the bucket."""
     prefix: Prefix = ""
-    """s3: everything lies under this key prefix."""
+    """s3: the prefix of all keys."""
     endpoint_url: Address | None = None
-    """s3: another server than AWS; None takes the local server of `troupe up`, or AWS's own settings."""
+    """s3: the address of another server than AWS; None uses the local server of `troupe up`, or AWS's own settings."""
     patience_seconds: float = Field(600.0, ge=0)
-    """s3: how long a run waits for a server that does not answer before it ends; what is finished stays finished."""
+    """s3: how long a run waits for a server that does not answer before it ends. Finished work is kept."""
 
     @model_validator(mode="after")
     def _root_for_local(self) -> "StoreConfig":
@@ -41,17 +41,14 @@ class StoreConfig(Section):
         return self
 
     def moved_to(self, other: "StoreConfig") -> "StoreConfig":
-        """The settings of this store for the place of another."""
-        return self.model_copy(update={name: getattr(other, name) for name in _PLACE_OF_STORE})
-
-
-_PLACE_OF_STORE = ("kind", "root", "bucket", "prefix", "endpoint_url")
+        """This store's settings with the location of another."""
+        return other.model_copy(update={"patience_seconds": self.patience_seconds})
 
 
 class TrackingConfig(Section):
     kind: Literal["mlflow", "none"] = "mlflow"
     url: Address | None = None
-    """MLflow's tracking address; None takes the local server of `troupe up`, or MLFLOW_TRACKING_URI."""
+    """MLflow's tracking address; None uses the local server of `troupe up`, or MLFLOW_TRACKING_URI."""
     experiment: Label = "troupe"
     register_models: bool = True
     """Register each checkpoint as a model version of `<run_id>.<policy>`."""

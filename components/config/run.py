@@ -1,4 +1,4 @@
-"""The whole configuration of a run, and the part of it that each stage depends on."""
+"""The configuration of a run, and the part of it that each stage depends on."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,17 +21,17 @@ from components.config.section import Section
 
 
 class RunConfig(Section):
-    """Everything that decides a run's result, and where it is kept and shown."""
+    """Everything that decides a run's results, and its store and tracking."""
 
     preset: Name = "custom"
-    """The deployment that this configuration came from."""
+    """The deployment of this configuration."""
     seed: int = 0
     """The only source of randomness."""
     num_steps: int = Field(..., ge=0)
     """Training iterations."""
     environment: EnvironmentConfig
     agents: Mapping[str, AgentConfig]
-    """Role -> who plays it; roles are the environment's."""
+    """Role -> agent. The environment defines the roles."""
     policies: Mapping[Name, PolicyConfig]
     """Name -> weights. One policy for all roles, or one per role."""
     warm_start: WarmStartConfig = WarmStartConfig()
@@ -85,12 +85,12 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> "RunConfig":
-        """Answers whose limit the environment gives are checked where it is known."""
+        """Checks explicit limits; those that come from the environment are checked later."""
         limits = {role: agent.max_new_tokens for role, agent in self.agents.items() if agent.max_new_tokens}
         for role, limit in limits.items():
             if self.rewards.overlong_buffer >= limit:
                 raise ValueError(
-                    f"rewards.overlong_buffer {self.rewards.overlong_buffer} leaves no answer of {role} unpunished: set it "
+                    f"rewards.overlong_buffer {self.rewards.overlong_buffer} punishes all answers of {role}: set it "
                     f"below agents.{role}.max_new_tokens {limit}"
                 )
             if self.loss.fixed_length is not None and self.loss.fixed_length < limit:
@@ -101,7 +101,7 @@ class RunConfig(Section):
         return self
 
     def result_fields(self) -> dict[str, Any]:
-        """The fields that decide the weights, as JSON: all but where things are kept, shown and how long a run goes on."""
+        """The fields that decide the weights, as JSON: all but resources, store, tracking, evaluation and number of steps."""
         excluded: dict[str, Any] = dict.fromkeys(
             ("store", "tracking", "preset", "evaluation", "sandbox", "resources"), True
         )
@@ -111,8 +111,7 @@ class RunConfig(Section):
 
     @property
     def specialisation(self) -> str:
-        """How far the roles are apart: L0 one agent; L1 one policy, roles by prompt; L2 one base, an adapter per role; L3 a
-        model per role; "mixed" for everything between."""
+        """L0 one agent; L1 one policy, roles by prompt; L2 one base, an adapter per role; L3 a model per role; else "mixed"."""
         playing = [self.policies[agent.policy] for agent in self.agents.values()]
         if self.rollout.mode == "single" or len(playing) == 1:
             return "L0"
@@ -127,7 +126,7 @@ class RunConfig(Section):
 
 
 _PLACES: Mapping[str, Any] = {"generation": {"vllm"}}
-"""Where servers are, inside sections that decide results."""
+"""Server settings in sections that decide results."""
 
 _OF_OWN_CODE = (
     ("environment", "source"),
@@ -136,7 +135,7 @@ _OF_OWN_CODE = (
     ("algorithm", "source"),
     ("loss", "source"),
 )
-"""Fields that are empty where nothing is the user's own."""
+"""Fields that are empty without own code."""
 
 STAGE_SECTIONS: Mapping[str, tuple[str, ...]] = {
     "warm_start": ("seed", "environment", "agents", "policies", "warm_start", "generation", "execution"),
@@ -156,10 +155,10 @@ STAGE_SECTIONS: Mapping[str, tuple[str, ...]] = {
         "execution",
     ),
 }
-"""What each stage depends on: changing another section does not throw its results away.
+"""The sections that each stage depends on. Its results stay valid when others change.
 
-Rollouts are chosen by the rubric and yet do not name `rewards`: within a lineage the configuration is frozen, and a restart
-from the reward stage under another rubric must find the rollouts of its step where they are.
+Rollouts depend on the rubric but not on `rewards` here: the configuration of a lineage is frozen, and a restart from the reward
+stage under another rubric must find the rollouts of its step.
 """
 
 
@@ -169,16 +168,18 @@ def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:
     if stage == "update_policy" and config.training.lr_schedule != "constant":
         included.add("num_steps")
     if stage == "compute_rewards" and config.rewards.overlong_buffer:
-        included.add("agents")  # their longest answers decide where the punishment begins
+        included.add("agents")  # their longest answers decide where the penalty begins
     if stage == "collect_rollouts" and config.rollout.max_refills:
-        included.add("algorithm")  # it says which problems carry no signal
+        included.add("algorithm")  # it decides which problems have no signal
     whole = config.model_dump(mode="json", exclude=dict(_PLACES))
     for section, name in _OF_OWN_CODE:
         if not whole[section][name]:
-            del whole[section][name]  # all is built in: the versions of the stages speak for it
+            del whole[section][name]  # built in: covered by the versions of the stages
     if whole["environment"]["turn_order"] is None:
-        del whole["environment"]["turn_order"]  # the environment's own, which its versions or its source speak for
+        del whole["environment"][
+            "turn_order"
+        ]  # the environment's own: covered by its source or the versions of the stages
     fields = {section: value for section, value in whole.items() if section in included}
     if stage == "warm_start" and config.rollout.mode == "single":
-        fields["rollout"] = {"mode": "single"}  # only the agent that plays is cloned, and what it sees has no proposal
+        fields["rollout"] = {"mode": "single"}  # only the agent that plays is cloned, without proposals
     return fields

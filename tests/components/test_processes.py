@@ -76,7 +76,7 @@ def test_a_record_of_another_host_or_of_an_older_version_is_never_taken_for_dead
         assert may_run(here, me.pid, None), "somebody has its number"
         assert not may_run(here, 2**22 + 1, None), "nobody has its number"
     assert [record.message for record in caplog.records] == [
-        f"a record of an older Troupe does not tell whether process {me.pid} is the one it means: counted as running"
+        f"a record of an older Troupe does not say whether process {me.pid} is the same: counted as running"
     ]
 
 

@@ -59,7 +59,7 @@ def test_given_fields_are_kept() -> None:
         ({"algorithm": {"advantage": "reinforce_pp"}, "rollout": {"max_refills": 1}}, "set max_refills to 0"),
         ({"loss": {"policy_loss": "gspo", "aggregation": "token_mean"}}, "leave out aggregation"),
         ({"loss": {"aggregation": "fixed_length"}}, "needs fixed_length"),
-        ({"loss": {"dual_clip": 3.0, "policy_loss": "cispo"}}, "which cispo has not"),
+        ({"loss": {"dual_clip": 3.0, "policy_loss": "cispo"}}, "which cispo does not have"),
         ({"loss": {"dual_clip": 1.1}}, r"set it above 1 \+ clip_high = 1.2"),
         ({"loss": {"importance_veto": 0.01}}, "set importance_cap too"),
         ({"rollout": {"overlap": "one_step"}}, r"set loss\.importance_cap, for example 2"),
