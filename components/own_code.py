@@ -1,4 +1,4 @@
-"""Code that lies outside Troupe and is named in a configuration as `module:Name`: found, imported, known by its source."""
+"""The user's own code, named in a configuration as `module:Name`: import, checks, and source digest."""
 
 import ast
 import hashlib
@@ -23,39 +23,38 @@ _OURS = tuple(str(_ROOT / name) for name in ("components", "tasks", "flows", "in
 
 
 def is_own(name: str) -> bool:
-    """Whether a name in a configuration is spelled `module:Name`."""
+    """Whether a name in a configuration is `module:Name`."""
     return ":" in name
 
 
 def imported(field: str, name: str) -> Any:
-    """What `name` (`module:Name`) names. A module is looked for among the installed ones, then in the current folder.
+    """The object `name` (`module:Name`), from an installed module or else from the current folder.
 
-    Raises ConfigurationError with the field, and, for a module that fails, with its file and line.
+    Raises ConfigurationError with the field, and for a module that fails with file and line.
     """
     module_name, attribute = _parts(field, name)
     make_findable(module_name, Path.cwd())
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and f"{module_name}.".startswith(f"{error.name}."):
+    with told_in_one_line(f"{field} {name!r}"):
+        try:
+            module = import_module(module_name)
+        except ModuleNotFoundError as error:
+            if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
+                raise
             raise ConfigurationError(
                 f"{field} {name!r}: there is no module {error.name!r}; go to the folder that holds it, or install its package"
             ) from error
-        raise failed(f"{field} {name!r}", error) from error
-    except Exception as error:  # the border to own code: whatever it raises is told in one line
-        raise failed(f"{field} {name!r}", error) from error
     if not hasattr(module, attribute):
         raise ConfigurationError(f"{field} {name!r}: {module.__file__} has no {attribute!r}")
     return getattr(module, attribute)
 
 
 def own_function(field: str, name: str, *, takes: Sequence[str], source: str | None = None) -> Callable[..., Any]:
-    """The function that `name` (`module:function`) names. It is called with as many positional arguments as `takes` names.
+    """The function `name` (`module:function`), which accepts the positional arguments `takes`.
 
-    Raises ConfigurationError where it cannot be, and where `source`, the digest that a run works with, is not that of the
-    files here.
+    Raises ConfigurationError if it does not, or if `source`, the digest in the run's configuration, differs from the files
+    here.
     """
-    # The digest is taken first: it is of what is imported now, whatever the file says later.
+    # The digest comes first, so that it is of the imported source even if the file changes later.
     check_source(field, name, wanted=source, found=own_source(field, name))
     found = imported(field, name)
     call = f"{name.partition(':')[2]}({', '.join(takes)})"
@@ -66,18 +65,18 @@ def own_function(field: str, name: str, *, takes: Sequence[str], source: str | N
     except TypeError as error:
         raise ConfigurationError(f"{field} {name!r}: {place_of(found)}: is called as {call}: {error}") from error
     except ValueError:
-        pass  # some functions of C libraries tell no signature
+        pass  # some functions of C libraries have no signature
     function: Callable[..., Any] = found
     return function
 
 
 def own_source(field: str, name: str) -> str:
-    """The digest of the source behind `name` (`module:Name`). Raises ConfigurationError for what is not written so."""
+    """The source digest of `name`. Raises ConfigurationError unless it has the form `module:Name`."""
     return source_digest(_parts(field, name)[0])
 
 
 def check_source(field: str, name: str, *, wanted: str | None, found: str | None) -> None:
-    """Pass where `wanted`, the digest that a run works with, is that of the files here, or None. Raises ConfigurationError."""
+    """Raise ConfigurationError if `wanted`, the digest in the run's configuration, is given and differs from `found`."""
     if wanted not in (None, found):
         raise ConfigurationError(
             f"{field} {name!r}: its source here is {found}, and the run works with {wanted}; bring the same files to every "
@@ -87,23 +86,23 @@ def check_source(field: str, name: str, *, wanted: str | None, found: str | None
 
 @contextmanager
 def told_in_one_line(what: str) -> Iterator[None]:
-    """The border to own code: whatever it raises inside is a ConfigurationError with its file and line."""
+    """Turn any exception of own code into a ConfigurationError of one line with file and line number."""
     try:
         yield
     except ConfigurationError:
         raise
-    except Exception as error:  # the border to own code: whatever it raises is told in one line
+    except Exception as error:  # the border to own code, which may raise anything
         raise failed(what, error) from error
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """`file:line` where a function begins, or the name of its module."""
+    """`file:line` of a function, or the name of its module."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return str(function.__module__) if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def failed(what: str, error: Exception) -> ConfigurationError:
-    """What own code raised, in one line with the file and the line where it did.
+    """The error for an exception of own code, in one line with file and line number.
 
     **Example** `environment.name 'guess:Guess': /home/ann/guess.py:17: ValueError: invalid literal for int()`.
     """
@@ -120,11 +119,10 @@ def failed(what: str, error: Exception) -> ConfigurationError:
 
 @cache
 def source_digest(module_name: str) -> str:
-    """The first 16 hex digits of the SHA-256 of a module's source, as it was when this process first asked.
+    """The first 16 hex digits of the SHA-256 of a module's source at the first call in this process.
 
-    The source is the file of a module, or all Python files of a package, and whatever lies beside it that these import, again
-    by what they import. Of an installed package it is its own files: what lies beside those has versions. Files that are no
-    Python do not count.
+    The source is the module's file, or all Python files of its package, and recursively the modules in the same folder that
+    they import. For an installed package only its own files count, because its neighbours have versions.
     """
     make_findable(module_name, Path.cwd())
     digest = hashlib.sha256()
@@ -134,7 +132,7 @@ def source_digest(module_name: str) -> str:
 
 
 def _parts(field: str, name: str) -> tuple[str, str]:
-    """The module and what it holds."""
+    """The module and the attribute of `module:Name`."""
     module_name, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise ConfigurationError(f"{field} {name!r}: write it as module:Name, for example guess:Guess")
@@ -142,10 +140,7 @@ def _parts(field: str, name: str) -> tuple[str, str]:
 
 
 def make_findable(module_name: str, folder: Path) -> None:
-    """Let a module of `folder` be imported. Programs that are installed do not look in the current folder by themselves.
-
-    What is installed is found before it.
-    """
+    """Make a module of `folder` importable: installed programs do not search the current folder. Installed modules win."""
     top = module_name.partition(".")[0]
     lies_there = (folder / f"{top}.py").is_file() or (folder / top).is_dir()
     if lies_there and str(folder) not in sys.path:
@@ -153,11 +148,11 @@ def make_findable(module_name: str, folder: Path) -> None:
 
 
 def _sources(module_name: str) -> dict[str, Path]:
-    """Name -> file of all that the digest covers."""
+    """Relative path -> file of the sources in the digest."""
     top = module_name.partition(".")[0]
     folder = _folder_of(top)
     found: dict[str, Path] = {}
-    names, seen = [top], {"troupe"}  # Troupe's own versions stand in its stages
+    names, seen = [top], {"troupe"}  # covered by the versions of the stages
     while folder is not None and names:
         name = names.pop()
         if name in seen:
@@ -172,11 +167,11 @@ def _sources(module_name: str) -> dict[str, Path]:
 
 
 def _folder_of(top: str) -> Path | None:
-    """The folder in which a module or package lies, packages without an `__init__.py` too; None where none has files."""
+    """The folder that contains a module or package, also one without `__init__.py`; None if it has no files."""
     try:
         spec = find_spec(top)
     except ValueError:
-        return None  # a module that was made by hand says nothing of where it lies
+        return None  # a module that was created by hand has no location
     if spec is None:
         return None
     if spec.submodule_search_locations:
@@ -185,11 +180,11 @@ def _folder_of(top: str) -> Path | None:
 
 
 def _imported_names(path: Path) -> set[str]:
-    """The first parts of the names that a file imports."""
+    """The top-level names that a file imports."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
-        return set()  # told when it is imported
+        return set()  # reported at the import
     found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     found |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0}
     return {name.partition(".")[0] for name in found}

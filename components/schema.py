@@ -1,4 +1,4 @@
-"""The values that travel through one iteration. All are frozen; none knows how it is stored.
+"""The values of an iteration. All are frozen and independent of storage.
 
 Axes in names: E episodes, N nodes of an episode (turn by turn, agent by agent), K candidates of a group, T tokens.
 """
@@ -20,14 +20,14 @@ ExecutionStatus = Literal[
     "process_limit",
     "sandbox_error",
 ]
-"""How a program ended. Only `sandbox_error` says nothing about the program: the sandbox itself failed."""
+"""How a program ended. `sandbox_error` says nothing about the program: the sandbox failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One puzzle or question. `payload` is all that the environment needs to build it, as plain JSON.
+    """One puzzle or question. `payload` is everything that the environment needs, as plain JSON.
 
-    `problem_id` is derived from the payload, so equal problems have equal ids and a split can be checked by id.
+    `problem_id` is derived from the payload, so equal problems have equal ids and splits can be checked by id.
     """
 
     problem_id: str
@@ -37,7 +37,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyVersion:
-    """Which weights: a policy's name, the step that produced them, and the digest of their tensors."""
+    """A version of a policy's weights: the step that produced them and the digest of their tensors."""
 
     policy: str
     step: int
@@ -46,8 +46,8 @@ class PolicyVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one agent sees. `state` is the current state and nothing else; `instructions` say who the agent is and the
-    grammar of its answer, for policies that read prose."""
+    """The input of an agent. `state` is only the current state; `instructions` describe the role and the grammar of its answer,
+    for policies that read prose."""
 
     instructions: str
     state: str
@@ -55,7 +55,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one program may use. A program over a limit is ended and its result says which limit it was."""
+    """Limits of one program. A program over a limit is killed, and its status names the limit."""
 
     wall_seconds: float = 10.0
     cpu_seconds: float = 4.0
@@ -66,10 +66,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """One program to run in the sandbox. Equal executions have equal results, so they are run once.
+    """One program for the sandbox. Equal executions have equal results, so they run once.
 
-    `files` are written into the working directory beforehand, `outputs` names files there that are read back afterwards.
-    `limits` None takes the limits of the run.
+    `files` are written into the working directory first, and the files `outputs` are read back afterwards. `limits` None
+    means those of the run.
     """
 
     program: str
@@ -82,10 +82,10 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionResult:
-    """How a program ended, and what it wrote. `exit_code` is negative for a signal, None when it was not observed.
+    """The status and output of a program. `exit_code` is negative for a signal, None if it was not observed.
 
-    `files` holds those of `outputs` that are regular files within the size limit; `detail` says what ended the program, or
-    what failed in the sandbox, in one line.
+    `files` holds those of `outputs` that are regular files within the size limit; `detail` is one line about what ended the
+    program or failed in the sandbox.
     """
 
     status: ExecutionStatus
@@ -108,7 +108,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """One passage that a retriever found. Larger scores match better."""
+    """One passage from a retriever. A larger score is a better match."""
 
     title: str
     text: str
@@ -117,7 +117,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
-    """What the tools answered, by the content of the call: the reason why a replay meets the same world."""
+    """The results of tools, by the content of the call, so that a replay gets the same results."""
 
     executions: Mapping[str, ExecutionResult] = field(default_factory=dict)
     passages: Mapping[str, tuple[Passage, ...]] = field(default_factory=dict)
@@ -125,12 +125,12 @@ class ToolRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionOutcome:
-    """What one action did, as facts. Rewards are computed from these and from nothing else.
+    """The facts about one action. Rewards are computed only from these.
 
-    `team` and `local` are named components (for example `{"solved": 1.0, "progress": 0.4}`), `solves` says whether the
-    state after the action (simulated, for an agent that only proposes) is solved, `error` names a malformed answer.
-    `unscorable` says why nobody knows what the action did: the sandbox failed, not the agent. Such an outcome has no
-    components, changes no state and takes no part in its group.
+    `team` and `local` are named components (for example `{"solved": 1.0, "progress": 0.4}`), `solves` says whether the state
+    after the action (simulated, for an agent that only proposes) is solved, `error` describes a malformed answer.
+    `unscorable` is the reason if the sandbox, not the agent, failed. Such an outcome has no components, changes no state and
+    is excluded from its group.
     """
 
     team: Mapping[str, float]
@@ -143,10 +143,10 @@ class ActionOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One sampled action of a group: tokens as sampled, never re-tokenised, and what they did.
+    """One sampled action of a group: the tokens as sampled, never re-tokenised, and the outcome.
 
     `sampler_logprobs[t]` is the log-probability of `tokens[t]` under the distribution it was drawn from. `reward` is the
-    reward by which the sampler chose; the reward stage is the authority.
+    sampler's, by which it selected; the reward stage computes the authoritative one.
     """
 
     tokens: tuple[int, ...]
@@ -159,10 +159,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One node: one agent acting once, with the candidates that were compared and the one handed on.
+    """One agent acting once: the compared candidates, and the index of the chosen one.
 
-    `explored` is true where the one handed on was drawn at random instead of being the best. `lane` counts the agents before
-    it in a phase of agents that act side by side; 0 for the first of them and for one that acts alone.
+    `explored` is true if the chosen one was drawn at random instead of being the best. `lane` is the index among agents that
+    act in parallel; 0 for one that acts alone.
     """
 
     group: GroupKey
@@ -176,7 +176,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """One team on one problem. A failed episode is data: `error` says why, and its nodes are what was finished."""
+    """One team on one problem. A failed episode is data: it has an `error` and the finished nodes."""
 
     problem: Problem
     episode: int
@@ -186,36 +186,36 @@ class Episode:
 
     @property
     def final(self) -> int | None:
-        """The place in `nodes` of the final answer: the one that ended the episode, or else the last. None without a node.
+        """The index of the node with the final answer: the one that ended the episode, else the last. None without nodes.
 
-        The nodes after it acted side by side with it. They were scored in the state that it met, and changed nothing.
+        The nodes after it acted in parallel with it. They were scored in its state and changed nothing.
         """
         ends = (n for n, node in enumerate(self.nodes) if node.candidates[node.chosen].outcome.done)
         return next(ends, len(self.nodes) - 1) if self.nodes else None
 
     @property
     def num_generated_tokens(self) -> int:
-        """All tokens that were sampled for this episode, chosen or not."""
+        """All tokens sampled for this episode, chosen or not."""
         return sum(len(c.tokens) for node in self.nodes for c in node.candidates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiUsage:
-    """What requests to an API used: a count of each kind.
+    """The use of an API.
 
-    Tokens are the provider's own, hidden reasoning included. `cost` prices cached prompt tokens like all others, and charges
-    each request of `num_unmetered_requests` with the most that it may have cost.
+    Tokens are as counted by the provider, including hidden reasoning. `cost` prices cached prompt tokens like others, and each
+    unmetered request at its maximal cost.
     """
 
     num_requests: int = 0
-    """All that were sent and ended, with or without an answer. A retry is no new request."""
+    """Requests that were sent and ended, with or without a response. Retries are not counted."""
     num_failed_requests: int = 0
     num_retries: int = 0
     num_unmetered_requests: int = 0
-    """Those whose use nobody told: no usage in the answer, or no answer to what may have been worked on."""
+    """Requests of unknown use: no usage in the response, or no response to a request that may have been processed."""
     num_answers: int = 0
     num_refusals: int = 0
-    """Answers that the provider cut off or withheld."""
+    """Answers that the provider truncated or withheld."""
     num_prompt_tokens: int = 0
     num_answer_tokens: int = 0
     cost: float = 0.0
@@ -230,9 +230,9 @@ class ApiUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refills:
-    """What dynamic sampling cost a shard: the episodes that were played and then replaced, and what stayed silent.
+    """The replaced episodes of dynamic sampling in a shard.
 
-    `num_problems` counts replaced problems, one for each time; `num_silent` those that still carry no signal at the end.
+    `num_problems` counts replaced problems, each time; `num_silent` those still without a learning signal at the end.
     """
 
     num_problems: int = 0
@@ -246,10 +246,9 @@ class Refills:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutShard:
-    """The finished episodes of one shard of one step, with the policy versions that played them, what tools told them, and
-    what policies behind an API used.
+    """The finished episodes of one shard of one step, with their policy versions, tool results and use of APIs.
 
-    `refills` is None where the sampler replaced no problems because it was not asked to.
+    `refills` is None without dynamic sampling.
     """
 
     step: int
@@ -263,10 +262,10 @@ class RolloutShard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredShard:
-    """The authoritative rewards of a rollout shard, in its order. None marks a candidate that could not be scored.
+    """The authoritative rewards of a rollout shard, in its order; None for a candidate that could not be scored.
 
-    `num_overlong` counts candidates whose length was punished; None where none could be. `own_E_N_K` is what the run's own
-    reward functions returned, by component; None without any.
+    `num_overlong` counts candidates with a length penalty; None if it is off. `own_E_N_K` are the results of the user's own
+    reward functions, by component; None without any.
     """
 
     step: int
@@ -280,7 +279,7 @@ class ScoredShard:
 class TrainGroup:
     """One group as training rows: one prompt, K completions, one advantage each.
 
-    `truncated_K` marks completions that ended for their length; empty means none.
+    `truncated_K` marks truncated completions; empty means none.
     """
 
     group: GroupKey
@@ -293,9 +292,9 @@ class TrainGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainBatch:
-    """All that one policy learns from in one step. Groups without a learning signal are left out and counted.
+    """The training data of one policy in one step. Groups without a learning signal are only counted.
 
-    `version` is the one that sampled: under overlap the weights of the step before. None if unknown.
+    `version` is the sampler's: with overlap, the weights of the step before. None if unknown.
     """
 
     policy: str
@@ -303,24 +302,24 @@ class TrainBatch:
     groups: tuple[TrainGroup, ...]
     num_groups_without_signal: int
     lengths_without_signal: tuple[int, ...] = ()
-    """Tokens of each answer of the groups that were left out."""
+    """Tokens of each answer in groups without a learning signal."""
     truncated_without_signal: tuple[bool, ...] = ()
-    """Whether the same answers ended for their length."""
+    """Whether each of these answers was truncated."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     version: PolicyVersion | None = None
 
     @property
     def num_tokens(self) -> int:
-        """Completion tokens that are trained on."""
+        """The number of completion tokens to train on."""
         return sum(len(tokens) for group in self.groups for tokens in group.completions_K_T)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalReport:
-    """Held-out play without the tree: one candidate a node. `interval` is the 95% Wilson interval of `success_rate`.
+    """A held-out evaluation, with one candidate per node. `interval` is the 95% Wilson interval of `success_rate`.
 
-    `keep_rate` is how often the last agent keeps a proposal that solves, `repair_rate` how often it mends one that does
-    not; None where the case did not occur.
+    `keep_rate` is how often the last agent keeps a proposal that solves, `repair_rate` how often it repairs one that does
+    not; None if there was no such case.
     """
 
     suite: str
@@ -338,7 +337,7 @@ class EvalReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IterationReport:
-    """What one step did: metrics, seconds by stage, and the digests of the checkpoints that it left."""
+    """The report of a step: metrics, seconds by stage, and the digests of its checkpoints."""
 
     run_id: str
     step: int
