@@ -32,7 +32,8 @@ def scratch_folder() -> Path:
             if left.is_dir() and _is_abandoned(left):
                 shutil.rmtree(left, ignore_errors=True)
         folder = Path(tempfile.mkdtemp(dir=home, prefix=f"{os.getpid()}-"))
-        _hold(folder)
+        # The descriptor is intentionally never closed: it is the lock.
+        fcntl.flock(os.open(folder / _HELD, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
     atexit.register(_remove, folder, os.getpid())
     return folder
 
@@ -65,11 +66,6 @@ def _check_parent(parent: Path) -> None:
     shared = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
     if shared or found.st_uid not in (0, os.getuid()):
         raise PermissionError(f"others can replace what lies in {parent}; set TMPDIR to a folder of your own")
-
-
-def _hold(folder: Path) -> None:
-    # The descriptor is intentionally never closed: it is the lock.
-    fcntl.flock(os.open(folder / _HELD, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
 
 
 def _is_abandoned(folder: Path) -> bool:

@@ -1,6 +1,6 @@
-"""The training runs of a home folder: which flow run is which process, and what Prefect and MLflow are told of its end.
+"""The training runs of a home folder: the process of each flow run, and reports of its end to Prefect and MLflow.
 
-A process that is killed tells nobody. Its record stays, and whoever comes next tells in its place.
+A killed process reports nothing. Its record stays, and the next process reports in its place.
 """
 
 import os
@@ -9,7 +9,6 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -18,15 +17,12 @@ from components.errors import TroupeError
 from components.processes import may_run, this_process
 from tasks.trackers import mlflow_tracker
 
-if TYPE_CHECKING:
-    from prefect.client.orchestration import SyncPrefectClient
-
 GRACE_SECONDS = 40.0
-"""How long a run may take to end in order."""
+"""The time that a run has to end in an orderly way."""
 
 
 class ActiveRun(Frozen):
-    """One flow run and the process that works on it. `told_tracking`: that process said the end to MLflow itself."""
+    """A flow run and its process. `told_tracking`: the process reported the end to MLflow itself."""
 
     flow_run_id: str
     run_id: str
@@ -42,12 +38,12 @@ class ActiveRun(Frozen):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs. One of another host counts as alive: it cannot be seen from here."""
+        """Whether the process runs. One of another host is invisible and counts as alive."""
         return may_run(self.host, self.pid, self.process)
 
 
 class RunRecord:
-    """The record of this process's own run. `is_published` says at its end whether MLflow knows how it ended."""
+    """The record of this process's run. `is_published` is called at its end: whether MLflow has recorded the end."""
 
     def __init__(self) -> None:
         self.is_published: Callable[[], bool] = lambda: False
@@ -57,7 +53,7 @@ class RunRecord:
 def recorded_run(
     home: Path, *, flow_run_id: str, run_id: str, api_url: str, tracking_url: str | None, experiment: str
 ) -> Iterator[RunRecord]:
-    """Inside, this process is on record as working on the flow run; the record stays for whoever comes next."""
+    """Record this process as working on the flow run. The record stays for `settle_dead_runs`."""
     process = this_process()
     run = ActiveRun(
         flow_run_id=flow_run_id,
@@ -78,7 +74,7 @@ def recorded_run(
 
 
 def recorded_runs(home: Path) -> list[ActiveRun]:
-    """All records, those of processes that have ended included. A record that cannot be read is left out."""
+    """All readable records, including those of ended processes."""
     found = []
     for path in sorted((home / "runs").glob("*.json")):
         with suppress(ValueError, FileNotFoundError):
@@ -87,11 +83,11 @@ def recorded_runs(home: Path) -> list[ActiveRun]:
 
 
 def end_active_runs(home: Path, *, grace_seconds: float = GRACE_SECONDS) -> list[str]:
-    """End every training of this host in order, and tell Prefect and MLflow; the runs' names.
+    """End every training on this host and report to Prefect and MLflow. Returns the runs' names.
 
-    SIGTERM first: the run ends its workers and boxes and says how it ended. SIGKILL after `grace_seconds`.
+    SIGTERM first, so that the run ends its workers and boxes and reports its end; SIGKILL after `grace_seconds`.
     """
-    # A record without its ProcessId may mean another process than the one that has its number.
+    # Without a ProcessId the pid may belong to another process.
     here = [run for run in recorded_runs(home) if run.process and run.is_alive and run.host == socket.gethostname()]
     processes = {}
     for run in here:
@@ -108,10 +104,10 @@ def end_active_runs(home: Path, *, grace_seconds: float = GRACE_SECONDS) -> list
 
 
 def settle_dead_runs(home: Path) -> list[str]:
-    """Say of every run whose process has ended that it has ended, where Prefect or MLflow still calls it running.
+    """Report the end of every run whose process has ended but which Prefect or MLflow shows as running.
 
-    The names of the runs that had ended without a word. Needs the environment of a client of the services that are up; what
-    does not answer is told the next time.
+    Returns the names of these runs. Needs the environment of a client of the running services; if one does not answer, the
+    next call reports.
     """
     runs = recorded_runs(home)
     alive = {run.run_id for run in runs if run.is_alive}
@@ -130,10 +126,12 @@ def settle_dead_runs(home: Path) -> list[str]:
 
 
 def _tell_prefect(run: ActiveRun) -> bool:
-    """Set the flow run, and the child runs that it left, to Crashed where they have not ended; whether there was need."""
+    """Set the flow run and its child runs to Crashed if they have not ended. Returns whether any had not."""
     import httpx
     from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
     from prefect.exceptions import ObjectNotFound
+    from prefect.states import Crashed
 
     from components.errors import PrefectUnavailable
 
@@ -143,34 +141,19 @@ def _tell_prefect(run: ActiveRun) -> bool:
                 found = client.read_flow_run(run.flow_run_id)  # type: ignore[arg-type]
             except ObjectNotFound:
                 return False
-            unfinished = [child for child in (found, *_children(client, found)) if not _is_final(child)]
+            of_parent = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[found.id]))
+            flow_runs = [found, *client.read_flow_runs(flow_run_filter=of_parent)]
+            unfinished = [each for each in flow_runs if each.state is None or not each.state.is_final()]
+            message = f"Process {run.pid} of {run.host}, which worked on run {run.run_id}, ended without a word."
             for flow_run in unfinished:
-                _crash(client, flow_run, run)
+                client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
             return bool(unfinished)
     except httpx.HTTPError as error:
         raise PrefectUnavailable(f"Prefect at {run.api_url} does not answer ({error})") from error
 
 
-def _children(client: "SyncPrefectClient", parent: Any) -> list[Any]:
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
-
-    of_parent = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[parent.id]))
-    return list(client.read_flow_runs(flow_run_filter=of_parent))
-
-
-def _is_final(flow_run: Any) -> bool:
-    return flow_run.state is not None and flow_run.state.is_final()
-
-
-def _crash(client: "SyncPrefectClient", flow_run: Any, run: ActiveRun) -> None:
-    from prefect.states import Crashed
-
-    message = f"Process {run.pid} of {run.host}, which worked on run {run.run_id}, ended without a word."
-    client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
-
-
 def _tell_tracking(run: ActiveRun) -> bool:
-    """Mark the run KILLED in MLflow where it is called running; whether it was."""
+    """Mark the run KILLED in MLflow if its status is RUNNING. Returns whether it was."""
     if run.tracking_url is None:
         return False
     return mlflow_tracker(run.tracking_url, run.experiment, register_models=False).mark_killed(run.run_id)

@@ -1,4 +1,4 @@
-"""One heartbeat per process: that of the flow that runs the others."""
+"""One heartbeat per process: that of the parent flow."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,10 @@ from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settin
 
 @contextmanager
 def without_own_heartbeat() -> Iterator[None]:
-    """Child flows started inside send no heartbeats.
+    """Disable heartbeats of child flows started inside; the parent's shows that the process lives.
 
-    The parent's heart shows whether the process lives. A child's would beat from a thread that sleeps in whole seconds and is
-    joined at the child's end, which costs half a second an iteration.
+    A child's heartbeat comes from a thread that sleeps in whole seconds and is joined at the child's end, which costs half a
+    second per iteration.
     """
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
         yield

@@ -1,4 +1,4 @@
-"""A Prefect server that goes away for a while costs a run time, and one that stays away ends it with a name."""
+"""Waiting for a Prefect server that does not answer, up to a time limit."""
 
 import httpx
 from prefect.context import SyncClientContext
@@ -11,9 +11,9 @@ _AWAY = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ReadError, httpx.Remote
 
 
 class PatientTransport(httpx.BaseTransport):
-    """Sends requests through `inner`, again and again while the server is away.
+    """Sends requests through `inner`, and retries while the server is away.
 
-    Raises PrefectUnavailable when patience is at its end; Prefect's client, which retries what httpx raises, lets it pass.
+    Raises PrefectUnavailable after the time limit. Prefect's client retries only errors of httpx, so it does not retry this.
     """
 
     def __init__(self, inner: httpx.BaseTransport, patience_seconds: float) -> None:
@@ -21,7 +21,6 @@ class PatientTransport(httpx.BaseTransport):
         self._outage = Outage("Prefect", patience_seconds)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """The server's response to `request`."""
         while True:
             try:
                 response = self._inner.handle_request(request)
@@ -37,15 +36,14 @@ class PatientTransport(httpx.BaseTransport):
                 return response
 
     def close(self) -> None:
-        """Close what lies below."""
         self._inner.close()
 
 
 def be_patient_with_prefect(patience_seconds: float) -> None:
-    """From now on the flow run of this context, and what runs below it, waits so long for a server that does not answer."""
+    """Make the flow run of this context and its child runs wait this long for a server that does not answer."""
     context = SyncClientContext.get()
-    assert context is not None, "no flow run is being worked on in this context"
+    assert context is not None, "there is no flow run in this context"
     client = context.client._client
     if not isinstance(client._transport, PatientTransport):
-        # The transport that the client has made for itself knows the user's certificates and proxies.
+        # The client's own transport has the user's certificates and proxies.
         client._transport = PatientTransport(client._transport, patience_seconds)

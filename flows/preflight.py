@@ -1,4 +1,4 @@
-"""Everything that can be found wrong before anything expensive starts."""
+"""Checks before anything expensive starts."""
 
 import logging
 import shutil
@@ -27,7 +27,7 @@ LEAST_FREE_BYTES = 500 * 2**20
 
 
 def preflight(session: Session) -> None:
-    """Return when the session's run can start; otherwise raise one error that names the field, the value and the remedy.
+    """Check that the session's run can start. Errors name the field, the value and the remedy.
 
     Raises ConfigurationError, ServiceMissing, EngineUnavailable, StaleEngine, StoreRefused or StoreUnavailable.
     """
@@ -36,7 +36,7 @@ def preflight(session: Session) -> None:
 
 
 def check_configuration(config: RunConfig) -> None:
-    """What is wrong in the configuration itself or with what it names, whatever services run here."""
+    """Check the configuration and everything it names, except local services."""
     check_environment(config)
     check_own_code(config)
     check_problem_counts(config)
@@ -45,37 +45,31 @@ def check_configuration(config: RunConfig) -> None:
     check_space(config)
     with closing(Engines(config)) as engines:
         engines.check_apis()
-        if config.generation.vllm.urls:
-            check_engines(config, engines)
+        if config.generation.engine == "vllm" and config.generation.vllm.urls:
+            engines.check_servers()
     if config.store.kind == "local":
         check_store(config)
 
 
 def check_services(session: Session) -> None:
-    """What a run needs beside its configuration: packages, boxes, engines, the store, MLflow."""
+    """Check packages, boxes, engines, the store and MLflow."""
     config = session.config
     task_runner(config.resources)
     session.toolbox.open()
-    if not config.generation.vllm.urls:
-        check_engines(config, session.engines)
+    if config.generation.engine == "vllm" and not config.generation.vllm.urls:
+        session.engines.check_servers()
     if config.store.kind != "local":
         check_store(config)
     check_tracking(session.tracker)
 
 
-def check_engines(config: RunConfig, engines: Engines) -> None:
-    """The vLLM servers answer, where some are asked for."""
-    if config.generation.engine == "vllm":
-        engines.check_servers()
-
-
 def check_store(config: RunConfig) -> None:
-    """The store can be used, and holds the policies before training, or these can be made."""
+    """Check that the store works, and that it holds the policies before training or these can be made."""
     check_bases(probe_store(config.store), config)
 
 
 def check_base_names(config: RunConfig) -> None:
-    """Every base is there. For where no store can be asked whether the policies have been made already."""
+    """Check that every base exists, without a store that may already hold the policies."""
     from components.training.bases import check_base
 
     for policy, settings in config.policies.items():
@@ -83,7 +77,7 @@ def check_base_names(config: RunConfig) -> None:
 
 
 def check_tracking(tracker: Tracker) -> None:
-    """Warn where the tracking server is away: reports wait for it. Raises ConfigurationError for a wrong address."""
+    """Warn if the tracking server is away: reports wait for it. Raises ConfigurationError for a wrong address."""
     try:
         tracker.check()
     except TrackingUnavailable as error:
@@ -91,7 +85,7 @@ def check_tracking(tracker: Tracker) -> None:
 
 
 def check_environment(config: RunConfig) -> None:
-    """The environment exists, its options hold, its roles are played, and the rubric names real components."""
+    """Check the environment's name and options, the roles, and the components of the rubric."""
     scenario = scenario_of(config)
     roles = scenario.family.roles
     playing = agents_of(scenario.turn_order, roles)
@@ -101,11 +95,11 @@ def check_environment(config: RunConfig) -> None:
             f"agents: {sorted(config.agents)} given, but {config.environment.name} in rollout.mode {config.rollout.mode} "
             f"is played by {sorted(playing)}; name these"
         )
-    _ = scenario.rubric, scenario.overlong  # each raises what is wrong with it
+    _ = scenario.rubric, scenario.overlong  # each raises if it is invalid
 
 
 def check_own_code(config: RunConfig) -> None:
-    """The reward functions, the advantage and the loss that are the user's own can be called.
+    """Check that the user's own reward functions, advantage and loss can be called.
 
     Raises ConfigurationError with the field, the file and the line.
     """
@@ -118,21 +112,18 @@ def check_own_code(config: RunConfig) -> None:
 
 
 def check_devices(config: RunConfig) -> None:
-    """The devices that the configuration names are there."""
+    """Check that the configured devices exist."""
     for field, device in (("generation", config.generation.device), ("training", config.training.device)):
-        if device == "cuda" and not cuda_is_available():
+        if device != "cuda":
+            continue
+        import torch
+
+        if not torch.cuda.is_available():
             raise ServiceMissing(f"{field}.device is cuda, but torch sees no CUDA device here; set {field}.device=cpu")
 
 
-def cuda_is_available() -> bool:
-    """Whether torch sees a CUDA device."""
-    import torch
-
-    return torch.cuda.is_available()
-
-
 def check_space(config: RunConfig) -> None:
-    """A local store has room to start with, and so has the folder for temporary files."""
+    """Check the free space of a local store and of the folder for temporary files."""
     if config.store.kind == "local":
         check_free(Path(str(config.store.root)).absolute(), field="store.root", remedy="free some space")
     remedy = "free some space, or let TMPDIR name another folder"
@@ -140,19 +131,17 @@ def check_space(config: RunConfig) -> None:
 
 
 def check_free(folder: Path, *, field: str, remedy: str) -> None:
-    """Raise ServiceMissing when the disk of `folder`, which need not exist yet, is nearly full."""
+    """Raise ServiceMissing if the disk of `folder`, which need not exist yet, is nearly full."""
     existing = next(place for place in (folder, *folder.parents) if place.exists())
     total, _, free = shutil.disk_usage(existing)
-    if (
-        total and free < LEAST_FREE_BYTES
-    ):  # a total of 0 is no disk; that nothing can be written there is told elsewhere
+    if total and free < LEAST_FREE_BYTES:  # a total of 0 is not a disk
         raise ServiceMissing(
             f"{field} {folder}: {free / 2**20:.0f} MiB are free, a run needs {LEAST_FREE_BYTES // 2**20}; {remedy}"
         )
 
 
 def probe_store(config: StoreConfig) -> ArtifactStore:
-    """The store, once it has proved that it can be used."""
+    """Open the store and check that it works."""
     store = open_store(config)
     try:
         with naming_local_server(config):
@@ -166,7 +155,7 @@ def probe_store(config: StoreConfig) -> ArtifactStore:
 
 @contextmanager
 def naming_local_server(config: StoreConfig) -> Iterator[None]:
-    """Where no S3 server was named and AWS does not serve, say how to get a local one."""
+    """Add to store errors how to get a local S3 server, if none was named."""
     try:
         yield
     except (StoreRefused, StoreUnavailable) as error:

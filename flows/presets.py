@@ -1,4 +1,4 @@
-"""The presets of `prefect.yaml`, the folder's own and ours, and files of one configuration; the command line's `--set`."""
+"""Presets of the current folder's and Troupe's `prefect.yaml`, files with one configuration, and `--set` overrides."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,74 +16,60 @@ PREFECT_YAML = shipped_file("flows", "prefect.yaml")
 
 
 def all_preset_values() -> dict[str, dict[str, Any]]:
-    """The presets of the `prefect.yaml` of the current folder, where there is one, before Troupe's own."""
+    """Preset name -> configuration: the presets of the current folder's `prefect.yaml`, if any, before Troupe's own."""
     return _configs(training_deployments())
 
 
 def training_deployments() -> dict[str, dict[str, Any]]:
-    """Preset name -> deployment: those of the current folder before Troupe's own, each with the pull steps of its file."""
+    """Preset name -> deployment: those of the current folder, with the pull steps of their file, before Troupe's own."""
     here = Path.cwd() / PREFECT_YAML.name
-    own = _own_deployments(here) if here.is_file() and not here.samefile(PREFECT_YAML) else {}
-    return {**own, **{name: each for name, each in _shipped_deployments(PREFECT_YAML).items() if name not in own}}
-
-
-def _own_deployments(path: Path) -> dict[str, dict[str, Any]]:
-    """Those of a project's own file, in which other deployments may stand, too, or no list of them yet."""
-    document = _read(path)
-    deployments = document.get("deployments") if isinstance(document, dict) else None
-    pull = {"pull": document["pull"]} if isinstance(document, dict) and "pull" in document else {}
-    ours = [
-        (number, {**pull, **each})
-        for number, each in enumerate(deployments if isinstance(deployments, list) else [])
-        if isinstance(each, dict) and each.get("entrypoint") == TRAIN_ENTRYPOINT
-    ]
-    return dict(_named(path, number, deployment) for number, deployment in ours)
+    own = _deployments(here, is_project=True) if here.is_file() and not here.samefile(PREFECT_YAML) else {}
+    return {**own, **{name: each for name, each in _deployments(PREFECT_YAML).items() if name not in own}}
 
 
 def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:
-    """Preset name -> the `config` parameter of its training deployment in one file.
+    """Preset name -> configuration, of the training deployments in one file.
 
-    Raises ConfigurationError, with the file and the line, for what is no YAML, and with the deployment for one that is none.
+    Raises ConfigurationError with the file and the line for invalid YAML, and with the name for an invalid deployment.
     """
-    return _configs(_shipped_deployments(path))
-
-
-def _shipped_deployments(path: Path) -> dict[str, dict[str, Any]]:
-    document = _read(path)
-    deployments = document.get("deployments") if isinstance(document, dict) else None
-    if not isinstance(deployments, list):
-        raise ConfigurationError(f"{path}: `deployments` is no list; write `deployments:` and below it `- name: ...`")
-    return dict(_named(path, number, each) for number, each in enumerate(deployments) if _trains(each))
-
-
-def _configs(deployments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {name: deployment["parameters"]["config"] for name, deployment in deployments.items()}
+    return _configs(_deployments(path))
 
 
 def file_values(path: Path) -> dict[str, Any]:
-    """The configuration that a file of its own holds. Its preset is called as the file, unless it says otherwise."""
+    """The configuration in a file. Its preset is the name of the file unless it says otherwise."""
     document = _read(path)
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path}: holds no configuration; write its sections, as `environment: {{name: ...}}`")
     return {"preset": path.stem, **document}
 
 
-def _read(path: Path) -> Any:
-    try:
-        return yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
-        raise ConfigurationError(f"{path}: {reason}; presets are read from there") from error
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{_place(path, error)}: {_slip(error)}; mend that line") from error
+def _configs(deployments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: deployment["parameters"]["config"] for name, deployment in deployments.items()}
 
 
-def _trains(deployment: Any) -> bool:
-    return not isinstance(deployment, dict) or deployment.get("entrypoint") in (TRAIN_ENTRYPOINT, None)
+def _deployments(path: Path, *, is_project: bool = False) -> dict[str, dict[str, Any]]:
+    """Preset name -> training deployment. A project's file may contain others, or no deployments yet."""
+    document = _read(path)
+    values = document if isinstance(document, dict) else {}
+    listed = values.get("deployments")
+    if not isinstance(listed, list):
+        if is_project:
+            return {}
+        raise ConfigurationError(f"{path}: `deployments` is no list; write `deployments:` and below it `- name: ...`")
+    found = [(number, each) for number, each in enumerate(listed) if _trains(each, is_project=is_project)]
+    pull = {"pull": values["pull"]} if "pull" in values else {}
+    return {name: {**pull, **each} for name, each in (_named(path, *pair) for pair in found)}
+
+
+def _trains(deployment: Any, *, is_project: bool) -> bool:
+    if not isinstance(deployment, dict):
+        return not is_project
+    entrypoint = deployment.get("entrypoint")
+    return entrypoint == TRAIN_ENTRYPOINT or (entrypoint is None and not is_project)
 
 
 def _named(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any]]:
-    """A training deployment with its name. Raises ConfigurationError for one that is none."""
+    """The name and the deployment. Raises ConfigurationError if it is invalid."""
     values = deployment if isinstance(deployment, dict) else {}
     name = values.get("name", f"number {number + 1}")
     parameters = values.get("parameters")
@@ -95,13 +81,17 @@ def _named(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any
     return str(name), values
 
 
-def _place(path: Path, error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-
-
-def _slip(error: yaml.YAMLError) -> str:
-    return str(getattr(error, "problem", None) or error).splitlines()[0]
+def _read(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
+        raise ConfigurationError(f"{path}: {reason}; presets are read from there") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        problem = str(getattr(error, "problem", None) or error).splitlines()[0]
+        raise ConfigurationError(f"{place}: {problem}; mend that line") from error
 
 
 def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | None = None) -> RunConfig:

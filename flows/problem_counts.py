@@ -1,4 +1,4 @@
-"""Whether an environment has as many problems as a run will ask for: small boards and datasets run out."""
+"""Checks that an environment has as many problems as a run needs: small boards and datasets run out."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from tasks.scenario import SUITE_SEED, scenario_of
 
 
 class Demand(NamedTuple):
-    """A field that asks for `num_problems` different problems of a suite, all at once."""
+    """A field that requires `num_problems` different problems of a suite at once."""
 
     field: str
     suite: str
@@ -19,10 +19,10 @@ class Demand(NamedTuple):
 
 
 def demands(config: RunConfig) -> Iterator[Demand]:
-    """What a run of `config` asks for.
+    """The demands of a run with `config`.
 
-    Steps may meet a problem again, as epochs over a dataset do, and so may the demonstrations of a warm start: of the train
-    split a run needs one step's problems, and where it clones, those of a check.
+    Steps may repeat problems, as epochs over a dataset do, and so may the demonstrations of a warm start: of the train split a
+    run needs the problems of one step, and if it clones, those of a check.
     """
     yield Demand("rollout.num_problems", "train", config.rollout.num_problems, config.seed)
     if any(policy.base == "tiny" and policy.api is None for policy in config.policies.values()):
@@ -31,9 +31,9 @@ def demands(config: RunConfig) -> Iterator[Demand]:
 
 
 def check_problem_counts(config: RunConfig) -> None:
-    """Raise ConfigurationError naming the field, its value and how many problems there are, where there are too few.
+    """Raise ConfigurationError with the field, its value and the number of problems, if there are too few.
 
-    Draws the problems as the run will; of datasets this reads the rows, which a run reads anyway.
+    Draws the problems as the run will; of datasets this reads the rows, as a run does anyway.
     """
     scenario = scenario_of(config)
     family, options = scenario.family, scenario.options

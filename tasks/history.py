@@ -1,23 +1,21 @@
-"""What a run has done, in few requests: finished steps and evaluations, a hundred steps to a record.
+"""The history of a run in few requests: finished steps and evaluations, a hundred steps per record.
 
-A block under `runs/<run_id>/history/` repeats what the records of its steps say and is written after the last of them, so it
-may be missing or damaged at any time: then those records are read. It is named by them, so a restart has blocks of its own.
-An evaluation leaves the key of its manifest under `runs/<run_id>/evaluations/` before the manifest itself: a crash between
-the two leaves an entry that is passed over, not a hidden evaluation.
+A block under `runs/<run_id>/history/` is a copy of the records of its steps; if it is missing or damaged, those are read. Its
+key depends on theirs, so a restart has its own blocks. The key of an evaluation's manifest is stored under
+`runs/<run_id>/evaluations/` before the manifest: a crash in between leaves an entry that is skipped, not a hidden evaluation.
 """
 
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
 from components.artifacts.records import damaged, read_as, sealed
-from components.artifacts.refs import CheckpointRef, Frozen, StageManifest
+from components.artifacts.refs import Frozen, StageManifest
 from components.errors import ArtifactCorrupt
 from components.identity import StageKey, fingerprint
 from components.schema import EvalReport
@@ -35,19 +33,17 @@ from tasks.step_records import (
 STEPS_PER_BLOCK = 100
 _EVALUATION = TypeAdapter(EvalReport)
 _MOST_MENDED = 2
-"""Blocks that are written at once, so that a run of an older version gets its blocks gradually."""
+"""Blocks written per call, so that a run of an older version gets its blocks gradually."""
 
 _log = logging.getLogger(__name__)
 
 
-class Progress(Protocol):
-    """Hears how far a long reading is."""
-
-    def __call__(self, done: int, total: int) -> None: ...
+Progress = Callable[[int, int], None]
+"""Called with the steps read so far, and their total."""
 
 
 class ShownCheckpoint(Frozen):
-    """One policy after a step: digests, and the store's key of its folder."""
+    """One policy after a step: digests, and the key of its folder."""
 
     weights_digest: str
     optimizer_digest: str
@@ -55,7 +51,7 @@ class ShownCheckpoint(Frozen):
 
 
 class ShownStep(Frozen):
-    """A finished step. `error` says why nothing else of it can be shown."""
+    """A finished step, or the `error` because of which it cannot be shown."""
 
     step: int
     summary: StepSummary = Field(default_factory=StepSummary)
@@ -64,7 +60,7 @@ class ShownStep(Frozen):
 
 
 class Stretch(Frozen):
-    """Consecutive steps and their evaluations: manifest key -> report. The content of a block."""
+    """The content of a block: consecutive steps and their evaluations (manifest key -> report)."""
 
     steps: tuple[ShownStep, ...]
     evaluations: dict[str, dict[str, Any]]
@@ -72,7 +68,7 @@ class Stretch(Frozen):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """All finished steps and the evaluations, in order, and what could not be read of them."""
+    """All finished steps and evaluations in order, and the errors of unreadable ones."""
 
     steps: tuple[ShownStep, ...]
     evaluations: tuple[dict[str, Any], ...]
@@ -84,14 +80,11 @@ def read_history(
 ) -> History:
     """The first `num_finished` steps of a run and the evaluations up to there.
 
-    Costs one request for each full block, one for each step behind the last of them, and one for each evaluation that no
-    block holds. `progress` hears how many steps have been read.
+    Costs one request per full block, per step after the last block, and per evaluation in no block.
 
     **Example** 1,234 steps, an evaluation every 100: 12 blocks, 34 steps, one evaluation and three listings.
     """
-    reading = _Reading(
-        store=store, run=run, indexed=_indexed(store, run), progress=partial(progress, total=num_finished)
-    )
+    reading = _Reading(store, run, _indexed(store, run), progress=lambda done: progress(done, num_finished))
     num_blocks = num_finished // STEPS_PER_BLOCK
     blocks = in_parallel(reading.block, range(num_blocks))
     stretches = [found or reading.stretch(*_steps_of(block)) for block, found in enumerate(blocks)]
@@ -99,7 +92,7 @@ def read_history(
     evaluations = {key: report for stretch in stretches for key, report in stretch.evaluations.items()}
     late = {key for key in reading.indexed if step_of(key) <= num_finished} - evaluations.keys()
     evaluations |= reading.evaluations(late)
-    # A block may hold evaluations from before a restart that its steps do not belong to.
+    # A block may hold evaluations from before a restart.
     current = [evaluations[key] for key in sorted(manifest_keys(run, evaluations))]
     by_sampling = sorted(current, key=lambda report: str(report["sampling"]), reverse=True)  # sample, then greedy
     return History(
@@ -110,17 +103,17 @@ def read_history(
 
 
 def has_checkpoint_files(store: ArtifactStore, step: ShownStep) -> bool:
-    """Whether the folders of the step's checkpoints still have files: `troupe gc` removes old ones and leaves the record."""
+    """Whether the step's checkpoints still have files: `troupe gc` removes old ones but not the record of the step."""
     folders = [each.folder for each in step.checkpoints.values()]
     return bool(folders) and all(any(store.list(f"{folder}/")) for folder in folders)
 
 
 def extend_history(store: ArtifactStore, run: RunAddress, num_finished: int) -> None:
-    """Write the blocks that are full and missing, the newest ones first. Harmless when another writer does the same."""
-    there = set(store.list(_history(run)))
-    missing = [block for block in range(num_finished // STEPS_PER_BLOCK) if _block_key(run, block) not in there]
+    """Write missing full blocks, the newest first. Harmless if another writer does the same."""
+    existing = set(store.list(f"runs/{run.run_id}/history/"))
+    missing = [block for block in range(num_finished // STEPS_PER_BLOCK) if _block_key(run, block) not in existing]
     for block in missing[-_MOST_MENDED:]:
-        reading = _Reading(store=store, run=run, indexed=_indexed(store, run))
+        reading = _Reading(store, run, _indexed(store, run))
         content = reading.stretch(*_steps_of(block))
         if reading.errors:
             _log.warning("%s is not written: %s", _block_key(run, block), reading.errors[0])
@@ -129,24 +122,24 @@ def extend_history(store: ArtifactStore, run: RunAddress, num_finished: int) -> 
 
 
 def index_evaluation(store: ArtifactStore, key: StageKey) -> None:
-    """Note where the evaluation of this key will be committed."""
-    assert key.stage == "evaluate_policy", f"a {key.stage} is no evaluation"
+    """Store the key of an evaluation's manifest, before the manifest is committed."""
+    assert key.stage == "evaluate_policy", f"a {key.stage} is not an evaluation"
     store.create(key.path.replace("/steps/", "/evaluations/", 1) + ".json", sealed({}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Reading:
-    """Reads one run; what is damaged is noted and passed over."""
+    """Reads one run; damaged records are noted in `errors` and skipped."""
 
     store: ArtifactStore
     run: RunAddress
     indexed: frozenset[str]
-    """The manifest keys of the evaluations that are indexed."""
+    """The manifest keys of indexed evaluations."""
     progress: Callable[[int], None] = lambda done: None
     errors: list[str] = field(default_factory=list)
 
     def block(self, block: int) -> Stretch | None:
-        """A block as it was written, or None where it is missing or damaged."""
+        """A block, or None if it is missing or damaged."""
         key = _block_key(self.run, block)
         try:
             content = self.store.read(key)
@@ -156,10 +149,10 @@ class _Reading:
             return None
 
     def stretch(self, first: int, last: int) -> Stretch:
-        """Steps `first` to `last` and the evaluations at them, from the records themselves."""
+        """Steps `first` to `last` and their evaluations, from their own records."""
         read = in_parallel(self._step, range(first, last + 1), done=lambda count: self.progress(first + count - 1))
         steps = [shown for shown, _ in read if shown is not None]
-        # Versions that indexed no evaluations recorded steps without a summary; the next evaluation may be theirs, too.
+        # Versions that did not index evaluations recorded steps without a summary; the next evaluation may be theirs too.
         unindexed = {first} | {
             step + more for step, (_, indexed) in enumerate(read, first) if not indexed for more in (0, 1)
         }
@@ -168,13 +161,13 @@ class _Reading:
         return Stretch(steps=tuple(steps), evaluations=self.evaluations(keys))
 
     def evaluations(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """The committed reports behind these manifest keys."""
+        """The committed reports of these manifests."""
         wanted = sorted(keys)
         found = zip(wanted, in_parallel(self._evaluation, wanted), strict=True)
         return {key: report for key, report in found if report is not None}
 
     def _step(self, step: int) -> tuple[ShownStep | None, bool]:
-        """A step as it is shown, None while it is not finished, and whether its version indexed evaluations."""
+        """A finished step, or None, and whether its version of Troupe indexed evaluations."""
         try:
             record = read_step_record(self.store, self.run, step)
             if record is None:
@@ -183,7 +176,12 @@ class _Reading:
         except ArtifactCorrupt as error:
             self.errors.append(str(error))
             return ShownStep(step=step, error=str(error)), False
-        checkpoints = {policy: _shown(ref) for policy, ref in record.checkpoints.items()}
+        checkpoints = {
+            policy: ShownCheckpoint(
+                weights_digest=ref.weights_digest, optimizer_digest=ref.optimizer_digest, folder=ref.folder.key
+            )
+            for policy, ref in record.checkpoints.items()
+        }
         return ShownStep(step=step, summary=summary, checkpoints=checkpoints), record.summary is not None
 
     def _evaluations_at(self, step: int) -> list[str]:
@@ -211,21 +209,11 @@ def _indexed(store: ArtifactStore, run: RunAddress) -> frozenset[str]:
     return frozenset(manifest_keys(run, manifests))
 
 
-def _shown(ref: CheckpointRef) -> ShownCheckpoint:
-    return ShownCheckpoint(
-        weights_digest=ref.weights_digest, optimizer_digest=ref.optimizer_digest, folder=ref.folder.key
-    )
-
-
 def _steps_of(block: int) -> tuple[int, int]:
     return block * STEPS_PER_BLOCK, (block + 1) * STEPS_PER_BLOCK - 1
-
-
-def _history(run: RunAddress) -> str:
-    return f"runs/{run.run_id}/history/"
 
 
 def _block_key(run: RunAddress, block: int) -> str:
     first, last = _steps_of(block)
     steps = [step_record_key(run, step) for step in range(first, last + 1)]
-    return f"{_history(run)}{block:06d}-{fingerprint(steps)}.json"
+    return f"runs/{run.run_id}/history/{block:06d}-{fingerprint(steps)}.json"

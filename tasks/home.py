@@ -1,4 +1,4 @@
-"""Where the local services keep their data, logs and records."""
+"""The home folder: data, logs and records of the local services."""
 
 import os
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ FOLDER = ".troupe"
 
 
 def found_home(cwd: Path, variables: Mapping[str, str], *, checkout: Path = SOURCE_ROOT) -> Path:
-    """The home folder of a command that is called in `cwd`. Nothing is made.
+    """The home folder of a command in `cwd`. Creates nothing.
 
-    The first of: what TROUPE_HOME names; the nearest `.troupe` of this user in `cwd` or above it; the `.troupe` of the
-    checkout that Troupe runs from; for an installed Troupe `$XDG_STATE_HOME/troupe`, which is `~/.local/state/troupe`
-    unless set. So every folder sees the same services, unless it has a `.troupe` of its own.
+    The first of: TROUPE_HOME; the nearest `.troupe` of this user in `cwd` or above it; the `.troupe` of Troupe's checkout; for
+    an installed Troupe `$XDG_STATE_HOME/troupe`, by default `~/.local/state/troupe`. So all folders share the same services,
+    unless they have their own `.troupe`.
     """
     if named := variables.get("TROUPE_HOME"):
         return (cwd / Path(named).expanduser()).absolute()
@@ -29,7 +29,7 @@ def found_home(cwd: Path, variables: Mapping[str, str], *, checkout: Path = SOUR
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether this user owns the folder. In one that somebody else put in the way, records could name foreign services."""
+    """Whether this user owns the folder. In a folder of another user, records could name foreign services."""
     try:
         return folder.is_dir() and folder.lstat().st_uid == os.getuid()
     except OSError:
@@ -41,7 +41,7 @@ HOME = found_home(Path.cwd(), os.environ)
 
 
 def made_home(home: Path = HOME) -> Path:
-    """`home` itself, once it is a folder that can be written. Raises ConfigurationError that names the remedy."""
+    """Create `home` if missing, and return it. Raises ConfigurationError if it is not a writable folder."""
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:

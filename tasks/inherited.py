@@ -1,5 +1,4 @@
-"""What a process that Troupe starts takes over from the environment of its starter: what programs need to run, by an allow
-list, and no account of the user's."""
+"""The environment of processes that Troupe starts: an allow list of variables, without the user's credentials."""
 
 import re
 from collections.abc import Mapping
@@ -17,34 +16,21 @@ NAMES = frozenset(
         *("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"),
         *("TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE", "TOKENIZERS_PARALLELISM"),
         *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
-        # Where a secret lies is none.
+        # The path of a secret is not a secret.
         *("TROUPE_VLLM_KEY_FILE", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"),
         *("DOCKER_HOST", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
     }
 )
 PREFIXES = (
-    *(
-        "LC_",
-        "CUDA_",
-        "CUBLAS_",
-        "CUDNN_",
-        "NCCL_",
-        "GLOO_",
-        "UCX_",
-        "FI_",
-        "OMP_",
-        "KMP_",
-        "GOMP_",
-        "MKL_",
-        "OPENBLAS_",
-    ),
+    *("LC_", "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "GLOO_", "UCX_", "FI_"),
+    *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_"),
     *("MALLOC_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR_", "TRITON_", "DS_", "VLLM_", "RAY_", "TROUPE_"),
 )
 _ACCOUNT = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of `environ` that may be handed on: names of the list, and of its families unless they sound like an account.
+    """The variables in `environ` that are on the list or have its prefixes, except names that look like credentials.
 
     **Example** PATH, LC_ALL and NCCL_DEBUG stay; OPENAI_API_KEY, HF_TOKEN and VLLM_API_KEY do not.
     """
@@ -56,9 +42,9 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that the user names in TROUPE_PASS_ENV, separated by commas, for flow runs on the worker.
+    """The variables named in TROUPE_PASS_ENV, separated by commas, for flow runs on the worker.
 
-    **Example** TROUPE_PASS_ENV=OPENAI_API_KEY gives {"OPENAI_API_KEY": ...}. Raises ConfigurationError for one that is not set.
+    **Example** TROUPE_PASS_ENV=OPENAI_API_KEY gives {"OPENAI_API_KEY": ...}. Raises ConfigurationError for an unset variable.
     """
     names = [name.strip() for name in environ.get(PASS_VARIABLE, "").split(",") if name.strip()]
     if missing := [name for name in names if name not in environ]:

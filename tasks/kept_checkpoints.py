@@ -1,4 +1,4 @@
-"""Of which steps the checkpoints are still in the store: `troupe gc` removes old ones and leaves the records of their steps."""
+"""Checkpoints that are still in the store: `troupe gc` removes old ones but not the records of their steps."""
 
 from collections.abc import Iterable
 
@@ -13,19 +13,26 @@ from tasks.steps import finished_step, first_unfinished_step
 
 
 def checkpoints_after(store: ArtifactStore, run: Run, num_updates: int) -> dict[str, CheckpointRef] | None:
-    """What the run left after so many updates, with or without files; None where it has not come so far."""
+    """The checkpoints after this many updates, with or without files; None if the run has not reached that."""
     return known_first_checkpoints(store, run) if num_updates == 0 else finished_step(store, run, num_updates - 1)
 
 
 def is_kept(store: ArtifactStore, checkpoint: CheckpointRef) -> bool:
-    """Whether all files of the checkpoint are there, those of its base too."""
-    return all(_is_whole(store, folder) for folder in (checkpoint.folder, checkpoint.base) if folder is not None)
+    """Whether all files of the checkpoint and its base are in the store."""
+    return all(has_folder(store, folder) for folder in (checkpoint.folder, checkpoint.base) if folder is not None)
+
+
+def has_folder(store: ArtifactStore, folder: ArtifactRef) -> bool:
+    """Whether all files of a folder are in the store with their sizes."""
+    found = {each.key: each.num_bytes for each in store.scan(f"{folder.key}/")}
+    listing = checked_listing(folder)
+    return all(found.get(f"{folder.key}/{path}") == num_bytes for path, (_, num_bytes) in listing.items())
 
 
 def kept_steps(store: ArtifactStore, run: Run) -> list[int]:
-    """After how many updates all checkpoints of the run are still there, in order; 0 is before training.
+    """The numbers of updates after which all checkpoints are still in the store; 0 is before training.
 
-    Costs a listing for each finished step.
+    Costs a listing per finished step.
     """
     history = read_history(store, run, first_unfinished_step(store, run))
     kept = in_parallel(lambda step: has_checkpoint_files(store, step), history.steps)
@@ -43,7 +50,3 @@ def spelled_steps(steps: Iterable[int]) -> str:
         else:
             stretches.append([step])
     return ", ".join(" to ".join(map(str, stretch)) for stretch in stretches)
-
-
-def _is_whole(store: ArtifactStore, folder: ArtifactRef) -> bool:
-    return {f"{folder.key}/{path}" for path in checked_listing(folder)} <= set(store.list(f"{folder.key}/"))

@@ -1,4 +1,4 @@
-"""The user's own code that a configuration names, fixed by the digests of its source: a changed file is other work."""
+"""Source digests of the user's own code in a configuration, so that a changed file has other stage keys."""
 
 from components.config import RunConfig
 from components.environments.registry import source_of
@@ -6,7 +6,7 @@ from components.own_code import is_own, own_source
 
 
 def with_sources(config: RunConfig) -> RunConfig:
-    """`config` with the digest of the own code that it names, as that lies here. Raises ConfigurationError."""
+    """`config` with the source digests of the own code that it names. Raises ConfigurationError."""
     functions, advantage, loss = config.rewards.functions, config.algorithm.advantage, config.loss.policy_loss
     rewards = {name: own_source("rewards.functions", name) for name in functions}
     of_advantage = own_source("algorithm.advantage", advantage) if is_own(advantage) else None
@@ -21,6 +21,6 @@ def with_sources(config: RunConfig) -> RunConfig:
 
 
 def with_environment_source(config: RunConfig) -> RunConfig:
-    """`config` with the digest of its environment's source alone: evaluation asks for no other own code."""
+    """`config` with the source digest of its environment only, for evaluation, which uses no other own code."""
     section = config.environment
     return config.model_copy(update={"environment": section.model_copy(update={"source": source_of(section.name)})})

@@ -1,4 +1,4 @@
-"""What computes a run: this Troupe's version and commit, its stages' versions, the libraries and the machine."""
+"""Provenance of a run: versions of Troupe, its stages and libraries, the commit, and the machine."""
 
 import platform
 import subprocess
@@ -17,7 +17,7 @@ _GIT_SECONDS = 10.0
 
 
 class Provenance(Frozen):
-    """What worked on a run. `commit` and `is_dirty` are None where Troupe does not run from a git checkout of its own."""
+    """The software of a session. `commit` and `is_dirty` are None unless Troupe runs from its own git checkout."""
 
     troupe: str
     commit: str | None
@@ -25,11 +25,11 @@ class Provenance(Frozen):
     """Whether tracked files differ from the commit."""
     stage_versions: Mapping[str, int]
     libraries: Mapping[str, str]
-    """Name -> version, python among them; those that are not installed are left out."""
+    """Name -> version, including Python; those not installed are left out."""
     platform: str
 
     def tags(self) -> dict[str, str]:
-        """By what a tracking server finds runs of one origin. **Example** `{"troupe.commit": "9f2c…-dirty", …}`."""
+        """Tags for the tracking server. **Example** `{"troupe.commit": "9f2c…-dirty", …}`."""
         commit = f"{self.commit}-dirty" if self.is_dirty else self.commit
         named = {"version": self.troupe, "commit": commit, "platform": self.platform, **self.libraries}
         stages = " ".join(f"{stage}-v{number}" for stage, number in sorted(self.stage_versions.items()))
@@ -38,7 +38,7 @@ class Provenance(Frozen):
 
 @cache
 def provenance() -> Provenance:
-    """That of this process. Asks git, and reads what is installed without importing it."""
+    """That of this process. Runs git; reads versions without importing the libraries."""
     commit, is_dirty = checkout()
     return Provenance(
         troupe=troupe_version(),
@@ -54,41 +54,38 @@ def provenance() -> Provenance:
 
 
 def version_line() -> str:
-    """This Troupe in a line. Imports no stage. **Example** "troupe 0.1.0, commit 9f2c…-dirty, Python 3.12.3"."""
+    """One line for `--version`. Imports no stage. **Example** "troupe 0.1.0, commit 9f2c…-dirty, Python 3.12.3"."""
     commit, is_dirty = checkout()
     named = f", commit {commit}{'-dirty' if is_dirty else ''}" if commit else ""
     return f"troupe {troupe_version()}{named}, Python {platform.python_version()}"
 
 
 def troupe_version() -> str:
-    """As it is installed."""
+    """The installed version."""
     return _installed("troupe") or "unknown"
 
 
 def checkout() -> tuple[str | None, bool | None]:
-    """The commit that Troupe runs from, and whether tracked files differ from it; None outside a checkout of its own."""
+    """The commit of Troupe's checkout, and whether tracked files differ from it; None without a checkout."""
     commit = _git("rev-parse", "HEAD") if _git("rev-parse", "--show-toplevel") == str(SOURCE_ROOT) else None
     changes = _git("status", "--porcelain", "--untracked-files=no") if commit else None
     return commit or None, None if changes is None else bool(changes)
 
 
 def stage_versions() -> dict[str, int]:
-    """Stage -> version, of every stage that leaves a result."""
+    """Stage -> version, for every stage with a result."""
     tasks: dict[str, Any] = {stage: getattr(import_module(f"tasks.{stage}"), stage) for stage in STAGES}
     return {stage: task.version_number for stage, task in tasks.items() if hasattr(task, "version_number")}
 
 
 def changed_stages(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
-    """**Example** `["compute_rewards 1 -> 2"]`; stages that one of both does not name are no change."""
-    return [
-        f"{stage} {before[stage]} -> {after[stage]}"
-        for stage in STAGES
-        if stage in before and stage in after and before[stage] != after[stage]
-    ]
+    """**Example** `["compute_rewards 1 -> 2"]`; stages that are in only one of them are not reported."""
+    known = [stage for stage in STAGES if stage in before and stage in after]
+    return [f"{stage} {before[stage]} -> {after[stage]}" for stage in known if before[stage] != after[stage]]
 
 
 def changed_libraries(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Those of another release, by the first two numbers of their versions. **Example** `["torch 2.12.1 -> 2.13.0"]`."""
+    """Libraries that differ in the first two numbers of their versions. **Example** `["torch 2.12.1 -> 2.13.0"]`."""
     return [
         f"{name} {before[name]} -> {after[name]}"
         for name in before
@@ -104,7 +101,7 @@ def _installed(name: str) -> str | None:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git prints, or None where there is no git, no checkout, or one that git does not trust."""
+    """The output of git, or None without git or a checkout that it trusts."""
     command = ["git", "-C", str(SOURCE_ROOT), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True)

@@ -1,4 +1,4 @@
-"""How what a stage could not read comes back: the damage is named where it is met, the remedy where the run is known."""
+"""Remedies for damaged or missing payloads and full disks, added to errors where the run is known."""
 
 import errno
 import re
@@ -21,22 +21,20 @@ _FULL_TEXT = "No space left on device"
 
 @contextmanager
 def naming_remedies(store: ArtifactStore, run: Run, step: int) -> Iterator[None]:
-    """Around work that reads what earlier stages left and writes to this machine's disk.
+    """For work that reads results of earlier stages and writes to the local disk.
 
-    A payload that is damaged or gone is raised with the command that makes it again, a full disk with the folder.
+    Adds to errors about payloads the command that recomputes them, and to errors about a full disk the folder.
     """
     try:
         yield
     except (ArtifactCorrupt, ArtifactMissing) as error:
         found = _PAYLOAD.search(str(error))
-        if found is None or "`troupe " in str(error):  # records name their remedy themselves
+        if found is None or "`troupe " in str(error):  # errors about records name their remedy
             raise
         raise type(error)(f"{error}; {_remedy(store, run, step, found[0])}") from error
     except StoreRefused:
         raise
-    except (
-        Exception
-    ) as error:  # whoever writes a file may wrap what the system says: torch, safetensors, a worker's traceback
+    except Exception as error:  # torch, safetensors and workers wrap the system's error
         if not _is_full_disk(error):
             raise
         place = getattr(error, "filename", None) or tempfile.gettempdir()
@@ -46,7 +44,7 @@ def naming_remedies(store: ArtifactStore, run: Run, step: int) -> Iterator[None]
 
 
 def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
-    """The command that makes the payload or folder at `key` again, which a stage of `step` reads."""
+    """The command that recomputes the payload or folder at `key`, an input of a stage of `step`."""
     for at in (step, step - 1) if step else (step,):
         keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{at:06d}/"))
         for manifest in sorted(keys, key=lambda each: STAGES.index(stage_of(each))):
@@ -61,7 +59,7 @@ def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
 
 
 def _removed(store: ArtifactStore, run: Run, step: int) -> str:
-    """What is left beside the checkpoint after `step` updates, whose manifest is gone."""
+    """The nearest kept checkpoints, for the one after `step` updates whose manifest is gone."""
     history = read_history(store, run, first_unfinished_step(store, run))
     left = {shown.step + 1: shown for shown in history.steps}
     below = next((at for at in sorted(left, reverse=True) if at < step and has_checkpoint_files(store, left[at])), 0)
@@ -74,7 +72,7 @@ def _removed(store: ArtifactStore, run: Run, step: int) -> str:
 
 
 def _is_full_disk(error: BaseException) -> bool:
-    """Whether the system refused to write for want of space, whatever library has wrapped that."""
+    """Whether the disk is full, even if a library has wrapped the system's error."""
     found: BaseException | None = error
     while found is not None:
         if isinstance(found, OSError) and found.errno in _FULL:

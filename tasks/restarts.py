@@ -1,4 +1,4 @@
-"""Whether a run can be restarted at a stage of a step: what that stage begins with must be there and be whole."""
+"""Restarts of a run at a stage of a step. The inputs of that stage must be complete."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,33 +9,34 @@ from components.artifacts.refs import ArtifactRef, Frozen
 from components.artifacts.runs import start_lineage, store_option
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.identity import STAGES
+from tasks.kept_checkpoints import has_folder, is_kept
 from tasks.provenance import stage_versions
 from tasks.run import Run
 from tasks.step_records import manifest_keys, read_manifest_at, stage_of
 from tasks.steps import checkpoints_before, first_unfinished_step
 
 RESTARTABLE = STAGES[2:]
-"""The stages of a step that leave a result."""
+"""The stages of a step with a result."""
 _READS = {
     "compute_rewards": ("collect_rollouts",),
     "compute_advantages": ("collect_rollouts", "compute_rewards"),
     "update_policy": ("compute_advantages",),
     "publish_checkpoint": ("update_policy",),
 }
-"""Whose payloads a stage of a step opens, besides the checkpoints that the step begins with."""
+"""The stages whose payloads a stage reads, besides the checkpoints at the beginning of the step."""
 
 
 class Restart(Frozen):
-    """Where a run is asked to begin again."""
+    """The stage of a step at which a run shall restart."""
 
     step: int
     stage: str
 
 
 def record_restart(store: ArtifactStore, run: Run, restart: Restart) -> int:
-    """The number of the run's restart under `run.config`, which is recorded only when it can begin.
+    """Record a restart under `run.config`, if it is possible, and return its number.
 
-    Raises ConfigurationError naming what is missing or damaged, and where the run can be restarted instead.
+    Raises ConfigurationError with what is missing or damaged, and where the run can be restarted instead.
     """
     check_restart(store, run, restart)
     return start_lineage(
@@ -49,7 +50,7 @@ def record_restart(store: ArtifactStore, run: Run, restart: Restart) -> int:
 
 
 def check_restart(store: ArtifactStore, run: Run, restart: Restart) -> None:
-    """Pass when the stage has all that it begins with. `run` is the run as it stands, before the restart."""
+    """Raise ConfigurationError if an input of the stage is missing. `run` is the run before the restart."""
     if restart.stage not in RESTARTABLE:
         raise ConfigurationError(f"--from-stage {restart.stage!r}: stages are {', '.join(RESTARTABLE)}")
     num_finished = first_unfinished_step(store, run)
@@ -61,7 +62,8 @@ def check_restart(store: ArtifactStore, run: Run, restart: Restart) -> None:
             f"{num_finished}{_newest_restart(store, run)}"
         )
     if lost := lost_checkpoint(store, run, restart.step):
-        possible = [str(k) for k in range(num_finished + 1) if k < run.config.num_steps and not _is_lost(store, run, k)]
+        steps = range(min(num_finished + 1, run.config.num_steps))
+        possible = [str(step) for step in steps if lost_checkpoint(store, run, step) is None]
         raise ConfigurationError(
             f"step {restart.step} of run {run.run_id!r} cannot begin again: {lost} (`troupe gc` removes old checkpoints). "
             f"Steps that can: {', '.join(possible) or 'none'}"
@@ -70,26 +72,16 @@ def check_restart(store: ArtifactStore, run: Run, restart: Restart) -> None:
 
 
 def lost_checkpoint(store: ArtifactStore, run: Run, step: int) -> str | None:
-    """What is missing of the checkpoints that a step begins with; None where all is there."""
+    """The first incomplete checkpoint at the beginning of a step, in words; None if all are complete."""
     steps = {step, step - 1} if run.config.rollout.overlap == "one_step" and step > 0 else {step}
     for checkpoint in (each for begun in sorted(steps) for each in checkpoints_before(store, run, begun).values()):
-        for folder in filter(None, (checkpoint.folder, checkpoint.base)):
-            if not has_folder(store, folder):
-                return (
-                    f"the checkpoint of {checkpoint.policy} after {checkpoint.step} updates is not whole in {store.uri}"
-                )
+        if not is_kept(store, checkpoint):
+            return f"the checkpoint of {checkpoint.policy} after {checkpoint.step} updates is not whole in {store.uri}"
     return None
 
 
-def has_folder(store: ArtifactStore, folder: ArtifactRef) -> bool:
-    """Whether every file of a folder is in the store, in its size."""
-    found = {each.key: each.num_bytes for each in store.scan(f"{folder.key}/")}
-    files = folder.files or {}
-    return all(found.get(f"{folder.key}/{path}") == num_bytes for path, (_, num_bytes) in files.items())
-
-
 def _newest_restart(store: ArtifactStore, run: Run) -> str:
-    """How to get back to what an earlier restart has put aside; nothing for a run without one."""
+    """How to take back the newest restart; "" for a run without restarts."""
     if not run.lineages:
         return ""
     newest = run.lineages[-1]
@@ -99,12 +91,8 @@ def _newest_restart(store: ArtifactStore, run: Run) -> str:
     )
 
 
-def _is_lost(store: ArtifactStore, run: Run, step: int) -> bool:
-    return lost_checkpoint(store, run, step) is not None
-
-
 def _check_results_before(store: ArtifactStore, run: Run, restart: Restart) -> None:
-    """What earlier stages of the step have left is read, not computed again: it must be whole."""
+    """Results of earlier stages of the step are read, not recomputed, so they must be complete."""
     for key in manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{restart.step:06d}/")):
         stage = stage_of(key)
         if stage not in _READS.get(restart.stage, ()):

@@ -1,4 +1,4 @@
-"""Which models vLLM servers serve for a configuration, and which policies each of them plays."""
+"""The models that vLLM servers serve for a configuration, and the policies of each."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,14 +8,14 @@ from components.errors import ConfigurationError
 from components.training.sharing import starting_models
 
 URLS_VARIABLE = "TROUPE_VLLM_URLS"
-"""The environment variable that tells a process where the local servers are."""
+"""The environment variable with the addresses of the local servers."""
 
 KEY_FILE_VARIABLE = "TROUPE_VLLM_KEY_FILE"
-"""The environment variable that names the file with the key of those servers, to them and to whoever asks them."""
+"""The environment variable with the path of those servers' key, for servers and clients."""
 
 
 def served_models(config: RunConfig) -> dict[str, tuple[str, ...]]:
-    """Served name -> policies. Adapters on one base share its servers, unless each is merged into a base of its own.
+    """Served name -> policies. Adapters on one base share its servers, unless they are merged.
 
     **Example** planner and solver with adapters on "tiny": `{"planner+solver": ("planner", "solver")}`; with
     generation.vllm.merge_adapters: `{"planner": ("planner",), "solver": ("solver",)}`.
@@ -27,22 +27,22 @@ def served_models(config: RunConfig) -> dict[str, tuple[str, ...]]:
 
 
 def served_model(config: RunConfig, policy: str) -> str:
-    """The served name under which a policy's servers are found."""
+    """The served name of a policy."""
     return next(name for name, policies in served_models(config).items() if policy in policies)
 
 
 def server_urls(config: RunConfig, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The servers to ask: those of the configuration, else those of `environment`; each knows what it serves."""
+    """The addresses of the servers, from the configuration or else from `environment`."""
     return config.generation.vllm.urls or tuple(filter(None, environment.get(URLS_VARIABLE, "").split(",")))
 
 
 def server_key(config: RunConfig, environment: Mapping[str, str]) -> str:
-    """The key of the servers of `server_urls`. Raises ConfigurationError where its file is not named or holds none."""
+    """The key of the servers of `server_urls`. Raises ConfigurationError if its file is not named or holds no key."""
     vllm = config.generation.vllm
     named = vllm.key_file if vllm.urls else environment.get(KEY_FILE_VARIABLE)
     if not named:
         variable = "generation.vllm.key_file" if vllm.urls else f"{KEY_FILE_VARIABLE}, beside {URLS_VARIABLE},"
-        raise ConfigurationError(f"generation.engine vllm: {variable} must name the file that holds the servers' key")
+        raise ConfigurationError(f"generation.engine vllm: {variable} must name the file with the servers' key")
     path = Path(named).expanduser()
     try:
         key = path.read_text().strip()
@@ -56,6 +56,6 @@ def server_key(config: RunConfig, environment: Mapping[str, str]) -> str:
 
 
 def spelled_urls(urls: Iterable[str], key_file: Path) -> dict[str, str]:
-    """`urls` and `key_file` as environment variables; nothing where there are no urls."""
+    """`urls` and `key_file` as environment variables; empty without urls."""
     joined = ",".join(urls)
     return {URLS_VARIABLE: joined, KEY_FILE_VARIABLE: str(key_file)} if joined else {}

@@ -1,4 +1,4 @@
-"""What must hold before a run may go on, and what whoever starts it should know first."""
+"""Checks before a run starts or resumes, and remarks for the user."""
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.format import check_format
@@ -13,10 +13,10 @@ from tasks.steps import first_unfinished_step
 
 
 def startable_run(store: ArtifactStore, run_id: str, config: RunConfig) -> Run:
-    """The run that a start of `config` under this name works on. Nothing is written.
+    """The run to start or resume with `config` under this name. Writes nothing.
 
     Raises StoreRefused for a store of a newer format, ConfigDrift for another configuration, ConfigurationError for a run
-    that was only partly removed and for one whose finished steps were computed by other versions of the stages.
+    that was only partly removed or whose finished steps were computed by other versions of the stages.
     """
     checked_run_id(run_id)
     check_format(store)
@@ -33,7 +33,7 @@ def startable_run(store: ArtifactStore, run_id: str, config: RunConfig) -> Run:
 
 
 def remarks(store: ArtifactStore, run: Run) -> list[str]:
-    """One line each: who works on the run already, and which libraries have changed since its earlier sessions."""
+    """One line per live session of the run, and one for libraries that have changed since its last session."""
     lines = [
         f"{session.host} (process {session.pid}) has worked on run {run.run_id} since {session.started_at}; joining it: "
         "a stage that both compute counts once, from whoever is first"
@@ -49,7 +49,7 @@ def remarks(store: ArtifactStore, run: Run) -> list[str]:
 
 
 def _check_stage_versions(store: ArtifactStore, run: Run) -> None:
-    """A run's results are all of one version of each stage, or of one from a restart on."""
+    """Raise ConfigurationError if a stage's version differs from that of the earlier results since the newest restart."""
     recorded = [session.provenance.stage_versions for session in _of_newest_lineage(store, run) if session.provenance]
     before = (run.lineages[-1].stage_versions if run.lineages else {}) or (recorded[0] if recorded else {})
     changes = changed_stages(before, provenance().stage_versions)

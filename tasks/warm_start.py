@@ -1,4 +1,4 @@
-"""The policies before training: built, cloned from noisy expert play where they are tiny, and stored."""
+"""The policies before training: tiny ones are built and cloned from noisy expert play; all are stored."""
 
 import tempfile
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from tasks.stage_task import stage_task
 
 @stage_task("warm_start", version=VERSION)
 def warm_start(session: Session) -> dict[str, CheckpointRef]:
-    """Checkpoint 0 of each policy that has weights here. Runs of equal configuration share it."""
+    """Checkpoint 0 of each policy with weights. Runs of equal configuration share it."""
     models = starting_models(session.config.policies)
     with tempfile.TemporaryDirectory(prefix="warm-start-", dir=scratch_folder()) as name:
         folders = {model: Path(name) / model / MODEL_FOLDER for model in models}
@@ -38,7 +38,7 @@ def warm_start(session: Session) -> dict[str, CheckpointRef]:
 def stored_policies(
     session: Session, policies: tuple[str, ...], model_folder: Path, work: Path
 ) -> dict[str, CheckpointRef]:
-    """The stored checkpoints of the policies that begin from one model."""
+    """The stored checkpoints of the policies that start from one model."""
     from components.training.checkpoint import write_initial_adapter, write_initial_checkpoint
 
     adapters = {policy: session.config.policies[policy].adapter for policy in policies}
@@ -56,7 +56,7 @@ def stored_policies(
 
 
 def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
-    """Write each starting model's folder; those that start from random weights are cloned from noisy expert play."""
+    """Write the folder of each starting model; those with random weights are cloned from noisy expert play."""
     from components.generation.tokenizer import HuggingFaceTokenizer
     from components.training.demonstrations import Student, Teacher
     from components.training.models import prepare_model_folder
@@ -91,7 +91,7 @@ def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
 
 
 def success_of(session: Session, folders: Mapping[str, Path], versions: Mapping[str, PolicyVersion]) -> float:
-    """The team's success at temperature 1, without the tree, on problems that training never reaches."""
+    """The team's success rate at temperature 1, without the tree, on problems outside the training range."""
     playing, scenario = fixed_versions(session.config), session.scenario
     for model, policies in starting_models(session.config.policies).items():
         for policy in policies:
@@ -109,6 +109,6 @@ def success_of(session: Session, folders: Mapping[str, Path], versions: Mapping[
 
 
 def tell_cloning(step: int, max_steps: int, loss: float, success: float | None) -> None:
-    """Pass the cloning's progress on."""
+    """Report the progress of cloning."""
     facts = {"loss": loss} if success is None else {"loss": loss, "success": success}
     progress.tell("warm_start", 0, step, max_steps, **facts)

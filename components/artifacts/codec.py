@@ -72,7 +72,7 @@ def decode(content: bytes, as_type: type[T]) -> T:
     """The value that `encode` turned into `content`. Raises ArtifactCorrupt for any other bytes, type or version."""
     try:
         return _decode(content, as_type)
-    # A damaged payload can fail at any layer, each with its own exceptions; a retry would not help.
+    # A damaged payload can fail at any layer, each with its own exceptions.
     except (zstandard.ZstdError, SafetensorError, *_DAMAGED) as e:
         why = first_complaint(e) if isinstance(e, ValidationError) else str(e)
         raise ArtifactCorrupt(f"these {len(content)} bytes are no stored {as_type.__qualname__}: {why}") from e

@@ -1,4 +1,4 @@
-"""The records of a run: its frozen configuration, when it began, and its deliberate restarts, which can be dropped."""
+"""The records of a run: its frozen configuration, its start time, and its restarts, which can be dropped."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,11 +14,11 @@ from components.errors import ConfigDrift, ConfigurationError
 from components.identity import STAGES, checked_run_id, config_key
 
 _INDEX = "index/runs/"
-"""One small record a run, so that naming all runs does not list all their steps."""
+"""The prefix of one small record per run, so that listing runs does not list all their steps."""
 
 
 class Lineage(Frozen):
-    """A deliberate restart: from this stage of this step on, the run goes on under `config` and in new keys."""
+    """A restart: from this stage of this step on, the run continues under `config` and with new keys."""
 
     lineage: int
     from_step: int
@@ -26,27 +26,24 @@ class Lineage(Frozen):
     started_at: datetime
     config: RunConfig
     stage_versions: Mapping[str, int] = {}
-    """Of the Troupe that recorded it: what this lineage computes is all of these versions."""
+    """The versions that compute this lineage."""
 
-    def repeats(self, other: "Lineage") -> bool:
-        """Whether both restart the same, so that one of them is enough."""
-        return self._deciding() == other._deciding()
-
-    def _deciding(self) -> tuple[Any, ...]:
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for restarts of which one is enough."""
         config = self.config.result_fields() | {"evaluation": self.config.evaluation.model_dump(mode="json")}
         return self.from_step, self.from_stage, config, dict(self.stage_versions)
 
 
 def freeze_config(store: ArtifactStore, run_id: str, config: RunConfig, *, clock: Clock = utc_now) -> RunConfig:
-    """`config` itself, once it is certain that the run's result is decided by it.
+    """Store `config` as that of the run, or compare it with the stored one, and return it.
 
-    The first call writes `runs/<run_id>/config.json`. Later calls compare: fields outside `result_fields()` (how many
-    steps, where things are kept and shown) may differ, any other difference from the run's newest configuration raises
-    ConfigDrift, which names the fields.
+    The first call writes `runs/<run_id>/config.json`. In later calls, fields outside `result_fields()` (number of steps, store,
+    tracking) may differ; any other difference from the run's newest configuration raises ConfigDrift, which names the fields.
     """
     checked_run_id(run_id)
     if read_config(store, run_id) is None:
-        # The index comes first: a crash between the two leaves an entry that list_runs passes over, not a hidden run.
+        # The index comes first: a crash between the two leaves an entry that list_runs skips, not a hidden run.
         store.create(index_key(run_id), sealed({"started_at": clock().isoformat()}))
         if store.create(config_key(run_id), sealed(config.model_dump(mode="json"), indent=1)):
             return config
@@ -56,7 +53,7 @@ def freeze_config(store: ArtifactStore, run_id: str, config: RunConfig, *, clock
 
 
 def check_drift(store: ArtifactStore, run_id: str, config: RunConfig) -> None:
-    """Pass when there is no such run, or when `config` is what its results are decided by. Raises ConfigDrift."""
+    """Raise ConfigDrift if the run exists and `config` would give other results."""
     lineages = read_lineages(store, run_id)
     frozen = lineages[-1].config if lineages else read_config(store, run_id)
     if frozen is None:
@@ -77,12 +74,12 @@ def check_drift(store: ArtifactStore, run_id: str, config: RunConfig) -> None:
 
 
 def store_option(store: ArtifactStore) -> str:
-    """What a command needs to open `store` again: " --store URI", or nothing for the local services' bucket."""
+    """The command-line option that opens `store`: " --store URI", or "" for the bucket of the local services."""
     return "" if store.uri == f"s3://{StoreConfig().bucket}" else f" --store {store.uri}"
 
 
 def read_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
-    """The configuration with which the run first started, or None when there is no such run."""
+    """The configuration of the run's first start, or None if there is no such run."""
     content = store.read(config_key(run_id))
     return None if content is None else read_as(config_key(run_id), content, RunConfig)
 
@@ -97,9 +94,9 @@ def start_lineage(
     stage_versions: Mapping[str, int] | None = None,
     clock: Clock = utc_now,
 ) -> int:
-    """The number (1, 2, …) of a restart of the run. Earlier outputs stay where they are and stay readable.
+    """Record a restart of the run and return its number (1, 2, …). Earlier outputs stay readable.
 
-    The newest restart again is that one: no other is recorded. Numbers are never used again, dropped ones neither.
+    If it equals the newest restart, returns that one's number. Numbers are never reused, not even those of dropped restarts.
     """
     if from_stage not in STAGES:
         raise ConfigurationError(f"stage {from_stage!r} is not known; stages are {', '.join(STAGES)}")
@@ -117,7 +114,7 @@ def start_lineage(
     )
     while True:
         lineages = read_lineages(store, run_id)
-        if lineages and lineages[-1].repeats(wanted):
+        if lineages and lineages[-1].identity == wanted.identity:
             return lineages[-1].lineage
         if store.create(config_key(run_id, wanted.lineage), sealed(wanted.model_dump(mode="json"), indent=1)):
             return wanted.lineage
@@ -125,9 +122,9 @@ def start_lineage(
 
 
 def drop_lineage(store: ArtifactStore, run_id: str, number: int) -> None:
-    """Make the run what it was before its newest restart. Dropping what is dropped is harmless.
+    """Undo the run's newest restart. Harmless if it is dropped already.
 
-    Raises ConfigurationError for a number that is none, or that a later restart was built on.
+    Raises ConfigurationError for an unknown number, and for a restart that is followed by another.
     """
     standing = [lineage.lineage for lineage in read_lineages(store, run_id)]
     if standing and standing[-1] == number:
@@ -140,43 +137,38 @@ def drop_lineage(store: ArtifactStore, run_id: str, number: int) -> None:
 
 
 def read_lineages(store: ArtifactStore, run_id: str) -> tuple[Lineage, ...]:
-    """The run's restarts in order, without those that were dropped; empty for a run that was never restarted."""
-    lineages = []
+    """The run's restarts in order, without dropped ones."""
     keys = list(store.list(f"runs/{run_id}/lineages/"))
-    dropped = {key.rpartition("/")[2] for key in store.list(f"runs/{run_id}/dropped/")} if keys else set()
+    dropped = set(store.list(f"runs/{run_id}/dropped/")) if keys else set()
+    lineages = []
     for key in keys:
-        if key.rpartition("/")[2] in dropped:
-            continue
-        content = store.read(key)
-        assert content is not None, f"{key} is listed and cannot be read"
-        lineages.append(read_as(key, content, Lineage))
+        if key.replace("/lineages/", "/dropped/") not in dropped:
+            content = store.read(key)
+            assert content is not None, f"{key} is listed and cannot be read"
+            lineages.append(read_as(key, content, Lineage))
     return tuple(lineages)
 
 
 def lineage_for(lineages: Sequence[Lineage], step: int, stage: str) -> int:
-    """The highest lineage that had begun by this stage of this step; 0 is the run as first started.
+    """The newest lineage that had begun by this stage of this step; 0 is the first start.
 
     **Example** with restarts 1 from (7, compute_rewards) and 2 from (3, update_policy): (2, update_policy) is of lineage
     0, (3, update_policy) and all later ones are of lineage 2.
     """
-    begun = [
-        lineage.lineage
-        for lineage in lineages
-        if (lineage.from_step, STAGES.index(lineage.from_stage)) <= (step, STAGES.index(stage))
-    ]
-    return max(begun, default=0)
+    now = (step, STAGES.index(stage))
+    return max((each.lineage for each in lineages if (each.from_step, STAGES.index(each.from_stage)) <= now), default=0)
 
 
 def has_leftovers(store: ArtifactStore, run_id: str) -> bool:
-    """Whether an interrupted removal left records of a run that is no longer there.
+    """Whether an interrupted removal left records of a removed run.
 
-    An attempt to start a run leaves the records of its session; everything else of a run comes after its configuration.
+    An attempt to start a run leaves records of its session; all other records come after its configuration.
     """
     if store.read(config_key(run_id)) is not None:
         return False
     sessions = f"runs/{run_id}/sessions/"
     has_records = any(not key.startswith(sessions) for key in store.list(f"runs/{run_id}/"))
-    # Somebody may have started the run between the two looks.
+    # Another process may have started the run meanwhile.
     return has_records and store.read(config_key(run_id)) is None
 
 
@@ -186,12 +178,12 @@ def list_runs(store: ArtifactStore) -> list[str]:
 
 
 def indexed_runs(store: ArtifactStore) -> list[str]:
-    """The ids of all runs in lexical order, in one listing; a start that was cut short may have left an id and no run."""
+    """The ids of all runs in lexical order, from one listing; an interrupted start may have left an id without a run."""
     return sorted(key.removeprefix(_INDEX).removesuffix(".json") for key in store.list(_INDEX))
 
 
 def index_key(run_id: str) -> str:
-    """The record by which the run is listed."""
+    """The key of the record by which the run is listed."""
     return f"{_INDEX}{run_id}.json"
 
 

@@ -70,37 +70,35 @@ class S3Connection:
                 verdict = verdict_on(error)
                 if verdict.meaning != "retry":
                     self._outage.over()
+                what = f"{action}, {self.place}: {verdict.line}"
                 if verdict.meaning == "missing":
                     raise ObjectMissing(action) from error
                 if verdict.meaning == "exists":
                     raise ObjectExists(action, repeated=since is not None) from error
                 if verdict.meaning == "refused":
-                    raise StoreRefused(f"{action}, {self.place}: {verdict.line}") from error
+                    raise StoreRefused(what) from error
                 # If the server keeps answering other calls, this call's own time counts.
                 began_at = self._outage.began_at()
                 since = began_at if since is None else min(since, began_at)
                 if not self._outage.waited(delay_seconds, since=since, patience_seconds=patience_seconds):
-                    raise self._gone(action, verdict.line, patience_seconds) from error
+                    if is_interrupted():
+                        raise StoreUnavailable(f"{what}, and the run was interrupted") from error
+                    raise StoreGone(
+                        f"{what}, for {patience_seconds:g} s (at most store.patience_seconds); "
+                        "once it answers, the same command goes on from here"
+                    ) from error
             else:
                 self._outage.over()
                 return result
             delay_seconds = min(2 * delay_seconds, _LONGEST_DELAY_SECONDS)
 
-    def _gone(self, action: str, line: str, patience_seconds: float) -> StoreUnavailable:
-        if is_interrupted():
-            return StoreUnavailable(f"{action}, {self.place}: {line}, and the run was interrupted")
-        return StoreGone(
-            f"{action}, {self.place}: {line}, for {patience_seconds:g} s (at most store.patience_seconds); "
-            "once it answers, the same command goes on from here"
-        )
-
     def has_bucket(self) -> bool:
         """Whether the bucket exists."""
         try:
             self.call("look for the bucket", lambda s3: s3.head_bucket(Bucket=self.bucket))
+            return True
         except ObjectMissing:
             return False
-        return True
 
     def create_bucket(self) -> None:
         """Create the bucket. Harmless if another process has just created it."""

@@ -96,7 +96,9 @@ class MlflowTracker:
                 if parent is not None:
                     lineage[PARENT_TAG] = parent
                 source = self._source(mlflow_id, policy, step, folder_uri)
-                self._create_version(name, source, mlflow_id, lineage | {FOLDER_TAG: folder_uri})
+                self._client().create_model_version(
+                    name, source, run_id=mlflow_id, tags=lineage | {FOLDER_TAG: folder_uri}, await_creation_for=0
+                )
                 found = self._versions(name, step=step, weights_digest=weights_digest)
             for twin in found[1:]:
                 delete = partial(self._client().delete_model_version, name, twin.version)
@@ -110,12 +112,10 @@ class MlflowTracker:
         if not self._register_models:
             return
         name, files = f"{run_id}.{policy}", "in the store" if are_there else "removed by troupe gc"
+        description = "" if are_there else "Its files were removed by `troupe gc`: this version cannot be loaded."
         with self._requests():
             for version in self._versions(name, step=step, weights_digest=weights_digest):
                 self._client().set_model_version_tag(name, version.version, FILES_TAG, files)
-                description = (
-                    "" if are_there else "Its files were removed by `troupe gc`: this version cannot be loaded."
-                )
                 self._client().update_model_version(name, version.version, description=description)
 
     def finish_run(self, run_id: str, *, succeeded: bool) -> None:
@@ -146,8 +146,7 @@ class MlflowTracker:
     def run_url(self, run_id: str) -> str | None:
         """The run's page, or None until this tracker has opened the run. Sends no request."""
         mlflow_id = self._mlflow_ids.get(run_id)
-        place = f"experiments/{self._cached_experiment_id}/runs/{mlflow_id}"
-        return mlflow_id and page_url(self._url, place)
+        return mlflow_id and page_url(self._url, f"experiments/{self._cached_experiment_id}/runs/{mlflow_id}")
 
     @contextmanager
     def _requests(self) -> Iterator[None]:
@@ -195,7 +194,9 @@ class MlflowTracker:
                 self._client().delete_run(twin.info.run_id)
             try:
                 for twin_id in deleted:
-                    self._copy_metrics(twin_id, winner.info.run_id)
+                    for name in self._client().get_run(twin_id).data.metrics:
+                        history = self._client().get_metric_history(twin_id, name)
+                        self._client().log_batch(winner.info.run_id, metrics=history)
                 self._describe(winner, *self._about.get(run_id, ({}, {})))
                 if winner.info.status != "RUNNING":
                     self._client().update_run(winner.info.run_id, status="RUNNING")
@@ -214,10 +215,6 @@ class MlflowTracker:
             self._client().create_run(self._experiment_id(), run_name=run_id, tags={**tags, RUN_ID_TAG: run_id})
             runs = self._runs(run_id)
         return runs
-
-    def _copy_metrics(self, source: str, target: str) -> None:
-        for name in self._client().get_run(source).data.metrics:
-            self._client().log_batch(target, metrics=self._client().get_metric_history(source, name))
 
     def _describe(self, run: Any, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
         from mlflow.entities import Param, RunTag
@@ -277,6 +274,3 @@ class MlflowTracker:
         note = canonical_json({"folder_uri": folder_uri, "policy": policy, "step": step}).decode()
         self._client().log_text(mlflow_id, note, f"{place}/checkpoint.json")
         return f"runs:/{mlflow_id}/{place}"
-
-    def _create_version(self, name: str, source: str, mlflow_id: str, tags: Mapping[str, str]) -> None:
-        self._client().create_model_version(name, source, run_id=mlflow_id, tags=dict(tags), await_creation_for=0)

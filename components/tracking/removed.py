@@ -7,6 +7,7 @@ time matters. `<step>-checkpoint-<policy>-<digest>.removed` beside an outbox ent
 import re
 from collections.abc import Callable, Set
 from dataclasses import dataclass
+from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.layout import FOLDERS
@@ -44,17 +45,16 @@ def mark_removed(store: ArtifactStore, run_id: str, tracker: Callable[[], Tracke
     for match in filter(None, map(_CHECKPOINT.fullmatch, store.list(f"runs/{run_id}/outbox/"))):
         endings.setdefault(match["name"], set()).add(match["ending"])
     published = sorted(name for name, found in endings.items() if found >= {"json", "published"})
-    entries = in_parallel(lambda name: _entry(store, f"runs/{run_id}/outbox/{name}.json"), published)
+    reports = in_parallel(lambda name: _report(store, f"runs/{run_id}/outbox/{name}.json"), published)
     due = []
-    for name, entry in zip(published, entries, strict=True):
-        folder = _FOLDER.search(str(entry.report.get("folder_uri"))) if entry else None
-        if entry is not None and folder is not None and (folder[0] in folders) == ("removed" in endings[name]):
-            due.append((name, entry, folder[0] in folders))
-    for num_marked, (name, entry, are_there) in enumerate(due):
+    for name, report in zip(published, reports, strict=True):
+        folder = _FOLDER.search(str(report.pop("folder_uri", None)))
+        if folder is not None and (folder[0] in folders) == ("removed" in endings[name]):
+            due.append((name, report, folder[0] in folders))
+    for num_marked, (name, report, are_there) in enumerate(due):
         key = f"runs/{run_id}/outbox/{name}.removed"
-        about = {field: entry.report[field] for field in ("policy", "step", "weights_digest")}
         try:
-            tracker().mark_files(run_id, **about, are_there=are_there)
+            tracker().mark_files(run_id, **report, are_there=are_there)
             if are_there:
                 store.delete(key)
             else:
@@ -64,9 +64,10 @@ def mark_removed(store: ArtifactStore, run_id: str, tracker: Callable[[], Tracke
     return MarkedFiles(num_marked=len(due))
 
 
-def _entry(store: ArtifactStore, key: str) -> OutboxEntry | None:
+def _report(store: ArtifactStore, key: str) -> dict[str, Any]:
+    """The report of an outbox entry; empty if it is gone or damaged."""
     content = store.read(key)
     try:
-        return None if content is None else read_as(key, content, OutboxEntry)
+        return {} if content is None else dict(read_as(key, content, OutboxEntry).report)
     except ArtifactCorrupt:
-        return None  # a damaged entry was never published
+        return {}
