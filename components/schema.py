@@ -277,10 +277,7 @@ class ScoredShard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainGroup:
-    """One group as training rows: one prompt, K completions, one advantage each.
-
-    `truncated_K` marks truncated completions; empty means none.
-    """
+    """One group as training rows. `truncated_K` marks truncated completions; empty means none."""
 
     group: GroupKey
     prompt_tokens: tuple[int, ...]

@@ -21,10 +21,7 @@ _HELD = ".held"
 
 @cache
 def scratch_folder() -> Path:
-    """This process's folder, removed at exit. The folders of killed processes are removed by the next call in any process.
-
-    Raises PermissionError as `private_folder` does.
-    """
+    """This process's folder, removed at exit. The folders of killed processes are removed by the next call in any process."""
     home = private_folder("troupe-scratch")
     with (home / ".turn").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)

@@ -27,10 +27,7 @@ LEAST_FREE_BYTES = 500 * 2**20
 
 
 def preflight(session: Session) -> None:
-    """Check that the session's run can start. Errors name the field, the value and the remedy.
-
-    Raises ConfigurationError, ServiceMissing, EngineUnavailable, StaleEngine, StoreRefused or StoreUnavailable.
-    """
+    """Check that the session's run can start. Errors name the field, the value and the remedy."""
     check_configuration(session.config)
     check_services(session)
 
@@ -99,10 +96,7 @@ def check_environment(config: RunConfig) -> None:
 
 
 def check_own_code(config: RunConfig) -> None:
-    """Check that the user's own reward functions, advantage and loss can be called.
-
-    Raises ConfigurationError with the field, the file and the line.
-    """
+    """Check the user's own reward functions, advantage and loss. Errors name the field, the file and the line."""
     _ = scenario_of(config).own_rewards
     estimator(config.algorithm.advantage, source=config.algorithm.source)
     if is_own(config.loss.policy_loss):

@@ -95,10 +95,7 @@ def _read(path: Path) -> Any:
 
 
 def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | None = None) -> RunConfig:
-    """The configuration of a preset, or of a file (`mine.yaml`), with `a.b=c` overrides.
-
-    Raises ConfigurationError for an unknown name or key.
-    """
+    """The configuration of a preset or a file (`mine.yaml`), with `a.b=c` overrides. Raises ConfigurationError."""
     is_file = name.endswith((".yaml", ".yml"))
     presets = {name: file_values(Path(name))} if is_file else all_preset_values()
     if name not in presets:

@@ -30,10 +30,7 @@ def has_folder(store: ArtifactStore, folder: ArtifactRef) -> bool:
 
 
 def kept_steps(store: ArtifactStore, run: Run) -> list[int]:
-    """The numbers of updates after which all checkpoints are still in the store; 0 is before training.
-
-    Costs a listing per finished step.
-    """
+    """The numbers of updates after which all checkpoints are still in the store. Costs a listing per finished step."""
     history = read_history(store, run, first_unfinished_step(store, run))
     kept = in_parallel(lambda step: has_checkpoint_files(store, step), history.steps)
     start = known_first_checkpoints(store, run)

@@ -21,10 +21,7 @@ _FULL_TEXT = "No space left on device"
 
 @contextmanager
 def naming_remedies(store: ArtifactStore, run: Run, step: int) -> Iterator[None]:
-    """For work that reads results of earlier stages and writes to the local disk.
-
-    Adds to errors about payloads the command that recomputes them, and to errors about a full disk the folder.
-    """
+    """Add remedies to the errors of work that reads earlier results and writes to the local disk."""
     try:
         yield
     except (ArtifactCorrupt, ArtifactMissing) as error:

@@ -34,10 +34,7 @@ class Restart(Frozen):
 
 
 def record_restart(store: ArtifactStore, run: Run, restart: Restart) -> int:
-    """Record a restart under `run.config`, if it is possible, and return its number.
-
-    Raises ConfigurationError with what is missing or damaged, and where the run can be restarted instead.
-    """
+    """Record a restart under `run.config` and return its number. Raises ConfigurationError if it is not possible."""
     check_restart(store, run, restart)
     return start_lineage(
         store,

@@ -15,10 +15,7 @@ from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
 
 
 class LocalArtifactStore(ArtifactStore):
-    """Artifacts below `root`, which is created on the first write. Safe for several processes of one host.
-
-    Raises StoreRefused if the disk is full or read-only; no partial file ever has its final name.
-    """
+    """Artifacts below `root`, which is created on the first write. Safe for several processes of one host."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.expanduser().absolute()

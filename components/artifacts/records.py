@@ -27,10 +27,7 @@ def sealed(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
 
 
 def unsealed(key: str, content: bytes) -> dict[str, Any]:
-    """The fields of the record at `key`. A record of an older version, without a digest, is not verified.
-
-    Raises ArtifactCorrupt with the key, the fault and the remedy.
-    """
+    """The fields of the record at `key`. Old records have no digest to verify. Raises ArtifactCorrupt with the remedy."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:

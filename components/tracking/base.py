@@ -13,10 +13,7 @@ class Tracker(Protocol):
     """
 
     def check(self) -> None:
-        """Raise TrackingUnavailable while the service is away, ConfigurationError if it will never accept a report.
-
-        Both name the address and the remedy.
-        """
+        """Raise TrackingUnavailable while the service is away, ConfigurationError if it will never accept a report."""
         ...
 
     def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:

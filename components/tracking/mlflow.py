@@ -6,7 +6,6 @@ stored once; a run is found by its tag `troupe.run_id`, a model version by its t
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from typing import Any
 
 from components.errors import ConfigurationError
@@ -101,8 +100,8 @@ class MlflowTracker:
                 )
                 found = self._versions(name, step=step, weights_digest=weights_digest)
             for twin in found[1:]:
-                delete = partial(self._client().delete_model_version, name, twin.version)
-                tolerating("RESOURCE_DOES_NOT_EXIST", delete)
+                with tolerating("RESOURCE_DOES_NOT_EXIST"):
+                    self._client().delete_model_version(name, twin.version)
 
     def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
         """Record in a tag and in the description of a version whether its files are still in the store.
@@ -130,8 +129,8 @@ class MlflowTracker:
                 self._client().delete_run(run.info.run_id)
             models = self._client().search_registered_models(f"tags.`{RUN_ID_TAG}` = '{run_id}'")
             for model in models:
-                delete = partial(self._client().delete_registered_model, model.name)
-                tolerating("RESOURCE_DOES_NOT_EXIST", delete)
+                with tolerating("RESOURCE_DOES_NOT_EXIST"):
+                    self._client().delete_registered_model(model.name)
         self._mlflow_ids.pop(run_id, None)
         return [*(f"run {run.info.run_id}" for run in runs), *(f"model {model.name}" for model in models)]
 
@@ -162,7 +161,8 @@ class MlflowTracker:
         if self._cached_experiment_id is None:
             experiment = self._client().get_experiment_by_name(self._experiment)
             if experiment is None:
-                tolerating("RESOURCE_ALREADY_EXISTS", lambda: self._client().create_experiment(self._experiment))
+                with tolerating("RESOURCE_ALREADY_EXISTS"):
+                    self._client().create_experiment(self._experiment)
                 experiment = self._client().get_experiment_by_name(self._experiment)
             self._cached_experiment_id = str(experiment.experiment_id)
         return self._cached_experiment_id
@@ -263,8 +263,8 @@ class MlflowTracker:
         )
         if newest:
             return str(newest[0].version)
-        create = partial(self._client().create_registered_model, name, tags={RUN_ID_TAG: run_id})
-        tolerating("RESOURCE_ALREADY_EXISTS", create)
+        with tolerating("RESOURCE_ALREADY_EXISTS"):
+            self._client().create_registered_model(name, tags={RUN_ID_TAG: run_id})
         return None
 
     def _source(self, mlflow_id: str, policy: str, step: int, folder_uri: str) -> str:

@@ -1,13 +1,10 @@
-"""Access to an MLflow server: health check, client, and error translation.
-
-MLflow is imported at the first request, because that takes a second.
-"""
+"""Access to an MLflow server. MLflow is imported at the first request, because that takes a second."""
 
 import http.client
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
@@ -18,10 +15,7 @@ REQUEST_TIMEOUT_SECONDS = 3
 
 
 def check_answers(url: str) -> None:
-    """Raise TrackingUnavailable while the server is away, ConfigurationError if its address or the credentials are wrong.
-
-    Sends one GET and does not import mlflow.
-    """
+    """Raise TrackingUnavailable while the server is away, ConfigurationError if its address or the credentials are wrong."""
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=REQUEST_TIMEOUT_SECONDS):
             return
@@ -67,10 +61,11 @@ def mlflow_exception() -> Any:
     return MlflowException
 
 
-def tolerating(error_code: str, request: Callable[[], object]) -> None:
-    """Send `request`. The error `error_code` means that another process was first and is ignored."""
+@contextmanager
+def tolerating(error_code: str) -> Iterator[None]:
+    """Ignore this error, which means that another process was first."""
     try:
-        request()
+        yield
     except mlflow_exception() as error:
         if error.error_code != error_code:
             raise
