@@ -59,7 +59,7 @@ def own_function(field: str, name: str, *, takes: Sequence[str], source: str | N
     found = imported(field, name)
     call = f"{name.partition(':')[2]}({', '.join(takes)})"
     if not callable(found) or isinstance(found, type):
-        raise ConfigurationError(f"{field} {name!r}: is no function; write it as def {call}")
+        raise ConfigurationError(f"{field} {name!r}: is not a function; write it as def {call}")
     try:
         inspect.signature(found).bind(*takes)
     except TypeError as error:

@@ -51,9 +51,9 @@ def private_folder(name: str) -> Path:
         folder.mkdir(mode=0o700)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise PermissionError(f"{folder} is a link or belongs to somebody else; set TMPDIR to a folder of your own")
+        raise PermissionError(f"{folder} is a link or belongs to another user; set TMPDIR to a folder of your own")
     if found.st_mode & 0o077:
-        raise PermissionError(f"{folder} is open to others, who may have left files in it; remove it and start again")
+        raise PermissionError(f"{folder} is open to others, who may have put files into it; remove it and start again")
     return folder
 
 
@@ -62,7 +62,7 @@ def _check_parent(parent: Path) -> None:
     found = parent.stat()
     shared = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
     if shared or found.st_uid not in (0, os.getuid()):
-        raise PermissionError(f"others can replace what lies in {parent}; set TMPDIR to a folder of your own")
+        raise PermissionError(f"other users can replace files in {parent}; set TMPDIR to a folder of your own")
 
 
 def _is_abandoned(folder: Path) -> bool:

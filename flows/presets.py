@@ -55,7 +55,9 @@ def _deployments(path: Path, *, is_project: bool = False) -> dict[str, dict[str,
     if not isinstance(listed, list):
         if is_project:
             return {}
-        raise ConfigurationError(f"{path}: `deployments` is no list; write `deployments:` and below it `- name: ...`")
+        raise ConfigurationError(
+            f"{path}: `deployments` is not a list; write `deployments:` and below it `- name: ...`"
+        )
     found = [(number, each) for number, each in enumerate(listed) if _trains(each, is_project=is_project)]
     pull = {"pull": values["pull"]} if "pull" in values else {}
     return {name: {**pull, **each} for name, each in (_named(path, *pair) for pair in found)}
@@ -85,13 +87,13 @@ def _read(path: Path) -> Any:
     try:
         return yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigurationError(f"{path}: {reason}; presets are read from there") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
         problem = str(getattr(error, "problem", None) or error).splitlines()[0]
-        raise ConfigurationError(f"{place}: {problem}; mend that line") from error
+        raise ConfigurationError(f"{place}: {problem}; correct that line") from error
 
 
 def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | None = None) -> RunConfig:

@@ -62,7 +62,7 @@ def check_restart(store: ArtifactStore, run: Run, restart: Restart) -> None:
         steps = range(min(num_finished + 1, run.config.num_steps))
         possible = [str(step) for step in steps if lost_checkpoint(store, run, step) is None]
         raise ConfigurationError(
-            f"step {restart.step} of run {run.run_id!r} cannot begin again: {lost} (`troupe gc` removes old checkpoints). "
+            f"step {restart.step} of run {run.run_id!r} cannot be restarted: {lost} (`troupe gc` removes old checkpoints). "
             f"Steps that can: {', '.join(possible) or 'none'}"
         )
     _check_results_before(store, run, restart)
@@ -73,7 +73,7 @@ def lost_checkpoint(store: ArtifactStore, run: Run, step: int) -> str | None:
     steps = {step, step - 1} if run.config.rollout.overlap == "one_step" and step > 0 else {step}
     for checkpoint in (each for begun in sorted(steps) for each in checkpoints_before(store, run, begun).values()):
         if not is_kept(store, checkpoint):
-            return f"the checkpoint of {checkpoint.policy} after {checkpoint.step} updates is not whole in {store.uri}"
+            return f"the checkpoint of {checkpoint.policy} after {checkpoint.step} updates is incomplete in {store.uri}"
     return None
 
 
@@ -97,12 +97,12 @@ def _check_results_before(store: ArtifactStore, run: Run, restart: Restart) -> N
         for ref in _references(read_manifest_at(store, key).output):
             try:
                 is_whole = has_folder(store, ref) if ref.kind == FOLDER_KIND else bool(store.get_bytes(ref))
-                reason = f"{ref.key} is not whole in {store.uri}"
+                reason = f"{ref.key} is incomplete in {store.uri}"
             except (ArtifactMissing, ArtifactCorrupt) as error:
                 is_whole, reason = False, str(error)
             if not is_whole:
                 raise ConfigurationError(
-                    f"--from-stage {restart.stage}: what {stage} left in step {restart.step} is needed and lost "
+                    f"--from-stage {restart.stage}: the result of {stage} in step {restart.step} is needed but lost "
                     f"({reason}); restart with --from-stage {stage} --step {restart.step}"
                 )
 

@@ -36,13 +36,13 @@ def remarks(store: ArtifactStore, run: Run) -> list[str]:
     """One line per live session of the run, and one for libraries that have changed since its last session."""
     lines = [
         f"{session.host} (process {session.pid}) has worked on run {run.run_id} since {session.started_at}; joining it: "
-        "a stage that both compute counts once, from whoever is first"
+        "if both compute a stage, the first result counts"
         for session in live_sessions(store, run.run_id)
     ]
     known = [session.provenance for session in _of_newest_lineage(store, run) if session.provenance]
     if known and (changes := changed_libraries(known[-1].libraries, provenance().libraries)):
         lines.append(
-            f"run {run.run_id} was computed with other libraries so far: {', '.join(changes)}; what follows may differ from "
+            f"run {run.run_id} was computed with other libraries until now: {', '.join(changes)}; what follows may differ from "
             "an uninterrupted run in its last digits"
         )
     return lines
@@ -57,8 +57,8 @@ def _check_stage_versions(store: ArtifactStore, run: Run) -> None:
     if changes and step < run.config.num_steps:
         raise ConfigurationError(
             f"run {run.run_id!r} was computed by other versions of its stages ({', '.join(changes)}), and its results would "
-            f"mix. Let the new ones begin with a step: `troupe resume {run.run_id}{store_option(store)} "
-            f"--from-stage collect_rollouts --step {step}`; or go on with the Troupe that started it"
+            f"mix. Use the new ones from a step on: `troupe resume {run.run_id}{store_option(store)} "
+            f"--from-stage collect_rollouts --step {step}`; or continue with the Troupe that started it"
         )
 
 

@@ -55,7 +55,7 @@ def checked_listing(ref: ArtifactRef) -> Listing:
     for path in ref.files:
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or ".." in parts:
-            raise ArtifactCorrupt(f"{ref.key}: {path!r} lies outside its folder")
+            raise ArtifactCorrupt(f"{ref.key}: {path!r} is outside its folder")
     return ref.files
 
 

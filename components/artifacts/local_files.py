@@ -29,7 +29,7 @@ def store_errors(place: Path, *, use: Literal["written", "read", "filled"] = "wr
 
     "filled" is for a folder outside the store to which stored files are copied.
     """
-    other = "a folder elsewhere (by TMPDIR, where nobody named one)" if use == "filled" else "another store"
+    other = "another folder (set TMPDIR if none was named)" if use == "filled" else "another store"
     remedy = f"{'' if use == 'filled' else ' (troupe gc removes what no run refers to)'} or choose {other}"
     try:
         yield

@@ -62,13 +62,13 @@ def check_drift(store: ArtifactStore, run_id: str, config: RunConfig) -> None:
         option = store_option(store)
         if own := changed_sources(config, changes):
             raise ConfigDrift(
-                f"run {run_id!r} was started with another source of {', '.join(own)} ({'; '.join(changes)}). Put the files "
-                f"back as they were; let the new ones begin with a step: `troupe resume {run_id}{option} --from-stage "
-                f"{min(own.values(), key=STAGES.index)} --step N`; or start another run beside it: --run-id OTHER"
+                f"run {run_id!r} was started with another source of {', '.join(own)} ({'; '.join(changes)}). Restore the "
+                f"files; use the new ones from a step on: `troupe resume {run_id}{option} --from-stage "
+                f"{min(own.values(), key=STAGES.index)} --step N`; or start another run: --run-id OTHER"
             )
         raise ConfigDrift(
-            f"run {run_id!r} exists with another configuration; {'; '.join(changes)}. Go on with it as it is: "
-            f"`troupe resume {run_id}{option}`; start another beside it: --run-id OTHER; or remove it first: "
+            f"run {run_id!r} exists with another configuration; {'; '.join(changes)}. Continue it as it is: "
+            f"`troupe resume {run_id}{option}`; start another run: --run-id OTHER; or remove it first: "
             f"`troupe rm {run_id}{option}`"
         )
 

@@ -60,7 +60,7 @@ def _answered(response: Any, status: int) -> Verdict:
     if code in _CREDENTIAL_CODES:
         return Verdict("refused", f"the server does not accept the credentials ({code}): {_CREDENTIALS_REMEDY}")
     if code == "RequestTimeTooSkewed":
-        return Verdict("refused", "this machine's clock is too far from the server's: set it right")
+        return Verdict("refused", "this machine's clock is too far from the server's: correct it")
     if status == 403:
         return Verdict(
             "refused", f"access denied ({code}): {_CREDENTIALS_REMEDY} that may read, write, list and delete"

@@ -76,7 +76,7 @@ class LossConfig(ChoosingSection):
             raise ValueError("aggregation fixed_length needs fixed_length, the maximal tokens of an answer")
         if self.dual_clip is not None and self.dual_clip <= 1.0 + self.clip_high:
             raise ValueError(
-                f"dual_clip {self.dual_clip} lies within the clip: set it above 1 + clip_high = {1.0 + self.clip_high}"
+                f"dual_clip {self.dual_clip} is within the clip: set it above 1 + clip_high = {1.0 + self.clip_high}"
             )
         if self.importance_veto is not None and self.importance_cap is None:
             raise ValueError("importance_veto needs importance ratios: set importance_cap too, for example 2.0")

@@ -176,14 +176,14 @@ def test_another_user_cannot_replace_the_folder_or_look_into_it(shared: Path) ->
 @pytest.mark.parametrize("mode", [0o777, 0o775])
 def test_a_temporary_folder_in_which_others_can_rename_is_refused(mode: int, shared: Path) -> None:
     shared.chmod(mode)
-    with pytest.raises(PermissionError, match=r"others can replace what lies in .*set TMPDIR"):
+    with pytest.raises(PermissionError, match=r"other users can replace files in .*set TMPDIR"):
         private_folder("troupe-scratch")
 
 
 @needs_another_user
 def test_a_temporary_folder_of_somebody_else_is_refused(shared: Path) -> None:
     os.chown(shared, STRANGER, STRANGER)
-    with pytest.raises(PermissionError, match="others can replace"):
+    with pytest.raises(PermissionError, match="other users can replace"):
         private_folder("troupe-scratch")
 
 

@@ -51,12 +51,12 @@ def test_an_unknown_preset_names_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("deployments:\n  - {name: a\n", r"prefect\.yaml:3:1: expected .*; mend that line"),
-        ("deployments:\n  - name: a\n   b: c\n", r"prefect\.yaml:3:\d+: .*; mend that line"),
-        ("deployments:\n\t- name: a\n", r"prefect\.yaml:2:1: found character .*; mend that line"),
-        ("deployments:\n  - *nothing\n", r"prefect\.yaml:2:5: found undefined alias 'nothing'; mend that line"),
-        ("deployment: []\n", r"`deployments` is no list"),
-        ("just words\n", r"`deployments` is no list"),
+        ("deployments:\n  - {name: a\n", r"prefect\.yaml:3:1: expected .*; correct that line"),
+        ("deployments:\n  - name: a\n   b: c\n", r"prefect\.yaml:3:\d+: .*; correct that line"),
+        ("deployments:\n\t- name: a\n", r"prefect\.yaml:2:1: found character .*; correct that line"),
+        ("deployments:\n  - *nothing\n", r"prefect\.yaml:2:5: found undefined alias 'nothing'; correct that line"),
+        ("deployment: []\n", r"`deployments` is not a list"),
+        ("just words\n", r"`deployments` is not a list"),
         ("deployments: [words]\n", r"deployment number 1 needs `name`"),
         ("deployments: [{name: a, entrypoint: flows.train.train}]\n", r"deployment a needs .*parameters"),
         ("deployments: [{name: a, parameters: {config: {}}}]\n", r"deployment a needs .*entrypoint"),
@@ -140,8 +140,8 @@ def test_a_file_is_a_configuration_called_as_the_file(tmp_path: Path, monkeypatc
     [
         (None, r"nothing\.yaml: No such file or directory"),
         ("- a\n", "holds no configuration; write its sections"),
-        ("num_steps: [\n", r"nothing\.yaml:2:1: .*; mend that line"),
-        ("\x00", r"nothing\.yaml:?.*; mend that line"),
+        ("num_steps: [\n", r"nothing\.yaml:2:1: .*; correct that line"),
+        ("\x00", r"nothing\.yaml:?.*; correct that line"),
         ("num_stps: 3\n", "num_stps: unknown key; did you mean 'num_steps'"),
     ],
 )

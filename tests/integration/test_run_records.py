@@ -71,7 +71,7 @@ def test_a_restart_that_cannot_begin_leaves_the_run_as_it_was_and_one_that_can_i
     before = run_document(store, "again")
     restart = ("resume", "again", "--from-stage", "update_policy", "--step")
     assert trainings.run(command(tmp_path, *restart, "1")).code == 1
-    assert "step 1 of run 'again' cannot begin again" in trainings.log()
+    assert "step 1 of run 'again' cannot be restarted" in trainings.log()
     unplayable = ("--set", "environment.max_turns=0")
     assert trainings.run(command(tmp_path, *restart, "2", *unplayable)).code == 1
     assert run_document(store, "again") == before

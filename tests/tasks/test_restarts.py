@@ -41,7 +41,7 @@ def test_a_restart_whose_checkpoint_was_collected_is_refused_with_the_steps_that
 ) -> None:
     run = stored_run(root, "r", num_finished=8, config=config_in(root, num_steps=8))
     collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
-    told = r"step 3 of run 'r' cannot begin again: the checkpoint of team after 3 updates .*`troupe gc`.* Steps that can: 0, 7"
+    told = r"step 3 of run 'r' cannot be restarted: the checkpoint of team after 3 updates .*`troupe gc`.* Steps that can: 0, 7"
     refused(run, 3, "update_policy", told)
     document = run_document(store, "r")
     assert (document["lineages"], len(document["steps"])) == ([], 8)
@@ -91,7 +91,7 @@ def test_a_restart_that_would_read_what_is_lost_is_refused(
         ref = ref["checkpoint"]["folder"]
     file = root / ref["key"] if ref["kind"] != "folder" else root / ref["key"] / "weights"
     file.unlink() if damage == "gone" else file.write_bytes(file.read_bytes()[:-1])
-    refused(run, 1, stage, f"what {lost} left in step 1 is needed and lost .*--from-stage {lost} --step 1")
+    refused(run, 1, stage, f"the result of {lost} in step 1 is needed but lost .*--from-stage {lost} --step 1")
     assert record_restart(store, run, Restart(step=1, stage=still_possible)) == 1, "what does not read it can begin"
 
 

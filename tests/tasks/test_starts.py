@@ -138,7 +138,7 @@ def test_other_libraries_are_told_in_one_line(root: Path, store: LocalArtifactSt
     run = stored_run(root, "r", num_finished=1)
     computed_by(store, run, lambda found: found.model_copy(update={"libraries": {**found.libraries, "torch": "2.1.0"}}))
     (line,) = remarks(store, run)
-    assert line.startswith("run r was computed with other libraries so far: torch 2.1.0 -> ")
+    assert line.startswith("run r was computed with other libraries until now: torch 2.1.0 -> ")
 
 
 def test_whoever_is_at_work_is_named_until_he_is_done(root: Path, store: LocalArtifactStore) -> None:

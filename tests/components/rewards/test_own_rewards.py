@@ -133,7 +133,7 @@ def test_a_mistake_is_one_line_with_its_file_and_line(own_module: Own, body: str
     ("name", "told"),
     [
         ("{}:nothing", r"has no 'nothing'"),
-        ("{}:Number", r"is no function; write it as def Number\(episode, node\)"),
+        ("{}:Number", r"is not a function; write it as def Number\(episode, node\)"),
         ("{}:one", r":2: is called as one\(episode, node\): too many positional arguments"),
         ("{}:three", r":3: is called as three\(episode, node\): missing a required argument: 'config'"),
         ("not a name", r"write it as module:Name"),
