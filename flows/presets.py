@@ -64,10 +64,8 @@ def _deployments(path: Path, *, is_project: bool = False) -> dict[str, dict[str,
 
 
 def _trains(deployment: Any, *, is_project: bool) -> bool:
-    if not isinstance(deployment, dict):
-        return not is_project
-    entrypoint = deployment.get("entrypoint")
-    return entrypoint == TRAIN_ENTRYPOINT or (entrypoint is None and not is_project)
+    entrypoints = (TRAIN_ENTRYPOINT,) if is_project else (TRAIN_ENTRYPOINT, None)
+    return deployment.get("entrypoint") in entrypoints if isinstance(deployment, dict) else not is_project
 
 
 def _named(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any]]:

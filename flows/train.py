@@ -27,7 +27,7 @@ from tasks.refresh_weights import refresh_weights
 from tasks.run import Run
 from tasks.session import Session
 from tasks.steps import checkpoints_before, first_step
-from tasks.trackers import run_url, tracking_url
+from tasks.trackers import tracking_url
 from tasks.training_work import freeze, summary, training
 from tasks.warm_start import warm_start
 
@@ -118,5 +118,5 @@ def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, Che
 
 def tell_links(session: Session) -> None:
     """Report the run's pages; MLflow's is known once MLflow has answered."""
-    mlflow = run_url(session.tracker, session.run.run_id)
+    mlflow = session.tracker.run_url(session.run.run_id)
     progress.tell("links", 0, 1, 1, Prefect=runtime.flow_run.ui_url, MLflow=mlflow)

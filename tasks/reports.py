@@ -14,7 +14,6 @@ from tasks.looks import computed_here
 from tasks.run import PolicyUpdate, StepBatches
 from tasks.session import Session
 from tasks.step_records import step_manifests
-from tasks.trackers import run_url
 
 
 def iteration_report(
@@ -72,6 +71,6 @@ def tell_iteration(session: Session, report: IterationReport) -> None:
 
 def leave_page(session: Session, report: IterationReport) -> None:
     """Create the Prefect page of a finished step."""
-    page = iteration_page(report, run_url=run_url(session.tracker, report.run_id))
+    page = iteration_page(report, run_url=session.tracker.run_url(report.run_id))
     key = f"iteration-{re.sub('[^a-z0-9-]', '-', report.run_id)}"
     create_markdown_artifact(key=key, markdown=page, description=f"{report.run_id}, step {report.step}")

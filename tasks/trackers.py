@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from components.config import TrackingConfig
-from components.errors import TrackingUnavailable
 from components.tracking.base import Tracker
 from components.tracking.none import NoTracker
 
@@ -35,7 +34,7 @@ def tracker_of(config: TrackingConfig) -> Tracker:
 def mlflow_tracker(url: str, experiment: str, *, register_models: bool) -> "MlflowTracker":
     """A tracker for the MLflow server at `url`.
 
-    Where MLFLOW_TRACKING_URI names another server, the credentials in the environment belong to that one and are not sent.
+    If MLFLOW_TRACKING_URI names another server, the credentials in the environment belong to that one and are not sent.
     """
     from components.tracking.mlflow import MlflowTracker
 
@@ -46,7 +45,7 @@ def mlflow_tracker(url: str, experiment: str, *, register_models: bool) -> "Mlfl
 
 @contextmanager
 def _without(names: tuple[str, ...]) -> Iterator[None]:
-    """Remove these environment variables inside. The lock keeps them away from one tracker and there for the others."""
+    """Remove these environment variables inside. The lock keeps the requests of trackers that need them outside."""
     with _environment:
         withheld = {name: os.environ.pop(name) for name in names if name in os.environ}
         try:
@@ -60,11 +59,3 @@ def tracking_url(config: TrackingConfig) -> str | None:
     if config.kind == "none":
         return None
     return config.url or os.environ.get("MLFLOW_TRACKING_URI")
-
-
-def run_url(tracker: Tracker, run_id: str) -> str | None:
-    """The run's page, or None while the tracking server does not answer."""
-    try:
-        return tracker.run_url(run_id)
-    except TrackingUnavailable:
-        return None

@@ -16,7 +16,6 @@ from tasks.publishing import Publishing
 from tasks.session import Session
 from tasks.session_records import begin_session, end_session
 from tasks.starts import remarks, startable_run
-from tasks.trackers import run_url
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +72,6 @@ def summary(
         "evaluations": [asdict(report) | {"interval": list(report.interval)} for report in evaluations],
         "seconds": monotonic() - began_at_seconds,
         "num_unpublished": session.published.outbox.num_pending,
-        "run_url": run_url(session.tracker, session.run.run_id),
+        "run_url": session.tracker.run_url(session.run.run_id),
         "api_usage": session.engines.api_usage(),
     }

@@ -45,5 +45,5 @@ class Tracker(Protocol):
         ...
 
     def run_url(self, run_id: str) -> str | None:
-        """The address of the run's page, if the service has pages."""
+        """The address of the run's page, or None while it is unknown. Sends no request."""
         ...

@@ -62,10 +62,9 @@ class OutboxDrain:
 
     def _answered(self, deadline: float) -> DrainReport | None:
         """The report of an attempt that began after this call, or None after `deadline`."""
+        self.poke()
         with self._changed:
-            self._num_asked += 1
             target = self._num_asked
-            self._changed.notify_all()
             if self._changed.wait_for(lambda: self._num_answered >= target, max(0.0, deadline - time.monotonic())):
                 return self._last
         return None
