@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import psutil
 
-_NUMBER = re.compile(r"[0-9]{1,20}")
-"""Labels are untrusted text, and `str.isdigit` accepts digits that `int` does not."""
+_TEXT = re.compile(r"([^-]+)-([0-9]{1,20})-([0-9]{1,20})")
 _START_TICKS = 19
 _STATE = 0
 _log = logging.getLogger(__name__)
@@ -37,11 +36,8 @@ class ProcessId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> "ProcessId | None":
         """The process with this text, or None if the text is invalid."""
-        kernel, _, rest = text.partition("-")
-        pid, _, started = rest.partition("-")
-        if not kernel or not _NUMBER.fullmatch(pid) or not _NUMBER.fullmatch(started):
-            return None
-        return cls(kernel, int(pid), int(started))
+        found = _TEXT.fullmatch(text)
+        return cls(found[1], int(found[2]), int(found[3])) if found else None
 
     def is_gone(self) -> bool:
         """Whether this process has ended or is a zombie. False if it is invisible: in another namespace, or hidden."""

@@ -1,4 +1,4 @@
-"""Imports are spared the collector; what is made afterwards is not."""
+"""Imported objects are hidden from the collector; later ones are not."""
 
 import gc
 import weakref
@@ -9,7 +9,7 @@ from components.long_lived import long_lived
 
 
 class Node:
-    """Something that can hold itself."""
+    """An object that can refer to itself."""
 
     def __init__(self) -> None:
         self.itself = self

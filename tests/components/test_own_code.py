@@ -1,4 +1,4 @@
-"""Own code is known by all the source that it is made of, and by nothing else."""
+"""The digest of own code covers exactly its sources."""
 
 import itertools
 import sys
@@ -16,7 +16,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a module that imports a package and another module beside it, in the current folder."""
+    """The name of a module in the current folder that imports a package and another module there."""
     name = f"own_code_{next(_numbers)}"
     (tmp_path / f"{name}.py").write_text(f"import json\nfrom {name}_rules import ANSWER\nimport {name}_parts.inner\n")
     (tmp_path / f"{name}_rules.py").write_text(f"ANSWER = 42\nimport {name}\n")

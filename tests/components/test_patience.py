@@ -1,4 +1,4 @@
-"""Outages are waited out for so long and no longer, told of now and then, and an interruption ends every wait."""
+"""Waits for a service end at the time limit or an interruption, and are logged now and then."""
 
 import logging
 import threading

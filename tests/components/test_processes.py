@@ -1,4 +1,4 @@
-"""Which process a text names, and whether that very one still runs."""
+"""The identity of processes, and whether they still run."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Folders of processes that ended, however they ended."""
+"""Scratch folders of processes, however they end."""
 
 import os
 import platform
@@ -22,7 +22,7 @@ ASK = "from components.scratch import scratch_folder; print(scratch_folder(), fl
 
 
 def started(then: str, temporary: Path) -> tuple[subprocess.Popen[str], Path]:
-    """A process that asked for its folder, and the folder."""
+    """A process that has made its folder, and the folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", ASK + then],
         env={**os.environ, "TMPDIR": str(temporary)},
@@ -69,7 +69,7 @@ def test_a_forked_process_leaves_the_folder_to_its_parent(tmp_path: Path) -> Non
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for temporary files like /tmp: everybody's, and sticky."""
+    """A folder for temporary files like /tmp: writable for all users, and sticky."""
     folder = tmp_path / "shared"
     folder.mkdir()
     folder.chmod(0o1777)
@@ -79,7 +79,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A folder of this user's that has files in it."""
+    """A folder of this user with files in it."""
     folder = tmp_path / "victim"
     (folder / "precious").mkdir(parents=True)
     (folder / "precious" / "file").write_text("kept")
@@ -89,7 +89,7 @@ def victim(tmp_path: Path) -> Path:
 
 
 def plant(kind: str, at: Path, victim: Path) -> None:
-    """Put something at a name that we are about to use."""
+    """Put something at the path that is used next."""
     if kind == "link to a folder":
         at.symlink_to(victim)
     elif kind == "link to nothing":
@@ -143,7 +143,7 @@ def test_a_link_inside_the_ports_folder_is_not_followed(shared: Path, victim: Pa
 def test_a_link_that_appears_between_the_look_and_the_use_is_refused(
     shared: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder is made or found in one step, and looked at afterwards."""
+    """The folder is created or found in one step, and checked afterwards."""
     name = private_folder("troupe-scratch").name
     (shared / name).rmdir()
     make = Path.mkdir
@@ -160,7 +160,7 @@ def test_a_link_that_appears_between_the_look_and_the_use_is_refused(
 @needs_another_user
 def test_another_user_cannot_replace_the_folder_or_look_into_it(shared: Path) -> None:
     folder = private_folder("troupe-scratch")
-    around = os.open(shared, os.O_RDONLY)  # pytest's own folders keep others out
+    around = os.open(shared, os.O_RDONLY)  # other users cannot enter pytest's folders
     acts: dict[str, Callable[[], object]] = {
         "make": partial(os.mkdir, "mine", dir_fd=around),
         "rename": partial(os.rename, folder.name, "moved", src_dir_fd=around, dst_dir_fd=around),

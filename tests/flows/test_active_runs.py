@@ -1,4 +1,4 @@
-"""Which process works on which flow run, and how the runs of this host are ended."""
+"""Records of the processes of flow runs, and how the runs of this host are ended."""
 
 import json
 import os
@@ -20,7 +20,7 @@ STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 @pytest.fixture(autouse=True)
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is told anything here: the records are of another server than the one that is joined."""
+    """No server is contacted here: the records are of another one than that of the environment."""
     monkeypatch.setenv("PREFECT_API_URL", "http://another/api")
 
 

@@ -1,4 +1,4 @@
-"""What is found before anything expensive starts, and what is no reason not to start."""
+"""Faults that preflight finds, and those that do not prevent a start."""
 
 import logging
 import socket

@@ -1,4 +1,4 @@
-"""No run begins that would ask for more problems than there are."""
+"""A run that needs more problems than exist does not start."""
 
 import re
 
@@ -61,7 +61,7 @@ def test_models_that_are_not_cloned_need_no_problems_for_a_check() -> None:
 
 
 def test_preflight_counts_before_it_asks_for_a_store(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """The store does not exist, and is not made."""
+    """The store does not exist and is not created."""
     config = preset_config(
         "stateful-eight-queens", [SMALL_BOARD, "store.kind=local", f"store.root={tmp_path / 'store'}"]
     )

@@ -1,4 +1,4 @@
-"""Runs as they lie in a store, written without training."""
+"""Runs in a store, written without training."""
 
 from pathlib import Path
 
@@ -15,13 +15,13 @@ from tasks.steps import finish_step
 
 
 def config_in(root: Path, *overrides: str, num_steps: int = 3) -> RunConfig:
-    """The tiny preset, kept below `root` and shown nowhere."""
+    """The tiny preset, stored below `root`, without tracking."""
     local = ("store.kind=local", f"store.root={root}", "tracking.kind=none")
     return preset_config("tiny", [*local, *overrides], num_steps=num_steps)
 
 
 def stored_run(root: Path, run_id: str, *, num_finished: int = 3, config: RunConfig | None = None) -> Run:
-    """A run of one policy with so many finished steps, each with all that its stages leave."""
+    """A run of one policy with this many finished steps, each with all records of its stages."""
     config = config or config_in(root)
     store = LocalArtifactStore(root)
     freeze_config(store, run_id, config)
@@ -38,14 +38,14 @@ def stored_run(root: Path, run_id: str, *, num_finished: int = 3, config: RunCon
 
 
 def reread(store: ArtifactStore, run_id: str, config: RunConfig) -> Run:
-    """The run with the restarts that are recorded by now."""
+    """The run with its recorded restarts."""
     return Run(run_id=run_id, config=config, lineages=read_lineages(store, run_id))
 
 
 def finish(
     store: ArtifactStore, run: Run, step: int, checkpoints: dict[str, CheckpointRef], root: Path
 ) -> dict[str, CheckpointRef]:
-    """Commit one step's stages and its record."""
+    """Commit the stages and the record of a step."""
     content = f"{run.config.seed}/{step}/{len(run.lineages)}"
 
     def payload(kind: str) -> ArtifactRef:

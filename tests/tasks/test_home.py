@@ -1,4 +1,4 @@
-"""Which folder holds the local services, from wherever a command is called."""
+"""The home folder of the local services, for commands in any folder."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What processes that we start take over."""
+"""The environment of processes that Troupe starts."""
 
 import pytest
 from hypothesis import given

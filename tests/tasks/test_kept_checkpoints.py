@@ -1,4 +1,4 @@
-"""Which checkpoints are still there."""
+"""Checkpoints that are still in the store."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run of one's own environment goes on with the source it was started with, or says what changed."""
+"""A run with own code continues with its original source, or reports what changed."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ class Echo(Environment):
 
 @pytest.fixture
 def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Edit]:
-    """Writes the module, as another process would find it."""
+    """Writes the module, and forgets what this process knows of it."""
     monkeypatch.chdir(tmp_path)
     before = list(sys.path)
 
@@ -108,13 +108,13 @@ NAMED = {
 
 
 def naming(stage: str, root: Path) -> RunConfig:
-    """A built-in environment with one part of one's own, which `stage` is the first to depend on."""
+    """A built-in environment with one own part, on which `stage` is the first to depend."""
     return with_sources(parse_config({**config_in(root).model_dump(mode="json"), **NAMED[stage]}))
 
 
 @pytest.fixture
 def part(edit: Edit, tmp_path: Path) -> Edit:
-    """Writes the module of the part, as another process would find it."""
+    """Writes the module of the part, and forgets what this process knows of it."""
 
     def write(text: str) -> None:
         (tmp_path / "own_part.py").write_text(text)

@@ -1,4 +1,4 @@
-"""Damage is raised with the command that mends it."""
+"""Errors about damage name the command that repairs it."""
 
 import errno
 from pathlib import Path
@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def trained(store: LocalArtifactStore, run: Run, folder: Path, num_steps: int) -> list[ArtifactRef]:
-    """The checkpoints of steps that are committed one after the other."""
+    """The checkpoints of steps that are committed in order."""
     folder.mkdir()
     refs = []
     for step in range(num_steps):
@@ -52,7 +52,7 @@ def test_a_damaged_payload_is_raised_with_the_stage_that_made_it(
     with pytest.raises(ArtifactCorrupt) as caught, naming_remedies(store, run, 3):
         get(store, ref, Problem)
     assert str(caught.value).startswith(f"{ref.key}: ")
-    # The earliest stage that left these bytes: what follows it is computed again, too.
+    # The earliest stage with this payload: later ones are recomputed too.
     assert str(caught.value).endswith("; `troupe resume r --from-stage collect_rollouts --step 3` computes it again")
     (tmp_path / "store" / ref.key).unlink()
     with pytest.raises(ArtifactMissing, match="--from-stage collect_rollouts --step 3"), naming_remedies(store, run, 3):

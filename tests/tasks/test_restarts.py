@@ -1,4 +1,4 @@
-"""A restart is recorded when it can begin, once, and not before."""
+"""A restart is recorded once, and only if it is possible."""
 
 from pathlib import Path
 

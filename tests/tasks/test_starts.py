@@ -1,4 +1,4 @@
-"""What must hold before a run may go on: its store's format, its configuration, its stages' versions, all its records."""
+"""Checks before a run starts or resumes: the store's format, the configuration, versions of stages, complete records."""
 
 import subprocess
 import sys
@@ -31,14 +31,14 @@ def store(root: Path) -> LocalArtifactStore:
 
 
 def rewritten(store: LocalArtifactStore, start: SessionStart, change: Callable[[SessionStart], SessionStart]) -> None:
-    """Let a session's record say something else."""
+    """Change a session's record."""
     key = f"runs/r/sessions/{start.number:04d}/start.json"
     store.delete(key)
     store.create(key, change(start).model_dump_json().encode())
 
 
 def computed_by(store: LocalArtifactStore, run: Run, change: Callable[[Provenance], Provenance]) -> None:
-    """An ended session of a Troupe that differs from this one."""
+    """An ended session of another version of Troupe."""
     start = begin_session(store, run)
     assert start.provenance is not None
     changed = change(start.provenance)

@@ -33,7 +33,7 @@ def failing_server() -> Iterator[tuple[str, list[str | None]]]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_POST = do_GET  # noqa: N815
+        do_POST = do_GET
 
         def log_message(self, format: str, *args: object) -> None:
             pass

@@ -22,7 +22,7 @@ CREDENTIALS = {
 
 @pytest.fixture
 def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test server's credentials, where the AWS chain looks first."""
+    """The test server's credentials in the environment, which the AWS chain reads first."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
 
@@ -44,14 +44,14 @@ def weed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WeedServer]:
 
 @pytest.fixture
 def proxy(weed: WeedServer) -> Iterator[FaultyProxy]:
-    """A proxy before the server, without faults until a test asks for them."""
+    """A proxy in front of the server, without faults unless a test adds them."""
     with faulty_proxy(weed.port) as running:
         yield running
 
 
 @pytest.fixture
 def double(credentials: None) -> Iterator[str]:
-    """The address of a test double, for what SeaweedFS does not do: it knows missing buckets, and checks no signature."""
+    """The address of a test double for behaviour that SeaweedFS lacks: it reports missing buckets and checks no signatures."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -85,7 +85,7 @@ def store_of_kind(kind: str, request: pytest.FixtureRequest, root: Path) -> Arti
 
 @pytest.fixture(params=["local", "s3"])
 def plain_store(request: pytest.FixtureRequest, tmp_path: Path) -> ArtifactStore:
-    """Each kind of store in turn; what holds for one must hold for the other."""
+    """Each kind of store, for tests that must hold for all."""
     return store_of_kind(request.param, request, tmp_path / "store")
 
 
@@ -97,7 +97,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ArtifactStore:
 
 @pytest.fixture
 def overwrite(request: pytest.FixtureRequest, store: ArtifactStore, tmp_path: Path) -> Callable[[str, bytes], None]:
-    """Put other bytes behind a key, past the store, as a fault or a stranger would."""
+    """Replace the content of a key without the store, like a fault or an attacker."""
     if isinstance(store.written, LocalArtifactStore):
 
         def write(key: str, content: bytes) -> None:

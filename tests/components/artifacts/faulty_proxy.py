@@ -14,7 +14,7 @@ Fault = (
 
 
 class FaultyProxy(ThreadingHTTPServer):
-    """Asks `fault(method, path)` before each request. `requests` records what came."""
+    """Calls `fault(method, path)` before each request. `requests` records all requests."""
 
     daemon_threads = True
 
@@ -29,7 +29,7 @@ class FaultyProxy(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def fail_first(self, fault: Fault, *, method: str, times: int = 1) -> None:
-        """Show `fault` on the first requests with this method, then behave."""
+        """Return `fault` for the first requests with this method, then forward normally."""
         left, lock = [times], threading.Lock()
 
         def choose(asked: str, path: str) -> Fault:
@@ -42,7 +42,7 @@ class FaultyProxy(ThreadingHTTPServer):
         self.fault = choose
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hung up is part of the test."""
+        """Ignore clients that hang up, which is part of the test."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -104,12 +104,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, *arguments: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 @contextmanager
 def faulty_proxy(upstream_port: int) -> Iterator[FaultyProxy]:
-    """A running proxy, ended with the block."""
+    """A running proxy, stopped at the end of the block."""
     proxy = FaultyProxy(upstream_port)
     thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

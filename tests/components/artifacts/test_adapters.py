@@ -1,4 +1,4 @@
-"""Adapters in a live module, against matrices multiplied by hand and against PEFT's own reader."""
+"""Adapters in a live module, compared with explicit matrix products and with PEFT's own reader."""
 
 import json
 import re
@@ -104,7 +104,7 @@ def test_adapters_of_one_base_take_turns() -> None:
     assert torch.equal(logits(model), answers["a.b"])
 
 
-@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT asks for an old name
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT reads a deprecated name
 def test_a_written_adapter_is_read_back_and_peft_reads_it_too(tmp_path: Path) -> None:
     model = base_model()
     add_adapter(model, "planner", ADAPTER, seed=1)

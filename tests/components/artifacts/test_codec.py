@@ -1,4 +1,4 @@
-"""The codec gives back exactly what it was given, in equal bytes for equal values, and nothing for other bytes."""
+"""The codec round-trips values exactly, with equal bytes for equal values, and refuses other bytes."""
 
 import base64
 import dataclasses
@@ -160,7 +160,7 @@ def test_every_truncation_and_every_flipped_byte_is_noticed() -> None:
             decoded = decode(bytes(flipped), Note)
         except ArtifactCorrupt:
             continue
-        # A few bits of the zstd header mean nothing; then the value must be the right one.
+        # A few bits of the zstd header have no meaning; then the value must be unchanged.
         assert decoded == Note(tokens=(1, 2, 3), values=(0.5,), text="hello")
 
 
@@ -211,13 +211,13 @@ def test_a_usual_shard_is_coded_in_some_milliseconds() -> None:
     assert decode(content, RolloutShard) == shard
     decoded = time.process_time()
     assert len(content) < 200_000
-    # 8 ms each where this was written; the bound leaves room for slow machines.
+    # 8 ms each on a fast machine; the bound leaves room for slow ones.
     assert encoded - started < 0.25
     assert decoded - encoded < 0.25
 
 
 def packed(tensors: Mapping[str, np.ndarray[Any, Any]], **structure: Any) -> bytes:
-    """A payload by hand."""
+    """A handmade payload."""
     text = json.dumps({"version": codec.SCHEMA_VERSION, "type": "Note", **structure})
     parts = {"ints": np.zeros(0, np.int32), "floats": np.zeros(0), **tensors}
     parts.setdefault("structure", np.frombuffer(text.encode(), np.uint8))
@@ -230,7 +230,7 @@ class Loose:
 
 
 def note(*, num_ints: int = 0, num_floats: int = 0) -> dict[str, Any]:
-    """The structure of a Note whose numbers lie in the columns."""
+    """The structure of a Note with its numbers in the columns."""
     return {"tokens": {"$ints": num_ints}, "values": {"$floats": num_floats}, "text": ""}
 
 
@@ -274,7 +274,7 @@ BOMBS: Mapping[str, tuple[Callable[[], bytes], str]] = {
 
 
 def zeros(num_bytes: int) -> bytes:
-    """A frame of zeros, made piece by piece."""
+    """A frame of zeros, compressed in chunks."""
     compressor = zstandard.ZstdCompressor().compressobj(size=num_bytes)
     piece = bytes(1 << 20)
     return b"".join([*(compressor.compress(piece) for _ in range(num_bytes >> 20)), compressor.flush()])

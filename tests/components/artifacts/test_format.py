@@ -1,4 +1,4 @@
-"""A store says of which format it is, and a Troupe that does not know it keeps its hands off."""
+"""A store records its format, and a Troupe that does not know it refuses the store."""
 
 import json
 

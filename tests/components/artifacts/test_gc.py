@@ -1,4 +1,4 @@
-"""Garbage collection takes what nothing needs, and never what a remaining manifest refers to."""
+"""Garbage collection removes what nothing needs, and never what a remaining manifest refers to."""
 
 import re
 from dataclasses import replace
@@ -55,14 +55,14 @@ def put_batch(store: ArtifactStore, at: StageKey) -> ArtifactRef:
 
 
 def finish_step(store: ArtifactStore, checkpoint: CheckpointRef) -> None:
-    """The records by which a run remembers a finished step and told others of it."""
+    """The records of a finished step that keep no files."""
     told = f'{{"report": {{"folder_uri": "{store.folder_uri(checkpoint.folder)}"}}}}'.encode()
     store.create(f"runs/r1/outbox/{checkpoint.step:06d}-checkpoint-{checkpoint.policy}-w.json", told)
     store.create(f"runs/r1/iterations/{checkpoint.step - 1:06d}-l0.json", checkpoint.model_dump_json().encode())
 
 
 def dangling(store: ArtifactStore) -> list[str]:
-    """References of remaining manifests that resolve to nothing."""
+    """References of remaining manifests to missing content."""
     keys = list(store.list(""))
     return [
         f"{found} -> {reference}"
@@ -199,7 +199,7 @@ def test_a_run_with_a_record_that_cannot_be_read_is_left_alone(tmp_path: Path, d
 
 
 def test_a_checkpoint_that_only_a_damaged_record_keeps_stays(store: ArtifactStore, tmp_path: Path) -> None:
-    """Two runs of one configuration have equal weights, and equal bytes have one place."""
+    """Two runs of one configuration have equal weights, which are stored once."""
     shared = [put_checkpoint(store, tmp_path / "c", key("update_policy", step, run_id="r2")) for step in range(5)]
     run_stage(store, key("update_policy", 0), lambda: shared[0], CheckpointRef)
     finish_step(store, shared[0])
@@ -232,7 +232,7 @@ def test_a_damaged_cache_or_session_keeps_nothing_from_being_collected(store: Ar
 
 
 class FullDisk(LocalArtifactStore):
-    """Has room for nothing."""
+    """A store on a full disk."""
 
     def create(self, key: str, content: bytes) -> bool:
         raise StoreRefused("no space left")
@@ -279,7 +279,7 @@ def test_retention_counts_policies_and_lineages_apart() -> None:
     behind = [f"{key('update_policy', step, part='b').path}/manifest.json" for step in range(4)]
     restarted = [f"{key('update_policy', step, part='a', lineage=1).path}/manifest.json" for step in (1, 2, 3)]
     expired = expired_updates([*ahead, *behind, *restarted], keep_checkpoints=1, restarts={"r1": [1]})
-    # Steps 0 and 1 are what the restart from step 1 begins with; of each series the two newest stay.
+    # The restart from step 1 needs steps 0 and 1; of each series the two newest are kept.
     assert expired == {ahead[2], ahead[3]}
 
 

@@ -1,4 +1,4 @@
-"""What the local store does on a full or forbidden disk, and what others see while a file is written."""
+"""The local store on a full or read-only disk, and what other processes see while a file is written."""
 
 import errno
 import os

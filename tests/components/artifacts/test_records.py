@@ -1,4 +1,4 @@
-"""A record is believed only as it was written."""
+"""A changed record is refused."""
 
 import json
 from contextlib import suppress
@@ -42,7 +42,7 @@ def test_any_changed_or_lost_byte_is_noticed(value: dict[str, int], data: st.Dat
     for damaged in (content[:at], content[:at] + bytes([other]) + content[at + 1 :]):
         with suppress(ArtifactCorrupt):
             found = unsealed("k", damaged)
-            # A space for a space, or the digest's own name changed: then it reads as a record without one.
+            # White space, or the name of the digest's field: then it is a record without a digest.
             assert {name: found[name] for name in value} == value
 
 

@@ -1,4 +1,4 @@
-"""A run's records: a configuration that cannot drift, and restarts that hide nothing."""
+"""The records of a run: its configuration cannot drift, and restarts hide nothing."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -219,7 +219,7 @@ def test_lineages_never_go_back_as_a_run_goes_on(starts: list[tuple[int, str]], 
 
 
 def run_started_at(store: ArtifactStore, run_id: str) -> datetime:
-    """When the run first started, as its index entry says."""
+    """The start time of the run in its index entry."""
     content = store.read(index_key(run_id))
     assert content is not None
     return datetime.fromisoformat(unsealed(index_key(run_id), content)["started_at"])

@@ -1,4 +1,4 @@
-"""What the S3 store does when the server, the network, the credentials or the bytes are not as they should be."""
+"""The S3 store with faults of the server, the network, the credentials or the data."""
 
 import hashlib
 import os
@@ -188,7 +188,7 @@ def test_a_file_that_changes_while_it_is_stored_is_refused(
 
 @pytest.fixture
 def refused(weed: WeedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., str]:
-    """Calls a store with the given environment and returns the text of its refusal, causes included."""
+    """Calls a store with the given environment and returns the text of its error, including causes."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -254,7 +254,7 @@ def test_a_local_disk_error_is_not_taken_for_the_servers(s3_store: S3ArtifactSto
 
 @pytest.mark.slow
 def test_a_server_killed_in_the_middle_of_an_upload_is_outlasted(tmp_path: Path, credentials: None) -> None:
-    """Killed while parts go up, dead for some seconds, started again: the same call ends well."""
+    """The server is killed during an upload in parts and restarted some seconds later: the same call succeeds."""
     server = WeedServer(tmp_path / "weed")
     server.spawn()
     try:

@@ -1,4 +1,4 @@
-"""Reading from S3 makes nothing, and an object that the server cannot give is told from a server that is away."""
+"""Reading from S3 creates nothing, and distinguishes a damaged object from a server that is away."""
 
 import secrets
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whoever has no secret of the S3 server, on this machine or in a web page, gets nothing through its ports and sockets."""
+"""Without the secrets of the S3 server, programs on this machine and web pages get nothing through its ports and sockets."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ from tests.strangers import as_stranger, needs_another_user
 CLOSED = tuple(name for name in SeaweedService.ports if name != "s3")
 HTTP = ("master", "volume", "filer")
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
-"""How every gRPC client begins."""
+"""The first bytes of every gRPC client."""
 
 
 def get(method: str, path: str) -> bytes:
@@ -31,7 +31,7 @@ def get(method: str, path: str) -> bytes:
 
 
 def talk(connection: socket.socket, sent: bytes) -> bytes:
-    """What the other side says to `sent` before it hangs up."""
+    """The response to `sent` before the server hangs up."""
     connection.settimeout(10)
     try:
         connection.sendall(sent)
@@ -41,7 +41,7 @@ def talk(connection: socket.socket, sent: bytes) -> bytes:
 
 
 def tls(port: int, sent: bytes, certificate: Path | None) -> bytes:
-    """The same through TLS, showing the key and certificate in a folder."""
+    """The same through TLS, with the key and certificate in a folder."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"] if sent == PREFACE else ["http/1.1"])
@@ -57,7 +57,7 @@ def tls(port: int, sent: bytes, certificate: Path | None) -> bytes:
 
 @pytest.fixture(scope="module")
 def forged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate like the server's, made by a stranger."""
+    """A certificate like the server's, from another authority."""
     folder = tmp_path_factory.mktemp("forged")
     key, certificate = new_certificate()
     (folder / "key.pem").write_bytes(key)
@@ -86,7 +86,7 @@ def test_a_port_says_nothing_in_the_clear(name: str, method: str, weed: WeedServ
 
 
 def token(secret: bytes, algorithm: str = "HS256") -> str:
-    """A signed token as the filer takes them."""
+    """A signed token in the filer's format."""
     parts = [{"alg": algorithm, "typ": "JWT"}, {"exp": 4102444800}]
     spelled = b".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts)
     seal = hmac.digest(secret, spelled, hashlib.sha256) if algorithm == "HS256" else b""

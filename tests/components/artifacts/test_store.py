@@ -1,4 +1,4 @@
-"""What every artifact store promises, held against a directory and against a real S3 server."""
+"""The contract of artifact stores, for a directory and a real S3 server."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Strategies for the values that travel through an iteration, and one shard of the usual size."""
+"""Strategies for the values of an iteration, and one shard of the usual size."""
 
 import random
 from collections.abc import Mapping
@@ -148,7 +148,7 @@ def a_candidate(rng: random.Random, *, num_tokens: int = 11) -> Candidate:
 
 
 def a_shard(*, num_turns: int = 128, group_size: int = 8, seed: int = 0) -> RolloutShard:
-    """A shard of episodes of four turns each, with 60 prompt tokens a turn."""
+    """A shard of episodes with four turns each and 60 prompt tokens per turn."""
     rng = random.Random(seed)
     played = []
     for index in range(num_turns // 4):

@@ -20,7 +20,7 @@ BUCKET = "troupe-tests"
 
 
 class WeedServer:
-    """One server that can be killed and started again over the same data."""
+    """A server that can be killed and restarted with the same data."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -32,7 +32,7 @@ class WeedServer:
             "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
             "actions": ["Admin", "Read", "Write", "List", "Tagging"],
         }
-        # Where it starts: such a file must not win over its own.
+        # In its working directory: such a file must not override its own.
         (folder / "security.toml").write_text('[jwt.signing]\nkey = ""\n')
         (folder / "identities.json").write_text(json.dumps({"identities": [identity]}))
 
@@ -46,7 +46,7 @@ class WeedServer:
 
     def spawn(self, *, closed: bool = True) -> None:
         """Start the process as the local stack does; it answers some seconds later. `closed` False leaves all ports open."""
-        # The default of 10 s is what a restarted server mostly waits for.
+        # A restarted server mostly waits for this; the default is 10 s.
         own = ("-master.electionTimeout=1s", "-master.volumeSizeLimitMB=64")
         command = [
             word for word in server_command(self.folder, self.ports) if closed or not word.startswith("-config_dir")
@@ -70,7 +70,7 @@ class WeedServer:
                 assert time.monotonic() < deadline, (self.folder / "weed.log").read_text()[-2000:]
 
     def flip_a_bit_of(self, content: bytes) -> None:
-        """Change one bit of these bytes where the server keeps them."""
+        """Flip one bit of these bytes in the server's files."""
         for volume in (self.folder / "data").glob("*.dat"):
             at = volume.read_bytes().find(content)
             if at >= 0:
@@ -81,7 +81,7 @@ class WeedServer:
         raise AssertionError("the server does not keep these bytes")
 
     def kill(self) -> None:
-        """End the whole process group at once, as a power cut would."""
+        """Kill the whole process group at once, like a power cut."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -91,7 +91,7 @@ class WeedServer:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports below those that the kernel hands to clients, so that nobody takes one before the server does."""
+    """Ports below the kernel's range for clients, so that no client takes one before the server."""
     with contextlib.ExitStack() as stack:
         ports: list[int] = []
         while len(ports) < count:

@@ -1,4 +1,4 @@
-"""What an algorithm's name brings along, and combinations that mean nothing."""
+"""The fields that an algorithm's name sets, and invalid combinations."""
 
 from typing import Any
 

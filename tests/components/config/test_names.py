@@ -1,4 +1,4 @@
-"""Names and addresses that could leave their folder, be obeyed by a page or carry a password are refused."""
+"""Names and addresses that could leave their folder, inject markup or contain a password are refused."""
 
 from typing import Any
 

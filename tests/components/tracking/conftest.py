@@ -1,4 +1,4 @@
-"""Trackers under the same contract, each with a way to read back what it holds."""
+"""All trackers, each with a reader of what it has stored."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ EXPERIMENT = "tests"
 
 
 class Reader(Protocol):
-    """Reads a tracker's holdings past the tracker."""
+    """Reads what a tracker has stored, without the tracker."""
 
     def history(self, run_id: str, name: str) -> list[tuple[int, float]]: ...
     def versions(self, run_id: str, policy: str) -> list[tuple[int, int, str, str, int | None]]: ...
@@ -54,7 +54,7 @@ class MemoryReader:
 
 
 class MlflowReader:
-    """Asks the server's REST interface through MLflow's own client."""
+    """Reads from the server with MLflow's own client."""
 
     def __init__(self, url: str) -> None:
         from mlflow import MlflowClient
@@ -100,7 +100,7 @@ class MlflowReader:
 
 @pytest.fixture(scope="session")
 def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real MLflow server over SQLite and a folder; its name and password are in the environment, where MLflow looks."""
+    """A real MLflow server over SQLite and a folder; its user and password are in the environment, for MLflow."""
     home: Path = tmp_path_factory.mktemp("mlflow-home")
     state = up(home, only=["mlflow"])
     assert state.mlflow is not None

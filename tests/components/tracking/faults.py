@@ -1,4 +1,4 @@
-"""A store and a tracker that stop the process at a chosen moment, and count what is asked of them."""
+"""A store and a tracker that simulate a kill at a chosen moment."""
 
 from collections.abc import Iterator
 
@@ -9,11 +9,11 @@ from tests.components.tracking.memory import InMemoryTracker
 
 
 class Killed(BaseException):
-    """Stands for kill -9: nothing that the code catches."""
+    """Simulates kill -9: the code does not catch it."""
 
 
 class FaultyStore:
-    """Passes `create`, `read` and `list` on to `inner`, and dies after its `dies_after`-th effect."""
+    """Forwards `create`, `read` and `list` to `inner`, and dies after the `dies_after`-th effect."""
 
     def __init__(self, inner: ArtifactStore) -> None:
         self.inner = inner
@@ -50,7 +50,7 @@ class FaultyStore:
 
 
 class FaultyTracker(InMemoryTracker):
-    """Dies right after a publish has arrived, `dies_after` publishes from now."""
+    """Dies right after the `dies_after`-th publish has arrived."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ class TrackedRun:
 
 
 class InMemoryTracker:
-    """A Tracker over dictionaries. While `available` is false every verb raises TrackingUnavailable(`why_not`)."""
+    """A Tracker over dictionaries. While `available` is false every method raises TrackingUnavailable(`why_not`)."""
 
     def __init__(
         self, *, available: bool = True, why_not: str = "the in-memory tracker is switched off; set available to True"
@@ -48,7 +48,7 @@ class InMemoryTracker:
             raise TrackingUnavailable(self.why_not)
 
     def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
-        """Make the run or open it again. A parameter keeps its first value."""
+        """Create or reopen the run. A parameter keeps its first value."""
         self.check()
         run = self._run(run_id)
         run.params |= {name: value for name, value in params.items() if name not in run.params}
@@ -64,7 +64,7 @@ class InMemoryTracker:
         self._add(run_id, evaluation_points(report), report.step, timestamp_ms)
 
     def publish_checkpoint(self, run_id: str, *, policy: str, step: int, weights_digest: str, folder_uri: str) -> None:
-        """Register a checkpoint unless (policy, step, digest) is there."""
+        """Register a checkpoint unless (policy, step, digest) is registered."""
         self.check()
         checkpoints = self._run(run_id).checkpoints
         if any((c.policy, c.step, c.weights_digest) == (policy, step, weights_digest) for c in checkpoints):
@@ -82,7 +82,7 @@ class InMemoryTracker:
         )
 
     def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
-        """Note of a checkpoint whether its files are still in the store."""
+        """Record whether the files of a checkpoint are still in the store."""
         self.check()
         run = self._run(run_id)
         run.checkpoints = [

@@ -1,4 +1,4 @@
-"""Publishing in a thread: never in the way, never lost, never silent."""
+"""Publishing in a thread: it delays nothing, loses nothing, and reports its errors."""
 
 import logging
 import threading
@@ -23,7 +23,7 @@ def outbox(tmp_path: Path) -> Outbox:
 
 
 class Slow(InMemoryTracker):
-    """Publishes nothing before it is released."""
+    """Blocks publishing until it is released."""
 
     def __init__(self) -> None:
         super().__init__()

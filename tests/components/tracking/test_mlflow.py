@@ -1,4 +1,4 @@
-"""What MLflow alone can do wrong: races, hanging, refusing, dying."""
+"""Faults of MLflow: races, hanging, refusing, dying."""
 
 import os
 import signal
@@ -153,7 +153,7 @@ def test_a_server_that_hangs_costs_one_timeout() -> None:
 
 
 def kill_server(home: Path) -> None:
-    """kill -9 of the server and of every process that it has."""
+    """kill -9 of the server and all its processes."""
     record = read_record(home, "mlflow")
     assert record is not None
     os.kill(record.pid, signal.SIGKILL)
@@ -204,7 +204,7 @@ def test_an_address_that_lets_nobody_in_is_the_users_mistake(code: int) -> None:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Closed) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

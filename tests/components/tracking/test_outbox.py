@@ -1,4 +1,4 @@
-"""Each report arrives exactly once, whatever dies in between."""
+"""Each report arrives exactly once, whichever process dies in between."""
 
 import itertools
 import tempfile
@@ -23,7 +23,7 @@ REWARD = "reward/plan_agent/mean"
 
 
 def ticking() -> Callable[[], int]:
-    """A clock that never gives one time twice, so that a second timestamp for a report would show."""
+    """A clock that never repeats a time, so that a second timestamp of a report would be visible."""
     return itertools.count(1_000).__next__
 
 

@@ -1,4 +1,4 @@
-"""The tracker learns of files that are gone, whenever it answers."""
+"""The tracker is told of removed files as soon as it answers."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def store(tmp_path: Path) -> LocalArtifactStore:
 
 
 def published(store: LocalArtifactStore, tracker: InMemoryTracker, folder: Path) -> list[ArtifactRef]:
-    """Three checkpoints that the tracker knows."""
+    """Three registered checkpoints."""
     outbox, refs = Outbox(store, "r"), []
     folder.mkdir()
     for step in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""What every tracker promises: publishing twice is publishing once."""
+"""The contract of trackers: publishing twice is the same as once."""
 
 import pytest
 
@@ -88,7 +88,7 @@ def test_a_second_tracker_finds_the_same_run(tracked: Tracked, run_id: str) -> N
 
 
 def test_a_removed_run_is_gone_with_its_models_and_no_other(tracked: Tracked, run_id: str) -> None:
-    beside = f"{run_id}.other"  # its models' names begin alike
+    beside = f"{run_id}.other"  # its models' names have the same prefix
     for name in (run_id, beside):
         tracked.tracker.open_run(name, {"seed": "3"}, {})
         tracked.tracker.publish_checkpoint(name, policy="team", step=1, weights_digest="aa", folder_uri="s3://b/aa")
