@@ -52,7 +52,7 @@ def prefect_server() -> Iterator[AnsweringPrefect]:
     [
         (
             ["train", "tiny", "--run-id", "r", "--set", "seed=5"],
-            "exists with another configuration; seed: 0 -> 5. Go on with",
+            "exists with another configuration; seed: 0 -> 5. Continue it",
         ),
         (
             ["train", "tiny", "--run-id", "other", "--set", "policies.team.base=/no/model"],
@@ -60,7 +60,7 @@ def prefect_server() -> Iterator[AnsweringPrefect]:
         ),
         (
             ["resume", "r", "--from-stage", "update_policy", "--step", "2"],
-            "what compute_advantages left in step 2 is needed",
+            "the result of compute_advantages in step 2 is needed",
         ),
     ],
 )

@@ -74,7 +74,7 @@ def test_disk_errors_are_named(tmp_path: Path, number: int, expected: type[Excep
 
 def test_a_folder_that_is_filled_has_a_remedy_of_its_own(tmp_path: Path) -> None:
     with (
-        pytest.raises(StoreRefused, match=r"or choose a folder elsewhere") as caught,
+        pytest.raises(StoreRefused, match=r"or choose another folder") as caught,
         store_errors(tmp_path, use="filled"),
     ):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
