@@ -26,7 +26,7 @@ _LINEAGE = re.compile(r"runs/([^/]+)/lineages/[^/]+")
 _UNREAD = re.compile(
     r".*/attempts/[^/]+|runs/[^/]+/(outbox|sessions|flow_runs|history|evaluations|dropped)/.*|index/.*"
 )
-"""Records that hold no references and decide no retention."""
+"""Records that keep no files and decide no retention."""
 _STEP_RECORD = re.compile(r"runs/[^/]+/iterations/.*")
 """The record of a finished step names its checkpoint for good; it does not keep the files."""
 _JOURNALLED = re.compile(r".*/(blocks|tools)/[^/]+")
