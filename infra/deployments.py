@@ -1,4 +1,4 @@
-"""What `troupe up` deploys: the presets that `troupe train` finds in a folder, as deployments that run from there."""
+"""The deployments of `troupe up`: the presets that `troupe train` finds in the current folder."""
 
 import shlex
 from pathlib import Path
@@ -9,16 +9,14 @@ import yaml
 from flows.presets import training_deployments
 from infra.services.prefect_server import POOL, prefect_command
 
-_NAME = "deployments.yaml"
-
 
 def write_deployments(home: Path) -> Path:
-    """Write the training deployments of the current folder and Troupe's own as one `prefect.yaml`; its path.
+    """Write the training deployments of the current folder and of Troupe as one `prefect.yaml`; its path.
 
-    Those of another work pool than that of this machine's worker are left to their owner.
-    Their flow runs find Troupe's packages before files of the user's; own code is found in the folder after what is installed.
+    Deployments of other work pools are left out. Flow runs find Troupe's packages before the user's files, and the user's code
+    in the current folder after installed packages.
     """
-    path = home / "prefect" / _NAME
+    path = home / "prefect" / "deployments.yaml"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     deployments = [_deployed(each) for each in training_deployments().values() if _pool(each)["name"] == POOL]
     path.write_text(yaml.safe_dump({"name": "troupe", "deployments": deployments}))
@@ -32,5 +30,5 @@ def _deployed(deployment: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pool(deployment: dict[str, Any]) -> dict[str, Any]:
-    """Where a deployment runs: on the worker of this machine unless it names another pool."""
+    """The work pool of a deployment; this machine's worker by default."""
     return {"name": POOL, **(deployment.get("work_pool") or {})}

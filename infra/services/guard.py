@@ -1,4 +1,4 @@
-"""The guard in front of a local server: it refuses foreign hosts, foreign pages, and requests without the password."""
+"""The middleware in front of a local server: refuses foreign hosts, foreign pages, and requests without the password."""
 
 import base64
 import binascii
@@ -23,11 +23,10 @@ class PasswordRefused(AuthenticationError):
 
 
 def guarded(app: ASGIApp, *, password: str | None = None, open_path: str | None = None) -> ASGIApp:
-    """`app` for this machine's callers alone, HTTP and websockets: requests under another host's name (DNS rebinding) or from
-    pages of another origin are refused.
+    """`app` behind checks on HTTP and websocket requests: no foreign host name (DNS rebinding), no page of another origin.
 
-    With a `password`, all but `open_path` asks for it and for the name USER, as HTTP Basic. Without one, `app` has to ask
-    itself.
+    With a `password`, every path but `open_path` requires it, with the name USER, by HTTP Basic. Without one, `app` has to
+    authenticate by itself.
     """
     asking = AuthenticationMiddleware(app, _OwnCallers(password, open_path), on_error=_refusal)
     return TrustedHostMiddleware(asking, allowed_hosts=HOSTS, www_redirect=False)
@@ -41,20 +40,19 @@ class _OwnCallers(AuthenticationBackend):
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, BaseUser]:
         if _is_foreign_page(conn):
             raise AuthenticationError("pages of another origin are refused")
-        if not self._may_enter(conn):
-            raise PasswordRefused("a name and a password are asked for")
+        if (
+            self._expected is not None
+            and conn.scope["path"] != self._open_path
+            and not hmac.compare_digest(_basic_credentials(conn), self._expected)
+        ):
+            raise PasswordRefused("a name and a password are required")
         return AuthCredentials(), SimpleUser(USER)
-
-    def _may_enter(self, conn: HTTPConnection) -> bool:
-        if self._expected is None or conn.scope["path"] == self._open_path:
-            return True
-        return hmac.compare_digest(_basic_credentials(conn), self._expected)
 
 
 def _is_foreign_page(conn: HTTPConnection) -> bool:
-    """Whether a browser says that the request comes from a page of another server, be it one of this machine.
+    """Whether a browser reports a request from a page of another server, even one on this machine.
 
-    Following a link to here is no such request; sending a form, and showing us in a frame, is.
+    Following a link to this server is allowed; sending a form to it or showing it in a frame is not.
     """
     hosts = conn.headers.getlist("host")
     if any(urlsplit(origin).netloc not in hosts for origin in conn.headers.getlist("origin")):
@@ -64,7 +62,7 @@ def _is_foreign_page(conn: HTTPConnection) -> bool:
 
 
 def _basic_credentials(conn: HTTPConnection) -> bytes:
-    """The request's `name:password`; empty if it has none."""
+    """The request's `name:password`; empty without one."""
     scheme, _, encoded = conn.headers.get("authorization", "").partition(" ")
     try:
         return base64.b64decode(encoded, validate=True) if scheme.lower() == "basic" else b""

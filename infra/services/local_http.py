@@ -1,4 +1,4 @@
-"""Requests to servers of this machine, past any proxy that the user's environment names."""
+"""HTTP requests to servers of this machine, bypassing any proxy of the user's environment."""
 
 import base64
 import urllib.error
@@ -16,7 +16,7 @@ def request(
     headers: Mapping[str, str] | None = None,
     timeout_seconds: float = 2.0,
 ) -> tuple[int, bytes]:
-    """(HTTP status, body). A server that does not answer is an OSError; an error status is returned like any other."""
+    """(HTTP status, body), error statuses included. Raises OSError if the server does not answer."""
     message = urllib.request.Request(url, data=body, headers=dict(headers or {}), method=method)
     try:
         with _DIRECT.open(message, timeout=timeout_seconds) as answer:
@@ -27,13 +27,13 @@ def request(
 
 
 def basic(credentials: str) -> dict[str, str]:
-    """The header by which HTTP Basic authentication gives `credentials`, `name:password` where a name is asked for."""
+    """The HTTP Basic authentication header for `credentials`, `name:password` or a password alone."""
     return {"Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}"}
 
 
-def answers(url: str, *, timeout_seconds: float = 2.0) -> bool:
-    """Whether a GET of `url` gives 200."""
+def answers(url: str) -> bool:
+    """Whether a GET of `url` returns 200."""
     try:
-        return request("GET", url, timeout_seconds=timeout_seconds)[0] == 200
+        return request("GET", url)[0] == 200
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""The name and password that the Prefect and MLflow servers of a home folder ask for."""
+"""The user name and password of a home folder's Prefect and MLflow servers."""
 
 from pathlib import Path
 
@@ -6,16 +6,15 @@ from components.errors import ConfigurationError
 from infra.services.secrets import ensure_secret
 
 USER = "troupe"
-"""Beside the password, where a name is asked for."""
 
 
 def password_file(home: Path) -> Path:
-    """Where it is; only its owner can read it."""
+    """The file of the password, readable by its owner alone."""
     return home / "password"
 
 
 def ensure_password(home: Path) -> str:
-    """The password, made where there is none. Raises ConfigurationError where others can read it."""
+    """The password, created if there is none. Raises ConfigurationError if others can read it."""
     try:
         return ensure_secret(password_file(home))
     except PermissionError as error:

@@ -1,4 +1,4 @@
-"""Ports of this machine: the usual one where it is free, else one that the system picks."""
+"""Ports of this machine: the usual port if it is free, else one chosen by the system."""
 
 import fcntl
 import os
@@ -11,14 +11,18 @@ from components.scratch import private_folder
 LOOPBACK = "127.0.0.1"
 
 
+def local_url(port: int) -> str:
+    """The HTTP address of a port on this machine."""
+    return f"http://{LOOPBACK}:{port}"
+
+
 def choose_ports(*choices: Mapping[str, int], reserved: ExitStack | None = None) -> dict[str, int]:
-    """One free port for each name, all different: the first of `choices` that is free, else one of the system's.
+    """A different free port for each name: the first free one of `choices` (0 means any), else one chosen by the system.
 
-    A port is free for a while after it was chosen, until its server listens. Until `reserved` closes, nobody else who
-    reserves is given it, so that two stacks that start at once on one machine do not meet.
+    A chosen port stays free until its server listens. Until `reserved` closes, no other caller that reserves gets it, so two
+    stacks that start at once do not collide.
 
-    **Example** `choose_ports({"s3": 40001}, {"s3": 8333})`: the port of the last start if it is free, else the default,
-    else any. A choice of 0 asks for any.
+    **Example** `choose_ports({"s3": 40001}, {"s3": 8333})`: the port of the last start if free, else the default, else any.
     """
     names = dict.fromkeys(name for choice in choices for name in choice)
     with ExitStack() as held:
@@ -42,7 +46,7 @@ def _bound(held: ExitStack, wanted: list[int], reserved: ExitStack | None) -> in
 
 
 def _reserve(reserved: ExitStack, port: int) -> bool:
-    """Whether nobody else has reserved `port`; it is then ours until `reserved` closes, or this process ends."""
+    """Whether `port` was unreserved; it is then reserved until `reserved` closes or this process ends."""
     path = private_folder("troupe-ports") / str(port)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

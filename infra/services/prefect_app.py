@@ -1,11 +1,11 @@
-"""Runs the Prefect server, which asks for the password itself, behind the guard.
+"""Runs the Prefect server behind the guard; Prefect checks the password itself.
 
-    python -m infra.services.prefect_app --port 4200
+    python -m infra.services.prefect_app PORT
 
-`prefect server start` lets no middleware in; what it sets beyond this are defaults of the same settings.
+`prefect server start` accepts no middleware; the rest of what it sets are defaults of the same settings.
 """
 
-import argparse
+import sys
 
 import uvicorn
 
@@ -16,19 +16,17 @@ from infra.services.ports import LOOPBACK
 
 
 def main() -> None:
-    """Serve until a signal ends it."""
+    """Serve until a signal arrives."""
     with long_lived():
         from prefect.server.api.server import create_app
         from prefect.settings import get_current_settings
 
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, required=True)
     settings = get_current_settings().server
-    assert settings.api.auth_string is not None, "the server would let everybody in"
+    assert settings.api.auth_string is not None, "the server would accept anybody"
     uvicorn.run(
         guarded(RepeatingBusyRequests(create_app(final=True))),
         host=LOOPBACK,
-        port=parser.parse_args().port,
+        port=int(sys.argv[1]),
         timeout_keep_alive=settings.api.keepalive_timeout,
         ws_ping_interval=settings.api.websocket_ping_interval,
         ws_ping_timeout=settings.api.websocket_ping_timeout,

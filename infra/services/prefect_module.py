@@ -1,9 +1,9 @@
-"""Runs a module of Prefect after Troupe's own have been imported.
+"""Runs a Prefect module after importing Troupe's own.
 
     python -P -m infra.services.prefect_module prefect.engine
 
-Prefect imports a flow with the current folder before all else on the module path: there, a `tasks.py` or `flows/` of the user's
-would hide Troupe's packages of these names.
+Prefect puts the current folder first on the module path to import a flow; a user's `tasks.py` or `flows/` there would hide
+Troupe's packages of the same names.
 """
 
 import runpy
@@ -16,7 +16,7 @@ with long_lived():
 
 
 def main() -> None:
-    """Run the module that the first argument names, with the arguments after it."""
+    """Run the module named by the first argument with the remaining arguments."""
     sys.argv = sys.argv[1:]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 

@@ -1,7 +1,7 @@
-"""A background process that we own: its own session, a log file, and a record by which a later command finds it again.
+"""A background process in its own session, with a log file and a record by which a later command finds it.
 
-A pid alone proves nothing, because pids are used again. A process is ours when it is the very one of the record, or when
-it carries our mark in its environment: that finds what outlived its parent.
+Pids are reused, so a process is ours only if its start matches the record, or if it carries our mark in its environment;
+the mark also finds children that outlived their parent.
 """
 
 import os
@@ -23,15 +23,12 @@ _KILL_SECONDS = 10.0
 
 
 class ProcessRecord(Frozen):
-    """What is written down about a started service.
-
-    `launch_digest` names the command and the environment it was given, so that a changed one is noticed.
-    """
+    """The record of a started service. `launch_digest` changes with its command or environment."""
 
     name: str
     pid: int
     process: str = ""
-    """Its ProcessId; empty in records of versions that wrote `started_at`, which moves with the clock."""
+    """Its ProcessId; empty in older records, which have `started_at`."""
     started_at: float | None = None
     command: tuple[str, ...]
     log: Path
@@ -40,9 +37,9 @@ class ProcessRecord(Frozen):
 
 
 def start(command: Iterable[str], *, env: Mapping[str, str], log: Path, cwd: Path, mark: str) -> ProcessId:
-    """The process of `command`, running in a session of its own and writing to `log`.
+    """Start `command` in its own session, with output to `log`.
 
-    `mark` is handed on to everything that it starts. The log, and all files that it makes, are for this user alone.
+    Its children inherit `mark`. The log, and all files it creates, are private to this user.
     """
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(log, "ab", opener=partial(os.open, mode=0o600)) as output:
@@ -60,15 +57,15 @@ def start(command: Iterable[str], *, env: Mapping[str, str], log: Path, cwd: Pat
 
 
 def is_alive(record: ProcessRecord) -> bool:
-    """Whether the very process of `record` runs, and is no zombie."""
+    """Whether the process of `record` runs and is not a zombie."""
     process = _the_process(record)
     return process is not None and _runs(process)
 
 
 def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
-    """End the process, its group and whatever else carries `mark`; returns when none of them runs.
+    """End the process, its group and every other process with `mark`; returns when none of them runs.
 
-    SIGTERM first, SIGKILL after `grace_seconds`. Another process that has the pid by now is left alone.
+    SIGTERM first, SIGKILL after `grace_seconds`. Another process that has reused the pid is left alone.
     """
     owned = {process.pid: process for process in marked(mark)}
     leader = _the_process(record)
@@ -89,7 +86,7 @@ def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     deadline = time.monotonic() + _KILL_SECONDS
-    # A zombie counts as ended: only its parent, which may be any process, can collect it.
+    # A zombie counts as ended: only its parent can collect it.
     while left := [process.pid for process in last if _runs(process)]:
         if time.monotonic() >= deadline:
             raise TimeoutError(f"processes {left} still run {_KILL_SECONDS:.0f} s after SIGKILL")
@@ -98,7 +95,7 @@ def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
 
 
 def marked(mark: str) -> Iterator[psutil.Process]:
-    """All running processes of this user that carry `mark`."""
+    """All running processes of this user with `mark` in their environment."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             own = process.uids().real == os.getuid() and process.pid != os.getpid()
@@ -107,7 +104,7 @@ def marked(mark: str) -> Iterator[psutil.Process]:
 
 
 def _the_process(record: ProcessRecord) -> psutil.Process | None:
-    """The process of `record`, or None where its pid is free or belongs to another now."""
+    """The process of `record`, or None if its pid is free or reused."""
     with suppress(psutil.Error, ProcessLookupError):
         process = psutil.Process(record.pid)
         if record.process:

@@ -1,4 +1,4 @@
-"""The records of started services, one JSON file each, and the lock that lets one command change them at a time."""
+"""The records of started services, one JSON file each, and the lock around changing them."""
 
 import fcntl
 import os
@@ -8,12 +8,13 @@ from pathlib import Path
 
 from components.errors import ConfigurationError
 from infra.services.process import ProcessRecord
+from infra.services.secrets import write_private
 
 PRIVATE = ("logs", "mlflow", "prefect", "s3", "services", "vllm")
 
 
 def read_record(home: Path, name: str) -> ProcessRecord | None:
-    """The record of a service, running or not; None when it was never started."""
+    """The record of a service, running or not; None if it was never started."""
     try:
         return ProcessRecord.model_validate_json(_path(home, name).read_bytes())
     except FileNotFoundError:
@@ -21,11 +22,8 @@ def read_record(home: Path, name: str) -> ProcessRecord | None:
 
 
 def write_record(home: Path, record: ProcessRecord) -> None:
-    """Keep a record. It is whole or not there at any instant."""
-    path = _path(home, record.name)
-    partial = path.with_suffix(".partial")
-    partial.write_text(record.model_dump_json(indent=1))
-    partial.replace(path)
+    """Write a record atomically."""
+    write_private(_path(home, record.name), record.model_dump_json(indent=1).encode())
 
 
 @contextmanager
@@ -38,9 +36,9 @@ def locked(home: Path) -> Iterator[None]:
 
 
 def make_private(home: Path) -> None:
-    """Make the folder, and those of the services in it, for this user alone; wider ones are narrowed.
+    """Create the folder and restrict it, and the services' folders in it, to this user.
 
-    Raises ConfigurationError where the folder belongs to somebody else.
+    Raises ConfigurationError if the folder belongs to somebody else.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     owner = home.stat().st_uid
@@ -48,7 +46,7 @@ def make_private(home: Path) -> None:
         raise ConfigurationError(
             f"{home} belongs to another user (uid {owner}); point TROUPE_HOME at a folder of your own"
         )
-    # The boxes of root's programs are another user's: they pass through to their files, and list nothing.
+    # Sandboxed programs of root run as another user: they may pass through to their files, and list nothing.
     home.chmod(0o711 if owner == 0 else 0o700)
     (home / "services").mkdir(mode=0o700, exist_ok=True)
     for folder in (home / name for name in PRIVATE):

@@ -1,30 +1,29 @@
-"""Certificates and signed tokens that close SeaweedFS's inner ports to everybody else.
+"""Certificates and signed tokens that protect SeaweedFS's internal ports.
 
-Of its ports only S3 asks for credentials by itself. The others take whoever shows the certificate, whose key nobody else
-reads; what goes through its local sockets without one carries a token.
+Only its S3 port checks credentials by default. The others require a certificate whose private key only this user can read;
+requests through local sockets carry a signed token.
 """
 
 import ipaddress
 import json
-import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from infra.services.secrets import ensure_secret
+from infra.services.secrets import ensure_secret, write_private
 
 _CERTIFICATE, _KEY = "certificate.pem", "key.pem"
 _VALID = (datetime(2000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
-"""Whatever this machine's clock says; 9999 is how X.509 writes "for ever"."""
+"""Independent of this machine's clock; X.509 writes "forever" as 9999."""
 _TOKENS = ("jwt.signing", "jwt.signing.read", "jwt.filer_signing", "jwt.filer_signing.read")
 _GRPC = ("volume", "master", "filer", "s3", "client")
 _HTTPS = ("volume", "master", "filer", "client")
 _TOKEN_SECONDS = 3600
-"""A token never leaves the process. The usual 10 s are over when the machine sleeps between its making and its use."""
+"""Tokens never leave the process; the default of 10 s expires if the machine sleeps before one is used."""
 
 
 def write_security(folder: Path) -> Path:
-    """The configuration folder for `weed -config_dir`, inside `folder`. Keys are made once, and survive a move of `folder`."""
+    """The folder for `weed -config_dir`, inside `folder`. Keys are created once, and survive a move of `folder`."""
     own = folder / "security"
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (own / _CERTIFICATE).exists():
@@ -45,7 +44,7 @@ def write_security(folder: Path) -> Path:
 
 
 def new_certificate() -> tuple[bytes, bytes]:
-    """(key, certificate) as PEM: a new key for this machine's loopback address, signed by itself."""
+    """(key, certificate) as PEM: a new self-signed key for this machine's loopback address."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -65,17 +64,8 @@ def new_certificate() -> tuple[bytes, bytes]:
     return private, certificate.public_bytes(encoding)
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Put `content` at `path`, whole or not at all, in a file that only its owner reads."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
-        file.write(content)
-    partial.replace(path)
-
-
 def _toml(sections: Mapping[str, Mapping[str, object]]) -> str:
-    # JSON spells strings, whole numbers and booleans as TOML does, but for one control character.
+    # JSON writes strings, integers and booleans as TOML does, except for one control character.
     lines = []
     for name, values in sections.items():
         lines.append(f"[{name}]")

@@ -11,18 +11,19 @@ from pathlib import Path
 from components.errors import ServiceMissing
 from components.identity import canonical_json
 from infra.services.local_http import request
-from infra.services.ports import LOOPBACK
-from infra.services.seaweed_security import write_private, write_security
-from infra.services.service import Launch, NotReady
+from infra.services.ports import LOOPBACK, local_url
+from infra.services.seaweed_security import write_security
+from infra.services.secrets import write_private
+from infra.services.service import Launch, NotReady, Ports, Service
 
 BUCKET = "troupe"
 REGION = "us-east-1"
 
 
-class SeaweedService:
-    """Master, volume server, filer and S3 gateway in one process; only the S3 port answers others.
+class SeaweedService(Service):
+    """Master, volume server, filer and S3 gateway in one process; only the S3 port accepts clients.
 
-    It does not fsync each write: what it acknowledged survives its own death, not a power cut.
+    Without an fsync per write, acknowledged writes survive a killed process, not a power failure.
     """
 
     name = "s3"
@@ -31,45 +32,50 @@ class SeaweedService:
         **dict.fromkeys(("s3_grpc", "master", "master_grpc", "volume", "volume_grpc", "filer", "filer_grpc"), 0),
     }
     start_timeout_seconds = 60.0
-    # A graceful end waits 15 s for its own internal streams and saves nothing by it: acknowledged writes are in files.
+    # A graceful end waits 15 s for internal streams and saves nothing: acknowledged writes are in files.
     grace_seconds = 1.0
 
-    def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
-        """The command, after writing the credentials if there are none yet. Raises ServiceMissing."""
-        _check_sockets(ports)
+    def launch(self, home: Path, ports: Ports, peers: Mapping[str, Ports]) -> Launch:
+        """The server process, after creating credentials if there are none. Raises ServiceMissing."""
+        for path in sockets_of(ports):
+            if os.path.lexists(path) and not _is_own_socket(path):
+                raise ServiceMissing(
+                    f"{path} is not a socket of this user, and SeaweedFS needs that name: have it removed, or remove "
+                    "services/s3.json in the state folder and start again for other ports"
+                )
         write_credentials(home)
         return Launch(command=server_command(_folder(home), ports))
 
-    def check(self, home: Path, ports: Mapping[str, int]) -> None:
-        """Put and get an object: after a restart the gateway lists before its volume server can serve a read."""
-        endpoint = endpoint_of(ports)
-        made, _ = signed_request(home, "PUT", f"{endpoint}/{BUCKET}")
-        if made not in (200, 409):
-            raise NotReady(f"creating bucket {BUCKET} gave HTTP {made}")
+    def check(self, home: Path, ports: Ports) -> None:
+        """Write and read an object: after a restart the gateway lists objects before it can serve one."""
+        bucket = f"{local_url(ports['s3'])}/{BUCKET}"
+        created, _ = signed_request(home, "PUT", bucket)
+        if created not in (200, 409):
+            raise NotReady(f"creating bucket {BUCKET} gave HTTP {created}")
         content = secrets.token_bytes(16)
-        url = f"{endpoint}/{BUCKET}/.ready"
-        written, _ = signed_request(home, "PUT", url, body=content)
-        status, found = signed_request(home, "GET", url)
+        written, _ = signed_request(home, "PUT", f"{bucket}/.ready", body=content)
+        status, found = signed_request(home, "GET", f"{bucket}/.ready")
         if (written, status, found) != (200, 200, content):
             raise NotReady(f"writing gave HTTP {written}, reading it back HTTP {status}")
 
-    def serves(self, ports: Mapping[str, int]) -> bool:
-        """Whether the gateway answers a request without credentials, by refusing it."""
+    @classmethod
+    def serves(cls, ports: Ports) -> bool:
+        """Whether the gateway refuses a request without credentials."""
         try:
-            return request("GET", f"{endpoint_of(ports)}/{BUCKET}")[0] == 403
+            return request("GET", f"{local_url(ports['s3'])}/{BUCKET}")[0] == 403
         except OSError:
             return False
 
-    def clean(self, home: Path, ports: Mapping[str, int]) -> None:
-        """Remove the sockets that it leaves in /tmp."""
-        remove_sockets(ports)
+    @classmethod
+    def clean(cls, ports: Ports) -> None:
+        """Remove this user's sockets in /tmp; those of others stay."""
+        for path in sockets_of(ports):
+            if _is_own_socket(path):
+                path.unlink(missing_ok=True)
 
 
-def server_command(folder: Path, ports: Mapping[str, int]) -> tuple[str, ...]:
-    """The command of a server that keeps all it has in `folder`, after making what it needs there beside `identities.json`.
-
-    Every port but S3's talks to the server itself alone.
-    """
+def server_command(folder: Path, ports: Ports) -> tuple[str, ...]:
+    """The command of a server whose data is in `folder`, after creating what it needs there besides `identities.json`."""
     data, logs = folder / "data", folder / "logs"
     data.mkdir(exist_ok=True)
     logs.mkdir(exist_ok=True)
@@ -80,7 +86,7 @@ def server_command(folder: Path, ports: Mapping[str, int]) -> tuple[str, ...]:
         "master.port": ports["master"],
         "master.port.grpc": ports["master_grpc"],
         "master.volumeSizeLimitMB": 1024,
-        # Resumed election state makes a restart on the same ports wait 20 s; the volumes tell the master all it needs.
+        # Resumed election state delays a restart on the same ports by 20 s; the master learns all it needs from the volumes.
         "master.resumeState": "false",
         "master.telemetry": "false",
         "volume.port": ports["volume"],
@@ -95,34 +101,18 @@ def server_command(folder: Path, ports: Mapping[str, int]) -> tuple[str, ...]:
         "s3.port.lance": 0,
         "s3.config": folder / "identities.json",
         "s3.iam": "false",
-        # No web page but its own, and it has none.
-        "s3.allowedOrigins": endpoint_of(ports),
+        # Only its own origin, which has no pages.
+        "s3.allowedOrigins": local_url(ports["s3"]),
     }
     flags = (f"-{name}={value}" for name, value in options.items())
     return (str(weed()), f"-config_dir={write_security(folder)}", f"-logdir={logs}", "server", "-filer", "-s3", *flags)
 
 
-def sockets_of(ports: Mapping[str, int]) -> tuple[Path, ...]:
-    """The local sockets of a server on `ports`: everybody's folder, and names that anybody can guess."""
+def sockets_of(ports: Ports) -> tuple[Path, ...]:
+    """The local sockets of a server on `ports`, in a folder and under names that other users can write to."""
     names = [f"{name.replace('_', '-')}-{port}" for name, port in ports.items() if name.endswith("_grpc")]
     names += [f"{name}-{ports[name]}" for name in ("filer", "s3") if name in ports]
     return tuple(Path("/tmp") / f"seaweedfs-{name}.sock" for name in names)
-
-
-def remove_sockets(ports: Mapping[str, int]) -> None:
-    """Remove this user's sockets of a server that has ended; another's are left alone."""
-    for path in sockets_of(ports):
-        if _is_own_socket(path):
-            path.unlink(missing_ok=True)
-
-
-def _check_sockets(ports: Mapping[str, int]) -> None:
-    for path in sockets_of(ports):
-        if os.path.lexists(path) and not _is_own_socket(path):
-            raise ServiceMissing(
-                f"{path} is not a socket of this user, and SeaweedFS needs that name: have it removed, or remove "
-                "services/s3.json in the state folder and start again for other ports"
-            )
 
 
 def _is_own_socket(path: Path) -> bool:
@@ -142,18 +132,18 @@ def weed() -> Path:
     return Path(found)
 
 
-def endpoint_of(ports: Mapping[str, int]) -> str:
-    """The S3 address."""
-    return f"http://{LOOPBACK}:{ports['s3']}"
-
-
 def credentials_file(home: Path) -> Path:
     """The AWS shared-credentials file of the local server."""
     return _folder(home) / "credentials"
 
 
+def client_settings(home: Path) -> dict[str, str]:
+    """The environment variables with which AWS clients log in."""
+    return {"AWS_SHARED_CREDENTIALS_FILE": str(credentials_file(home)), "AWS_DEFAULT_REGION": REGION}
+
+
 def write_credentials(home: Path) -> None:
-    """Random keys, once: for clients as a shared-credentials file, for the server as its identities. Both mode 0600."""
+    """Create random keys once: a shared-credentials file for clients, identities for the server, both mode 0600."""
     _folder(home).mkdir(parents=True, exist_ok=True, mode=0o700)
     if not credentials_file(home).exists():
         key, secret = f"TROUPE{secrets.token_hex(7).upper()}", secrets.token_hex(20)
@@ -167,9 +157,9 @@ def write_credentials(home: Path) -> None:
 
 
 def signed_request(home: Path, method: str, url: str, *, body: bytes = b"") -> tuple[int, bytes]:
-    """(HTTP status, body) of an S3 request under the local server's credentials.
+    """(HTTP status, body) of an S3 request with the local server's credentials.
 
-    Signed here instead of through a boto3 session, because a session reads the user's own AWS profile and may refuse it.
+    Not by a boto3 session: that reads the user's own AWS profile and may reject it.
     """
     from botocore.auth import S3SigV4Auth
     from botocore.awsrequest import AWSRequest

@@ -1,4 +1,4 @@
-"""Secrets of the local services: random, made once, in files that only their owner can read."""
+"""Private files of the local services, among them secrets: random, created once."""
 
 import os
 import secrets
@@ -7,16 +7,15 @@ from pathlib import Path
 
 
 def ensure_secret(path: Path) -> str:
-    """The secret in `path`, 43 characters of URL-safe base64; made where there is none. The file's mode is 0600.
+    """The secret in `path`, 43 characters of URL-safe base64, created if there is none, with mode 0600.
 
-    Of two processes that make it at once both return the one that is kept. Raises PermissionError where somebody else owns
-    the file, or where others may read it.
+    Two processes that create it at once both return the one that is kept. Raises PermissionError if somebody else owns the
+    file, or if others may read it.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     if not path.exists():
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(32))
+        _create_private(partial, secrets.token_urlsafe(32).encode())
         with suppress(FileExistsError):
             os.link(partial, path)
         partial.unlink()
@@ -25,3 +24,16 @@ def ensure_secret(path: Path) -> str:
         if state.st_uid != os.getuid() or state.st_mode & 0o077:
             raise PermissionError(f"{path} can be read by others than this user; remove it and start again")
         return file.read()
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write `content` to `path` atomically, with mode 0600."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    _create_private(partial, content)
+    partial.replace(path)
+
+
+def _create_private(path: Path, content: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
+        file.write(content)

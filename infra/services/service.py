@@ -1,12 +1,14 @@
-"""What the stack needs to know about one service."""
+"""The interface of a local service."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from components.errors import TransientError
 from components.identity import fingerprint
+
+Ports = Mapping[str, int]
+"""Port number by name."""
 
 
 class NotReady(TransientError):
@@ -15,37 +17,40 @@ class NotReady(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a service is started: its command and what it needs in its environment beside the common part."""
+    """How to start a service: its command, its own environment variables, its working directory."""
 
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path = field(default_factory=Path.cwd)
 
     @property
     def digest(self) -> str:
-        """Equal for equal launches: a running service with another digest has to be started anew."""
+        """Changes with the command or the environment; a running service with another digest is restarted."""
         return fingerprint([self.command, dict(self.env)])
 
 
-class Service(Protocol):
-    """One background service. `ports` are the preferred ones; `peer_ports` those of the other services, by name."""
+class Service:
+    """One background service. `ports` are the preferred port numbers; 0 means any free port."""
 
     name: str
-    ports: Mapping[str, int]
-    start_timeout_seconds: float
-    grace_seconds: float
+    ports: Mapping[str, int] = {}
+    start_timeout_seconds = 120.0
+    grace_seconds = 5.0
 
-    def launch(self, home: Path, ports: Mapping[str, int], peers: Mapping[str, Mapping[str, int]]) -> Launch:
-        """The command for these ports, after making the folders and files that it needs."""
-        ...
+    def launch(self, home: Path, ports: Ports, peers: Mapping[str, Ports]) -> Launch:
+        """How to start it on these ports, after creating the folders and files it needs. `peers` are the ports by service."""
+        raise NotImplementedError
 
-    def check(self, home: Path, ports: Mapping[str, int]) -> None:
+    def check(self, home: Path, ports: Ports) -> None:
         """Return when the service serves; raise NotReady or OSError while it does not."""
-        ...
+        if not self.serves(ports):
+            raise NotReady("its health check does not answer 200")
 
-    def serves(self, ports: Mapping[str, int]) -> bool:
-        """Whether something answers there. Cheap, and changes nothing."""
-        ...
+    @classmethod
+    def serves(cls, ports: Ports) -> bool:
+        """Whether the service answers on these ports. Cheap, and changes nothing."""
+        raise NotImplementedError
 
-    def clean(self, home: Path, ports: Mapping[str, int]) -> None:
-        """Remove what the stopped service leaves behind outside its data."""
-        ...
+    @classmethod
+    def clean(cls, ports: Ports) -> None:
+        """Remove what a stopped service leaves outside its data."""

@@ -1,4 +1,4 @@
-"""What `troupe status` reports: the address of each service, or None if it is down."""
+"""The addresses of the local services, as `troupe status` reports them."""
 
 from pathlib import Path
 from typing import Any
@@ -7,20 +7,20 @@ from components.artifacts.refs import Frozen
 
 
 class PrefectAddress(Frozen):
-    """The Prefect server: what clients call, and its pages."""
+    """The Prefect server's API and pages."""
 
     api_url: str
     ui_url: str
 
 
 class MlflowAddress(Frozen):
-    """The MLflow server: one address for clients and pages."""
+    """The MLflow server's address for clients and pages."""
 
     url: str
 
 
 class S3Address(Frozen):
-    """The S3 server and the bucket that it is for."""
+    """The S3 server and Troupe's bucket on it."""
 
     endpoint: str
     bucket: str
@@ -35,7 +35,7 @@ class WorkerState(Frozen):
 
 
 class StackStatus(Frozen):
-    """The services of one home folder; None where one is down."""
+    """The services of a home folder; None for one that is down."""
 
     home: Path
     prefect: PrefectAddress | None = None

@@ -1,4 +1,4 @@
-"""From a configuration to its vLLM servers: which models, in which folders, with room for how many adapters."""
+"""The vLLM servers of a configuration: their models, model folders and adapter capacity."""
 
 import shutil
 from pathlib import Path
@@ -15,8 +15,8 @@ from tasks.served import served_models
 def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
     """Start `generation.vllm.num_replicas` servers of each model of `config`; name -> address, once all of them serve.
 
-    Servers that run already from equal settings stay; others of this home folder end. Raises ServiceMissing when vLLM is not
-    installed or a server does not come up, ConfigurationError when it cannot serve the model.
+    Servers that already run with equal settings stay; others of this home folder stop. Raises ServiceMissing if vLLM is not
+    installed or a server does not come up, ConfigurationError if it cannot serve the model.
     """
     if config.generation.vllm.urls:
         return {f"vllm-{index}": url for index, url in enumerate(config.generation.vllm.urls)}
@@ -30,7 +30,7 @@ def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
 
 
 def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) -> ServedModel:
-    """A folder of the model's shape; its weights are replaced at the first refresh."""
+    """A model folder with the right shape; the first refresh replaces its weights."""
     settings = config.policies[policies[0]]
     scenario = scenario_of(config)
     alphabet = alphabet_of(scenario.family, scenario.options)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from components.artifacts.refs import Frozen
 from components.schema import EvalReport
-from infra.services.client import addresses
+from tasks.stores import s3_endpoint
 from troupe.runs.tables import evaluations_table, share
 
 
@@ -58,7 +58,8 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
             style="yellow",
         )
     console.print()
-    for name, address in {"MLflow": summary["run_url"], **addresses(), "Prefect": summary["flow_run_url"]}.items():
+    places = {"MLflow": summary["run_url"], "Prefect": summary["flow_run_url"], "S3": s3_endpoint()}
+    for name, address in places.items():
         if address:
             console.print(f"{name:8} {address}", soft_wrap=True)
     console.print(f"\nnext: troupe show {run_id}{option}   |   troupe runs{option}   |   troupe down")

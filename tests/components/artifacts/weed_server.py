@@ -12,7 +12,7 @@ from pathlib import Path
 
 from components.artifacts.s3 import S3ArtifactStore
 from components.errors import StoreUnavailable
-from infra.services.seaweedfs import SeaweedService, remove_sockets, server_command
+from infra.services.seaweedfs import SeaweedService, server_command
 
 ACCESS_KEY = "accesskeyfortests"
 SECRET_KEY = "secretkeyfortests"
@@ -87,7 +87,7 @@ class WeedServer:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
-            remove_sockets(self.ports)
+            SeaweedService.clean(self.ports)
 
 
 def _free_ports(count: int) -> list[int]:

@@ -11,7 +11,7 @@ import pytest
 from components.errors import ServiceMissing
 from infra.services.environment import service_environment
 from infra.services.seaweed_security import write_security
-from infra.services.seaweedfs import SeaweedService, remove_sockets, sockets_of
+from infra.services.seaweedfs import SeaweedService, sockets_of
 from tests.strangers import STRANGER, needs_another_user
 
 SECTIONS = {
@@ -87,7 +87,7 @@ def test_what_is_planted_at_a_sockets_name_is_named_and_left_alone(
             os.chown(path, STRANGER, STRANGER)
         with pytest.raises(ServiceMissing, match=rf"{path} is not a socket of this user.*remove services/s3.json"):
             SeaweedService().launch(tmp_path, ports, {})
-        SeaweedService().clean(tmp_path, ports)
+        SeaweedService.clean(ports)
         assert os.path.lexists(path)
     finally:
         path.unlink()
@@ -98,5 +98,5 @@ def test_own_sockets_that_a_killed_server_left_are_no_hindrance_and_go(ports: di
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(path))
     SeaweedService().launch(tmp_path, ports, {})
-    remove_sockets(ports)
+    SeaweedService.clean(ports)
     assert [path for path in sockets_of(ports) if os.path.lexists(path)] == []

@@ -110,9 +110,9 @@ def test_what_a_server_leaves_in_its_scratch_folder_goes_with_it(installed: Path
     (scratch / "socket").touch()
     assert Path(service.launch(tmp_path, {"vllm": 1}, {}).env["TMPDIR"]) == scratch
     assert list(scratch.iterdir()) == []
-    service.clean(tmp_path, {"vllm": 2})
+    service.clean({"vllm": 2})
     assert scratch.is_dir()
-    service.clean(tmp_path, {"vllm": 1})
+    service.clean({"vllm": 1})
     assert not scratch.exists()
 
 
@@ -123,7 +123,7 @@ def test_what_is_planted_at_the_scratch_folders_name_is_refused(kind: str, insta
     shutil.rmtree(scratch.parent)
     (tmp_path / "victim" / "1").mkdir(parents=True)
     scratch.parent.symlink_to(tmp_path / "victim") if kind == "link" else scratch.parent.touch()
-    for act in (service.launch, lambda *three: service.clean(*three[:2])):
+    for act in (service.launch, lambda _, ports, __: service.clean(ports)):
         with pytest.raises(PermissionError, match=scratch.parent.name):
             act(tmp_path, {"vllm": 1}, {})
     assert (tmp_path / "victim" / "1").is_dir()
