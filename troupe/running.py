@@ -1,4 +1,4 @@
-"""Training, evaluating and playing from Python: what the commands do, with values instead of printed lines."""
+"""Training, evaluating and playing from Python: the commands as functions that return values."""
 
 import os
 from collections.abc import Sequence
@@ -8,20 +8,20 @@ from rich.console import Console
 from components.config import RunConfig
 from flows.presets import preset_config
 from troupe.runs.summary import TrainingReport
-from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody
-from troupe.teams.reports import EvaluationReport
+from troupe.teams.evaluation import evaluate
 from troupe.teams.run_team import Team, run_team, stored_run
 from troupe.training.in_process import run_training, stored_in
 
-# Read when Prefect is imported, with the first run: what it says of each task goes to its own pages.
+__all__ = ["evaluate", "load_config", "load_team", "train"]
+# Prefect reads this on import, at the first run: its messages about each task go to its own pages.
 os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
 
 
 def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
-    """The configuration of a preset, or of a file of one (`mine.yaml`), with `a.b=c` overrides as `--set` takes them.
+    """The configuration of a preset or of a file (`mine.yaml`), with `a.b=c` overrides as for `--set`.
 
-    Presets are those of the `prefect.yaml` of the current folder, then Troupe's own. Raises ConfigurationError with the
-    nearest name for one that is unknown.
+    Presets of the `prefect.yaml` in the current folder come before Troupe's own. Raises ConfigurationError with the nearest
+    name for an unknown one.
 
     **Example**
 
@@ -35,11 +35,11 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
 def train(
     config: RunConfig, *, run_id: str | None = None, store: str | None = None, display: bool = False
 ) -> TrainingReport:
-    """Train `config` under `run_id` (default: its preset's name) and say how it went. The same call again resumes.
+    """Train `config` under `run_id` (default: its preset's name). The same call again resumes.
 
-    `store` is where the run lies, `file:///absolute/path` or `s3://bucket/prefix`; None is what `config` says. `display` shows
-    the run on the terminal as `troupe train` does. It needs the services that `troupe up` starts, or those that
-    PREFECT_API_URL and its like name. Raises ConfigurationError and other `TroupeError`s.
+    `store` is where the run is stored, `file:///absolute/path` or `s3://bucket/prefix`; None takes it from `config`. `display`
+    shows the run on the terminal as `troupe train` does. Requires the services of `troupe up`, or those named by
+    PREFECT_API_URL and similar variables. Raises ConfigurationError and other `TroupeError`s.
 
     **Example**
 
@@ -51,46 +51,11 @@ def train(
     return run_training(stored_in(config, store, ()), config.preset if run_id is None else run_id, console=console)
 
 
-def evaluate(
-    who: str,
-    suite: str | None = None,
-    *,
-    num_problems: int = 100,
-    seed: int = 0,
-    step: int | None = None,
-    sampling: str = "greedy",
-    overrides: Sequence[str] = (),
-    store: str | None = None,
-) -> EvaluationReport:
-    """How often `who` succeeds on a suite: a run, a model folder or hub name, "expert", "random" or "noop".
-
-    `suite` is an environment's or a preset's name, then /test (default), /train or /train_check; None is a run's own. `step`
-    counts a run's updates, None means all that are finished. Raises ConfigurationError.
-
-    **Example**
-
-    >>> report = evaluate("expert", "plan_path", num_problems=5)
-    >>> report.success_rate, report.n, report.suite
-    (1.0, 5, 'plan_path/test')
-    """
-    order = EvaluationOrder(
-        who=who,
-        suite=suite,
-        num_problems=num_problems,
-        seed=seed,
-        step=step,
-        sampling=sampling,
-        overrides=tuple(overrides),
-        store_uri=store,
-    )
-    return evaluate_anybody(order, lambda done, total: None)
-
-
 def load_team(run: str, *, step: int | None = None, store: str | None = None) -> Team:
-    """The team of a run after `step` updates (None: the newest), its weights loaded and proved by their digest.
+    """The team of a run after `step` updates (None: the newest), its weights loaded and verified by digest.
 
-    Ask it for answers, or let it play a problem. It has engines of its own, whose memory `close` or the end of a `with` block
-    gives back. Raises ConfigurationError for a run or a step that is not there.
+    Ask it for answers, or let it play a problem. Its engines hold memory until `close` or the end of a `with` block. Raises
+    ConfigurationError for an unknown run or step.
 
     **Example**
 

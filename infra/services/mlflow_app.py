@@ -13,7 +13,7 @@ import uvicorn
 
 from components.long_lived import long_lived
 from infra.services.guard import guarded
-from infra.services.mlflow_server import HEALTH, PASSWORD_VARIABLE
+from infra.services.mlflow_server import PASSWORD_VARIABLE, MlflowService
 from infra.services.ports import LOOPBACK
 
 
@@ -33,7 +33,7 @@ def main() -> None:
     with long_lived():
         from mlflow.server.fastapi_app import app
 
-    guard = guarded(app, password=os.environ[PASSWORD_VARIABLE], open_path=HEALTH)
+    guard = guarded(app, password=os.environ[PASSWORD_VARIABLE], open_path=MlflowService.health_path)
     uvicorn.run(guard, host=LOOPBACK, port=int(port), log_config=str(server._UVICORN_LOG_CONFIG))
 
 

@@ -4,13 +4,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.services.local_http import answers
 from infra.services.password import ensure_password
 from infra.services.ports import local_url
 from infra.services.seaweedfs import BUCKET, client_settings
 from infra.services.service import Launch, Ports, Service
 
-HEALTH = "/health"
 PASSWORD_VARIABLE = "TROUPE_PASSWORD"
 
 
@@ -35,8 +33,3 @@ class MlflowService(Service):
             env |= {"MLFLOW_S3_ENDPOINT_URL": local_url(peers["s3"]["s3"]), **client_settings(home)}
         arguments = (str(ports["mlflow"]), str(folder / "mlflow.db"), artifacts)
         return Launch(command=(sys.executable, "-P", "-m", "infra.services.mlflow_app", *arguments), env=env)
-
-    @classmethod
-    def serves(cls, ports: Ports) -> bool:
-        """Whether its health check answers 200."""
-        return answers(f"{local_url(ports['mlflow'])}{HEALTH}")

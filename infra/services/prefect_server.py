@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from components.scratch import private_folder
-from infra.services.local_http import answers, basic, request
+from infra.services.local_http import basic, request
 from infra.services.password import ensure_password
 from infra.services.ports import local_url
 from infra.services.service import Launch, NotReady, Ports, Service
@@ -22,6 +22,7 @@ class PrefectService(Service):
 
     name = "prefect"
     ports: Mapping[str, int] = {"prefect": 4200}
+    health_path = "/api/health"
 
     def launch(self, home: Path, ports: Ports, peers: Mapping[str, Ports]) -> Launch:
         """The server process."""
@@ -50,11 +51,6 @@ class PrefectService(Service):
         status, _ = _post(home, f"{api_url(ports)}/work_pools/", pool)
         if status not in (200, 201, 409):
             raise NotReady(f"creating the work pool {POOL} gave HTTP {status}")
-
-    @classmethod
-    def serves(cls, ports: Ports) -> bool:
-        """Whether its health check answers 200."""
-        return answers(f"{api_url(ports)}/health")
 
 
 class WorkerService(Service):

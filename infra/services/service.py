@@ -6,6 +6,8 @@ from pathlib import Path
 
 from components.errors import TransientError
 from components.identity import fingerprint
+from infra.services.local_http import answers
+from infra.services.ports import local_url
 
 Ports = Mapping[str, int]
 """Port number by name."""
@@ -30,10 +32,11 @@ class Launch:
 
 
 class Service:
-    """One background service. `ports` are the preferred port numbers; 0 means any free port."""
+    """One background service. `ports` are the preferred port numbers, 0 for any free port; `health_path` is on the only port."""
 
     name: str
     ports: Mapping[str, int] = {}
+    health_path = "/health"
     start_timeout_seconds = 120.0
     grace_seconds = 5.0
 
@@ -48,8 +51,9 @@ class Service:
 
     @classmethod
     def serves(cls, ports: Ports) -> bool:
-        """Whether the service answers on these ports. Cheap, and changes nothing."""
-        raise NotImplementedError
+        """Whether its health check answers 200. Cheap, and changes nothing."""
+        (port,) = ports.values()
+        return answers(f"{local_url(port)}{cls.health_path}")
 
     @classmethod
     def clean(cls, ports: Ports) -> None:

@@ -37,7 +37,10 @@ def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
     file of a service that does not come up; the others stay up.
     """
     home = home.absolute()
-    _check_names(only)
+    assert set(only) <= set(ALL), f"services {only}: choose from {', '.join(ALL)}"
+    assert "prefect" in only or "worker" not in only, (
+        "the worker takes its runs from the local Prefect server: start both"
+    )
     with locked(home), ExitStack() as reserved:
         servers: list[Service] = [
             server for server in (SeaweedService(), MlflowService(), PrefectService()) if server.name in only
@@ -93,14 +96,6 @@ def deploy(state: StackStatus, prefect_yaml: Path) -> None:
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise ConfigurationError(f"prefect.yaml could not be deployed:\n{(done.stdout + done.stderr)[-3000:]}")
-
-
-def _check_names(only: Collection[str]) -> None:
-    unknown = sorted(set(only) - set(ALL))
-    if unknown:
-        raise ConfigurationError(f"services {unknown}: choose from {', '.join(ALL)}")
-    if "worker" in only and "prefect" not in only:
-        raise ConfigurationError("services: the worker takes its runs from the local Prefect server; start both")
 
 
 def _addresses(home: Path, ports: Mapping[str, Ports]) -> StackStatus:

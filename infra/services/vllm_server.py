@@ -11,7 +11,7 @@ from pathlib import Path
 from components.config import GenerationConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.scratch import private_folder
-from infra.services.local_http import answers, request
+from infra.services.local_http import request
 from infra.services.ports import LOOPBACK, local_url
 from infra.services.secrets import ensure_secret
 from infra.services.service import Launch, NotReady, Ports, Service
@@ -75,11 +75,6 @@ class VllmService(Service):
         )
         if status != 200:
             raise NotReady(f"sampling a token gave HTTP {status}: {content[:300].decode(errors='replace')}")
-
-    @classmethod
-    def serves(cls, ports: Ports) -> bool:
-        """Whether its health check answers 200."""
-        return answers(f"{local_url(ports['vllm'])}/health")
 
     @classmethod
     def clean(cls, ports: Ports) -> None:
@@ -155,10 +150,9 @@ def key_file(home: Path) -> Path:
 
 def lora_rank_for(rank: int) -> int:
     """The smallest rank of vLLM's list that fits `rank`. Raises ConfigurationError."""
-    for allowed in _LORA_RANKS:
-        if rank <= allowed:
-            return allowed
-    raise ConfigurationError(f"policies.<name>.adapter.rank {rank}: vLLM takes at most {_LORA_RANKS[-1]}")
+    if rank > _LORA_RANKS[-1]:
+        raise ConfigurationError(f"policies.<name>.adapter.rank {rank}: vLLM takes at most {_LORA_RANKS[-1]}")
+    return next(allowed for allowed in _LORA_RANKS if rank <= allowed)
 
 
 def check_head_size(folder: Path, device: str) -> None:

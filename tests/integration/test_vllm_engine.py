@@ -31,7 +31,7 @@ from infra.services.vllm_server import ServedModel, VllmService, key_file
 from infra.services.vllm_stack import down_vllm, start_servers, vllm_addresses
 from tests.exported_runs import ExportedRun, exported_run
 from tests.integration.vllm_servers import config_of, needs_vllm, processes_of, saved_adapter, saved_model
-from troupe.exporting.export import ExportOrder, export
+from troupe.exporting.export import export
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_vllm]
 TOLERANCE = 1e-4
@@ -59,7 +59,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     exported = exported_run(home / "run")
     for place, is_merged in (("out", False), ("merged", True)):
         order = {"policy": None, "is_merged": is_merged, "store_uri": exported.store.uri}
-        export(ExportOrder(checkpoint="team@0", place=str(home / place), **order), lambda done, total: None)
+        export("team@0", str(home / place), **order, progress=lambda done, total: None)
     config = config_of()
     model = ServedModel(name="team", folder=home / "out" / "tool", num_adapters=2, max_rank=4)
     services = [VllmService(index, model, config) for index in range(2)]

@@ -1,16 +1,24 @@
 """The command `troupe`.
 
-Modules that need torch or Prefect are imported inside the commands that use them, so that `troupe --help` and everything
-that only reads answers at once.
+Modules that need torch or Prefect are imported inside the commands that use them, so `troupe --help` and reading commands
+respond at once.
 """
 
-import gc
 import sys
+from gc import freeze
+from typing import Annotated
 
 import typer
 
-from troupe.cli import beginning, evaluating, exporting, playing, reading, removing, sandbox, serving, training, version
 from troupe.cli.border import run_command
+from troupe.cli.evaluating import evaluate
+from troupe.cli.exporting import export
+from troupe.cli.playing import play
+from troupe.cli.reading import runs, show
+from troupe.cli.removing import rm
+from troupe.cli.sandbox import sandbox
+from troupe.cli.serving import doctor, down, env, gc, status, up
+from troupe.cli.training import init, resume, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,12 +26,30 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (version, beginning, training, reading, removing, evaluating, playing, exporting, sandbox, serving):
-    group.add_commands(app)
+for command in (init, train, resume, runs, show, rm, evaluate, play, export, up, down, status, env, doctor, gc):
+    app.command()(command)
+app.add_typer(sandbox, name="sandbox")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from tasks.provenance import version_line
+
+        typer.echo(version_line())
+        raise typer.Exit
+
+
+@app.callback()
+def troupe(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Version, commit and Python.")
+    ] = False,
+) -> None:
+    """Train teams of language-model agents with reinforcement learning, as Prefect flows."""
 
 
 def main() -> None:
     """Run a command. Exit code 2 with one clear line for wrong input, 1 for what failed, 130 when interrupted."""
     exit_code = run_command(lambda: app(prog_name="troupe", standalone_mode=False))
-    gc.freeze()  # all memory goes with the process: a last look for garbage would only take most of a second
+    freeze()  # a last garbage collection would take most of a second, and all memory is freed with the process
     sys.exit(exit_code)

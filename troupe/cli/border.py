@@ -1,7 +1,7 @@
-"""Where a command ends: its exit code, and for every error one line on standard error.
+"""Runs a command: its exit code, and for every error one line on standard error.
 
-What is known, from our error tree or by what caused it, is told with its remedy. Everything else is a fault of ours and told
-as such. Where it helps, the line names a file under the state folder that holds the traceback with all causes.
+A known error, of our error tree or with a known cause, is printed with its remedy; any other is reported as an internal error.
+If it helps, the line names a file in the state folder with the traceback and all causes.
 """
 
 import errno
@@ -31,7 +31,7 @@ from troupe.cli.notices import notices
 _MOST_REPORTS = 20
 _MOST_LINES = 4
 _QUIET_PREFECT = {
-    # What Prefect says of each task goes to its own pages; the terminal has the display and our own notices.
+    # Prefect's messages about each task go to its own pages; the terminal has the display and our own notices.
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     "PREFECT_CLIENT_MAX_RETRIES": "2",
@@ -43,7 +43,7 @@ _NEARLY_FULL_BYTES = 50 * 2**20
 
 @runtime_checkable
 class _Misuse(Protocol):
-    """What typer raises for a command line that cannot be read; it keeps the class to itself."""
+    """The exception that typer raises for an invalid command line; its class is private."""
 
     exit_code: int
 
@@ -51,13 +51,13 @@ class _Misuse(Protocol):
 
 
 def run_command(command: Callable[[], Any]) -> int:
-    """Run `command` and return its exit code: 2 for wrong input, 1 for what failed, 128 + the signal's number when interrupted.
+    """Run `command` and return its exit code: 2 for wrong input, 1 for a failure, 128 + the signal's number if interrupted.
 
-    Ends the process itself where threads still work at what an interrupted command has begun.
+    Ends the process itself if an interrupted command leaves threads running.
     """
     for name, value in _QUIET_PREFECT.items():
         os.environ.setdefault(name, value)
-    logging.raiseExceptions = False  # a log line that cannot be sent, because its server is away, is nobody's error
+    logging.raiseExceptions = False  # a log line that cannot be sent to a server is no error
     with notices(), interruptible() as interruption:
         try:
             code = command()
@@ -76,7 +76,7 @@ def run_command(command: Callable[[], Any]) -> int:
 
 
 def _ended(error: BaseException) -> int:
-    """Say in one line what `error` means; the exit code."""
+    """Report `error` in one line; the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     if isinstance(error, typer.Abort):
@@ -98,7 +98,7 @@ def _ended(error: BaseException) -> int:
 
 
 def _misused(error: "_Misuse") -> int:
-    """A command line that cannot be read. **Example** "troupe: train: missing argument 'preset'; see `troupe train --help`"."""
+    """Report an invalid command line. **Example** "troupe: train: missing argument 'preset'; see `troupe train --help`"."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "troupe"
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -112,13 +112,13 @@ def _misused(error: "_Misuse") -> int:
 
 
 def _given(error: object) -> str:
-    """The value that an option or argument was given and refused; typer names only the option."""
+    """The refused value of an option or argument; typer names only the option."""
     fault = getattr(error, "__cause__", None)
     return f" (got {shown_value(fault.errors()[0]['input'])})" if isinstance(fault, ValidationError) else ""
 
 
 def known_error(error: BaseException) -> TroupeError | None:
-    """`error`, or what caused it, as an error of our tree; None for one that nobody has foreseen."""
+    """`error`, or its cause, as an error of our tree; None for an unexpected one."""
     for cause in causes(error):
         if isinstance(cause, TroupeError):
             return cause
@@ -130,7 +130,7 @@ def known_error(error: BaseException) -> TroupeError | None:
 
 
 def _of_prefect(error: BaseException) -> TroupeError | None:
-    """A Prefect server that does not answer, or refuses; told apart by names, since its client takes seconds to import."""
+    """A Prefect server that is down or refuses; recognized by class names, since its client takes seconds to import."""
     where = f"Prefect at {os.environ.get('PREFECT_API_URL')}"
     bases = {base.__name__ for base in type(error).__mro__ if base.__module__.partition(".")[0] in {"httpx", "prefect"}}
     if "HTTPStatusError" in bases:
@@ -147,7 +147,7 @@ def _of_prefect(error: BaseException) -> TroupeError | None:
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """`error` and what it was raised from, the way Python, Ray (`cause`) and groups of exceptions keep it."""
+    """`error` and its causes, as kept by Python, Ray (`cause`) and exception groups."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:
@@ -161,9 +161,9 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _of_the_system(error: OSError) -> TroupeError | None:
-    """A full disk or a folder that is not ours; other errors of the system have no remedy that we know."""
+    """A full disk or a folder without permission; None for other system errors, which have no known remedy."""
     if isinstance(error, PermissionError) and error.errno is None:
-        return ServiceMissing(str(error))  # one of ours, which names the folder and what helps
+        return ServiceMissing(str(error))  # our own error, which names the folder and the remedy
     place = error.filename2 or error.filename
     if error.errno in _NO_SPACE:
         return ServiceMissing(f"{place or 'a file'}: {error.strerror}; {disks_line()}")
@@ -178,7 +178,7 @@ def _of_the_system(error: OSError) -> TroupeError | None:
 
 
 def disks_line() -> str:
-    """Which of the folders that a command writes to lies on a full disk. **Example** "TMPDIR /tmp has 0 MiB left"."""
+    """The full disks among the folders that a command writes to. **Example** "TMPDIR /tmp has 0 MiB left"."""
     folders = {"TMPDIR": Path(tempfile.gettempdir()), "TROUPE_HOME": HOME, "the working directory": Path.cwd()}
     free = {name: (folder, shutil.disk_usage(folder).free) for name, folder in folders.items() if folder.exists()}
     full = [
@@ -194,7 +194,7 @@ def _is_long(error: TroupeError) -> bool:
 
 
 def _in_one_line(error: TroupeError) -> str:
-    """The message; of a long one the beginning and the end, since the whole of it is in the report."""
+    """The message; only the first and last line of a long one, which the report has in full."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if "No space left on device" in str(error):
         lines.append(disks_line())
@@ -202,7 +202,7 @@ def _in_one_line(error: TroupeError) -> str:
 
 
 def _report(error: BaseException) -> Path | str:
-    """Write the traceback down, with all causes, for this user alone; the file."""
+    """Write the traceback with all causes to a private file; its path."""
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.txt"
     text = f"troupe {' '.join(sys.argv[1:])}\n\n{''.join(traceback.format_exception(error))}"
     for folder in (HOME / "errors", Path(tempfile.gettempdir())):

@@ -1,21 +1,14 @@
 """`troupe evaluate`."""
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from components.long_lived import long_lived
-from troupe.cli.reading import JsonOption, StoreOption, reading_bar
+from troupe.cli.reading import JsonOption, StoreOption, emit_json, progress_bar
 
 if TYPE_CHECKING:
     from troupe.teams.reports import EvaluationReport
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Register this file's commands."""
-    app.command()(evaluate)
-
 
 SuiteOption = Annotated[
     str | None,
@@ -27,38 +20,38 @@ def evaluate(
     who: Annotated[str, typer.Argument(help="A run, a model folder or hub name, or expert, random or noop.")],
     suite: SuiteOption = None,
     episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 100,
-    seed: Annotated[int, typer.Option(help="Which problems, and which draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Chooses the problems and the random draws.")] = 0,
     step: Annotated[int | None, typer.Option(min=0, help="A run's updates; default: all that are finished.")] = None,
     sampling: Annotated[str, typer.Option(help="sample or greedy.")] = "greedy",
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change the suite.")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Play a suite without the tree and say how often the team succeeds, with the 95% interval."""
+    """Play a suite without the tree; report the success rate with its 95% interval."""
     with long_lived():
-        from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody
+        from troupe.teams.evaluation import evaluate as evaluate_team
 
-    order = EvaluationOrder(
-        who=who,
-        suite=suite,
-        num_problems=episodes,
-        seed=seed,
-        step=step,
-        sampling=sampling,
-        overrides=tuple(overrides or ()),
-        store_uri=store,
-    )
-    with reading_bar(who, doing="evaluating") as progress:
-        report = evaluate_anybody(order, progress)
+    with progress_bar(who, doing="evaluating") as progress:
+        report = evaluate_team(
+            who,
+            suite,
+            num_problems=episodes,
+            seed=seed,
+            step=step,
+            sampling=sampling,
+            overrides=overrides or (),
+            store=store,
+            progress=progress,
+        )
     if as_json:
-        typer.echo(json.dumps(report.model_dump(mode="json"), indent=2))
+        emit_json(report.model_dump(mode="json"))
         return
     typer.echo(f"{report.agent} on {report.suite} ({report.sampling}): {report.sentence}")
     typer.echo(f"\nnext: {next_command(report, suite, store)}")
 
 
 def next_command(report: "EvaluationReport", suite: str | None, store: str | None) -> str:
-    """How to watch what was counted: a run's team at play; the expert for everybody else."""
+    """The command that shows the evaluated run's team at play, or else the expert."""
     played = (suite or report.suite).partition("/")[0]
     if "@" not in report.agent:
         return f"troupe play {played} --agent expert"

@@ -5,34 +5,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from components.plain_text import printable
-from troupe.cli.reading import JsonOption, StoreOption, emit_json, reading_bar
+from troupe.cli.reading import JsonOption, StoreOption, emit_json, progress_bar
 
 if TYPE_CHECKING:
     from troupe.exporting.export import ExportReport
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Register this file's commands."""
-    app.command()(export)
 
 
 def export(
     checkpoint: Annotated[
         str, typer.Argument(metavar="RUN@STEP", help="RUN is its newest step, RUN@0 before training.")
     ],
-    place: Annotated[str, typer.Argument(metavar="DIR", help="A folder that is not there yet, or empty.")],
+    place: Annotated[str, typer.Argument(metavar="DIR", help="A new or empty folder.")],
     policy: Annotated[str | None, typer.Option(help="One policy; default: all that have weights here.")] = None,
     merged: Annotated[bool, typer.Option("--merged", help="Write adapters merged into their base.")] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a run's policies as Hugging Face folders, which plain transformers, PEFT and vLLM load, with model cards."""
-    from troupe.exporting.export import ExportOrder
+    """Write a run's policies as Hugging Face folders with model cards, which plain transformers, PEFT and vLLM load."""
     from troupe.exporting.export import export as export_policies
 
-    order = ExportOrder(checkpoint=checkpoint, place=place, policy=policy, is_merged=merged, store_uri=store)
-    with reading_bar(checkpoint, doing="exporting") as progress:
-        report = export_policies(order, progress)
+    with progress_bar(checkpoint, doing="exporting") as progress:
+        report = export_policies(checkpoint, place, policy=policy, is_merged=merged, store_uri=store, progress=progress)
     for warning in report.warnings:
         typer.echo(printable(f"warning: {warning}", keep=""), err=True)
     if as_json:
@@ -44,7 +37,7 @@ def export(
 
 
 def told(report: "ExportReport") -> str:
-    """The report in words."""
+    """The report as text."""
     kinds = {"model": "whole weights", "adapter": "an adapter", "merged": "an adapter merged into its base"}
     lines = [f"{report.run_id} after {report.step} update{'' if report.step == 1 else 's'}:"]
     for each in report.policies:

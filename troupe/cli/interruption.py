@@ -1,10 +1,10 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the command ends in order, within seconds, and says that nothing finished is lost."""
+"""Ctrl-C, SIGTERM and SIGHUP: an orderly end of the command within seconds."""
 
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -12,28 +12,28 @@ from components.patience import interrupt
 from components.plain_text import printable, without_passwords
 
 ENDING_SECONDS = 20.0
-"""How long a command that is interrupted may take to end in order."""
+"""The time limit for the orderly end of an interrupted command."""
 LINE = "interrupted; nothing that was finished is lost, the same command goes on from here"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Somebody asked this process to end."""
+    """A signal asked this process to end."""
 
 
 class Interruption:
-    """What the signals of this process have come to."""
+    """The signal that interrupted this process, if any."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
 
     @property
     def exit_code(self) -> int:
-        """As shells spell it. **Example** 130 after Ctrl-C."""
+        """128 + the signal's number. **Example** 130 after Ctrl-C."""
         return 128 + (self.signal_number or signal.SIGINT)
 
     def receive(self, signal_number: int, frame: FrameType | None) -> None:
-        """The first signal ends the command in order, a second Ctrl-C at once. What else comes meanwhile changes nothing."""
+        """End the command in order; at once on a second Ctrl-C. Other later signals are ignored."""
         if self.signal_number is not None:
             if signal_number == signal.SIGINT:
                 self.end_at_once()
@@ -46,34 +46,26 @@ class Interruption:
         raise Interrupted(f"ended by {signal.Signals(signal_number).name}")
 
     def end_at_once(self) -> None:
-        """End this process here; the processes that it started notice that and end, too."""
+        """End this process immediately; the processes it started notice that and end, too."""
         say(LINE)
         os._exit(self.exit_code)
 
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Inside, this process hears the signals. One that it was told to ignore, as nohup does, stays ignored."""
+    """Handle the signals inside the block. One that was ignored before, as by nohup, stays ignored."""
     interruption = Interruption()
-    with _handling(interruption.receive):
-        yield interruption
-
-
-@contextmanager
-def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals belong to the main thread
-        return
-    heard = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, handler) for number in heard}
+    is_main = threading.current_thread() is threading.main_thread()  # only there can signals be handled
+    heard = [number for number in _SIGNALS if is_main and signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interruption.receive) for number in heard}
     try:
-        yield
+        yield interruption
     finally:
         for number, previous in before.items():
             signal.signal(number, previous)
 
 
 def say(line: str) -> None:
-    """Print on standard error, if anybody is left to read it."""
+    """Print on standard error, unless it is closed."""
     with suppress(OSError, ValueError):
         print(printable(without_passwords(line), keep="\n"), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What the pipeline says while a command runs: one line for each warning, and not the same again and again."""
+"""Prints the pipeline's warnings while a command runs, one line each, without repetitions."""
 
 import logging
 import sys
@@ -12,21 +12,21 @@ _SAME_AGAIN_SECONDS = 60.0
 
 
 class Notices(logging.Handler):
-    """Prints warnings as `warning: ...`, without tracebacks: those of errors that end a command are in its report."""
+    """Prints warnings as `warning: ...`, without tracebacks."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._printed_at: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print, unless the same line has only just been printed."""
+        """Print, unless the same line was printed recently."""
         line = printable(without_passwords(" ".join(record.getMessage().split())), keep="")
         now = time.monotonic()
         if now - self._printed_at.get(line, -_SAME_AGAIN_SECONDS) < _SAME_AGAIN_SECONDS:
             return
         self._printed_at[line] = now
         try:
-            # The stream of this moment: a live display puts its own in place, and prints above itself.
+            # Looked up each time: a live display replaces the stream, to print above itself.
             print(f"{record.levelname.lower()}: {line}", file=sys.stderr, flush=True)
         except (OSError, ValueError):
             return
@@ -34,7 +34,7 @@ class Notices(logging.Handler):
 
 @contextmanager
 def notices() -> Iterator[None]:
-    """Inside, what our own modules warn of is printed."""
+    """Print the warnings of our own modules inside the block."""
     handler = Notices()
     loggers = [logging.getLogger(name) for name in ("components", "tasks", "flows", "infra", "troupe")]
     for logger in loggers:

@@ -1,4 +1,4 @@
-"""`troupe runs` and `troupe show`: what the store says."""
+"""`troupe runs` and `troupe show`; the output of every command that reads."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -22,19 +22,13 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register this file's commands."""
-    app.command()(runs)
-    app.command()(show)
-
-
 def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """All runs, newest first."""
     from troupe.runs.reading import run_rows
     from troupe.runs.stores import opened_store
     from troupe.runs.tables import runs_table
 
-    with reading_bar("runs") as progress:
+    with progress_bar("runs") as progress:
         rows = run_rows(opened_store(store), progress)
     emit(rows, as_json=as_json, table=runs_table)
     if rows and not as_json:
@@ -49,7 +43,7 @@ def show(
     from troupe.runs.stores import opened_store
     from troupe.runs.tables import run_table
 
-    with reading_bar(run) as progress:
+    with progress_bar(run) as progress:
         document = run_document(opened_store(store), run, progress)
     emit(document, as_json=as_json, table=run_table)
     if not as_json:
@@ -57,20 +51,19 @@ def show(
 
 
 @contextmanager
-def reading_bar(name: str, *, doing: str = "reading") -> Iterator["Progress"]:
-    """A bar on standard error for what takes longer than a blink; gone at the end, and no trace of it in a pipe."""
+def progress_bar(name: str, *, doing: str = "reading", is_hidden: bool = False) -> Iterator["Progress"]:
+    """A transient bar on standard error; nothing in a pipe."""
     from rich.console import Console
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Bar(console=console, transient=True, disable=is_hidden or not console.is_terminal) as bar:
         task = bar.add_task(f"{doing} {name}", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def emit(document: Any, *, as_json: bool, table: Callable[[Any], RenderableType]) -> None:
-    """Print a document as JSON, or as the picture that `table` makes of it, letter by letter: what a store holds may have
-    been written by somebody else."""
+    """Print a document as JSON, or as a table without markup: the text in a store may be somebody else's."""
     if as_json:
         emit_json(document)
         return

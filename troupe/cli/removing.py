@@ -1,18 +1,12 @@
 """`troupe rm`."""
 
-import json
 import sys
 from typing import Annotated
 
 import typer
 
 from components.errors import ConfigurationError
-from troupe.cli.reading import JsonOption, StoreOption
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Register this file's commands."""
-    app.command()(rm)
+from troupe.cli.reading import JsonOption, StoreOption, emit_json
 
 
 def rm(
@@ -27,7 +21,7 @@ def rm(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a run, or its newest restart, and what nothing else refers to. Again finishes an interrupted removal."""
+    """Remove a run, or its newest restart, and everything only it refers to. Repeat to finish an interrupted removal."""
     from components.identity import checked_run_id
     from troupe.runs.removal import planned, removed, told
     from troupe.runs.stores import opened_store
@@ -44,6 +38,6 @@ def rm(
         typer.confirm(f"Remove {what} from {opened.uri} for good ({num_bytes / 2**20:.1f} MiB)?", abort=True)
     document = removed(opened, removal, lineage=lineage, from_mlflow=mlflow)
     if as_json:
-        typer.echo(json.dumps(document, indent=2))
+        emit_json(document)
     else:
         typer.echo(told(document, what=what))

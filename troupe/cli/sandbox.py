@@ -1,4 +1,4 @@
-"""`troupe sandbox build | run | attack | status`: the boxes in which programs run that agents wrote."""
+"""`troupe sandbox build | run | attack | status`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,16 +10,12 @@ from troupe.cli.reading import JsonOption, emit, emit_json
 BackendOption = Annotated[str, typer.Option(help="auto (docker, else bubblewrap), docker or bubblewrap.")]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register this file's commands under `sandbox`."""
-    group = typer.Typer(help="Build, try, attack and inspect the sandbox.", no_args_is_help=True, rich_markup_mode=None)
-    for command in (build, run, attack, status):
-        group.command()(command)
-    app.add_typer(group, name="sandbox")
+sandbox = typer.Typer(help="Build, try, attack and inspect the sandbox.", no_args_is_help=True, rich_markup_mode=None)
 
 
+@sandbox.command()
 def build(as_json: JsonOption = False) -> None:
-    """Build the boxes' file system and image, and start a private Docker daemon if there is none."""
+    """Build the sandbox's file system and image, and start a private Docker daemon if there is none."""
     from rich.console import Console
 
     from troupe.machine.sandbox import build as build_all
@@ -33,6 +29,7 @@ def build(as_json: JsonOption = False) -> None:
         typer.echo("\nnext: troupe sandbox attack, or troupe sandbox run FILE")
 
 
+@sandbox.command()
 def run(
     file: Annotated[str, typer.Argument(help="A Python program; - reads it from standard input.")],
     backend: BackendOption = "auto",
@@ -40,7 +37,7 @@ def run(
     stdin: Annotated[Path | None, typer.Option(help="A file that the program reads as its standard input.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run one program in a box. Exit code 0 when it ended well, else 1."""
+    """Run one program in the sandbox. Exit code 0 if it succeeded, else 1."""
     from troupe.machine.sandbox import run_file
     from troupe.machine.sandbox_display import print_result, result_document
 
@@ -53,12 +50,13 @@ def run(
         raise typer.Exit(1)
 
 
+@sandbox.command()
 def attack(
     backend: BackendOption = "auto",
     only: Annotated[str | None, typer.Option(help="One attack, or all of one theme.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Attack the sandbox in every way we know, and see that it holds. Exit code 1 when anything got through."""
+    """Try every known attack on the sandbox. Exit code 1 if any succeeds."""
     from troupe.machine.sandbox import attack as attack_all
     from troupe.machine.sandbox import attack_document
     from troupe.machine.sandbox_display import AttackDisplay
@@ -75,8 +73,9 @@ def attack(
         raise typer.Exit(1)
 
 
+@sandbox.command()
 def status(as_json: JsonOption = False) -> None:
-    """Backends, daemon, image, limits in force, boxes and leftovers. Starts nothing that stays."""
+    """Backends, daemon, image, limits in force, sandboxes and leftovers. Leaves nothing running."""
     from troupe.machine.sandbox import status_document
     from troupe.machine.tables import sandbox_status_table
 

@@ -4,24 +4,18 @@ from typing import Annotated
 
 import typer
 
-from troupe.cli.reading import JsonOption, StoreOption
+from troupe.cli.reading import JsonOption, StoreOption, emit
 from troupe.cli.training import SetOption
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register this file's commands."""
-    for command in (up, down, status, env, doctor, gc):
-        app.command()(command)
-
-
 def up(
-    engine: Annotated[str, typer.Option(help="vllm starts servers for the preset's models, too.")] = "transformers",
+    engine: Annotated[str, typer.Option(help="vllm: also start servers for the preset's models.")] = "transformers",
     preset: Annotated[str | None, typer.Option(help="The preset whose models vLLM serves.")] = None,
     override: SetOption = None,
 ) -> None:
     """Start local Prefect (server and worker), MLflow and S3; deploy every preset.
 
-    None of them sees your API keys; flow runs on the worker get the variables that TROUPE_PASS_ENV names, separated by commas.
+    None of them sees your API keys; flow runs on the worker get the variables listed in TROUPE_PASS_ENV, separated by commas.
     """
     from pathlib import Path
 
@@ -37,7 +31,7 @@ def up(
     from troupe.machine.tables import access_lines, services_table
 
     home = made_home()
-    deployments = write_deployments(home)  # a slip in a prefect.yaml is told before anything starts
+    deployments = write_deployments(home)  # an error in a prefect.yaml is reported before anything starts
     console = Console()
     with console.status("starting vLLM (one to three minutes)"):
         servers = start_engines(home, engine, preset, override or [])
@@ -57,7 +51,7 @@ def up(
 
 
 def down() -> None:
-    """Stop the local services, and before them the training runs that need them. Their data stays."""
+    """Stop the local services, after ending the training runs that use them. Their data stays."""
     from flows.active_runs import end_active_runs
     from infra.services.client import join_local_services
     from infra.services.prefect_toml import remove_prefect_toml
@@ -76,7 +70,7 @@ def down() -> None:
 
 
 def tell_of_dead_runs() -> None:
-    """Tell Prefect and MLflow of the runs whose processes were killed."""
+    """Mark the runs whose processes were killed as ended in Prefect and MLflow."""
     from flows.active_runs import settle_dead_runs
     from infra.services.client import join_local_services
     from tasks.home import HOME
@@ -87,10 +81,9 @@ def tell_of_dead_runs() -> None:
 
 
 def status(as_json: JsonOption = False) -> None:
-    """The addresses of the local services; null for what is down."""
+    """The addresses of the local services; null for those that are down."""
     from infra.services.stack import status as read
     from tasks.home import HOME
-    from troupe.cli.reading import emit
     from troupe.machine.tables import access_lines, services_table
 
     document = read(HOME).document()
@@ -100,7 +93,7 @@ def status(as_json: JsonOption = False) -> None:
 
 
 def env() -> None:
-    """Shell lines that let your own clients in: eval "$(troupe env)". They hold secrets."""
+    """Shell lines for your own clients: eval "$(troupe env)". They contain secrets."""
     from components.errors import ServiceMissing
     from infra.services.environment import exports
     from infra.services.stack import status as read
@@ -114,7 +107,6 @@ def env() -> None:
 
 def doctor(as_json: JsonOption = False) -> None:
     """What works on this machine, and how to get what does not."""
-    from troupe.cli.reading import emit
     from troupe.machine.doctor import checks
     from troupe.machine.tables import doctor_table
 
@@ -125,12 +117,11 @@ def doctor(as_json: JsonOption = False) -> None:
 def gc(
     store: StoreOption = None,
     keep: Annotated[int, typer.Option(min=1, help="Newest checkpoints to keep of each run.")] = 5,
-    grace_hours: Annotated[float, typer.Option(min=0, help="Leave what is younger.")] = 24.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; remove nothing.")] = False,
+    grace_hours: Annotated[float, typer.Option(min=0, help="Keep what is younger.")] = 24.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove old checkpoints and what nothing refers to. Exit code 1 where a run was left alone for a damaged record."""
-    from troupe.cli.reading import emit
+    """Remove old checkpoints and unreferenced files. Exit code 1 if a run was skipped because of a damaged record."""
     from troupe.runs.collecting import collect
     from troupe.runs.stores import opened_store
     from troupe.runs.tables import garbage_table

@@ -1,4 +1,4 @@
-"""`troupe train` and `troupe resume`."""
+"""`troupe init`, `troupe train` and `troupe resume`."""
 
 from typing import Annotated
 
@@ -7,24 +7,30 @@ import typer
 from components.errors import ConfigurationError
 from troupe.cli.reading import StoreOption
 
-RunOption = Annotated[str | None, typer.Option("--run-id", help="The run's name; default: the preset's.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Override a value; repeatable.")]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register this file's commands."""
-    app.command()(train)
-    app.command()(resume)
+def init(
+    name: Annotated[str, typer.Argument(help="The name of the new folder, and of its module, preset and run.")],
+) -> None:
+    """Write a project of your own: an environment, its preset, the test of its contract."""
+    from pathlib import Path
+
+    from troupe.projects.project import write_project
+
+    folder = write_project(name, Path.cwd())
+    typer.echo("\n".join(f"{name}/{path.name}" for path in sorted(folder.iterdir())))
+    typer.echo(f"\nnext: cd {name} && make test && troupe up && troupe train {name}")
 
 
 def train(
     preset: Annotated[
         str,
         typer.Argument(
-            metavar="PRESET|FILE.yaml", help="A preset of the prefect.yaml here or of Troupe's own, or a file of one."
+            metavar="PRESET|FILE.yaml", help="A preset of ./prefect.yaml or of Troupe, or a configuration file."
         ),
     ],
-    run_id: RunOption = None,
+    run_id: Annotated[str | None, typer.Option("--run-id", help="The run's name; default: the preset's.")] = None,
     overrides: SetOption = None,
     steps: Annotated[int | None, typer.Option(min=0, help="Training iterations.")] = None,
     store: StoreOption = None,
@@ -43,13 +49,13 @@ def resume(
     from_stage: Annotated[str | None, typer.Option(help="Restart at this stage of --step.")] = None,
     step: Annotated[int | None, typer.Option(min=0, help="The step to restart at.")] = None,
     overrides: SetOption = None,
-    steps: Annotated[int | None, typer.Option(min=0, help="Go on until this many iterations.")] = None,
+    steps: Annotated[int | None, typer.Option(min=0, help="The total number of iterations to reach.")] = None,
     store: StoreOption = None,
 ) -> None:
-    """Go on with a run under its own configuration, or restart it from a stage of a step.
+    """Continue a run under its own configuration, or restart it from a stage of a step.
 
-    A restart deletes nothing: what was computed before stays readable. --set is for restarts alone, since finished steps
-    keep the configuration that they ran with.
+    A restart deletes nothing: earlier results stay readable. --set is for restarts only, because finished steps keep the
+    configuration they ran with.
     """
     if (from_stage is None) != (step is None):
         raise ConfigurationError("--from-stage and --step go together: --from-stage compute_rewards --step 7")

@@ -1,7 +1,6 @@
-"""`troupe export`: the policies of a run as folders that other programs load."""
+"""`troupe export`: writes the policies of a run as folders that other programs load."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef, Frozen
@@ -21,19 +20,8 @@ Progress = Callable[[int, int], None]
 _PLACE = "DIR"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportOrder:
-    """What the command was asked for, unchecked. `checkpoint` is RUN or RUN@STEP, `policy` None all with weights here."""
-
-    checkpoint: str
-    place: str
-    policy: str | None
-    is_merged: bool
-    store_uri: str | None
-
-
 class ExportReport(Frozen):
-    """What was written. `left_out` says of a policy why it has no folder, `warnings` what the cards lack."""
+    """The written folders. `left_out` is the reason by policy without a folder, `warnings` what the cards lack."""
 
     run_id: str
     step: int
@@ -44,44 +32,45 @@ class ExportReport(Frozen):
     warnings: tuple[str, ...]
 
 
-def export(order: ExportOrder, progress: Progress) -> ExportReport:
-    """Write a folder for each policy into `order.place`, all of them or none.
+def export(
+    checkpoint: str, folder: str, *, policy: str | None, is_merged: bool, store_uri: str | None, progress: Progress
+) -> ExportReport:
+    """Write a folder for each policy of RUN or RUN@STEP into `folder`, all of them or none; `policy` None means all.
 
     Raises ConfigurationError naming the argument and the remedy, before anything is written.
     """
-    run_id, wanted = named_step(order.checkpoint, argument="RUN@STEP")
-    place = checked_place(order.place, argument=_PLACE)
-    run = stored_run(run_id, order.store_uri)
+    run_id, wanted = named_step(checkpoint, argument="RUN@STEP")
+    place = checked_place(folder, argument=_PLACE)
+    run = stored_run(run_id, store_uri)
     store = open_store(run.config.store)
-    chosen = _chosen_policies(run, order.policy)
-    step, checkpoints = _kept_checkpoints(store, run, wanted, chosen)
+    left_out = _left_out(run.config)
+    step, checkpoints = _kept_checkpoints(store, run, wanted, _chosen_policies(run, policy, left_out))
     with naming_remedies(store, run, step), filled_at_once(place, argument=_PLACE) as work:
-        writer = FolderWriter(store, run, step, place=place, work=work, is_merged=order.is_merged)
+        writer = FolderWriter(store, run, step, place=place, work=work, is_merged=is_merged)
         exported: list[ExportedPolicy] = []
-        for policy, checkpoint in checkpoints.items():
+        for name, found in checkpoints.items():
             progress(len(exported), len(checkpoints))
-            exported.append(writer.write(policy, checkpoint))
+            exported.append(writer.write(name, found))
     return ExportReport(
         run_id=run_id,
         step=step,
         store=store.uri,
         folder=str(place),
         policies=tuple(exported),
-        left_out=_left_out(run.config) if order.policy is None else {},
+        left_out=left_out if policy is None else {},
         warnings=tuple(writer.warnings),
     )
 
 
-def _chosen_policies(run: Run, policy: str | None) -> tuple[str, ...]:
-    """The policies that are exported, in the order of their names."""
+def _chosen_policies(run: Run, policy: str | None, left_out: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the exported policies, sorted."""
     known = run.config.policies
     if policy is not None and policy not in known:
         raise ConfigurationError(
             f"--policy {policy!r}: run {run.run_id} has none of this name; {meant(policy, known)}"
             f"policies: {', '.join(sorted(known))}"
         )
-    left_out = _left_out(run.config)
-    if policy in left_out:
+    if policy is not None and policy in left_out:
         raise ConfigurationError(f"--policy {policy!r}: {left_out[policy]}")
     if policy is None and len(left_out) == len(known):
         raise ConfigurationError(f"run {run.run_id}: there is nothing to export; {next(iter(left_out.values()))}")
@@ -89,7 +78,7 @@ def _chosen_policies(run: Run, policy: str | None) -> tuple[str, ...]:
 
 
 def _left_out(config: RunConfig) -> dict[str, str]:
-    """Why policies have no folder: those that an API plays have no weights."""
+    """Policy -> reason, for those without weights because an API plays them."""
     return {
         name: f"it is played by {settings.api.provider}'s {settings.api.model}, which has no weights here"
         for name, settings in sorted(config.policies.items())
@@ -100,7 +89,7 @@ def _left_out(config: RunConfig) -> dict[str, str]:
 def _kept_checkpoints(
     store: ArtifactStore, run: Run, wanted: int | None, policies: tuple[str, ...]
 ) -> tuple[int, dict[str, CheckpointRef]]:
-    """The step that is meant, and the checkpoints of `policies` after so many updates, all of whose files are there."""
+    """The wanted step (None: the newest), and the checkpoints of `policies` at it, whose files are all in the store."""
     num_finished = first_unfinished_step(store, run)
     step = num_finished if wanted is None else wanted
     found = checkpoints_after(store, run, step) if step <= num_finished else None

@@ -1,4 +1,4 @@
-"""What a model card tells of a run: its evaluations, and prompts that its agents were given."""
+"""Facts about a run for its model cards: evaluations, and examples of its agents' prompts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def shown_evaluations(store: ArtifactStore, run: Run, step: int) -> tuple[dict[s
 
 
 def answer_limits(config: RunConfig, roles: Sequence[str]) -> dict[str, int | None]:
-    """The longest answer of each role in tokens; None where own code decides it, which an export does not run."""
+    """The longest answer of each role in tokens; None if the user's code decides it, which an export does not run."""
     if config.environment.name not in FAMILIES:
         return {role: config.agents[role].max_new_tokens for role in roles}
     seats = scenario_of(config).seats
@@ -34,37 +34,30 @@ def answer_limits(config: RunConfig, roles: Sequence[str]) -> dict[str, int | No
 
 
 def recorded_nodes(store: ArtifactStore, run: Run, step: int) -> dict[str, Node]:
-    """By role a turn of the rollouts that the weights after `step` updates have played, or else those before them.
+    """A node for each role from the rollouts with the weights after `step` updates, or else the step before.
 
-    Taken from a solved episode where there is one; empty where no rollout is recorded. Raises ArtifactCorrupt and
-    ArtifactMissing.
+    From a solved episode if there is one; empty if no rollout is recorded. Raises ArtifactCorrupt and ArtifactMissing.
     """
     for at in (step, step - 1) if step else (step,):
         keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{at:06d}/collect_rollouts-"))
         for key in [each for each in keys if stage_of(each) == "collect_rollouts"]:
             ref = ArtifactRef.model_validate(read_manifest_at(store, key).output)
-            if turns := _by_role(get(store, ref, RolloutShard)):
-                return turns
+            episodes = sorted(get(store, ref, RolloutShard).episodes, key=lambda each: not each.success)
+            # Of equal keys the last one stays: the first node of the first solved episode.
+            if nodes := {node.group.agent: node for each in reversed(episodes) for node in reversed(each.nodes)}:
+                return nodes
     return {}
 
 
-def told_nodes(turns: Mapping[str, Node], tokenizer: HuggingFaceTokenizer) -> dict[str, RecordedNode]:
-    """Turns as texts; `tokenizer` is the one that they were encoded with."""
-    return {role: _told(turn, tokenizer) for role, turn in turns.items()}
+def told_nodes(nodes: Mapping[str, Node], tokenizer: HuggingFaceTokenizer) -> dict[str, RecordedNode]:
+    """Nodes as texts, decoded with the tokenizer that encoded them."""
+    return {role: _told(node, tokenizer) for role, node in nodes.items()}
 
 
-def _told(turn: Node, tokenizer: HuggingFaceTokenizer) -> RecordedNode:
-    prompt = tokenizer.spelled(turn.prompt_tokens)
+def _told(node: Node, tokenizer: HuggingFaceTokenizer) -> RecordedNode:
+    prompt = tokenizer.spelled(node.prompt_tokens)
     try:
-        is_exact = tokenizer.encode(prompt) == turn.prompt_tokens
-    except ConfigurationError:  # a special token that is spelled out has characters that a small alphabet lacks
+        is_exact = tokenizer.encode(prompt) == node.prompt_tokens
+    except ConfigurationError:  # the text of a special token has characters that a small alphabet lacks
         is_exact = False
-    return RecordedNode(prompt=prompt, answer=turn.candidates[turn.chosen].text, is_exact=is_exact)
-
-
-def _by_role(shard: RolloutShard) -> dict[str, Node]:
-    found: dict[str, Node] = {}
-    for episode in sorted(shard.episodes, key=lambda each: not each.success):
-        for turn in episode.nodes:
-            found.setdefault(turn.group.agent, turn)
-    return found
+    return RecordedNode(prompt=prompt, answer=node.candidates[node.chosen].text, is_exact=is_exact)

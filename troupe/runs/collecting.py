@@ -1,4 +1,4 @@
-"""`troupe gc`: what goes from a store, and that those who offer it are told."""
+"""`troupe gc`: removes garbage from a store and marks removed checkpoints in MLflow."""
 
 from functools import partial
 
@@ -15,19 +15,19 @@ from tasks.trackers import tracker_of
 def collect(
     store: ArtifactStore, *, keep: int, grace_seconds: float, dry_run: bool
 ) -> tuple[GarbageReport, MarkedFiles]:
-    """What went, or would go, and how many of the removed checkpoints MLflow was told of."""
+    """What was removed, or would be, and how many of the removed checkpoints were marked in MLflow."""
     report = collect_garbage(store, keep_checkpoints=keep, grace_seconds=grace_seconds, dry_run=dry_run)
-    return report, MarkedFiles() if dry_run else tell_tracker(store)
+    return report, MarkedFiles() if dry_run else _mark_in_mlflow(store)
 
 
-def tell_tracker(store: ArtifactStore) -> MarkedFiles:
-    """Mark in MLflow what cannot be loaded any more. Nothing is lost when it is away: the next call finds the same."""
+def _mark_in_mlflow(store: ArtifactStore) -> MarkedFiles:
+    """Mark the model versions without files. If MLflow is down, the next call marks them."""
     folders, total = folders_there(store), MarkedFiles()
     for run_id in indexed_runs(store):
         try:
             config = read_config(store, run_id)
         except ArtifactCorrupt:
-            continue  # the run is left alone
+            continue  # a damaged run is skipped
         if config is None or config.tracking.kind != "mlflow" or not config.tracking.register_models:
             continue
         found = mark_removed(store, run_id, partial(_tracker, config, total.error), folders)
@@ -40,7 +40,7 @@ def tell_tracker(store: ArtifactStore) -> MarkedFiles:
 
 
 def _tracker(config: RunConfig, failure: str | None) -> Tracker:
-    """The run's tracker, unless one has just failed: a server that is away is waited for once."""
+    """The run's tracker. After a failure raises it again: the wait for an unreachable server is not repeated."""
     if failure is not None:
         raise TrackingUnavailable(failure)
     return tracker_of(config.tracking)

@@ -1,6 +1,5 @@
-"""What the store says of runs, as plain JSON documents. What is damaged is named, and what is intact is shown beside it."""
+"""Runs in a store as plain JSON documents. Damaged records are named; intact ones are shown beside them."""
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +11,7 @@ from components.artifacts.runs import Lineage, indexed_runs, list_runs, read_con
 from components.config import RunConfig
 from components.errors import ArtifactCorrupt, ConfigurationError, StoreRefused
 from components.identity import checked_run_id
+from components.nearest import meant
 from tasks.history import History, Progress, ShownStep, read_history
 from tasks.run import Run, RunAddress
 from tasks.session_records import RunState, SessionStart, run_state, session_records, standing_lineages
@@ -24,8 +24,7 @@ DAMAGED = "damaged"
 def run_rows(store: ArtifactStore, progress: Progress = lambda done, total: None) -> list[dict[str, Any]]:
     """`[{run_id, preset, state, step, started_at, error}]`, newest first. `step` counts finished steps.
 
-    A run with records that cannot be read has the state "damaged", `error` names the first of them, and what they would
-    have told is None.
+    A run with unreadable records has the state "damaged"; `error` names the first of them, and the fields they hold are None.
     """
     run_ids = indexed_runs(store)
     rows = in_parallel(partial(_row, store), run_ids, done=lambda count: progress(count, len(run_ids)))
@@ -33,8 +32,7 @@ def run_rows(store: ArtifactStore, progress: Progress = lambda done, total: None
 
 
 def read_run(store: ArtifactStore, run_id: str) -> Run:
-    """The run under its newest configuration. Raises ConfigurationError when there is none of this name, ArtifactCorrupt when
-    its configuration cannot be read."""
+    """The run with its newest configuration. Raises ConfigurationError if it is unknown, ArtifactCorrupt if it is damaged."""
     config = read_config(store, checked_run_id(run_id))
     if config is None:
         raise unknown_run(store, run_id)
@@ -43,9 +41,9 @@ def read_run(store: ArtifactStore, run_id: str) -> Run:
 
 
 def run_document(store: ArtifactStore, run_id: str, progress: Progress = lambda done, total: None) -> dict[str, Any]:
-    """`{run_id, preset, state, steps: [...], evaluations: [...]}` of one run, read from its commits alone.
+    """`{run_id, preset, state, steps: [...], evaluations: [...]}` of one run, from its records.
 
-    `damaged` lists the records that cannot be read, each with its remedy; then the state is "damaged".
+    `damaged` lists the unreadable records, each with its remedy; the state is then "damaged".
     """
     facts = _read_facts(store, checked_run_id(run_id))
     if facts is None:
@@ -74,7 +72,7 @@ def run_document(store: ArtifactStore, run_id: str, progress: Progress = lambda 
 
 @dataclass(slots=True)
 class _Facts:
-    """What the records of a run say, apart from its steps; None stands for what cannot be read."""
+    """The records of a run, apart from its steps; None for one that cannot be read."""
 
     config: RunConfig | None = None
     address: RunAddress | None = None
@@ -85,7 +83,7 @@ class _Facts:
 
     @property
     def num_steps(self) -> int | None:
-        """How many steps the newest session aims at."""
+        """The target number of steps of the newest session."""
         if self.state is not None:
             return self.state.num_steps
         if self.sessions:
@@ -93,7 +91,7 @@ class _Facts:
         return self.config.num_steps if self.config else None
 
     def read(self, part: Callable[[], T]) -> T | None:
-        """What `part` reads, or None where it is damaged."""
+        """The result of `part`, or None if it is damaged."""
         try:
             return part()
         except (ArtifactCorrupt, StoreRefused) as error:
@@ -103,7 +101,7 @@ class _Facts:
 
 
 def _read_facts(store: ArtifactStore, run_id: str) -> _Facts | None:
-    """None when there is no such run."""
+    """The facts of a run; None for an unknown one."""
     facts = _Facts()
     facts.config = facts.read(lambda: read_config(store, run_id))
     if facts.config is None and not facts.errors:
@@ -112,7 +110,7 @@ def _read_facts(store: ArtifactStore, run_id: str) -> _Facts | None:
         lambda: standing_lineages(store, run_id, read_lineages(store, run_id))
     )
     if lineages is not None:
-        # Without them nobody knows which steps count.
+        # Without the lineages it is unknown which steps count.
         address = RunAddress(run_id=run_id, lineages=lineages)
         facts.address, facts.num_finished = address, first_unfinished_step(store, address)
         facts.config = lineages[-1].config if lineages else facts.config
@@ -139,7 +137,7 @@ def _row(store: ArtifactStore, run_id: str) -> dict[str, Any] | None:
 
 
 def _step_document(store: ArtifactStore, step: ShownStep) -> dict[str, Any]:
-    """One step. `error` is there when its record cannot be read."""
+    """One step, with an `error` if its record cannot be read."""
     checkpoints = step.checkpoints
     return {
         "step": step.step,
@@ -154,10 +152,8 @@ def _step_document(store: ArtifactStore, step: ShownStep) -> dict[str, Any]:
 
 
 def unknown_run(store: ArtifactStore, run_id: str) -> ConfigurationError:
-    """The error for an unknown name: the nearest one, and some that exist."""
+    """The error for an unknown run, with the nearest name and some that exist."""
     known = list_runs(store)
-    nearest = difflib.get_close_matches(run_id, known, n=1, cutoff=0.6)
-    meant = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    return ConfigurationError(
-        f"run {run_id!r} is not in {store.uri}; runs there: {', '.join(known[:8]) or 'none yet'}{meant}"
-    )
+    nearest = meant(run_id, known, cutoff=0.6).rstrip()
+    there = ", ".join(known[:8]) or "none yet"
+    return ConfigurationError(f"run {run_id!r} is not in {store.uri}; runs there: {there}{nearest and f'; {nearest}'}")

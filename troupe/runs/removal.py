@@ -1,4 +1,4 @@
-"""`troupe rm`: what goes, who is still at work on it, and what stays in MLflow."""
+"""`troupe rm`: plans and carries out the removal of a run or of its newest restart."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ from troupe.runs.reading import unknown_run
 
 
 def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlflow: bool, force: bool) -> Removal:
-    """What `troupe rm` would remove. Nothing is changed.
+    """What `troupe rm` would remove. Changes nothing.
 
-    Raises ConfigurationError when there is no such run, unless MLflow may show it still, and when a live session works on
-    it, unless `force`.
+    Raises ConfigurationError for an unknown run, unless it is also to be removed from MLflow, and for one with a live session,
+    unless `force`.
     """
     removal = removal_of_run(store, run_id) if lineage is None else removal_of_lineage(store, run_id, lineage)
     if lineage is None and not removal.records and not from_mlflow:
@@ -28,7 +28,7 @@ def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlfl
 
 
 def removed(store: ArtifactStore, removal: Removal, *, lineage: int | None, from_mlflow: bool) -> dict[str, Any]:
-    """Remove what was planned; what went and what stays, as plain JSON."""
+    """Carry out a removal; what was removed and what remains, as plain JSON."""
     run_id = removal.run_id
     tracking = _tracking(store, run_id)
     gone_from_mlflow = tracker_of(tracking).remove_run(run_id) if from_mlflow else []
@@ -46,7 +46,7 @@ def removed(store: ArtifactStore, removal: Removal, *, lineage: int | None, from
 
 
 def told(document: dict[str, Any], *, what: str) -> str:
-    """The document in words."""
+    """The document as text."""
     report = RemovalReport.model_validate({name: document[name] for name in RemovalReport.model_fields})
     lines = [
         f"removed {what}: {report.num_records} records and {report.num_objects} payloads and files, "
@@ -72,7 +72,7 @@ def told(document: dict[str, Any], *, what: str) -> str:
 
 
 def _tracking(store: ArtifactStore, run_id: str) -> TrackingConfig:
-    """Where the run was shown; the default where its configuration is gone or cannot be read."""
+    """The run's tracking configuration; the default if its configuration is missing or unreadable."""
     try:
         config = read_config(store, run_id)
     except ArtifactCorrupt:
@@ -90,7 +90,7 @@ def _check_idle(store: ArtifactStore, run_id: str, removal: Removal) -> None:
 
 
 def _live(store: ArtifactStore, removal: Removal) -> dict[str, SessionStart]:
-    """The sessions of the store that go on, by the keys of their records."""
+    """The live sessions of the store, by record key."""
     found: dict[str, SessionStart] = {}
     for key in removal.open_sessions:
         if (content := store.read(key)) is None:
@@ -98,7 +98,7 @@ def _live(store: ArtifactStore, removal: Removal) -> dict[str, SessionStart]:
         try:
             session = read_as(key, content, SessionStart)
         except ArtifactCorrupt:
-            continue  # a record that cannot be read holds nobody up
+            continue  # an unreadable record blocks no removal
         if session.is_alive:
             found[key] = session
     return found

@@ -1,4 +1,4 @@
-"""The store that a reading command means."""
+"""Opens the store named by `--store`."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -13,11 +13,10 @@ from tasks.stores import open_store, s3_endpoint
 
 
 def opened_store(uri: str | None) -> ArtifactStore:
-    """The store at `uri`, or the local services' bucket, once it is known to be there. Looking changes nothing in it.
+    """The existing store at `uri`, or the local services' bucket. Opening it writes nothing.
 
-    Raises ConfigurationError for a scheme that is not known and for a directory that is not there, ServiceMissing when no
-    services run and no store is named, StoreRefused for a bucket that is not there and for a store of a newer format. Who
-    goes on to train proves with `probe_store` that it may be written, too.
+    Raises ConfigurationError for an unknown scheme or a missing directory, ServiceMissing if no services run and no store is
+    named, StoreRefused for a missing bucket or a store of a newer format.
     """
     join_local_services()
     config = chosen_store(uri)
@@ -31,7 +30,7 @@ def opened_store(uri: str | None) -> ArtifactStore:
 
 
 def chosen_store(uri: str | None) -> StoreConfig:
-    """The configuration of the store that `--store uri` names; of the local services' bucket where it names none."""
+    """The configuration of the store at `uri`, or of the local services' bucket."""
     if uri:
         return store_config(uri)
     if s3_endpoint() is None:
@@ -43,7 +42,7 @@ def chosen_store(uri: str | None) -> StoreConfig:
 
 
 def store_config(uri: str) -> StoreConfig:
-    """A store's configuration from its address.
+    """The configuration of the store at an address.
 
     **Example** `s3://models/team` is bucket "models", prefix "team"; `file:///data/runs` is the directory /data/runs.
     """

@@ -1,4 +1,4 @@
-"""What is said at the end of a training: how much was learned, by whom, and where to look."""
+"""The report at the end of a training."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,10 +13,10 @@ from troupe.runs.tables import evaluations_table, share
 
 
 class TrainingReport(Frozen):
-    """How a training went. `seconds` are those of this process, `run_url` and `flow_run_url` where a person looks at the run.
+    """The result of a training.
 
-    `evaluations` is held-out play, the first from before training and the last from after it, one for each way of sampling;
-    `checkpoint_digest` holds the digest of each policy's last weights.
+    `evaluations` is held-out play for each way of sampling, first before training and last after it; `checkpoint_digest` is the
+    digest of each policy's final weights; `seconds` counts this process; the URLs are the run's pages in MLflow and Prefect.
     """
 
     run_id: str
@@ -26,11 +26,6 @@ class TrainingReport(Frozen):
     seconds: float
     run_url: str | None
     flow_run_url: str | None
-
-
-def training_report(summary: Mapping[str, Any]) -> TrainingReport:
-    """What the `train` flow returned, as values."""
-    return TrainingReport.model_validate({name: summary[name] for name in TrainingReport.model_fields})
 
 
 def print_summary(console: Console, summary: dict[str, Any]) -> None:
@@ -66,7 +61,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
 
 
 def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
-    """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222)", and below it what the last agent adds."""
+    """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222)", then the last agent's contribution."""
     gain = after["success_rate"] - before["success_rate"]
     return Text.assemble(
         (f"held-out success, {after['sampling']:6} ", "bold"),

@@ -1,4 +1,4 @@
-"""Runs and stores as tables for people."""
+"""Runs and stores as terminal tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,13 +8,14 @@ from rich.table import Table
 from rich.text import Text
 
 from components import metrics as m
+from tasks.kept_checkpoints import spelled_steps
 
 SPARKS = "▁▂▃▄▅▆▇█"
 MOST_ROWS = 24
 
 
 def runs_table(rows: Sequence[Mapping[str, Any]]) -> Group | Text:
-    """One line per run, and below them one for each that is damaged."""
+    """One line per run, then one for each damaged run."""
     if not rows:
         return Text("no runs yet")
     table = _table("<run", "<preset", "<state", "<step", "<started")
@@ -27,7 +28,7 @@ def runs_table(rows: Sequence[Mapping[str, Any]]) -> Group | Text:
 
 
 def run_table(document: Mapping[str, Any]) -> Group:
-    """A run: how it stands, its evaluations, its steps (thinned to a screenful), its seconds."""
+    """A run: its state, evaluations, steps (thinned to fit a screen) and seconds by stage."""
     head = Text.assemble(
         (document["run_id"], "bold"), f"  preset {document['preset']}, {document['specialisation']}  ",
         _state(document["state"]),
@@ -45,7 +46,7 @@ def run_table(document: Mapping[str, Any]) -> Group:
 
 
 def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
-    """Held-out success by step and way of sampling, and what the last agent makes of proposals."""
+    """Held-out success by step and sampling, and how often the last agent keeps or repairs proposals."""
     columns = (">step", "<sampling", ">success", ">95% interval", ">n", ">keeps good", ">repairs bad")
     table = _table(*columns, title="held-out play, without the tree")
     for report in evaluations:
@@ -58,7 +59,7 @@ def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _table(*columns: str, title: str | None = None) -> Table:
-    """An empty table. Of each column, "<name" stands left and ">name" right."""
+    """An empty table; a column "<name" is left-aligned, ">name" right-aligned."""
     table = Table(box=None, header_style="bold", title=title, title_justify="left")
     for column in columns:
         table.add_column(column[1:], justify="left" if column[0] == "<" else "right")
@@ -91,7 +92,7 @@ def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _own_rewards(steps: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """What the run's own reward functions gave each agent, without their weights; nothing without such functions."""
+    """The unweighted values of the user's reward functions by agent; empty without such functions."""
     names = sorted({name for step in steps for name in step["metrics"] if m.is_own_reward(name)})
     if not names:
         return []
@@ -104,7 +105,7 @@ def _own_rewards(steps: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def _short(stage: str) -> str:
-    """A word for a stage. **Example** "compute_rewards" is "rewards", "update_policy" is "update"."""
+    """A short name for a stage. **Example** "compute_rewards" is "rewards", "update_policy" is "update"."""
     return stage.removeprefix("collect_").removeprefix("compute_").split("_")[0]
 
 
@@ -120,19 +121,21 @@ def _seconds_table(steps: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def garbage_table(document: Mapping[str, Any], *, dry_run: bool) -> Group:
-    """What went from a store, or would go: checkpoints by run, then everything together."""
-    table = Table(box=None, header_style="bold")
-    for column in ("run", "checkpoints", "after updates"):
-        table.add_column(column, justify="right" if column == "checkpoints" else "left", overflow="fold")
+    """What was removed from a store, or would be: checkpoints by run, then totals."""
+    table = _table("<run", ">checkpoints", "<after updates")
+    for column in table.columns:
+        column.overflow = "fold"
     for run_id, steps in document["checkpoints"].items():
-        table.add_row(run_id, str(len(steps)), stretches(steps))
+        table.add_row(run_id, str(len(steps)), spelled_steps(steps))
     verb = "would go" if dry_run else "removed"
     lines = [
         f"{verb}: {_counted(document, '')}, old checkpoints among them",
         f"{'would stay' if dry_run else 'kept'}: {_counted(document, 'kept_')}",
     ]
     if document["num_young_objects"]:
-        lines.append(f"of these only for their youth: {_counted(document, 'young_')}; --grace-hours sets how young")
+        lines.append(
+            f"of these only because they are young: {_counted(document, 'young_')}; --grace-hours sets the age"
+        )
     if document["num_multiparts"]:
         lines.append(f"{verb}: {document['num_multiparts']:,} unfinished uploads")
     if document["num_marked"]:
@@ -146,21 +149,8 @@ def _counted(document: Mapping[str, Any], which: str) -> str:
     return f"{document[f'num_{which}objects']:,} objects, {document[f'num_{which}bytes'] / 2**20:,.1f} MiB"
 
 
-def stretches(numbers: Sequence[int]) -> str:
-    """Rising numbers, neighbours joined. **Example** `stretches([1, 2, 3, 7])` is "1-3, 7"."""
-    joined: list[list[int]] = []
-    for number in numbers:
-        if joined and number == joined[-1][-1] + 1:
-            joined[-1] = [joined[-1][0], number]
-        else:
-            joined.append([number])
-    return ", ".join("-".join(str(end) for end in each) for each in joined)
-
-
 def spark(values: Sequence[float], width: int = 40) -> str:
-    """A line of blocks, each the mean of a slice of `values`. **Example** `spark([0, 1])` is "▁█"."""
-    if not values:
-        return ""
+    """A sparkline; each block is the mean of a slice of `values`. **Example** `spark([0, 1])` is "▁█"."""
     width = min(width, len(values))
     slices = [values[i * len(values) // width : (i + 1) * len(values) // width] for i in range(width)]
     means = [sum(each) / len(each) for each in slices]
@@ -170,14 +160,14 @@ def spark(values: Sequence[float], width: int = 40) -> str:
 
 
 def scaled_spark(values: Sequence[float], width: int = 24) -> str:
-    """The newest value, and the course between its least and its greatest mean. **Example** "0.71  0.31 ▁▄█ 0.71"."""
+    """The newest value, then a sparkline between the minimum and the maximum. **Example** "0.71  0.31 ▁▄█ 0.71"."""
     if not values:
         return ""
     return f"{share(values[-1])}  {share(min(values))} {spark(values, width)} {share(max(values))}"
 
 
 def share(value: float | None) -> str:
-    """A number between 0 and 1 with two decimals, or a dash for none."""
+    """A number with two decimals, or a dash for None."""
     return "–" if value is None else f"{value:.2f}"
 
 

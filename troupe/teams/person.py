@@ -8,10 +8,10 @@ from components.environments.base import MultiAgentEnv
 
 
 class Person:
-    """Asks a person in the terminal, explains errors and asks again, and shows where a proposal would lead.
+    """Prompts a person in the terminal, explains errors and prompts again, and shows the result of a proposal.
 
-    Where roles share a grammar of short moves, an answer is one line and Enter keeps the proposal. Elsewhere it is prose or a
-    program (`writes_prose`): lines as typed, up to one that holds a dot alone.
+    If roles share a grammar of short moves, an answer is one line and Enter keeps the proposal. Otherwise (`writes_prose`) it
+    has several lines and ends with a line that is a single dot.
     """
 
     def __init__(self, stdin: TextIO, stdout: TextIO, *, explains: bool, writes_prose: bool) -> None:
@@ -55,7 +55,7 @@ class Person:
         self._say("q quits.")
 
     def _asked(self, agent: str, decides: bool) -> str | None:
-        """The line typed, in capitals; the proposal for an empty line of who decides; None when the person left."""
+        """The line typed, in capitals; the proposal if the deciding agent's line is empty; None if the person left."""
         self._stdout.write(f"{agent}> ")
         self._stdout.flush()
         if self._writes_prose:
@@ -67,7 +67,7 @@ class Person:
         return self._proposal if decides and text == "" and self._proposal is not None else text
 
     def _lines(self) -> str | None:
-        """What was typed up to a line with a dot alone or the end of the input; None for a lone q or nothing at all."""
+        """The text up to a line with a single dot or the end of the input; None for a lone q or no input."""
         lines: list[str] = []
         while (line := self._stdin.readline()) and line.strip() != ".":
             if not lines and line.strip() in ("q", "Q"):
@@ -76,7 +76,7 @@ class Person:
         return "".join(lines).strip() if lines or line else None
 
     def _consequence(self, env: MultiAgentEnv, agent: str, text: str, before: Any, *, solves: bool) -> str:
-        """What the answer does or, for an agent that only proposes, would do."""
+        """The result of an answer, or of a proposal if it were carried out."""
         if agent == env.roles[-1] or self._writes_prose:
             return f"{self._picture(env)}\nSolved." if solves and env.success else ""
         env.restore(before)
@@ -91,6 +91,6 @@ class Person:
 
 
 def _wrapped(text: str) -> str:
-    """`text` in lines of a terminal's width, broken between words; its own line breaks stay."""
+    """`text` wrapped between words to the terminal's width; its own line breaks stay."""
     width = min(shutil.get_terminal_size().columns, 100)
     return "\n".join(textwrap.fill(line, width, break_long_words=False) for line in text.splitlines())

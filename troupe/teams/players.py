@@ -1,65 +1,122 @@
-"""Who answers in `troupe play`: a person, a scripted agent, or the team of a run."""
+"""Who plays without the tree, person, script or team, and the loop that plays their episodes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from random import Random
 from typing import TextIO
 
-from components.environments.base import Demonstrator, EnvironmentFamily, MultiAgentEnv
+from components.environments.base import (
+    Demonstrator,
+    EnvironmentFamily,
+    MultiAgentEnv,
+    RandomPlayer,
+    demonstrator,
+)
 from components.errors import ConfigurationError, ServiceMissing
-from components.evaluation.answered_play import Answer
+from components.evaluation.answered_play import Answer, Ended, Onlooker, play_answers
 from components.evaluation.held_out import Sampling
 from components.identity import GroupKey, seed_for
 from components.nearest import remedy_for
+from components.rewards.base import Rubric
 from components.schema import Problem
 from components.turn_order import TurnOrder
 from tasks.run import Run
-from troupe.teams.evaluation import SCRIPTED, scripted_answer
+from tasks.scenario import Scenario
+from tasks.toolbox import Toolbox
 from troupe.teams.person import Person
 from troupe.teams.run_team import Team, named_step, stored_run
 
+SCRIPTED = ("expert", "random", "noop")
 AGENTS = ("human", *SCRIPTED)
-"""Who plays without a run."""
+"""The players that need no run."""
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Player:
-    """Who plays, in which order, and by `answers(i, problem)` how they answer in episode i."""
+    """A player and its turn order; `answers(i)` gives the answers of episode i."""
 
     name: str
     turn_order: TurnOrder
-    answers: Callable[[int, Problem], Answer]
+    answers: Callable[[int], Answer]
 
     @property
     def is_person(self) -> bool:
         return self.name == "human"
 
 
-def person(family: EnvironmentFamily, turn_order: TurnOrder, stdin: TextIO, stdout: TextIO) -> Player:
-    """The person at the terminal; the first episode explains itself."""
+def finished_episodes(
+    scenario: Scenario,
+    player: Player,
+    problems: Sequence[Problem],
+    *,
+    rubric: Rubric,
+    max_turns: int | None,
+    progress: Progress,
+    problems_per_block: int = 1,
+    onlooker: Onlooker | None = None,
+) -> list[Ended]:
+    """Play the problems in order, block by block, until all are played or a person leaves."""
+    finished: list[Ended] = []
+    with closing(Toolbox(scenario)) as toolbox:
+        tools = toolbox.tools()
+        for first in range(0, len(problems), problems_per_block):
+            block = problems[first : first + problems_per_block]
+            episodes = play_answers(
+                block,
+                [player.answers(first + i) for i in range(len(block))],
+                family=scenario.family,
+                tools=tools,
+                rubric=rubric,
+                turn_order=player.turn_order,
+                max_turns=max_turns,
+                onlooker=onlooker,
+            )
+            finished += [ended for ended in episodes if ended is not None]
+            if None in episodes:
+                break
+            progress(len(finished), len(problems))
+    return finished
 
+
+def person(
+    family: EnvironmentFamily, turn_order: TurnOrder, stdin: TextIO, stdout: TextIO, *, num_episodes: int = 1
+) -> Player:
+    """The person at the terminal, who gets an explanation in the first episode."""
     writes_prose = not (isinstance(family, Demonstrator) and family.copies_proposals)
 
-    def answers(index: int, problem: Problem) -> Answer:
+    def answers(index: int) -> Answer:
+        print(f"\n{family.name}, episode {index + 1} of {num_episodes}", file=stdout)
         asked = Person(stdin, stdout, explains=index == 0, writes_prose=writes_prose)
         return lambda env, node: asked(env, node.agent)
 
     return Player(name="human", turn_order=turn_order, answers=answers)
 
 
-def scripted(agent: str, family: EnvironmentFamily, turn_order: TurnOrder, *, seed: int) -> Player:
-    """The expert, the random or the idle agent."""
+def scripted(agent: str, family: EnvironmentFamily, turn_order: TurnOrder, seed: int) -> Player:
+    """The expert, random or idle agent in every role."""
 
-    def answers(index: int, problem: Problem) -> Answer:
+    def answers(index: int) -> Answer:
         return scripted_answer(agent, family, seed_for(seed, "play", index))
 
     return Player(name=agent, turn_order=turn_order, answers=answers)
 
 
-def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
-    """The run and the step that `RUN` or `RUN@STEP` names; the step is None where the newest is meant.
+def scripted_answer(agent: str, family: EnvironmentFamily, seed: int) -> Answer:
+    """The answers of the expert, random or idle agent in one episode. Raises ConfigurationError if there is no expert."""
+    rng = Random(seed)
+    if agent == "noop":
+        return lambda env, node: ""
+    if agent == "random" and isinstance(family, RandomPlayer):
+        player = family
+        return lambda env, node: player.random_action(env, node.agent, rng)
+    expert = demonstrator(family)
+    return lambda env, node: expert.expert_action(env, node.agent)
 
-    Raises ConfigurationError, with the scripted agent that may have been meant.
-    """
+
+def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
+    """The run and the step in `RUN` or `RUN@STEP`; the step is None for the newest. Raises ConfigurationError."""
     name, step = named_step(agent, argument="agent")
     remedy = remedy_for(agent, AGENTS, otherwise=f"use one of {', '.join(AGENTS)}, or a run's name", cutoff=0.5)
     try:
@@ -69,11 +126,11 @@ def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
 
 
 def team_player(team: Team, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Player:
-    """The team of a run, one candidate a node, under the draws of an evaluation of `suite` with this seed."""
+    """The team of a run, with one candidate per node and the random draws of an evaluation of `suite` with this seed."""
     rules = team.rules(turn_order, sampling=sampling, suite=suite, seed=seed)
 
     def answer(env: MultiAgentEnv, node: GroupKey) -> str:
         (seed,) = rules.seeds(node)
         return team.answer(node.agent, env.observe(node.agent), sampling=sampling, seed=seed)
 
-    return Player(name=team.name, turn_order=turn_order, answers=lambda index, problem: answer)
+    return Player(name=team.name, turn_order=turn_order, answers=lambda index: answer)

@@ -1,4 +1,4 @@
-"""What `troupe play` and `troupe evaluate` say of a team."""
+"""The reports of `troupe play` and `troupe evaluate`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from components.metrics import mean
 
 
 class SuccessReport(Frozen):
-    """How often `agent` succeeded. `n` counts finished episodes, `interval` is the 95% Wilson interval of the success rate.
+    """How often `agent` succeeded in `n` finished episodes. `interval` is the 95% Wilson interval of the success rate.
 
     `mean_reward` is the mean over episodes of the final action's reward.
     """
@@ -39,13 +39,13 @@ class EvaluationReport(SuccessReport):
 
 
 class PlayReport(SuccessReport):
-    """Success in an environment, under its default reward weights."""
+    """Success in an environment, with its default reward weights."""
 
     env: str
 
 
 def counted(episodes: Sequence[Ended]) -> dict[str, Any]:
-    """The numbers of a `SuccessReport` over these episodes; a rate of 0 where there are none."""
+    """The numbers of a `SuccessReport` over these episodes; the rate is 0 for none."""
     return {
         "success_rate": mean(float(ended.success) for ended in episodes),
         "n": len(episodes),

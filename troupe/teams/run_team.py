@@ -1,4 +1,4 @@
-"""The team of a run with its weights in the engines: who plays in `troupe evaluate RUN` and `troupe play --agent RUN`."""
+"""The team of a run, with its weights loaded into engines."""
 
 import re
 from contextlib import ExitStack
@@ -27,9 +27,9 @@ _STEP = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Team:
-    """Policies that can be asked, with engines of their own. `name` is what reports call them: "RUN@STEP", or a model's name.
+    """Policies with their own engines. `name` is "RUN@STEP", or a model's name.
 
-    `close` gives their memory back and ends the boxes in which their programs ran; so does the end of a `with` block.
+    `close`, or the end of a `with` block, frees their memory and removes their sandboxes.
     """
 
     name: str
@@ -43,32 +43,32 @@ class Team:
         self.close()
 
     def close(self) -> None:
-        """Let go of the engines and boxes. Nothing can be asked afterwards."""
+        """Free the engines and sandboxes. The team cannot be used afterwards."""
         self.session.close()
 
     @property
     def config(self) -> RunConfig:
-        """Of the run, or of the evaluation of a model."""
+        """The configuration of the run, or of the evaluation of a model."""
         return self.session.config
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The agents that act, as they come first in a turn."""
+        """The agents that act, in the order of their first action in a turn."""
         return agents_of(self._turn_order, self.session.scenario.family.roles)
 
     @property
     def _turn_order(self) -> TurnOrder:
-        """Who acts in a turn of the run's own environment."""
+        """The turn order of the run's own environment."""
         named = f"environment.name {self.config.environment.name}"
         return team_order(self.config, self.config, named=named, team=self.name)
 
     def rules(self, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Rules:
-        """How an evaluation of `suite` with this seed is played."""
+        """The sampling rules of an evaluation of `suite` with this seed."""
         max_turns = self.config.environment.max_turns
         return eval_rules(turn_order, max_turns=max_turns, sampling=sampling, suite=suite, seed=seed)
 
     def answer(self, agent: str, sees: Observation | str, *, sampling: Sampling = "greedy", seed: int = 0) -> str:
-        """What `agent` answers to what it sees; `seed` decides the draw where `sampling` is "sample"."""
+        """The answer of `agent` to what it sees; `seed` decides the draw if `sampling` is "sample"."""
         observation = Observation(instructions="", state=sees) if isinstance(sees, str) else sees
         prompt_tokens = self.router.encode(agent, observation)
         request = RoleRequest(role=agent, prompt_tokens=prompt_tokens, seeds_K=(seed,))
@@ -76,9 +76,9 @@ class Team:
         return self.router.decode(agent, completion.tokens)
 
     def play(self, index: int = 0, *, split: Split = "test", seed: int = 0, sampling: Sampling = "greedy") -> Episode:
-        """The episode of problem `index` of a split of the run's own environment, played as an evaluation plays it.
+        """Play problem `index` of a split of the run's environment as in an evaluation; the episode.
 
-        Boxes in which programs run stay open for the next episode, until `close`.
+        Sandboxes stay open for the next episode, until `close`.
         """
         scenario = self.session.scenario
         problem = scenario.family.problem(scenario.options, split=split, index=index, seed=seed)
@@ -94,10 +94,7 @@ class Team:
 
 
 def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
-    """The run and the step that `RUN` or `RUN@STEP` names; the step is None where the newest is meant.
-
-    Raises ConfigurationError, which calls the text by the name of its argument.
-    """
+    """The run and the step in `RUN` or `RUN@STEP`; the step is None for the newest. Raises ConfigurationError."""
     name, at, step = text.partition("@")
     if at and not _STEP.fullmatch(step):
         raise ConfigurationError(
@@ -107,15 +104,15 @@ def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
 
 
 def stored_run(run_id: str, store_uri: str | None) -> Run:
-    """A run as its results show it, in the store where it lies. Raises ConfigurationError when there is none of this name."""
+    """A run as its results show it, bound to the store it is in. Raises ConfigurationError if there is none of this name."""
     store = opened_store(store_uri)
     return standing_run(store, read_run(store, run_id)).kept_in(chosen_store(store_uri))
 
 
 def run_team(run: Run, step: int | None) -> Team:
-    """The team of a run after `step` updates (None: the newest), each policy's weights loaded and proved by their digest.
+    """The team of a run after `step` updates (None: the newest), its weights verified by digest.
 
-    Everything is read from the store of `run.config`. Raises ConfigurationError for a step that the run has not finished.
+    Reads the store of `run.config`. Raises ConfigurationError for a step that the run has not finished.
     """
     from tasks.refresh_weights import refresh_weights
     from tasks.steps import checkpoints_before, first_unfinished_step
@@ -136,9 +133,9 @@ def run_team(run: Run, step: int | None) -> Team:
 
 
 def team_order(config: RunConfig, played: RunConfig, *, named: str, team: str) -> TurnOrder:
-    """Who acts in a turn when the policies of `config` play the environment of `played`.
+    """The turn order when the policies of `config` play the environment of `played`.
 
-    Raises ConfigurationError when one of its agents is played by nobody; `named` is how the environment was asked for.
+    Raises ConfigurationError if an acting role has no policy; `named` is how the user named the environment.
     """
     environment = scenario_of(played).family
     order = turn_order_of(environment, played.environment.turn_order)
@@ -152,7 +149,7 @@ def team_order(config: RunConfig, played: RunConfig, *, named: str, team: str) -
 
 
 def checked_sampling(text: str) -> Sampling:
-    """`--sampling`, read."""
+    """`--sampling`, checked."""
     match text:
         case "sample" | "greedy":
             return text

@@ -1,4 +1,4 @@
-"""What `--suite` and `troupe play` name, as a configuration."""
+"""The configuration of what `--suite` and `troupe play` name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,10 +17,10 @@ _TURNS_WITHOUT_PRESET = 4
 
 
 def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, str]:
-    """The configuration and the suite that `ENVIRONMENT_OR_PRESET[/SUITE]` names; SUITE is test where it is left out.
+    """The configuration and the suite in `ENVIRONMENT_OR_PRESET[/SUITE]`; SUITE is test by default. Raises ConfigurationError.
 
-    A preset brings its options and turns; an environment's name means its default options and the most turns that a preset
-    gives it. Where a preset has an environment's name, the preset is meant. Raises ConfigurationError.
+    A preset brings its options and turns. An environment has its default options and the most turns of any of its presets. A
+    name of both means the preset.
 
     **Example** "code-tiny/train" is the train split of the preset code-tiny, "sokoban" the test split of sokoban.
     """
@@ -28,20 +28,17 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
     suite_name = suite_name or "test"
     suite(suite_name)
     presets = all_preset_values()
-    if name in presets:
-        return parse_config(with_overrides(presets[name], overrides)), suite_name
-    if name not in FAMILIES and not is_own(name) and name not in installed_environments():
-        known = ", ".join([*FAMILIES, *installed_environments(), *presets])
+    if name not in presets and not _is_environment(name):
+        known = ", ".join(_known_names())
         raise ConfigurationError(f"--suite {text!r}: {name!r} is no environment and no preset; there are {known}")
-    values = with_overrides(_bare_values(name), overrides)
-    return parse_config(values), suite_name
+    return parse_config(with_overrides(presets.get(name) or _bare_values(name), overrides)), suite_name
 
 
 def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfig | None) -> RunConfig:
-    """The configuration of what `troupe play NAME` plays, with `options` set on top of those that it brings.
+    """The configuration of what `troupe play NAME` plays, with `options` set on top of its own. Raises ConfigurationError.
 
-    None, and the name of the environment that a run (`own`) was trained on, mean the run's own; another environment's name
-    means its default options, a preset's name the preset's. Raises ConfigurationError.
+    None, and the name of the environment of a run (`own`), mean the run's configuration; another environment has its default
+    options, a preset its own.
     """
     if name is None and own is None:
         raise ConfigurationError(
@@ -50,12 +47,12 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
     presets = all_preset_values()
     if own is not None and name in (None, own.environment.name):
         chosen = own
-    elif name is not None and (name in FAMILIES or is_own(name) or name in installed_environments()):
+    elif name is not None and _is_environment(name):
         return bare_config(name, options)
-    elif name is not None and name in presets:
+    elif name in presets:
         chosen = parse_config(presets[name])
     else:
-        known = [*FAMILIES, *presets]
+        known = _known_names()
         remedy = remedy_for(str(name), known, otherwise=f"there are {', '.join(known)}")
         raise ConfigurationError(f"environment.name {name!r}: no environment and no preset; {remedy}")
     environment = chosen.environment.model_copy(update={"options": {**chosen.environment.options, **options}})
@@ -63,22 +60,30 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
 
 
 def bare_config(environment: str, options: Mapping[str, Any]) -> RunConfig:
-    """A configuration that trains nothing: the environment with these options, every role played by one policy."""
+    """A configuration that trains nothing: the environment with these options, and one policy in every role."""
     values = _bare_values(environment)
     return parse_config(values | {"environment": {**values["environment"], "options": options}})
 
 
+def _is_environment(name: str) -> bool:
+    return name in FAMILIES or is_own(name) or name in installed_environments()
+
+
+def _known_names() -> list[str]:
+    """All environments and presets, each once."""
+    return list(dict.fromkeys([*FAMILIES, *installed_environments(), *all_preset_values()]))
+
+
 def _bare_values(environment: str) -> dict[str, Any]:
-    played = [
-        section for values in all_preset_values().values() if isinstance(section := values.get("environment"), dict)
-    ]
-    turns = [section.get("max_turns", 2) for section in played if section.get("name") == environment]
+    sections = [values.get("environment") for values in all_preset_values().values()]
+    played = [section for section in sections if isinstance(section, dict) and section.get("name") == environment]
     chosen = family(environment)
-    # Of a team that branches each answer is a turn.
+    # In a team that branches, each answer is a turn.
     answers = len(chosen.roles) if turn_order_of(chosen, None) == BRANCHING else 1
+    turns = max((section.get("max_turns", 2) for section in played), default=_TURNS_WITHOUT_PRESET * answers)
     return {
         "num_steps": 0,
-        "environment": {"name": environment, "max_turns": max(turns, default=_TURNS_WITHOUT_PRESET * answers)},
+        "environment": {"name": environment, "max_turns": turns},
         "agents": {role: {"policy": "team"} for role in chosen.roles},
         "policies": {"team": {}},
     }

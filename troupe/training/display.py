@@ -1,5 +1,6 @@
-"""The live terminal of a training run: held-out success, one bar for the steps, one for the stage, and the newest figures."""
+"""The live terminal display of a training run: held-out success, progress bars and recent metrics."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
@@ -15,22 +16,14 @@ from tasks.progress import Progress as StageProgress
 from tasks.progress import listening
 from troupe.runs.tables import scaled_spark, share
 
-NAMES = {
-    "warm_start": "warm start",
-    "refresh_weights": "refresh weights",
-    "collect_rollouts": "rollout",
-    "compute_rewards": "rewards",
-    "compute_advantages": "advantages",
-    "update_policy": "update",
-    "publish_checkpoint": "publish",
-    "evaluate_policy": "evaluate",
-}
+_STAGE_WORDS = re.compile(r"^(collect|compute)_|_(policy|checkpoint)$")
+"""The parts of a stage's name that the display leaves out."""
 LINE_EVERY_SECONDS = 5.0
-"""How often a log without a terminal gets a line."""
+"""The shortest time between two lines without a terminal."""
 
 
 class TrainingDisplay:
-    """Draws what it hears. On a terminal the picture is redrawn in place; elsewhere a line is printed now and then."""
+    """Shows progress reports: redrawn in place on a terminal, as occasional lines elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -49,7 +42,7 @@ class TrainingDisplay:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Listen to this process's progress and draw it inside the block."""
+        """Show this process's progress inside the block."""
         with listening(self.hear):
             if not self._console.is_terminal:
                 yield
@@ -59,7 +52,7 @@ class TrainingDisplay:
                 yield
 
     def hear(self, progress: StageProgress) -> None:
-        """Take one report into the picture."""
+        """Show one progress report."""
         taken: dict[str, Callable[[StageProgress], None]] = {
             "iteration": self._finish_step,
             "evaluated": self._take_evaluation,
@@ -68,7 +61,7 @@ class TrainingDisplay:
         if progress.stage in taken:
             taken[progress.stage](progress)
             return
-        name = NAMES.get(progress.stage, progress.stage)
+        name = _STAGE_WORDS.sub("", progress.stage).replace("_", " ")
         if name != self._stage_name:
             self._stage.reset(self._stage_bar)
             self._stage_name = name
@@ -80,7 +73,7 @@ class TrainingDisplay:
             self._line(f"{name} {progress.done}/{progress.total}  {facts}")
 
     def _show_links(self, progress: StageProgress) -> None:
-        """Print each address once, as soon as it is known, whole on a line of its own."""
+        """Print each address once, on an unwrapped line."""
         for name, address in progress.facts.items():
             if address and name not in self._links:
                 self._links.add(name)
@@ -113,7 +106,7 @@ class TrainingDisplay:
         )
 
     def _line(self, text: str, *, at_once: bool = False) -> None:
-        """For logs: a line, unless the last one is only just printed."""
+        """Print a line for logs, unless the last one was printed recently."""
         now = monotonic()
         if not self._console.is_terminal and (at_once or now - self._last_line_at >= LINE_EVERY_SECONDS):
             self._last_line_at = now
@@ -129,7 +122,7 @@ def held_out_line(reports: Sequence[EvalReport]) -> str:
 
 
 def _in_training(name: str) -> str:
-    """What a metric of training play is called. Success there is success anywhere in the tree, no measure of the team."""
+    """The label of a rollout metric. Success there means success anywhere in the tree, which does not measure the team."""
     return "solved somewhere in the tree" if name == m.SUCCESS_RATE else name.removesuffix("/mean").replace("/", " ")
 
 

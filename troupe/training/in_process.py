@@ -1,4 +1,4 @@
-"""`troupe train` and `troupe resume` behind their arguments: services, preflight, the flow, the summary."""
+"""`troupe train` and `troupe resume`: services, preflight, the flow, the summary."""
 
 import os
 import urllib.error
@@ -22,14 +22,11 @@ from tasks.session import Session
 from tasks.starts import remarks, startable_run
 from troupe.runs.reading import read_run
 from troupe.runs.stores import chosen_store, opened_store, store_config
-from troupe.runs.summary import TrainingReport, print_summary, training_report
+from troupe.runs.summary import TrainingReport, print_summary
 
 
 def stored_in(config: RunConfig, store_uri: str | None, overrides: Sequence[str]) -> RunConfig:
-    """`config` with its results in the store at `store_uri`; itself where none is named.
-
-    Raises ConfigurationError when `overrides` name a store, too: it is named once.
-    """
+    """`config` with the store at `store_uri`, if one is named. Raises ConfigurationError if `overrides` also name a store."""
     if store_uri is None:
         return config
     if named := [override for override in overrides if override.startswith(("store.", "store="))]:
@@ -42,9 +39,9 @@ def stored_in(config: RunConfig, store_uri: str | None, overrides: Sequence[str]
 def run_training(
     config: RunConfig, run_id: str, *, restart: Restart | None = None, console: Console | None = None
 ) -> TrainingReport:
-    """Train in this process with a live display on `console` (None: the terminal), and say there where to look afterwards.
+    """Train in this process, with a live display and a summary on `console` (None: the terminal).
 
-    A restart is recorded once all that can be found wrong before it has been looked for.
+    A restart is recorded only after all checks have passed.
     """
     join_local_services()
     checked_run_id(run_id)
@@ -54,10 +51,8 @@ def run_training(
         require_prefect()
     except ServiceMissing:
         if config.store.kind != "local":
-            check_base_names(config)  # told first: no service mends it
+            check_base_names(config)  # reported first: starting services would not fix it
         raise
-    # What Prefect says of each task goes to its own pages; the terminal has the display.
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
     console = console or Console()
     with console.status("loading"):
         with long_lived():
@@ -72,11 +67,11 @@ def run_training(
     with TrainingDisplay(console).shown():
         summary = train(config, run_id)
     print_summary(console, summary)
-    return training_report(summary)
+    return TrainingReport.model_validate({name: summary[name] for name in TrainingReport.model_fields})
 
 
 def _admitted(session: Session, restart: Restart | None) -> list[str]:
-    """What the starter should know, once the run may go on under its configuration; a restart of it is then recorded."""
+    """Remarks for the user, once the run may start with its configuration. Records a restart."""
     store, run_id, config = session.store, session.run.run_id, session.config
     if restart is not None:
         check_format(store)
@@ -96,9 +91,11 @@ def run_resume(
     overrides: Sequence[str],
     num_steps: int | None,
 ) -> None:
-    """Go on with a run in the store where it lies; with `from_stage` and `step`, restart it there."""
+    """Continue a run in its store; with `from_stage` and `step`, restart it there."""
     if named := [override for override in overrides if override.startswith(("store.", "store="))]:
-        raise ConfigurationError(f"--set {named[0]}: a run goes on where it lies; name its store with --store")
+        raise ConfigurationError(
+            f"--set {named[0]}: a run continues in the store it is in; name its store with --store"
+        )
     store = opened_store(store_uri)
     run = read_run(store, run_id).kept_in(chosen_store(store_uri))
     values = with_overrides(run.config.model_dump(mode="json"), overrides)
@@ -112,7 +109,7 @@ def run_resume(
 
 
 def require_prefect() -> None:
-    """Raise ServiceMissing unless the Prefect server that this process is told to use answers."""
+    """Raise ServiceMissing unless the Prefect server of this process answers."""
     url = os.environ.get("PREFECT_API_URL")
     if not url:
         raise ServiceMissing(

@@ -175,7 +175,7 @@ def test_collecting_says_what_goes_and_what_is_next(tmp_path: Path) -> None:
         commit_step(store, run, step, checkpoint=tmp_path / "c")
     arguments = ["gc", "--store", store.uri, "--grace-hours", "0", "--keep", "2"]
     told = troupe(*arguments, "--dry-run", home=tmp_path / "home").stdout
-    assert "r 4 1-4" in " ".join(told.split())
+    assert "r 4 1 to 4" in " ".join(told.split())
     assert "would go: 8 objects, 2.0 MiB" in told
     assert "next: the same without --dry-run removes it" in told
     young = troupe("gc", "--store", store.uri, "--keep", "2", home=tmp_path / "home").stdout

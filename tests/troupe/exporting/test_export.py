@@ -26,7 +26,7 @@ from components.exporting.card import RecordedNode
 from components.generation.tokenizer import HuggingFaceTokenizer
 from tests.exported_runs import PROMPTS, ExportedRun, exported_run
 from troupe.cli import app
-from troupe.exporting.export import ExportOrder, ExportReport, export
+from troupe.exporting.export import ExportReport, export
 from troupe.exporting.facts import answer_limits, recorded_nodes, told_nodes
 
 TOLERANCE = 1e-4
@@ -49,7 +49,7 @@ def folders(made: ExportedRun, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def exported(made: ExportedRun, place: Path, checkpoint: str = "team", **wanted: Any) -> ExportReport:
     values = {"policy": None, "is_merged": False, "store_uri": made.store.uri} | wanted
-    return export(ExportOrder(checkpoint=checkpoint, place=str(place), **values), lambda done, total: None)
+    return export(checkpoint, str(place), **values, progress=lambda done, total: None)
 
 
 def plain_scores(model: Any, tokenizer: Any) -> list[list[float]]:

@@ -10,16 +10,16 @@ from components.errors import ConfigurationError
 from components.identity import GroupKey
 from tests.components.environments.bare import bare
 from troupe.cli import app
-from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody, scripted_answer
+from troupe.teams.evaluation import evaluate
+from troupe.teams.players import scripted_answer
 from troupe.teams.reports import EvaluationReport
 from troupe.teams.suite_choice import suite_config
 
 
 def evaluated(who: str, suite: str | None, **wanted: object) -> EvaluationReport:
-    values = {"num_problems": 30, "seed": 0, "step": None, "sampling": "greedy", "overrides": (), "store_uri": None}
-    order = EvaluationOrder(who=who, suite=suite, **{**values, **wanted})  # type: ignore[arg-type]
     told: list[tuple[int, int]] = []
-    report = evaluate_anybody(order, lambda done, total: told.append((done, total)))
+    values = {"num_problems": 30, "progress": lambda done, total: told.append((done, total)), **wanted}
+    report = evaluate(who, suite, **values)  # type: ignore[arg-type]
     assert told[-1] == (report.n, report.n)
     return report
 

@@ -10,7 +10,7 @@ from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.identity import GroupKey
 from tests.components.environments.bare import bare
-from troupe.teams.play import PlayOrder, play
+from troupe.teams.play import play
 from troupe.teams.players import person
 from troupe.teams.reports import PlayReport
 
@@ -26,12 +26,11 @@ def played(environment: str, *, typed: str = "", **wanted: object) -> tuple[Play
         "split": "test",
         "max_turns": None,
         "sampling": None,
-        "store_uri": "file:///nowhere/at/all",
+        "store": "file:///nowhere/at/all",
         **wanted,
     }
     stdout = io.StringIO()
-    order = PlayOrder(environment=environment, **arguments)  # type: ignore[arg-type]
-    report = play(order, stdin=io.StringIO(typed), stdout=stdout)
+    report = play(environment, stdin=io.StringIO(typed), stdout=stdout, **arguments)  # type: ignore[arg-type]
     return report, stdout.getvalue()
 
 
@@ -174,5 +173,5 @@ def test_a_person_plays_an_environment_without_an_expert_in_prose() -> None:
     problem = silent.problem(family_options("plan_path", {}), split="test", index=0, seed=0)
     env, node = silent.build(problem), GroupKey(problem_id="p", episode=0, turn=0, agent="plan_agent")
     player = person(silent, silent.roles, io.StringIO("nonsense\n.\nU\n.\n"), said)
-    assert player.answers(0, problem)(env, node) == "U"
+    assert player.answers(0)(env, node) == "U"
     assert "Not understood" in said.getvalue()

@@ -24,7 +24,7 @@ from tasks.session import Session
 from tasks.steps import finish_step
 from tasks.warm_start import warm_start
 from troupe.cli import app
-from troupe.teams.play import PlayOrder, play
+from troupe.teams.play import play
 from troupe.teams.reports import PlayReport
 from troupe.teams.run_team import Team
 
@@ -49,10 +49,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
 
 def played(store: LocalArtifactStore, environment: str | None, agent: str, **wanted: Any) -> tuple[PlayReport, str]:
     values: dict[str, Any] = {"episodes": 1, "seed": 0, "options": {}, "split": None, "max_turns": None} | wanted
-    values = {"sampling": None, "store_uri": store.uri} | values
+    values = {"sampling": None, "store": store.uri} | values
     stdout = io.StringIO()
-    order = PlayOrder(environment=environment, agent=agent, **values)
-    return play(order, stdin=io.StringIO(), stdout=stdout), stdout.getvalue()
+    return play(environment, agent, stdin=io.StringIO(), stdout=stdout, **values), stdout.getvalue()
 
 
 def test_one_episode_says_who_plays_and_what_each_agent_answered(store: LocalArtifactStore) -> None:

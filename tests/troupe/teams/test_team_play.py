@@ -9,8 +9,8 @@ import pytest
 from components.config import parse_config
 from components.errors import ConfigurationError
 from flows.preflight import check_environment
-from troupe.teams.evaluation import EvaluationOrder, evaluate_anybody
-from troupe.teams.play import PlayOrder, play
+from troupe.teams.evaluation import evaluate
+from troupe.teams.play import play
 from troupe.teams.reports import PlayReport
 
 NAME = "tests.components.rollout.own_teams"
@@ -23,13 +23,11 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def played(environment: str, *, typed: str = "", **wanted: Any) -> tuple[PlayReport, str]:
     stdout = io.StringIO()
-    order = PlayOrder(
-        **{
-            "environment": f"{NAME}:{environment}", "agent": "expert", "episodes": 1, "seed": 0, "options": {},
-            "split": "test", "max_turns": 1, "sampling": None, "store_uri": "file:///nowhere/at/all", **wanted,
-        }
-    )  # fmt: skip
-    return play(order, stdin=io.StringIO(typed), stdout=stdout), stdout.getvalue()
+    arguments = {
+        "environment": f"{NAME}:{environment}", "agent": "expert", "episodes": 1, "seed": 0, "options": {},
+        "split": "test", "max_turns": 1, "sampling": None, "store": "file:///nowhere/at/all", **wanted,
+    }  # fmt: skip
+    return play(**arguments, stdin=io.StringIO(typed), stdout=stdout), stdout.getvalue()
 
 
 def told(text: str) -> list[str]:
@@ -70,11 +68,7 @@ def test_a_team_that_branches_has_as_many_answers_as_others_have_in_their_turns(
 
 @pytest.mark.parametrize(("environment", "rate"), [("Votes", 1.0), ("Race", 1.0), ("Desk", 1.0)])
 def test_scripted_teams_are_evaluated(environment: str, rate: float) -> None:
-    order = EvaluationOrder(
-        who="expert", suite=f"{NAME}:{environment}", num_problems=6, seed=0, step=None, sampling="sample",
-        overrides=(), store_uri=None,
-    )  # fmt: skip
-    report = evaluate_anybody(order, lambda done, total: None)
+    report = evaluate("expert", f"{NAME}:{environment}", num_problems=6, sampling="sample")
     assert (report.success_rate, report.n) == (rate, 6)
 
 
