@@ -1,18 +1,21 @@
 """Creating a folder atomically: it is filled beside its destination, and then renamed."""
 
 import errno
+import glob
 import os
 import secrets
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from components.errors import ConfigurationError, StoreRefused
+from components.processes import ProcessId, this_process
 
 WHOLE = "whole"
 """The part of a working folder that becomes the destination."""
-_LONGEST_NAME_PART = 100
+_MOST_NAME_BYTES = 100
 _TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 
 
@@ -38,11 +41,13 @@ def checked_place(text: str, *, argument: str) -> Path:
 def filled_at_once(place: Path, *, argument: str) -> Iterator[Path]:
     """A working folder beside `place`. At the end its `WHOLE` becomes `place`; after an error nothing does.
 
-    An existing empty `place` is filled. Raises ConfigurationError if `place` has been taken meanwhile, StoreRefused on a full
-    disk.
+    Working folders left there by killed processes of this host are removed, and an existing empty `place` is filled. Raises
+    ConfigurationError if `place` has been taken meanwhile, StoreRefused on a full disk.
     """
     place.parent.mkdir(parents=True, exist_ok=True)
-    work = place.with_name(f"{place.name[:_LONGEST_NAME_PART]}.unfinished-{secrets.token_hex(4)}")
+    prefix = f"{os.fsencode(place.name)[:_MOST_NAME_BYTES].decode(errors='ignore')}.unfinished-"
+    _remove_leftovers(place.parent, prefix)
+    work = place.with_name(f"{prefix}{secrets.token_hex(4)}@{socket.gethostname()}-{this_process()}")
     work.mkdir()
     try:
         (work / WHOLE).mkdir()
@@ -54,6 +59,15 @@ def filled_at_once(place: Path, *, argument: str) -> Iterator[Path]:
         raise StoreRefused(f"{argument} {str(place)!r}: no space left; free some, or name another folder") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _remove_leftovers(parent: Path, prefix: str) -> None:
+    """Remove the work folders whose process ran on this host and has ended."""
+    for path in parent.glob(f"{glob.escape(prefix)}*"):
+        host, *process = path.name.removeprefix(prefix).partition("@")[2].rsplit("-", 3)
+        owner = ProcessId.parse("-".join(process))
+        if host == socket.gethostname() and owner is not None and owner.is_gone():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _put(whole: Path, place: Path, argument: str) -> None:

@@ -32,7 +32,7 @@ class Launch:
 
 
 class Service:
-    """One background service. `ports` are the preferred port numbers, 0 for any free port; `health_path` is on the only port."""
+    """One background service. `ports` are the preferred port numbers, 0 for any free port."""
 
     name: str
     ports: Mapping[str, int] = {}

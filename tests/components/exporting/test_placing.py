@@ -3,6 +3,10 @@
 import errno
 import os
 import re
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,6 +76,36 @@ def test_a_full_disk_is_told_by_its_place(error: Exception, tmp_path: Path) -> N
     with pytest.raises(StoreRefused, match=r"^DIR '.*/x': no space left; free some, or name another folder$"):
         filled()
     assert contents(tmp_path) == set()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from components.exporting.placing import WHOLE, filled_at_once
+with filled_at_once(Path(sys.argv[1]), argument="DIR") as work:
+    (work / WHOLE / "half").mkdir()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("name", ["x", "[-@]*" * 20, "\u65e5" * 85])
+def test_what_a_killed_process_left_goes_with_the_next_attempt(name: str, tmp_path: Path) -> None:
+    place = tmp_path / name
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(place)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = os.listdir(tmp_path)
+    others = {
+        "x.unfinished-notes",
+        f"y.unfinished-{left.rpartition('.unfinished-')[2]}",
+        left.replace(f"@{socket.gethostname()}-", "@another-host-"),
+    }
+    for other in others:
+        (tmp_path / other).mkdir()
+    with filled_at_once(place, argument="DIR") as live:
+        assert set(os.listdir(tmp_path)) == others | {live.name}
+        with filled_at_once(place, argument="DIR"):
+            assert live.is_dir(), "its process runs"
+    assert set(os.listdir(tmp_path)) == others | {name}
 
 
 @pytest.mark.parametrize("exists", [True, False])
