@@ -11,11 +11,7 @@ from infra.services.prefect_server import POOL, prefect_command
 
 
 def write_deployments(home: Path) -> Path:
-    """Write the training deployments of the current folder and of Troupe as one `prefect.yaml`; its path.
-
-    Deployments of other work pools are left out. Flow runs find Troupe's packages before the user's files, and the user's code
-    in the current folder after installed packages.
-    """
+    """Write the training deployments of the current folder and of Troupe for this machine as a `prefect.yaml`; its path."""
     path = home / "prefect" / "deployments.yaml"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     deployments = [_deployed(each) for each in training_deployments().values() if _pool(each)["name"] == POOL]

@@ -1,7 +1,7 @@
-"""Troupe trains teams of language-model agents with reinforcement learning. These are the names that users need.
+"""Troupe trains teams of language-model agents with reinforcement learning. This is its public API.
 
-**Example** An environment of one's own, in `guess.py`: `from troupe import Environment, Step`, a subclass with `roles`, `draw`,
-`observe` and `step` (see `Environment`), and then `troupe train guess.yaml`, or from Python
+**Example** Your own environment, in `guess.py`: `from troupe import Environment, Step`, a subclass with `roles`, `draw`,
+`observe` and `step` (see `Environment`); then `troupe train guess.yaml`, or from Python
 
     import troupe
 
@@ -64,12 +64,12 @@ _PLACES = {
     "Node": "components.schema:Node",
     **dict.fromkeys(("evaluate", "load_config", "load_team", "train"), "troupe.running:"),
 }
-"""Name -> where it lies. What a name needs is imported with its first use."""
+"""Name -> location. A name is imported on first use."""
 _PACKAGES = ("components", "tasks", "flows", "infra")
 
 
 def _check_packages() -> None:
-    """Raise ImportError where a file of the user's, found first, hides one of the packages that Troupe is made of."""
+    """Raise ImportError if a file of the user's hides one of Troupe's packages."""
     ours = Path(__file__).resolve().parent.parent
     for name in _PACKAGES:
         spec = find_spec(name)

@@ -8,11 +8,10 @@ from rich.console import Console
 from components.config import RunConfig
 from flows.presets import preset_config
 from troupe.runs.summary import TrainingReport
-from troupe.teams.evaluation import evaluate
+from troupe.teams.evaluation import evaluate as evaluate
 from troupe.teams.run_team import Team, run_team, stored_run
 from troupe.training.in_process import run_training, stored_in
 
-__all__ = ["evaluate", "load_config", "load_team", "train"]
 # Prefect reads this on import, at the first run: its messages about each task go to its own pages.
 os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
 

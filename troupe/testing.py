@@ -1,4 +1,4 @@
-"""What an environment of one's own must keep, as one check for its tests."""
+"""The contract of an environment, as one check for its tests."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,9 +19,9 @@ from components.turn_order import phases
 _SEED = 7
 _ANSWER_CPU_SECONDS = 1.0
 _NUM_SEARCHED = 3
-"""Problems on which each character is tried at the greatest length; the others get a few of them."""
+"""The number of problems on which every character is tried at the greatest length; the others get a sample."""
 _FOREIGN = "\x00é１٣🙂"
-"""Characters that a pretrained model may write, two of them digits to Python."""
+"""Characters that a pretrained model may write; Python counts two of them as digits."""
 
 
 def check_environment(
@@ -31,12 +31,12 @@ def check_environment(
     num_problems: int = 25,
     max_turns: int = 4,
 ) -> None:
-    """Pass when `environment` keeps what training relies on, under `options`; raise AssertionError with what it breaks.
+    """Check that `environment` with `options` satisfies what training relies on; raise AssertionError with the violation.
 
-    Problems are plain JSON and follow from their seed; no problem decides a train and a test problem alike; what an agent sees
-    and what an answer does follow from the state alone; every answer up to `max_answer_characters` is taken or refused as
-    malformed, and nothing else is raised; what is refused changes nothing; a state that was left is found again. If there is an
-    expert, its answers are well-formed, written in `alphabet`, and solve every problem within `max_turns`.
+    Problems are plain JSON and determined by their seed; train and test share none. Observations and the effect of an answer
+    depend on the state alone. Every answer up to `max_answer_characters` is accepted or refused as malformed, and nothing else
+    is raised; a refused answer changes nothing; a snapshot restores the state. The answers of an expert, if there is one, are
+    well-formed, written in `alphabet`, and solve every problem within `max_turns`.
 
     **Example**
 
@@ -61,7 +61,7 @@ def check_environment(
 
 
 def _check_draws(family: OwnFamily, settings: Any, problems: Mapping[str, list[Problem]]) -> None:
-    """The problems are JSON, the same again for the same seed, and not all the same."""
+    """The problems are JSON, reproducible from their seed, and not all equal."""
     for split, drawn in problems.items():
         for i, problem in enumerate(drawn):
             payload = json.loads(canonical_json(problem.payload))
@@ -76,7 +76,7 @@ def _check_draws(family: OwnFamily, settings: Any, problems: Mapping[str, list[P
 
 
 def _answers(family: OwnFamily, settings: Any, rng: Random, *, every_character: bool) -> Iterator[str]:
-    """What a model may write: nothing, one character, one for as long as it may, anything, and more than it may."""
+    """Answers that a model may write: empty, one character, one repeated to the limit, random ones, and one too long."""
     alphabet, longest = family.alphabet(settings), family.max_action_characters(settings)
     letters = alphabet if every_character else rng.sample(alphabet, min(5, len(alphabet)))
     yield from ("", alphabet[0] * (longest + 1))
@@ -87,14 +87,14 @@ def _answers(family: OwnFamily, settings: Any, rng: Random, *, every_character: 
 
 
 def _check_play(family: OwnFamily, problem: Problem, answers: list[str], rng: Random, max_turns: int) -> None:
-    """Each answer in the states of one episode: the state alone decides what it does, and what is refused does nothing."""
+    """Try each answer in the states of one episode: its effect depends on the state alone, and a refused one has none."""
     env, beside = family.build(problem), family.build(problem)
     for phase in phases(env, family.turn_order, max_turns):
         for role in phase.agents:
             if env.done:
                 return
             here, seen = env.snapshot(), _seen(env)
-            assert _seen(env) == seen, f"observe() gave two things for one state, {seen} and {_seen(env)}"
+            assert _seen(env) == seen, f"observe() gave two results for one state, {seen} and {_seen(env)}"
             assert isinstance(env.render(color=False), str), "render() returned no text"
             for answer in answers:
                 first = _applied(env, role, answer)
@@ -103,19 +103,21 @@ def _check_play(family: OwnFamily, problem: Problem, answers: list[str], rng: Ra
                     f"{role} wrote {answer!r}, which is malformed, and the state changed"
                 )
                 env.restore(here)
-                assert _seen(env) == seen, f"after {role} wrote {answer!r} the state before it is not found again"
+                assert _seen(env) == seen, f"restore() did not bring back the state before {role} wrote {answer!r}"
                 if not beside.done:
-                    _applied(beside, role, rng.choice(answers))  # of another episode: it may change nothing in this one
+                    _applied(
+                        beside, role, rng.choice(answers)
+                    )  # of another episode: it must change nothing in this one
                 again = _applied(env, role, answer), _seen(env)
                 assert again == (first, after), (
-                    f"step(): {answer!r} of {role} in one state did two things, {(first, after)} and {again}"
+                    f"step(): {answer!r} of {role} in one state had two effects, {(first, after)} and {again}"
                 )
                 env.restore(here)
             _applied(env, role, family.random_action(env, role, rng) if rng.random() < 0.5 else rng.choice(answers))
 
 
 def _seen(env: MultiAgentEnv) -> tuple[object, ...]:
-    """What is known of a state from outside; nobody looks at one that is done."""
+    """The observable state; nothing is observed of a finished episode."""
     return (env.done, env.success, *(env.observe(role) for role in env.roles if not env.done))
 
 
@@ -131,7 +133,7 @@ def _applied(env: MultiAgentEnv, role: str, answer: str) -> ActionOutcome:
 
 
 def _check_expert(family: Demonstrator, settings: Any, problem: Problem, max_turns: int) -> None:
-    """The expert solves the problem with answers that it may give."""
+    """The expert solves the problem with valid answers."""
     env, alphabet = family.build(problem), set(family.alphabet(settings))
     for phase in phases(env, turn_order_of(family, None), max_turns):
         asked = [(role, env.observe(role).state, family.expert_action(env, role)) for role in phase.agents]

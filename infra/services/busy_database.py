@@ -1,8 +1,7 @@
-"""Requests that found the database busy are repeated inside the server, not by the client seconds later.
+"""Repeats requests that found the database busy inside the server, instead of seconds later by the client.
 
-SQLite refuses at once a transaction that has read and then wants to write after another has written. Prefect answers such a
-request with 503, and its client waits two seconds before the second attempt. The transaction was rolled back, so repeating
-it is what the client would do.
+SQLite refuses a transaction that reads and then writes after another has written. Prefect answers 503, and its client waits
+two seconds before it retries. The transaction was rolled back, so the server may retry as the client would.
 """
 
 import asyncio
@@ -13,18 +12,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 FIRST_DELAY_SECONDS = 0.02
 NUM_ATTEMPTS = 7
-"""With doubled delays they take 1.3 s. The answer to the last one goes to the client, who tries again in his own time."""
+"""They take 1.3 s with doubled delays. The client gets the last answer, and may retry later."""
 
 
 @dataclass
 class _Body:
-    """The request's messages, kept so that they can be received again."""
+    """The messages of a request, kept so that they can be received again."""
 
     receive: Receive
     messages: list[Message] = field(default_factory=list)
 
     def from_start(self) -> Receive:
-        """A `receive` that gives what has been received before what has not."""
+        """A `receive` that returns the kept messages first, then new ones."""
         kept = iter(tuple(self.messages))
 
         async def receive() -> Message:
@@ -39,13 +38,13 @@ class _Body:
 
 
 class RepeatingBusyRequests:
-    """An ASGI app around `app`: a request answered with 503 is sent to it again, up to NUM_ATTEMPTS times in all."""
+    """ASGI middleware: a request answered with 503 is sent to `app` again, up to NUM_ATTEMPTS times in total."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one connection; all but HTTP requests pass through."""
+        """Handle one connection; other protocols than HTTP pass through."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -57,7 +56,7 @@ class RepeatingBusyRequests:
         await self._app(scope, body.from_start(), send)
 
     async def _answered(self, scope: Scope, body: _Body, send: Send) -> bool:
-        """Whether the app has answered with something other than 503; a 503 is not passed on."""
+        """Whether the app answered with another status than 503; a 503 is not sent on."""
         is_busy = False
 
         async def send_unless_busy(message: Message) -> None:
@@ -68,10 +67,10 @@ class RepeatingBusyRequests:
                 await send(message)
 
         try:
-            # Handlers write into the scope, so each attempt gets its own.
+            # Handlers write into the scope, so each attempt gets a copy.
             await self._app(dict(scope), body.from_start(), send_unless_busy)
         except Exception:
-            # Starlette answers an unexpected error and then raises it for the server's log.
+            # Starlette answers an unexpected error and then raises it again for the server's log.
             if not is_busy:
                 raise
         return not is_busy

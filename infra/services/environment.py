@@ -35,18 +35,12 @@ _ACCOUNTS = {
 
 
 def user_accounts(status: StackStatus) -> list[str]:
-    """The variables of the user's own accounts that clients of the running services must not see.
-
-    They must not reach a local server, and would take precedence over its own account.
-    """
+    """The variables of the user's own accounts, which must not reach a running local server and would override its account."""
     return [name for service, names in _ACCOUNTS.items() if getattr(status, service) for name in names]
 
 
 def environment(status: StackStatus) -> dict[str, str]:
-    """The variables with which a client finds the running services and logs in.
-
-    Set them before importing prefect, which reads its settings on import.
-    """
+    """The variables with which a client finds the running services; prefect reads them on import."""
     found = {**QUIET, "TROUPE_HOME": str(status.home)}
     if status.prefect:
         found |= {
@@ -82,10 +76,7 @@ def exports(status: StackStatus) -> str:
 
 
 def service_environment(own: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a service: what it may inherit from this process, plus `own`.
-
-    PYTHONDONTWRITEBYTECODE is dropped: imports without compiled files take twice as long.
-    """
+    """The environment of a service: what it may inherit and `own`. No PYTHONDONTWRITEBYTECODE, which doubles import times."""
     kept = inherited(os.environ)
     # The folder of this environment's programs. Resolving sys.executable would leave the virtual environment.
     path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])

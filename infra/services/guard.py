@@ -25,8 +25,7 @@ class PasswordRefused(AuthenticationError):
 def guarded(app: ASGIApp, *, password: str | None = None, open_path: str | None = None) -> ASGIApp:
     """`app` behind checks on HTTP and websocket requests: no foreign host name (DNS rebinding), no page of another origin.
 
-    With a `password`, every path but `open_path` requires it, with the name USER, by HTTP Basic. Without one, `app` has to
-    authenticate by itself.
+    With a `password`, every path but `open_path` requires it, with the name USER, by HTTP Basic.
     """
     asking = AuthenticationMiddleware(app, _OwnCallers(password, open_path), on_error=_refusal)
     return TrustedHostMiddleware(asking, allowed_hosts=HOSTS, www_redirect=False)
@@ -50,10 +49,7 @@ class _OwnCallers(AuthenticationBackend):
 
 
 def _is_foreign_page(conn: HTTPConnection) -> bool:
-    """Whether a browser reports a request from a page of another server, even one on this machine.
-
-    Following a link to this server is allowed; sending a form to it or showing it in a frame is not.
-    """
+    """Whether another server's page sent the request. Following a link is allowed; sending a form or showing a frame is not."""
     hosts = conn.headers.getlist("host")
     if any(urlsplit(origin).netloc not in hosts for origin in conn.headers.getlist("origin")):
         return True

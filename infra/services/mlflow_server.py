@@ -31,5 +31,5 @@ class MlflowService(Service):
         if "s3" in peers:
             artifacts = f"s3://{BUCKET}/mlflow"
             env |= {"MLFLOW_S3_ENDPOINT_URL": local_url(peers["s3"]["s3"]), **client_settings(home)}
-        arguments = (str(ports["mlflow"]), str(folder / "mlflow.db"), artifacts)
-        return Launch(command=(sys.executable, "-P", "-m", "infra.services.mlflow_app", *arguments), env=env)
+        arguments = ("mlflow", str(ports["mlflow"]), str(folder / "mlflow.db"), artifacts)
+        return Launch(command=(sys.executable, "-P", "-m", "infra.services.server_app", *arguments), env=env)

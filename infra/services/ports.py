@@ -19,10 +19,7 @@ def local_url(port: int) -> str:
 def choose_ports(*choices: Mapping[str, int], reserved: ExitStack | None = None) -> dict[str, int]:
     """A different free port for each name: the first free one of `choices` (0 means any), else one chosen by the system.
 
-    A chosen port stays free until its server listens. Until `reserved` closes, no other caller that reserves gets it, so two
-    stacks that start at once do not collide.
-
-    **Example** `choose_ports({"s3": 40001}, {"s3": 8333})`: the port of the last start if free, else the default, else any.
+    Until `reserved` closes, no other caller that reserves gets them, so two stacks that start at once do not collide.
     """
     names = dict.fromkeys(name for choice in choices for name in choice)
     with ExitStack() as held:

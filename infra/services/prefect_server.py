@@ -28,7 +28,7 @@ class PrefectService(Service):
         """The server process."""
         prefect_home(home).mkdir(mode=0o700, parents=True, exist_ok=True)
         return Launch(
-            command=(sys.executable, "-P", "-m", "infra.services.prefect_app", str(ports["prefect"])),
+            command=(sys.executable, "-P", "-m", "infra.services.server_app", "prefect", str(ports["prefect"])),
             env={
                 "PREFECT_HOME": str(prefect_home(home)),
                 "PREFECT_SERVER_API_AUTH_STRING": ensure_password(home),
@@ -54,10 +54,7 @@ class PrefectService(Service):
 
 
 class WorkerService(Service):
-    """Takes flow runs from the work pool and runs each in its own process.
-
-    `client_env` tells those processes where the services are; the variables named by TROUPE_PASS_ENV are added to it.
-    """
+    """Runs each flow run of the work pool in its own process, with `client_env` and the variables listed in TROUPE_PASS_ENV."""
 
     name = "worker"
     grace_seconds = 10.0

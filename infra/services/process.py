@@ -37,10 +37,7 @@ class ProcessRecord(Frozen):
 
 
 def start(command: Iterable[str], *, env: Mapping[str, str], log: Path, cwd: Path, mark: str) -> ProcessId:
-    """Start `command` in its own session, with output to `log`.
-
-    Its children inherit `mark`. The log, and all files it creates, are private to this user.
-    """
+    """Start `command` in its own session, with output to `log`. Its files are private; its children inherit `mark`."""
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(log, "ab", opener=partial(os.open, mode=0o600)) as output:
         child = subprocess.Popen(
@@ -63,10 +60,7 @@ def is_alive(record: ProcessRecord) -> bool:
 
 
 def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
-    """End the process, its group and every other process with `mark`; returns when none of them runs.
-
-    SIGTERM first, SIGKILL after `grace_seconds`. Another process that has reused the pid is left alone.
-    """
+    """End the process, its group and all others with `mark`: SIGTERM, SIGKILL after `grace_seconds`. A reused pid stays."""
     owned = {process.pid: process for process in marked(mark)}
     leader = _the_process(record)
     if leader is not None:

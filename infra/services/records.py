@@ -36,10 +36,7 @@ def locked(home: Path) -> Iterator[None]:
 
 
 def make_private(home: Path) -> None:
-    """Create the folder and restrict it, and the services' folders in it, to this user.
-
-    Raises ConfigurationError if the folder belongs to somebody else.
-    """
+    """Restrict the folder, created if missing, and the services' folders in it to this user. Raises ConfigurationError."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     owner = home.stat().st_uid
     if owner != os.geteuid():

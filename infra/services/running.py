@@ -20,10 +20,7 @@ def mark_of(home: Path, name: str) -> str:
 
 
 def ports_of(home: Path, server: Service, reserved: ExitStack) -> dict[str, int]:
-    """The ports of a running service, or free ones: those of its last start, else the preferred ones, else any.
-
-    Nobody else gets them until `reserved` closes.
-    """
+    """The ports of a running service, or free ones, reserved: those of its last start, else preferred ones, else any."""
     record = read_record(home, server.name)
     if record and is_alive(record):
         return dict(record.ports)

@@ -21,10 +21,7 @@ REGION = "us-east-1"
 
 
 class SeaweedService(Service):
-    """Master, volume server, filer and S3 gateway in one process; only the S3 port accepts clients.
-
-    Without an fsync per write, acknowledged writes survive a killed process, not a power failure.
-    """
+    """Master, volume server, filer and S3 gateway in one process. Writes survive its death, not a power failure: no fsync."""
 
     name = "s3"
     ports: Mapping[str, int] = {
@@ -157,10 +154,7 @@ def write_credentials(home: Path) -> None:
 
 
 def signed_request(home: Path, method: str, url: str, *, body: bytes = b"") -> tuple[int, bytes]:
-    """(HTTP status, body) of an S3 request with the local server's credentials.
-
-    Not by a boto3 session: that reads the user's own AWS profile and may reject it.
-    """
+    """(HTTP status, body) of a signed S3 request. Not by boto3: it reads the user's own AWS profile and may reject it."""
     from botocore.auth import S3SigV4Auth
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials

@@ -7,11 +7,7 @@ from pathlib import Path
 
 
 def ensure_secret(path: Path) -> str:
-    """The secret in `path`, 43 characters of URL-safe base64, created if there is none, with mode 0600.
-
-    Two processes that create it at once both return the one that is kept. Raises PermissionError if somebody else owns the
-    file, or if others may read it.
-    """
+    """The 43 characters in `path`, created once, even by two processes. Raises PermissionError if others may read it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     if not path.exists():

@@ -15,12 +15,11 @@ from infra.services.ports import local_url
 from infra.services.prefect_server import POOL, WORKER_NAME, PrefectService, WorkerService, api_url, prefect_command
 from infra.services.process import ProcessRecord, is_alive
 from infra.services.records import locked, read_record
-from infra.services.running import ensure_started, mark_of, ports_of, stop_all, wait_until_ready
+from infra.services.running import ensure_started, ports_of, stop_all, wait_until_ready
 from infra.services.seaweedfs import BUCKET, SeaweedService
 from infra.services.service import Ports, Service
 from infra.services.status import MlflowAddress, PrefectAddress, S3Address, StackStatus, WorkerState
 
-__all__ = ["ALL", "deploy", "down", "mark_of", "status", "up"]
 _KINDS: Mapping[str, type[Service]] = {
     "s3": SeaweedService,
     "mlflow": MlflowService,
@@ -31,10 +30,9 @@ ALL = tuple(_KINDS)
 
 
 def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
-    """Start those of `only` that do not run, all at once, and return when all of them serve. A second call is harmless.
+    """Start those of `only` that do not run or whose settings have changed; return when all serve.
 
-    A service whose address or settings have changed is restarted. Data stays in `home`. Raises ServiceMissing with the log
-    file of a service that does not come up; the others stay up.
+    Raises ServiceMissing with the log file of a service that does not come up; the others stay up.
     """
     home = home.absolute()
     assert set(only) <= set(ALL), f"services {only}: choose from {', '.join(ALL)}"
@@ -85,10 +83,7 @@ def status(home: Path) -> StackStatus:
 
 
 def deploy(state: StackStatus, prefect_yaml: Path) -> None:
-    """Create or update every deployment of a `prefect.yaml`, to run from the current folder.
-
-    Raises ServiceMissing or ConfigurationError.
-    """
+    """Create or update every deployment of a `prefect.yaml` to run here. Raises ServiceMissing or ConfigurationError."""
     if state.prefect is None:
         raise ServiceMissing("the Prefect server is down; start it with `troupe up`")
     command = prefect_command("prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(prefect_yaml))

@@ -13,10 +13,9 @@ from tasks.served import served_models
 
 
 def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
-    """Start `generation.vllm.num_replicas` servers of each model of `config`; name -> address, once all of them serve.
+    """Start the servers of each model of `config` unless they run, and stop others; name -> address, once all serve.
 
-    Servers that already run with equal settings stay; others of this home folder stop. Raises ServiceMissing if vLLM is not
-    installed or a server does not come up, ConfigurationError if it cannot serve the model.
+    Raises ServiceMissing if vLLM is not installed or does not come up, ConfigurationError if it cannot serve the model.
     """
     if config.generation.vllm.urls:
         return {f"vllm-{index}": url for index, url in enumerate(config.generation.vllm.urls)}

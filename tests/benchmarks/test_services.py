@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from infra.services.process import marked
-from infra.services.stack import ALL, down, mark_of
+from infra.services.running import mark_of
+from infra.services.stack import ALL, down
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = """

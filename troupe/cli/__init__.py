@@ -1,8 +1,4 @@
-"""The command `troupe`.
-
-Modules that need torch or Prefect are imported inside the commands that use them, so `troupe --help` and reading commands
-respond at once.
-"""
+"""The command `troupe`. Commands import modules that need torch or Prefect when they run, so `--help` responds at once."""
 
 import sys
 from gc import freeze
@@ -11,9 +7,8 @@ from typing import Annotated
 import typer
 
 from troupe.cli.border import run_command
-from troupe.cli.evaluating import evaluate
 from troupe.cli.exporting import export
-from troupe.cli.playing import play
+from troupe.cli.playing import evaluate, play
 from troupe.cli.reading import runs, show
 from troupe.cli.removing import rm
 from troupe.cli.sandbox import sandbox

@@ -1,7 +1,6 @@
-"""Runs a command: its exit code, and for every error one line on standard error.
+"""Runs a command: its exit code, and one line on standard error for any error.
 
-A known error, of our error tree or with a known cause, is printed with its remedy; any other is reported as an internal error.
-If it helps, the line names a file in the state folder with the traceback and all causes.
+The line has the remedy of a known error, and names a file with the traceback if that helps.
 """
 
 import errno
@@ -51,10 +50,7 @@ class _Misuse(Protocol):
 
 
 def run_command(command: Callable[[], Any]) -> int:
-    """Run `command` and return its exit code: 2 for wrong input, 1 for a failure, 128 + the signal's number if interrupted.
-
-    Ends the process itself if an interrupted command leaves threads running.
-    """
+    """Run `command`; its exit code is 2 for wrong input, 1 for a failure, 128 + the signal's number if interrupted."""
     for name, value in _QUIET_PREFECT.items():
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # a log line that cannot be sent to a server is no error
@@ -93,7 +89,7 @@ def _ended(error: BaseException) -> int:
         say(f"troupe: {_in_one_line(known)}{f'; details in {_report(error)}' if has_more else ''}")
         return 1
     message = f"{type(error).__name__}: {error}".splitlines()[0]
-    say(f"troupe: internal error: {message}; traceback in {_report(error)}; this is a fault of Troupe's")
+    say(f"troupe: internal error: {message}; traceback in {_report(error)}; this is a bug in Troupe")
     return 1
 
 

@@ -1,11 +1,63 @@
-"""`troupe play`."""
+"""`troupe evaluate` and `troupe play`."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from components.long_lived import long_lived
 from troupe.cli.reading import JsonOption, StoreOption, emit_json, progress_bar
+
+if TYPE_CHECKING:
+    from troupe.teams.reports import EvaluationReport
+
+SeedOption = Annotated[int, typer.Option(help="Chooses the problems and the random draws.")]
+
+
+def evaluate(
+    who: Annotated[str, typer.Argument(help="A run, a model folder or hub name, or expert, random or noop.")],
+    suite: Annotated[
+        str | None,
+        typer.Option(help="ENVIRONMENT or PRESET, then /test, /train or /train_check; default: a run's own /test."),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 100,
+    seed: SeedOption = 0,
+    step: Annotated[int | None, typer.Option(min=0, help="A run's updates; default: all that are finished.")] = None,
+    sampling: Annotated[str, typer.Option(help="sample or greedy.")] = "greedy",
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change the suite.")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Play a suite without the tree; report the success rate with its 95% interval."""
+    with long_lived():
+        from troupe.teams.evaluation import evaluate as evaluate_team
+
+    with progress_bar(who, doing="evaluating") as progress:
+        report = evaluate_team(
+            who,
+            suite,
+            num_problems=episodes,
+            seed=seed,
+            step=step,
+            sampling=sampling,
+            overrides=overrides or (),
+            store=store,
+            progress=progress,
+        )
+    if as_json:
+        emit_json(report.model_dump(mode="json"))
+        return
+    typer.echo(f"{report.agent} on {report.suite} ({report.sampling}): {report.sentence}")
+    typer.echo(f"\nnext: {next_command(report, suite, store)}")
+
+
+def next_command(report: "EvaluationReport", suite: str | None, store: str | None) -> str:
+    """The command that shows the evaluated run's team at play, or else the expert."""
+    played = (suite or report.suite).partition("/")[0]
+    if "@" not in report.agent:
+        return f"troupe play {played} --agent expert"
+    sampling = "" if report.sampling == "greedy" else f" --sampling {report.sampling}"
+    return f"troupe play {played} --agent {report.agent}{sampling}{f' --store {store}' if store else ''}"
 
 
 def play(
@@ -14,7 +66,7 @@ def play(
     ] = None,
     agent: Annotated[str, typer.Option(help="human, expert, random, noop, or a run: RUN or RUN@STEP.")] = "human",
     episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 1,
-    seed: Annotated[int, typer.Option(help="Chooses the problems and the random draws.")] = 0,
+    seed: SeedOption = 0,
     options: Annotated[list[str] | None, typer.Option("--set", metavar="a=b", help="An option, as size=6.")] = None,
     split: Annotated[str | None, typer.Option(help="train or test; default: train, for a run test.")] = None,
     max_turns: Annotated[int | None, typer.Option(min=1, help="Turns after which an episode ends.")] = None,

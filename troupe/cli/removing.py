@@ -17,7 +17,7 @@ def rm(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     mlflow: Annotated[bool, typer.Option("--mlflow", help="Remove the run and its models from MLflow, too.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Even if a session seems to work on it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if a session seems to be active.")] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -61,9 +61,7 @@ def down() -> None:
 
     join_local_services()
     if ended := end_active_runs(HOME):
-        typer.echo(
-            f"ended runs {', '.join(ended)}; nothing that was finished is lost, the same commands go on from here"
-        )
+        typer.echo(f"ended runs {', '.join(ended)}; finished work is kept, and the same commands continue from there")
     remove_prefect_toml(HOME)
     stopped = [*down_vllm(HOME), *stop(HOME)]
     typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
@@ -77,7 +75,7 @@ def tell_of_dead_runs() -> None:
 
     join_local_services()
     if settled := settle_dead_runs(HOME):
-        typer.echo(f"ended without a word, and Prefect knows it now: {', '.join(settled)}")
+        typer.echo(f"killed runs, marked as ended: {', '.join(settled)}")
 
 
 def status(as_json: JsonOption = False) -> None:
@@ -131,11 +129,12 @@ def gc(
     emit(document, as_json=as_json, table=lambda shown: garbage_table(shown, dry_run=dry_run))
     if marked.num_unmarked:
         typer.echo(
-            f"MLflow still offers {marked.num_unmarked} of the removed: {marked.error}; the next gc tells it", err=True
+            f"MLflow still lists {marked.num_unmarked} removed checkpoints: {marked.error}; the next gc marks them",
+            err=True,
         )
     for run_id, record in report.damaged.items():
-        typer.echo(f"troupe: {run_id} is left alone: {record}", err=True)
+        typer.echo(f"troupe: {run_id} is skipped: {record}", err=True)
     if report.damaged:
         raise typer.Exit(1)
     if dry_run and not as_json and report.num_objects + report.num_multiparts:
-        typer.echo("\nnext: the same without --dry-run removes it")
+        typer.echo("\nnext: the same command without --dry-run removes it")

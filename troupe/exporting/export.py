@@ -35,10 +35,7 @@ class ExportReport(Frozen):
 def export(
     checkpoint: str, folder: str, *, policy: str | None, is_merged: bool, store_uri: str | None, progress: Progress
 ) -> ExportReport:
-    """Write a folder for each policy of RUN or RUN@STEP into `folder`, all of them or none; `policy` None means all.
-
-    Raises ConfigurationError naming the argument and the remedy, before anything is written.
-    """
+    """Write all of a run's policies, or one, to `folder`, or nothing. Raises ConfigurationError before anything is written."""
     run_id, wanted = named_step(checkpoint, argument="RUN@STEP")
     place = checked_place(folder, argument=_PLACE)
     run = stored_run(run_id, store_uri)

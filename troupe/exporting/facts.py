@@ -34,10 +34,7 @@ def answer_limits(config: RunConfig, roles: Sequence[str]) -> dict[str, int | No
 
 
 def recorded_nodes(store: ArtifactStore, run: Run, step: int) -> dict[str, Node]:
-    """A node for each role from the rollouts with the weights after `step` updates, or else the step before.
-
-    From a solved episode if there is one; empty if no rollout is recorded. Raises ArtifactCorrupt and ArtifactMissing.
-    """
+    """A node by role, rolled out after `step` updates or else one fewer, from a solved episode if there is one."""
     for at in (step, step - 1) if step else (step,):
         keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{at:06d}/collect_rollouts-"))
         for key in [each for each in keys if stage_of(each) == "collect_rollouts"]:

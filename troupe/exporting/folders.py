@@ -1,4 +1,4 @@
-"""Checkpoints out of a store into the folders of an export, each with its model card."""
+"""Writes checkpoints from a store into the folders of an export, each with its model card."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,11 +19,11 @@ from tasks.run import Run
 from troupe.exporting.facts import answer_limits, recorded_nodes, shown_evaluations, told_nodes
 
 _BASE = "_base"
-"""The name of the folder of a base; no policy's name begins so."""
+"""The folder name of a base; no policy's name begins with an underscore."""
 
 
 class ExportedPolicy(Frozen):
-    """One folder. `base` is the folder beside it that an adapter needs; `num_bytes` counts the policy's own folder alone."""
+    """One folder. `base` is the folder beside it that an adapter needs; `num_bytes` excludes the base."""
 
     policy: str
     weights: Kind
@@ -33,14 +33,11 @@ class ExportedPolicy(Frozen):
     weights_digest: str
     num_bytes: int
     serve: str
-    """The command that has vLLM serve it."""
+    """The command that serves it with vLLM."""
 
 
 class FolderWriter:
-    """Writes the policies of one step into a folder that will be `place`. A base that several adapters share is written once.
-
-    `work` is a folder to work in; what is in its `WHOLE` is the result. `warnings` says what the cards lack.
-    """
+    """Writes the policies of one step, and a shared base once, into the WHOLE of `work`, which will be `place`."""
 
     def __init__(self, store: ArtifactStore, run: Run, step: int, *, place: Path, work: Path, is_merged: bool) -> None:
         self._store = store
@@ -53,7 +50,7 @@ class FolderWriter:
         self.warnings: list[str] = []
 
     def write(self, policy: str, checkpoint: CheckpointRef) -> ExportedPolicy:
-        """Write the policy's folder, and that of its base where it needs one."""
+        """Write the policy's folder, and its base's if it needs one."""
         folder = self._work / WHOLE / policy
         if checkpoint.base is None:
             weights = self._own_weights(checkpoint, folder)
@@ -103,7 +100,7 @@ class FolderWriter:
         return _Weights("merged", tokenizer, merge_difference=difference)
 
     def _base(self, ref: ArtifactRef) -> tuple[Path, HuggingFaceTokenizer]:
-        """The folder of a base, part of the result unless it is merged into others, and its tokenizer."""
+        """The folder and the tokenizer of a base; part of the result unless it is merged."""
         if ref.sha256 not in self._bases:
             name = f"{_BASE}-{len(self._bases) + 1}" if self._bases else _BASE
             folder = self._fetched(ref, MODEL_FOLDER, self._work / ("" if self._is_merged else WHOLE) / name)
@@ -112,7 +109,7 @@ class FolderWriter:
         return self._bases[ref.sha256]
 
     def _fetched(self, ref: ArtifactRef, part: str, into: Path) -> Path:
-        """`into`, holding what the stored folder has under `part`, each file proved by its digest."""
+        """`into`, with the files of the stored folder under `part`, each verified by its digest."""
         whole = into.with_name(f"{into.name}.fetched")
         self._store.get_folder(ref, whole, under=f"{part}/")
         (whole / part).rename(into)
@@ -153,7 +150,7 @@ class FolderWriter:
 
     @cached_property
     def _nodes(self) -> dict[str, Node]:
-        """Without them the weights are what they are: a rollout that cannot be read is a warning."""
+        """A node by role. An unreadable rollout is only a warning, because the weights do not depend on it."""
         try:
             return recorded_nodes(self._store, self._run, self._step)
         except (ArtifactCorrupt, ArtifactMissing) as error:
@@ -163,7 +160,7 @@ class FolderWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """What was written of a policy."""
+    """Facts about a policy's written weights."""
 
     kind: Kind
     tokenizer: HuggingFaceTokenizer

@@ -1,4 +1,4 @@
-"""A project of one's own, written by `troupe init NAME`: the environment, its preset, the test of its contract."""
+"""`troupe init NAME`: writes a project with an environment, its preset and the test of its contract."""
 
 import keyword
 import re
@@ -17,14 +17,11 @@ _NAMES = {"gitignore": ".gitignore"}
 
 
 def write_project(name: str, parent: Path) -> Path:
-    """Write the folder `parent`/`name`, with a preset and a module of this name; its path.
-
-    Raises ConfigurationError, before anything is written, for a name that cannot be both, and for a folder that is not empty.
-    """
+    """Write a project into the new or empty folder `parent`/`name`; its path. Raises ConfigurationError before writing."""
     checked_project_name(name)
     folder = parent / name
     if folder.is_symlink() or (folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))):
-        raise ConfigurationError(f"NAME {name!r}: {folder} is there already; take another name, or remove it")
+        raise ConfigurationError(f"NAME {name!r}: {folder} already exists; choose another name, or remove it")
     folder.mkdir(exist_ok=True)
     class_name = "".join(part.capitalize() for part in name.split("_"))
     for template in sorted(_TEMPLATES.glob("*.txt")):
@@ -35,16 +32,18 @@ def write_project(name: str, parent: Path) -> Path:
 
 
 def checked_project_name(name: str) -> str:
-    """`name` itself, if a module, a preset and a run can be called so. Raises ConfigurationError."""
+    """`name`, if it is valid for a module, a preset and a run. Raises ConfigurationError."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigurationError(
-            f"NAME {shown_value(name)}: a Python module and a run are called so; use up to 63 of a-z, 0-9 and _, as my_game"
+            f"NAME {shown_value(name)}: it names a Python module and a run; use up to 63 of a-z, 0-9 and _, as my_game"
         )
     if name in preset_values() or name in FAMILIES:
-        raise ConfigurationError(f"NAME {name!r}: Troupe has a preset or an environment of this name; take another one")
+        raise ConfigurationError(
+            f"NAME {name!r}: Troupe has a preset or an environment of this name; choose another name"
+        )
     spec = find_spec(name)
     if spec is not None and spec.origin is not None:
         raise ConfigurationError(
-            f"NAME {name!r}: Python has a module of this name ({spec.origin}), which would be found first; take another one"
+            f"NAME {name!r}: Python has a module of this name ({spec.origin}), which would be found first; choose another name"
         )
     return name

@@ -22,10 +22,7 @@ DAMAGED = "damaged"
 
 
 def run_rows(store: ArtifactStore, progress: Progress = lambda done, total: None) -> list[dict[str, Any]]:
-    """`[{run_id, preset, state, step, started_at, error}]`, newest first. `step` counts finished steps.
-
-    A run with unreadable records has the state "damaged"; `error` names the first of them, and the fields they hold are None.
-    """
+    """`[{run_id, preset, state, error, step, started_at}]`, newest first. Unreadable records are None, the state "damaged"."""
     run_ids = indexed_runs(store)
     rows = in_parallel(partial(_row, store), run_ids, done=lambda count: progress(count, len(run_ids)))
     return sorted((row for row in rows if row is not None), key=lambda row: str(row["started_at"] or ""), reverse=True)
@@ -41,10 +38,7 @@ def read_run(store: ArtifactStore, run_id: str) -> Run:
 
 
 def run_document(store: ArtifactStore, run_id: str, progress: Progress = lambda done, total: None) -> dict[str, Any]:
-    """`{run_id, preset, state, steps: [...], evaluations: [...]}` of one run, from its records.
-
-    `damaged` lists the unreadable records, each with its remedy; the state is then "damaged".
-    """
+    """The state, steps and evaluations of one run; `damaged` lists its unreadable records with their remedies."""
     facts = _read_facts(store, checked_run_id(run_id))
     if facts is None:
         raise unknown_run(store, run_id)
@@ -53,11 +47,8 @@ def run_document(store: ArtifactStore, run_id: str, progress: Progress = lambda 
         history = read_history(store, facts.address, facts.num_finished or 0, progress)
     problems = [*facts.errors, *history.errors]
     return {
-        "run_id": run_id,
-        "preset": facts.config.preset if facts.config else None,
+        **_head(run_id, facts, problems),
         "specialisation": facts.config.specialisation if facts.config else None,
-        "state": DAMAGED if problems or facts.state is None else facts.state.name,
-        "error": next(iter(problems), facts.state.error if facts.state else None),
         "damaged": problems,
         "num_steps": facts.num_steps,
         "store": store.uri,
@@ -127,12 +118,18 @@ def _row(store: ArtifactStore, run_id: str) -> dict[str, Any] | None:
     if facts is None:
         return None
     return {
-        "run_id": run_id,
-        "preset": facts.config.preset if facts.config else None,
-        "state": DAMAGED if facts.errors or facts.state is None else facts.state.name,
+        **_head(run_id, facts, facts.errors),
         "step": facts.num_finished,
         "started_at": facts.sessions[0].started_at if facts.sessions else None,
-        "error": next(iter(facts.errors), facts.state.error if facts.state else None),
+    }
+
+
+def _head(run_id: str, facts: _Facts, errors: Sequence[str]) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "preset": facts.config.preset if facts.config else None,
+        "state": DAMAGED if errors or facts.state is None else facts.state.name,
+        "error": next(iter(errors), facts.state.error if facts.state else None),
     }
 
 

@@ -14,11 +14,7 @@ from troupe.runs.reading import unknown_run
 
 
 def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlflow: bool, force: bool) -> Removal:
-    """What `troupe rm` would remove. Changes nothing.
-
-    Raises ConfigurationError for an unknown run, unless it is also to be removed from MLflow, and for one with a live session,
-    unless `force`.
-    """
+    """What `troupe rm` would remove. Raises ConfigurationError for an unknown run, or unless `force` for a live one."""
     removal = removal_of_run(store, run_id) if lineage is None else removal_of_lineage(store, run_id, lineage)
     if lineage is None and not removal.records and not from_mlflow:
         raise unknown_run(store, run_id)
@@ -52,18 +48,13 @@ def told(document: dict[str, Any], *, what: str) -> str:
         f"removed {what}: {report.num_records} records and {report.num_objects} payloads and files, "
         f"{report.num_bytes / 2**20:.1f} MiB"
     ]
-    if report.num_shared_objects:
-        lines.append(f"{report.num_shared_objects} payloads and files stay: other records refer to them, too")
-    if report.num_young_objects:
-        lines.append(
-            f"{report.num_young_objects} payloads and files of the last hour stay while other runs are at work; "
-            "`troupe gc` removes them later"
-        )
-    if report.num_unsure_objects:
-        lines.append(
-            f"{report.num_unsure_objects} payloads and files stay: records of other runs cannot be read and may refer to them; "
-            "`troupe runs` names these, and `troupe gc` removes the rest once they are mended or gone"
-        )
+    kept = {
+        "stay: other records refer to them, too": report.num_shared_objects,
+        "of the last hour stay while other runs are at work; `troupe gc` removes them later": report.num_young_objects,
+        "stay: records of other runs cannot be read and may refer to them; `troupe runs` names these, and `troupe gc` removes "
+        "the rest once they are repaired or removed": report.num_unsure_objects,
+    }
+    lines += [f"{count} payloads and files {reason}" for reason, count in kept.items() if count]
     if document["removed_from_mlflow"]:
         lines.append(f"removed from MLflow: {', '.join(document['removed_from_mlflow'])}")
     if document["is_shown_by_mlflow"]:

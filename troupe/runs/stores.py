@@ -13,13 +13,9 @@ from tasks.stores import open_store, s3_endpoint
 
 
 def opened_store(uri: str | None) -> ArtifactStore:
-    """The existing store at `uri`, or the local services' bucket. Opening it writes nothing.
-
-    Raises ConfigurationError for an unknown scheme or a missing directory, ServiceMissing if no services run and no store is
-    named, StoreRefused for a missing bucket or a store of a newer format.
-    """
+    """The store at `uri` (None: the local services'), which must exist; opening it writes nothing. Raises TroupeErrors."""
     join_local_services()
-    config = chosen_store(uri)
+    config = store_config(uri)
     if config.kind == "local" and not Path(str(config.root)).is_dir():
         raise ConfigurationError(f"--store {uri!r}: there is no such directory; name one that runs were stored in")
     store = open_store(config)
@@ -29,23 +25,18 @@ def opened_store(uri: str | None) -> ArtifactStore:
     return store
 
 
-def chosen_store(uri: str | None) -> StoreConfig:
-    """The configuration of the store at `uri`, or of the local services' bucket."""
-    if uri:
-        return store_config(uri)
-    if s3_endpoint() is None:
+def store_config(uri: str | None) -> StoreConfig:
+    """The configuration of the store at `uri`, or of the local services' bucket.
+
+    **Example** `s3://models/team` is bucket "models", prefix "team"; `file:///data/runs` is the directory /data/runs.
+    """
+    if not uri and s3_endpoint() is None:
         raise ServiceMissing(
             "no local services run here and no store is named: start them with `troupe up`, or name a store with "
             "--store (or TROUPE_STORE), as --store file:///absolute/path or --store s3://bucket/prefix"
         )
-    return StoreConfig()
-
-
-def store_config(uri: str) -> StoreConfig:
-    """The configuration of the store at an address.
-
-    **Example** `s3://models/team` is bucket "models", prefix "team"; `file:///data/runs` is the directory /data/runs.
-    """
+    if not uri:
+        return StoreConfig()
     parsed = urlparse(uri)
     if parsed.scheme == "file" and parsed.path:
         return StoreConfig(kind="local", root=unquote(parsed.path))

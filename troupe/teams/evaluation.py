@@ -16,7 +16,7 @@ from components.scratch import scratch_folder
 from flows.presets import with_overrides
 from tasks.own_sources import with_environment_source
 from tasks.run import Run
-from tasks.scenario import Scenario, scenario_of
+from tasks.scenario import scenario_of
 from tasks.session import Session
 from tasks.toolbox import Toolbox
 from troupe.teams.players import SCRIPTED, Progress, finished_episodes, scripted
@@ -29,25 +29,16 @@ _PROBLEMS_AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Suite:
-    """The problems of an evaluation, in the environment and with the tools of `config`."""
+    """Different problems, chosen by `seed`, in the environment and with the tools of `config`."""
 
     config: RunConfig
     name: str
-    num_problems: int
+    problems: tuple[Problem, ...]
     seed: int
-
-    @property
-    def scenario(self) -> Scenario:
-        return scenario_of(self.config)
 
     @property
     def title(self) -> str:
         return f"{self.config.environment.name}/{self.name}"
-
-    def problems(self) -> tuple[Problem, ...]:
-        """Different problems, the same for every evaluation with this seed."""
-        scenario, count = self.scenario, self.num_problems
-        return suite_problems(self.name, scenario.family, scenario.options, num_problems=count, seed=self.seed)
 
 
 def evaluate(
@@ -86,7 +77,10 @@ def evaluate(
     else:
         assert run is not None, who
         config, name = parse_config(with_overrides(run.config.model_dump(mode="json"), overrides)), "test"
-    played = _Suite(config=with_environment_source(config), name=name, num_problems=num_problems, seed=seed)
+    config = with_environment_source(config)
+    family, options = scenario_of(config).family, scenario_of(config).options
+    problems = suite_problems(name, family, options, num_problems=num_problems, seed=seed)
+    played = _Suite(config=config, name=name, problems=problems, seed=seed)
     if who in SCRIPTED:
         return _evaluate_scripted(played, who, progress)
     with run_team(run, step) if run is not None else _model_team(who, played.config) as team:
@@ -99,12 +93,12 @@ def _is_model(who: str) -> bool:
 
 
 def _evaluate_scripted(suite: _Suite, agent: str, progress: Progress) -> EvaluationReport:
-    scenario, settings = suite.scenario, suite.config.environment
+    scenario, settings = scenario_of(suite.config), suite.config.environment
     order = turn_order_of(scenario.family, settings.turn_order)
     finished = finished_episodes(
         scenario,
         scripted(agent, scenario.family, order, suite.seed),
-        suite.problems(),
+        suite.problems,
         rubric=scenario.rubric,
         max_turns=settings.max_turns,
         progress=progress,
@@ -137,12 +131,12 @@ def _model_team(base: str, played: RunConfig) -> Iterator[Team]:
 
 
 def _evaluate_team(suite: _Suite, team: Team, sampling: held_out.Sampling, progress: Progress) -> EvaluationReport:
-    scenario = suite.scenario
+    scenario = scenario_of(suite.config)
     plan = held_out.EvalPlan(
         suite=suite.name,
         step=0,
         sampling=sampling,
-        problems=suite.problems(),
+        problems=suite.problems,
         problems_per_block=_PROBLEMS_AT_ONCE,
         turn_order=team_order(team.config, suite.config, named=f"--suite {suite.title}", team=team.name),
         max_turns=suite.config.environment.max_turns,

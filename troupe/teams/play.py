@@ -19,7 +19,7 @@ from troupe.teams.reports import PlayReport, counted
 from troupe.teams.run_team import checked_sampling, run_team, team_order
 from troupe.teams.suite_choice import played_config
 
-SPLITS: tuple[Split, ...] = ("train", "test")
+SPLITS = ("train", "test")
 _COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
@@ -49,27 +49,27 @@ def play(
         if value is not None and value < 1:
             raise ConfigurationError(f"{name} {value}: ask for at least 1")
     is_run = agent not in AGENTS
-    chosen = _checked_split(split or ("test" if is_run else "train"))
+    if split not in (None, *SPLITS):
+        remedy = remedy_for(split, SPLITS, otherwise=f"use one of {', '.join(SPLITS)}")
+        raise ConfigurationError(f"split {split!r}: {remedy}")
+    chosen: Split = "test" if split == "test" or (split is None and is_run) else "train"
     draws = checked_sampling(sampling or "greedy")
     if sampling is not None and not is_run:
         raise ConfigurationError(f"--sampling {sampling}: only a run's team samples, not {agent!r}; leave it out")
     with ExitStack() as opened:
-        if is_run:
-            run, step = named_run(agent, store)
-            config = played_config(environment, options, own=run.config)
-            # Checked before anything is loaded.
+        run, step = named_run(agent, store) if is_run else (None, None)
+        config = played_config(environment, options, own=run.config if run else None)
+        scenario = scenario_of(config)
+        if run is not None:
             order = team_order(run.config, config, named=f"ENV {config.environment.name}", team=run.run_id)
             team = opened.enter_context(run_team(run, step))
             player = team_player(team, order, sampling=draws, suite=chosen, seed=seed)
             print(f"{_introduced(player, draws)}, plays {config.environment.name} ({chosen} problems)", file=stdout)
         else:
-            config = played_config(environment, options, own=None)
-            family = scenario_of(config).family
-            order = turn_order_of(family, config.environment.turn_order)
-            player = scripted(agent, family, order, seed)
+            order = turn_order_of(scenario.family, config.environment.turn_order)
+            player = scripted(agent, scenario.family, order, seed)
             if agent == "human":
-                player = person(family, order, stdin, stdout, num_episodes=episodes)
-        scenario = scenario_of(config)
+                player = person(scenario.family, order, stdin, stdout, num_episodes=episodes)
         problems = [
             scenario.family.problem(scenario.options, split=chosen, index=index, seed=seed) for index in range(episodes)
         ]
@@ -126,11 +126,3 @@ def _indented(action: str) -> str:
     if "\n" not in text:
         return text or "(nothing)"
     return "\n" + "\n".join(f"    {line}" for line in text.splitlines())
-
-
-def _checked_split(text: str) -> Split:
-    for split in SPLITS:
-        if text == split:
-            return split
-    remedy = remedy_for(text, SPLITS, otherwise=f"use one of {', '.join(SPLITS)}")
-    raise ConfigurationError(f"split {text!r}: {remedy}")

@@ -10,10 +10,7 @@ from components.metrics import mean
 
 
 class SuccessReport(Frozen):
-    """How often `agent` succeeded in `n` finished episodes. `interval` is the 95% Wilson interval of the success rate.
-
-    `mean_reward` is the mean over episodes of the final action's reward.
-    """
+    """The success rate of `agent` over `n` episodes, its 95% Wilson interval, and the mean reward of the final actions."""
 
     agent: str
     success_rate: float

@@ -20,17 +20,14 @@ from tasks.scenario import scenario_of
 from tasks.session import Session
 from tasks.session_records import standing_run
 from troupe.runs.reading import read_run
-from troupe.runs.stores import chosen_store, opened_store
+from troupe.runs.stores import opened_store, store_config
 
 _STEP = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Team:
-    """Policies with their own engines. `name` is "RUN@STEP", or a model's name.
-
-    `close`, or the end of a `with` block, frees their memory and removes their sandboxes.
-    """
+    """Policies with their own engines and sandboxes, freed by `close` or a `with` block. `name` is "RUN@STEP" or a model."""
 
     name: str
     session: Session
@@ -76,10 +73,7 @@ class Team:
         return self.router.decode(agent, completion.tokens)
 
     def play(self, index: int = 0, *, split: Split = "test", seed: int = 0, sampling: Sampling = "greedy") -> Episode:
-        """Play problem `index` of a split of the run's environment as in an evaluation; the episode.
-
-        Sandboxes stay open for the next episode, until `close`.
-        """
+        """Play problem `index` of a split of the run's environment as in an evaluation; the episode."""
         scenario = self.session.scenario
         problem = scenario.family.problem(scenario.options, split=split, index=index, seed=seed)
         (episode,) = play(
@@ -106,14 +100,11 @@ def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
 def stored_run(run_id: str, store_uri: str | None) -> Run:
     """A run as its results show it, bound to the store it is in. Raises ConfigurationError if there is none of this name."""
     store = opened_store(store_uri)
-    return standing_run(store, read_run(store, run_id)).kept_in(chosen_store(store_uri))
+    return standing_run(store, read_run(store, run_id)).kept_in(store_config(store_uri))
 
 
 def run_team(run: Run, step: int | None) -> Team:
-    """The team of a run after `step` updates (None: the newest), its weights verified by digest.
-
-    Reads the store of `run.config`. Raises ConfigurationError for a step that the run has not finished.
-    """
+    """The team of a run after `step` updates (None: the newest), its weights verified by digest. Raises ConfigurationError."""
     from tasks.refresh_weights import refresh_weights
     from tasks.steps import checkpoints_before, first_unfinished_step
 
@@ -133,10 +124,7 @@ def run_team(run: Run, step: int | None) -> Team:
 
 
 def team_order(config: RunConfig, played: RunConfig, *, named: str, team: str) -> TurnOrder:
-    """The turn order when the policies of `config` play the environment of `played`.
-
-    Raises ConfigurationError if an acting role has no policy; `named` is how the user named the environment.
-    """
+    """The turn order of `played`'s environment with the policies of `config`. Raises ConfigurationError if a role has none."""
     environment = scenario_of(played).family
     order = turn_order_of(environment, played.environment.turn_order)
     playing = playing_order(config.rollout.mode, order, roles=environment.roles)

@@ -21,7 +21,7 @@ from tasks.run import Run
 from tasks.session import Session
 from tasks.starts import remarks, startable_run
 from troupe.runs.reading import read_run
-from troupe.runs.stores import chosen_store, opened_store, store_config
+from troupe.runs.stores import opened_store, store_config
 from troupe.runs.summary import TrainingReport, print_summary
 
 
@@ -39,10 +39,7 @@ def stored_in(config: RunConfig, store_uri: str | None, overrides: Sequence[str]
 def run_training(
     config: RunConfig, run_id: str, *, restart: Restart | None = None, console: Console | None = None
 ) -> TrainingReport:
-    """Train in this process, with a live display and a summary on `console` (None: the terminal).
-
-    A restart is recorded only after all checks have passed.
-    """
+    """Train here, with a live display and a summary on `console`. A restart is recorded only after all checks have passed."""
     join_local_services()
     checked_run_id(run_id)
     config = with_sources(config)
@@ -97,7 +94,7 @@ def run_resume(
             f"--set {named[0]}: a run continues in the store it is in; name its store with --store"
         )
     store = opened_store(store_uri)
-    run = read_run(store, run_id).kept_in(chosen_store(store_uri))
+    run = read_run(store, run_id).kept_in(store_config(store_uri))
     values = with_overrides(run.config.model_dump(mode="json"), overrides)
     if num_steps is not None:
         values["num_steps"] = num_steps

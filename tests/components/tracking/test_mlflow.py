@@ -21,7 +21,8 @@ from infra.services.local_http import basic
 from infra.services.password import USER, password_file
 from infra.services.process import marked
 from infra.services.records import read_record
-from infra.services.stack import down, mark_of, up
+from infra.services.running import mark_of
+from infra.services.stack import down, up
 from tests.components.tracking.conftest import EXPERIMENT, MlflowReader
 from tests.components.tracking.reports import iteration
 

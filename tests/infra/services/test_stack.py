@@ -18,8 +18,9 @@ from infra.services.environment import environment, service_environment
 from infra.services.local_http import request
 from infra.services.process import marked
 from infra.services.records import read_record
+from infra.services.running import mark_of
 from infra.services.seaweedfs import credentials_file, signed_request
-from infra.services.stack import ALL, deploy, down, mark_of, status, up
+from infra.services.stack import ALL, deploy, down, status, up
 from infra.services.status import S3Address, StackStatus
 
 

@@ -177,10 +177,10 @@ def test_collecting_says_what_goes_and_what_is_next(tmp_path: Path) -> None:
     told = troupe(*arguments, "--dry-run", home=tmp_path / "home").stdout
     assert "r 4 1 to 4" in " ".join(told.split())
     assert "would go: 8 objects, 2.0 MiB" in told
-    assert "next: the same without --dry-run removes it" in told
+    assert "next: the same command without --dry-run removes it" in told
     young = troupe("gc", "--store", store.uri, "--keep", "2", home=tmp_path / "home").stdout
     assert "removed: 0 objects" in young
-    assert "only for their youth: 8 objects, 2.0 MiB; --grace-hours" in young
+    assert "only because they are young: 8 objects, 2.0 MiB; --grace-hours" in young
     document = json.loads(troupe(*arguments, "--dry-run", "--json", home=tmp_path / "home").stdout)
     assert (document["num_objects"], document["checkpoints"]) == (8, {"r": [1, 2, 3, 4]})
     assert "removed: 8 objects, 2.0 MiB" in troupe(*arguments, home=tmp_path / "home").stdout
@@ -203,7 +203,7 @@ def test_a_damaged_run_is_named_by_every_command(tmp_path: Path) -> None:
     collected = troupe("gc", "--store", store.uri, home=tmp_path / "home")
     assert collected.returncode == 1
     (line,) = collected.stderr.splitlines()
-    assert line.startswith("troupe: torn is left alone: runs/torn/config.json: ")
+    assert line.startswith("troupe: torn is skipped: runs/torn/config.json: ")
     resumed = troupe("resume", "torn", "--store", store.uri, home=tmp_path / "home")
     assert resumed.returncode == 1
     assert resumed.stderr.startswith("troupe: runs/torn/config.json: its 100 bytes are no record")

@@ -28,9 +28,9 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("init a-b", 2, ("NAME 'a-b'", "use up to 63 of a-z, 0-9 and _")),
     ("init ../../etc", 2, ("NAME '../../etc'", "use up to 63 of a-z, 0-9 and _")),
     ("init class", 2, ("NAME 'class'", "use up to 63 of a-z, 0-9 and _")),
-    ("init torch", 2, ("NAME 'torch'", "Python has a module of this name", "take another one")),
-    ("init tasks", 2, ("NAME 'tasks'", "Python has a module of this name", "take another one")),
-    ("init tiny", 2, ("NAME 'tiny'", "Troupe has a preset or an environment", "take another one")),
+    ("init torch", 2, ("NAME 'torch'", "Python has a module of this name", "choose another name")),
+    ("init tasks", 2, ("NAME 'tasks'", "Python has a module of this name", "choose another name")),
+    ("init tiny", 2, ("NAME 'tiny'", "Troupe has a preset or an environment", "choose another name")),
     ("train nothing.yaml", 2, ("nothing.yaml: No such file or directory",)),
     (
         "train tiny --set environment.name=nowhere:Guess",

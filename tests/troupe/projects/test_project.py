@@ -74,7 +74,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "alink").symlink_to(tmp_path / "elsewhere")
     for name in ("empty", "afile", "alink"):
-        with pytest.raises(ConfigurationError, match="is there already"):
+        with pytest.raises(ConfigurationError, match="already exists"):
             write_project(name, tmp_path)
     assert (tmp_path / "empty" / "empty.py").read_text() == before
     assert (tmp_path / "afile").read_text() == "mine"

@@ -72,6 +72,14 @@ def test_a_wrong_order_is_a_line_that_names_what_is_wrong(wanted: dict[str, obje
         evaluated(**wanted)  # type: ignore[arg-type]
 
 
+def test_an_unknown_suite_names_every_environment_and_preset_once() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        evaluated("expert", "chess")
+    names = str(raised.value).partition("there are ")[2].split(", ")
+    assert {"sokoban", "sudoku", "plan_path", "plan-path"} <= set(names)
+    assert len(names) == len(set(names))
+
+
 def test_a_team_without_an_expert_plays_at_random_and_idles_and_says_that_it_has_none() -> None:
     silent = bare(family("plan_path"))
     with pytest.raises(ConfigurationError, match="'plan_path' has no expert"):
