@@ -1,10 +1,10 @@
-"""How rewards become advantages, and advantages a loss."""
+"""An advantage and a policy loss."""
 
 from statistics import fmean
 
 
 def winners(episodes, rewards, algorithm):
-    """Axes of the rewards (episode, node, candidate): those above their node's mean teach, the others are left alone."""
+    """Only candidates above their node's mean have an advantage. Axes of the rewards: episode, node, candidate."""
     return [[above_mean(rewards_K) for rewards_K in rewards_N_K] for rewards_N_K in rewards]
 
 
@@ -15,5 +15,5 @@ def above_mean(rewards_K):
 
 
 def reinforce(inputs, config):
-    """The loss of each token, as a torch tensor: REINFORCE, importance-weighted and without a clip."""
+    """The loss of each token as a torch tensor: importance-weighted REINFORCE without clipping."""
     return -(inputs.logprobs_N - inputs.old_logprobs_N).exp() * inputs.advantages_N

@@ -1,4 +1,4 @@
-"""Three readers see one number and each write it down; a chair who has not seen it names it from their three notes."""
+"""Three readers see a number and each write it down; a chair who does not see it names it from their three notes."""
 
 from troupe import Environment, Step
 
