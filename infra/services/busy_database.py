@@ -5,7 +5,7 @@ two seconds before it retries. The transaction was rolled back, so the server ma
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,28 +15,6 @@ NUM_ATTEMPTS = 7
 """They take 1.3 s with doubled delays. The client gets the last answer, and may retry later."""
 
 
-@dataclass
-class _Body:
-    """The messages of a request, kept so that they can be received again."""
-
-    receive: Receive
-    messages: list[Message] = field(default_factory=list)
-
-    def from_start(self) -> Receive:
-        """A `receive` that returns the kept messages first, then new ones."""
-        kept = iter(tuple(self.messages))
-
-        async def receive() -> Message:
-            for message in kept:
-                return message
-            message = await self.receive()
-            if message["type"] == "http.request":
-                self.messages.append(message)
-            return message
-
-        return receive
-
-
 class RepeatingBusyRequests:
     """ASGI middleware: a request answered with 503 is sent to `app` again, up to NUM_ATTEMPTS times in total."""
 
@@ -44,18 +22,20 @@ class RepeatingBusyRequests:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one connection; other protocols than HTTP pass through."""
+        """Handle one connection; only HTTP requests are repeated."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = _Body(receive)
+        messages = [await receive()]
+        while messages[-1].get("more_body"):
+            messages.append(await receive())
         for attempt in range(NUM_ATTEMPTS - 1):
-            if await self._answered(scope, body, send):
+            if await self._answered(scope, _replayed(messages, receive), send):
                 return
             await asyncio.sleep(FIRST_DELAY_SECONDS * 2**attempt)
-        await self._app(scope, body.from_start(), send)
+        await self._app(scope, _replayed(messages, receive), send)
 
-    async def _answered(self, scope: Scope, body: _Body, send: Send) -> bool:
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Whether the app answered with another status than 503; a 503 is not sent on."""
         is_busy = False
 
@@ -68,9 +48,19 @@ class RepeatingBusyRequests:
 
         try:
             # Handlers write into the scope, so each attempt gets a copy.
-            await self._app(dict(scope), body.from_start(), send_unless_busy)
+            await self._app(dict(scope), receive, send_unless_busy)
         except Exception:
             # Starlette answers an unexpected error and then raises it again for the server's log.
             if not is_busy:
                 raise
         return not is_busy
+
+
+def _replayed(messages: Sequence[Message], receive: Receive) -> Receive:
+    """A `receive` that returns the messages of a request again, then new ones."""
+    kept = iter(messages)
+
+    async def next_message() -> Message:
+        return next(kept, None) or await receive()
+
+    return next_message

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hmac
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError, BaseUser, SimpleUser
@@ -16,10 +17,6 @@ from infra.services.password import USER
 from infra.services.ports import LOOPBACK
 
 HOSTS = (LOOPBACK, "localhost")
-
-
-class PasswordRefused(AuthenticationError):
-    """No password, or a wrong one."""
 
 
 def guarded(app: ASGIApp, *, password: str | None = None, open_path: str | None = None) -> ASGIApp:
@@ -38,13 +35,13 @@ class _OwnCallers(AuthenticationBackend):
 
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, BaseUser]:
         if _is_foreign_page(conn):
-            raise AuthenticationError("pages of another origin are refused")
+            raise AuthenticationError("pages of another origin are refused", HTTPStatus.FORBIDDEN)
         if (
             self._expected is not None
             and conn.scope["path"] != self._open_path
             and not hmac.compare_digest(_basic_credentials(conn), self._expected)
         ):
-            raise PasswordRefused("a name and a password are required")
+            raise AuthenticationError("a name and a password are required", HTTPStatus.UNAUTHORIZED)
         return AuthCredentials(), SimpleUser(USER)
 
 
@@ -67,6 +64,6 @@ def _basic_credentials(conn: HTTPConnection) -> bytes:
 
 
 def _refusal(conn: HTTPConnection, error: Exception) -> Response:
-    if isinstance(error, PasswordRefused):
-        return PlainTextResponse(str(error), status_code=401, headers={"WWW-Authenticate": 'Basic realm="troupe"'})
-    return PlainTextResponse(str(error), status_code=403)
+    message, status = error.args
+    headers = {"WWW-Authenticate": 'Basic realm="troupe"'} if status == HTTPStatus.UNAUTHORIZED else None
+    return PlainTextResponse(message, status_code=status, headers=headers)

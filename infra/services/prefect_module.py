@@ -1,4 +1,4 @@
-"""Runs a Prefect module after importing Troupe's own.
+"""Runs a Prefect module, with arguments, after importing Troupe's own.
 
     python -P -m infra.services.prefect_module prefect.engine
 
@@ -14,12 +14,6 @@ from components.long_lived import long_lived
 with long_lived():
     import flows.train  # noqa: F401
 
-
-def main() -> None:
-    """Run the module named by the first argument with the remaining arguments."""
-    sys.argv = sys.argv[1:]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-
-
 if __name__ == "__main__":
-    main()
+    sys.argv = sys.argv[1:]  # the module and its arguments
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -35,7 +35,6 @@ class PrefectService(Service):
                 "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": local_url(ports["prefect"]),
                 # Relative: the pages find it under every name of this machine and through an SSH tunnel.
                 "PREFECT_UI_API_URL": "/api",
-                "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
                 # A task run reports three states: record several in one transaction, at most a second late.
                 "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "50",
                 "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
@@ -76,11 +75,6 @@ class WorkerService(Service):
         status, body = _post(home, url, b"{}")
         if status != 200 or not any(worker["status"] == "ONLINE" for worker in json.loads(body)):
             raise NotReady(f"no worker of pool {POOL} is online (HTTP {status})")
-
-    @classmethod
-    def serves(cls, ports: Ports) -> bool:
-        """Always: a worker has no address, so a running process is all there is to check."""
-        return True
 
 
 def prefect_command(module: str, *arguments: str) -> list[str]:

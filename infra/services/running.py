@@ -39,18 +39,16 @@ def ensure_started(home: Path, server: Service, ports: Mapping[str, Ports]) -> N
     log = home / "logs" / f"{server.name}.log"
     env = service_environment(launch.env)
     process = start(launch.command, env=env, log=log, cwd=launch.cwd, mark=mark_of(home, server.name))
-    write_record(
-        home,
-        ProcessRecord(
-            name=server.name,
-            pid=process.pid,
-            process=str(process),
-            command=launch.command,
-            log=log,
-            ports=own_ports,
-            launch_digest=launch.digest,
-        ),
+    started = ProcessRecord(
+        name=server.name,
+        pid=process.pid,
+        process=str(process),
+        command=launch.command,
+        log=log,
+        ports=own_ports,
+        launch_digest=launch.digest,
     )
+    write_record(home, started)
 
 
 def wait_until_ready(home: Path, server: Service) -> None:

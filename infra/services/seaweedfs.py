@@ -41,7 +41,7 @@ class SeaweedService(Service):
                     "services/s3.json in the state folder and start again for other ports"
                 )
         write_credentials(home)
-        return Launch(command=server_command(_folder(home), ports))
+        return Launch(command=server_command(home / "s3", ports))
 
     def check(self, home: Path, ports: Ports) -> None:
         """Write and read an object: after a restart the gateway lists objects before it can serve one."""
@@ -131,7 +131,7 @@ def weed() -> Path:
 
 def credentials_file(home: Path) -> Path:
     """The AWS shared-credentials file of the local server."""
-    return _folder(home) / "credentials"
+    return home / "s3" / "credentials"
 
 
 def client_settings(home: Path) -> dict[str, str]:
@@ -141,7 +141,7 @@ def client_settings(home: Path) -> dict[str, str]:
 
 def write_credentials(home: Path) -> None:
     """Create random keys once: a shared-credentials file for clients, identities for the server, both mode 0600."""
-    _folder(home).mkdir(parents=True, exist_ok=True, mode=0o700)
+    (home / "s3").mkdir(parents=True, exist_ok=True, mode=0o700)
     if not credentials_file(home).exists():
         key, secret = f"TROUPE{secrets.token_hex(7).upper()}", secrets.token_hex(20)
         text = f"[default]\naws_access_key_id = {key}\naws_secret_access_key = {secret}\n"
@@ -150,7 +150,7 @@ def write_credentials(home: Path) -> None:
     credentials = [{"accessKey": key, "secretKey": secret}]
     actions = ["Admin", "Read", "Write", "List", "Tagging"]
     identities = {"identities": [{"name": "troupe", "credentials": credentials, "actions": actions}]}
-    write_private(_folder(home) / "identities.json", canonical_json(identities))
+    write_private(home / "s3" / "identities.json", canonical_json(identities))
 
 
 def signed_request(home: Path, method: str, url: str, *, body: bytes = b"") -> tuple[int, bytes]:
@@ -168,7 +168,3 @@ def _keys(home: Path) -> tuple[str, str]:
     lines = credentials_file(home).read_text().splitlines()
     values = dict(line.split(" = ") for line in lines if " = " in line)
     return values["aws_access_key_id"], values["aws_secret_access_key"]
-
-
-def _folder(home: Path) -> Path:
-    return home / "s3"

@@ -51,9 +51,8 @@ class Service:
 
     @classmethod
     def serves(cls, ports: Ports) -> bool:
-        """Whether its health check answers 200. Cheap, and changes nothing."""
-        (port,) = ports.values()
-        return answers(f"{local_url(port)}{cls.health_path}")
+        """Whether the health check on each port answers 200. Cheap, and changes nothing."""
+        return all(answers(f"{local_url(port)}{cls.health_path}") for port in ports.values())
 
     @classmethod
     def clean(cls, ports: Ports) -> None:

@@ -77,9 +77,9 @@ def status(home: Path) -> StackStatus:
     found = {record.name: record for record, serves in zip(running, serving, strict=True) if serves}
     worker = found.get("worker")
     state = _addresses(home, {name: record.ports for name, record in found.items()})
-    return state.model_copy(
-        update={"worker": WorkerState(pool=POOL, name=WORKER_NAME, pid=worker.pid) if worker else None}
-    )
+    if worker is None:
+        return state
+    return state.model_copy(update={"worker": WorkerState(pool=POOL, name=WORKER_NAME, pid=worker.pid)})
 
 
 def deploy(state: StackStatus, prefect_yaml: Path) -> None:

@@ -127,15 +127,11 @@ def vllm_python() -> Path:
     """The Python of vLLM's separate environment. Raises ServiceMissing."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.is_file() or not any(ENVIRONMENT.glob("lib/python3*/site-packages/vllm")):
-        raise ServiceMissing(f"vLLM is not installed in {ENVIRONMENT}: run {_how_to_install()}")
+        packages = shipped_file("infra", "vllm/requirements-gpu.txt")
+        by_pip = f"python -m venv {ENVIRONMENT} && {ENVIRONMENT}/bin/pip install -r {packages}"
+        remedy = "make vllm" if is_checkout(SOURCE_ROOT) else by_pip
+        raise ServiceMissing(f"vLLM is not installed in {ENVIRONMENT}: run `{remedy}`")
     return python
-
-
-def _how_to_install() -> str:
-    if is_checkout(SOURCE_ROOT):
-        return "`make vllm`"
-    packages = shipped_file("infra", "vllm/requirements-gpu.txt")
-    return f"`python -m venv {ENVIRONMENT} && {ENVIRONMENT}/bin/pip install -r {packages}`"
 
 
 def _scratch_folder(ports: Mapping[str, int]) -> Path:

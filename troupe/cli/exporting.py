@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from components.plain_text import printable
-from troupe.cli.reading import JsonOption, StoreOption, emit_json, progress_bar
+from troupe.cli.stored_runs import JsonOption, StoreOption, emit_json, progress_bar
 
 if TYPE_CHECKING:
     from troupe.exporting.export import ExportReport

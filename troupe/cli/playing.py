@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from components.long_lived import long_lived
-from troupe.cli.reading import JsonOption, StoreOption, emit_json, progress_bar
+from troupe.cli.stored_runs import JsonOption, StoreOption, emit_json, progress_bar
 
 if TYPE_CHECKING:
     from troupe.teams.reports import EvaluationReport

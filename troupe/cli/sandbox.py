@@ -5,15 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
-from troupe.cli.reading import JsonOption, emit, emit_json
+from troupe.cli.stored_runs import JsonOption, emit, emit_json
 
 BackendOption = Annotated[str, typer.Option(help="auto (docker, else bubblewrap), docker or bubblewrap.")]
 
 
-sandbox = typer.Typer(help="Build, try, attack and inspect the sandbox.", no_args_is_help=True, rich_markup_mode=None)
+commands = typer.Typer(help="Build, try, attack and inspect the sandbox.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@sandbox.command()
+@commands.command()
 def build(as_json: JsonOption = False) -> None:
     """Build the sandbox's file system and image, and start a private Docker daemon if there is none."""
     from rich.console import Console
@@ -29,7 +29,7 @@ def build(as_json: JsonOption = False) -> None:
         typer.echo("\nnext: troupe sandbox attack, or troupe sandbox run FILE")
 
 
-@sandbox.command()
+@commands.command()
 def run(
     file: Annotated[str, typer.Argument(help="A Python program; - reads it from standard input.")],
     backend: BackendOption = "auto",
@@ -50,7 +50,7 @@ def run(
         raise typer.Exit(1)
 
 
-@sandbox.command()
+@commands.command()
 def attack(
     backend: BackendOption = "auto",
     only: Annotated[str | None, typer.Option(help="One attack, or all of one theme.")] = None,
@@ -73,7 +73,7 @@ def attack(
         raise typer.Exit(1)
 
 
-@sandbox.command()
+@commands.command()
 def status(as_json: JsonOption = False) -> None:
     """Backends, daemon, image, limits in force, sandboxes and leftovers. Leaves nothing running."""
     from troupe.machine.sandbox import status_document

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from troupe.cli.reading import JsonOption, StoreOption, emit
+from troupe.cli.stored_runs import JsonOption, StoreOption, emit
 from troupe.cli.training import SetOption
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from components.errors import ConfigurationError
-from troupe.cli.reading import StoreOption
+from troupe.cli.stored_runs import StoreOption
 
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Override a value; repeatable.")]
 

@@ -1,6 +1,6 @@
 """`troupe export`: writes the policies of a run as folders that other programs load."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef, Frozen
@@ -8,6 +8,7 @@ from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.exporting.placing import checked_place, filled_at_once
 from components.nearest import meant
+from tasks.history import Progress
 from tasks.kept_checkpoints import checkpoints_after, is_kept, kept_steps, spelled_steps
 from tasks.remedies import naming_remedies
 from tasks.run import Run
@@ -16,7 +17,6 @@ from tasks.stores import open_store
 from troupe.exporting.folders import ExportedPolicy, FolderWriter
 from troupe.teams.run_team import named_step, stored_run
 
-Progress = Callable[[int, int], None]
 _PLACE = "DIR"
 
 

@@ -14,12 +14,13 @@ from components.evaluation.suites import suite_problems
 from components.schema import PolicyVersion, Problem
 from components.scratch import scratch_folder
 from flows.presets import with_overrides
+from tasks.history import Progress
 from tasks.own_sources import with_environment_source
 from tasks.run import Run
 from tasks.scenario import scenario_of
 from tasks.session import Session
 from tasks.toolbox import Toolbox
-from troupe.teams.players import SCRIPTED, Progress, finished_episodes, scripted
+from troupe.teams.players import SCRIPTED, finished_episodes, scripted
 from troupe.teams.reports import EvaluationReport, counted
 from troupe.teams.run_team import Team, checked_sampling, run_team, stored_run, team_order
 from troupe.teams.suite_choice import suite_config
@@ -66,7 +67,8 @@ def evaluate(
     (1.0, 5, 'plan_path/test')
     """
     draws = checked_sampling(sampling)
-    is_run = who not in SCRIPTED and not _is_model(who)
+    is_model = who == "smollm2-135m" or "/" in who or Path(who).is_dir()  # a run's name has no slash
+    is_run = who not in SCRIPTED and not is_model
     if step is not None and not is_run:
         raise ConfigurationError(f"--step {step}: only a run has steps, and {who!r} is none; leave it out")
     if suite is None and not is_run:
@@ -85,11 +87,6 @@ def evaluate(
         return _evaluate_scripted(played, who, progress)
     with run_team(run, step) if run is not None else _model_team(who, played.config) as team:
         return _evaluate_team(played, team, draws, progress)
-
-
-def _is_model(who: str) -> bool:
-    """Whether `who` names weights: run names contain no slash."""
-    return who == "smollm2-135m" or "/" in who or Path(who).is_dir()
 
 
 def _evaluate_scripted(suite: _Suite, agent: str, progress: Progress) -> EvaluationReport:

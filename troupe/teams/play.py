@@ -13,8 +13,9 @@ from components.nearest import remedy_for
 from components.plain_text import printable
 from components.rewards.rubric import rubric_for
 from components.schema import ActionOutcome
+from tasks.history import Progress
 from tasks.scenario import scenario_of
-from troupe.teams.players import AGENTS, Player, Progress, finished_episodes, named_run, person, scripted, team_player
+from troupe.teams.players import AGENTS, Player, finished_episodes, named_run, person, scripted, team_player
 from troupe.teams.reports import PlayReport, counted
 from troupe.teams.run_team import checked_sampling, run_team, team_order
 from troupe.teams.suite_choice import played_config
@@ -78,9 +79,9 @@ def play(
             player,
             problems,
             rubric=rubric_for(scenario.family, RewardConfig()),
-            max_turns=max_turns or (None if player.is_person else config.environment.max_turns),
+            max_turns=max_turns or (None if agent == "human" else config.environment.max_turns),
             progress=progress,
-            onlooker=_Screen(stdout) if episodes == 1 and not player.is_person else None,
+            onlooker=_Screen(stdout) if episodes == 1 and agent != "human" else None,
         )
     report = PlayReport(env=config.environment.name, agent=player.name, **counted(finished))
     print(f"{report.env}, {report.agent}: {report.sentence}", file=stdout)

@@ -6,13 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TextIO
 
-from components.environments.base import (
-    Demonstrator,
-    EnvironmentFamily,
-    MultiAgentEnv,
-    RandomPlayer,
-    demonstrator,
-)
+from components.environments.base import Demonstrator, EnvironmentFamily, MultiAgentEnv, RandomPlayer, demonstrator
 from components.errors import ConfigurationError, ServiceMissing
 from components.evaluation.answered_play import Answer, Ended, Onlooker, play_answers
 from components.evaluation.held_out import Sampling
@@ -21,6 +15,7 @@ from components.nearest import remedy_for
 from components.rewards.base import Rubric
 from components.schema import Problem
 from components.turn_order import TurnOrder
+from tasks.history import Progress
 from tasks.run import Run
 from tasks.scenario import Scenario
 from tasks.toolbox import Toolbox
@@ -30,7 +25,6 @@ from troupe.teams.run_team import Team, named_step, stored_run
 SCRIPTED = ("expert", "random", "noop")
 AGENTS = ("human", *SCRIPTED)
 """The players that need no run."""
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +34,6 @@ class Player:
     name: str
     turn_order: TurnOrder
     answers: Callable[[int], Answer]
-
-    @property
-    def is_person(self) -> bool:
-        return self.name == "human"
 
 
 def finished_episodes(

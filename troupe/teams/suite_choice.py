@@ -19,10 +19,8 @@ _TURNS_WITHOUT_PRESET = 4
 def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, str]:
     """The configuration and the suite in `ENVIRONMENT_OR_PRESET[/SUITE]`; SUITE is test by default. Raises ConfigurationError.
 
-    A preset brings its options and turns. An environment has its default options and the most turns of any of its presets. A
-    name of both means the preset.
-
-    **Example** "code-tiny/train" is the train split of the preset code-tiny, "sokoban" the test split of sokoban.
+    A preset, preferred to an environment of its name, brings its options and turns; an environment has its default options and
+    the most turns of any of its presets.
     """
     name, _, suite_name = text.partition("/")
     suite_name = suite_name or "test"
@@ -35,10 +33,9 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
 
 
 def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfig | None) -> RunConfig:
-    """The configuration of what `troupe play NAME` plays, with `options` set on top of its own. Raises ConfigurationError.
+    """The configuration of what `troupe play NAME` plays, with `options` set on top. Raises ConfigurationError.
 
-    None, and the name of the environment of a run (`own`), mean the run's configuration; another environment has its default
-    options, a preset its own.
+    None, or the environment of a run (`own`), means the run's configuration.
     """
     if name is None and own is None:
         raise ConfigurationError(

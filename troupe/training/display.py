@@ -38,7 +38,6 @@ class TrainingDisplay:
         self._held_out_text = Text()
         self._figures = Text()
         self._last_line_at = 0.0
-        self._stage_name = ""
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -62,10 +61,10 @@ class TrainingDisplay:
             taken[progress.stage](progress)
             return
         name = _STAGE_WORDS.sub("", progress.stage).replace("_", " ")
-        if name != self._stage_name:
+        if name != self._stage.tasks[0].description:
             self._stage.reset(self._stage_bar)
-            self._stage_name = name
-        facts = "  ".join(f"{key} {_figure(value)}" for key, value in progress.facts.items() if key != "reused")
+        rounded = {key: f"{each:.3g}" if isinstance(each, float) else each for key, each in progress.facts.items()}
+        facts = "  ".join(f"{key} {each}" for key, each in rounded.items() if key != "reused")
         self._stage.update(
             self._stage_bar, description=name, completed=progress.done, total=progress.total, facts=facts
         )
@@ -124,7 +123,3 @@ def held_out_line(reports: Sequence[EvalReport]) -> str:
 def _in_training(name: str) -> str:
     """The label of a rollout metric. Success there means success anywhere in the tree, which does not measure the team."""
     return "solved somewhere in the tree" if name == m.SUCCESS_RATE else name.removesuffix("/mean").replace("/", " ")
-
-
-def _figure(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
