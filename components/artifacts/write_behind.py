@@ -15,6 +15,9 @@ from components.errors import StageOvertaken
 
 Content = bytes | Path
 
+MAX_PENDING_COMMITS = 8
+"""About the stages of one step."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Write:
@@ -87,7 +90,7 @@ class WriteBehindStore(ArtifactStore):
                     "counts. Let it finish; afterwards the same command continues from there"
                 )
 
-        self._wait(lambda: any(write.is_commit for write in self._writes))
+        self._wait(lambda: sum(write.is_commit for write in self._writes) >= MAX_PENDING_COMMITS)
         self._give(commit, leaves={key: content}, is_commit=True)
         return True
 
