@@ -14,7 +14,7 @@ from tasks.stage_task import effect_task
 from tasks.steps import checkpoints_before
 
 
-@effect_task("refresh_weights", version=1)  # an engine loses its weights with its process
+@effect_task("refresh_weights")  # an engine loses its weights with its process
 def refresh_weights(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The policy versions now loaded, each verified by digest and by a log-probability probe."""
     progress.tell("refresh_weights", step, 0, 1)

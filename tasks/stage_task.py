@@ -9,13 +9,15 @@ from importlib import import_module
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
 from prefect import Task
-from prefect.cache_policies import NO_CACHE
-from prefect.transactions import get_transaction
+from prefect.client.schemas.objects import State
+from prefect.context import TaskRunContext
+from prefect.states import Completed
 
 from components.artifacts.stage import manifest_key, run_stage
 from components.identity import StageKey
 from tasks import progress
-from tasks.options import just_seen_attempts, stage_options
+from tasks.looks import seen_attempts
+from tasks.options import stage_options
 from tasks.remedies import naming_remedies
 from tasks.run import stage_key
 from tasks.session import Session
@@ -38,9 +40,12 @@ class StageTask(Task[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task; without its timeout outside the main thread."""
-        if self.timeout_seconds is not None and threading.current_thread() is not threading.main_thread():
-            return self.for_threads()(*args, **kwargs)
-        return super().__call__(*args, **kwargs)
+        if threading.current_thread() is threading.main_thread():
+            returned: Any = super().__call__(*args, **kwargs)
+        else:
+            returned = self.for_threads()(*args, **kwargs)
+        is_cached = isinstance(returned, State) and not kwargs.get("return_state")
+        return returned.data.result if is_cached else returned
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _task_named, (self.fn.__module__, self.fn.__name__)
@@ -79,34 +84,31 @@ def stage_task(
             progress.tell(stage, key.step, 0, 1)
             token = _current.set(key)
             try:
-                transaction = get_transaction()
                 with naming_remedies(session.store, session.run, key.step):
                     result = run_stage(
                         session.store,
                         key,
                         lambda: compute(*args, **kwargs),
                         as_type,
-                        record=transaction.key if transaction else None,
-                        seen_attempts=just_seen_attempts(key.path),
+                        seen_attempts=seen_attempts(key),
                         decisive=decisive,
                     )
             finally:
                 _current.reset(token)
             session.note_manifest(manifest_key(key), result.manifest)
             progress.tell(stage, key.step, 1, 1, reused=result.reused, seconds=result.manifest.seconds)
+            if result.reused and TaskRunContext.get() is not None:
+                return Completed(name="Cached", data=result.output)  # type: ignore[return-value]
             return result.output  # type: ignore[no-any-return]
 
-        task = StageTask(staged, **stage_options(stage, version=version))
+        task = StageTask(staged, **stage_options(stage))
         task.version_number = version
         return task
 
     return decorate
 
 
-def effect_task(stage: str, *, version: int) -> Callable[[Callable[P, R]], StageTask[P, R]]:
+def effect_task(stage: str) -> Callable[[Callable[P, R]], StageTask[P, R]]:
     """Make a Prefect task of a function that stores nothing and is repeated on every resume."""
 
-    def decorate(function: Callable[P, R]) -> StageTask[P, R]:
-        return StageTask(function, **stage_options(stage, version=version, cached=False), cache_policy=NO_CACHE)
-
-    return decorate
+    return lambda function: StageTask(function, **stage_options(stage))

@@ -57,5 +57,5 @@ class StageManifest(Frozen):
     finished_at: str
     """UTC, ISO 8601."""
     record: str | None = None
-    """Prefect's cache key for this output. Prefect's copy is only used while this manifest exists."""
+    """Unused; in manifests of older versions."""
     kind: Literal["stage"] = "stage"

@@ -41,7 +41,6 @@ def run_stage(
     compute: Callable[[], T],
     as_type: type[T],
     *,
-    record: str | None = None,
     seen_attempts: int | None = None,
     decisive: Callable[[T], object] = lambda output: output,
     clock: Clock = utc_now,
@@ -53,7 +52,7 @@ def run_stage(
     concurrent writers the later returns what the earlier committed. If the store writes in the background, the later goes on
     if `decisive` is equal for both outputs, and gets a StageOvertaken otherwise.
 
-    `record` is kept in the manifest. `seen_attempts`: the caller has just found no manifest and this many attempts, so the
+    `seen_attempts`: the caller has just found no manifest and this many attempts, so the
     store is not asked again.
 
     **Example** `run_stage(store, key, lambda: payloads.put(store, collect()), ArtifactRef)`; a second call with an equal
@@ -77,7 +76,6 @@ def run_stage(
         attempt=attempt,
         seconds=max(0.0, (finished_at - started_at).total_seconds()),
         finished_at=finished_at.isoformat(),
-        record=record,
     )
 
     def agrees(content: bytes) -> bool:
