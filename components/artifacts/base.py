@@ -18,6 +18,8 @@ Agreement = Callable[[bytes], bool]
 
 _NUM_TRANSFERS = 4
 """Files transferred in parallel."""
+_WORTH_THREADS_BYTES = 1 << 25
+"""Smaller folders are stored file by file: more threads would take turns with the stage that computes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,8 @@ class ArtifactStore(ABC):
         def put(path: str) -> None:
             self._upload(f"{ref.key}/{path}", folder / path, *listing[path])
 
-        in_parallel(put, layout.largest_first(listing), num_threads=_NUM_TRANSFERS)
+        num_threads = _NUM_TRANSFERS if ref.num_bytes >= _WORTH_THREADS_BYTES else 1
+        in_parallel(put, layout.largest_first(listing), num_threads=num_threads)
         return ref
 
     def get_folder(self, ref: ArtifactRef, into: Path, *, under: str = "") -> Path:
