@@ -32,8 +32,9 @@ class _Write:
 class WriteBehindStore(ArtifactStore):
     """Writes the payloads and commits of one process to `inner` in order, from a background thread.
 
-    This process reads its own pending writes; others see them once durable. At most one commit is pending: the next one waits
-    for it. After a crash, `inner` is as if the crash had come a moment earlier, and everything a commit refers to exists.
+    This process reads its own pending writes; others see them once durable. At most `MAX_PENDING_COMMITS` are pending: the
+    next one waits. After a crash, `inner` is as if the crash had come a moment earlier, and everything a commit refers to
+    exists.
 
     A failed write stays first in the queue. The next call that commits or waits raises its error and restarts the queue, so
     retrying the stage retries the write. All methods except payloads and `create_later` wait for pending writes.
