@@ -11,6 +11,7 @@ from prefect import flow, runtime
 
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
+from components.errors import StageOvertaken
 from components.schema import EvalReport
 from flows.active_runs import recorded_run, settle_dead_runs
 from flows.heartbeat import without_own_heartbeat
@@ -51,12 +52,23 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     config = with_sources(config)
     began_at_seconds = monotonic()
     run = Run(run_id=run_id or config.preset, config=config)
-    with Session(run, computes_all=config.resources.runner == "thread") as session:
+    while True:
+        try:
+            return train_in_session(run, began_at_seconds) | {"flow_run_url": runtime.flow_run.ui_url}
+        except StageOvertaken as overtaken:  # at least one more stage is committed than when this process looked
+            _log.warning("%s; this process continues from what is committed", overtaken)
+
+
+def train_in_session(run: Run, began_at_seconds: float) -> dict[str, Any]:
+    """The summary of the run, trained to its end in a session of its own.
+
+    Raises StageOvertaken if another process on the run commits a different result first.
+    """
+    with Session(run, computes_all=run.config.resources.runner == "thread") as session:
         preflight(session)
-        with recorded(session), training(session), one_cluster(config):
+        with recorded(session), training(session), one_cluster(run.config):
             checkpoints, evaluations = train_steps(session)
-        done = summary(session, checkpoints, evaluations, began_at_seconds=began_at_seconds)
-    return done | {"flow_run_url": runtime.flow_run.ui_url}
+        return summary(session, checkpoints, evaluations, began_at_seconds=began_at_seconds)
 
 
 def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalReport]]:

@@ -87,8 +87,7 @@ class WriteBehindStore(ArtifactStore):
             found = self._inner.read(key)
             if found != content and (found is None or not agrees(found)):
                 raise StageOvertaken(
-                    f"{key}: another process works on this run and has committed a different result first, which "
-                    "counts. Let it finish; afterwards the same command continues from there"
+                    f"{key}: another process works on this run and has committed a different result, which counts"
                 )
 
         self._wait(lambda: sum(write.is_commit for write in self._writes) >= MAX_PENDING_COMMITS)

@@ -49,20 +49,21 @@ def stop_here() -> None:
 
 
 class StoppingStore:
-    """A store whose process stops itself (SIGSTOP) at one moment, for somebody outside to kill it there.
+    """A store whose process stops itself (SIGSTOP) once, at one moment, for somebody outside to kill it or let it go on.
 
     `moment` is "computed" (all payloads are there, the manifest is not) or "committed" (the manifest is there, nobody was
     told).
     """
 
     def __init__(self, store: ArtifactStore, *, part: str, moment: str) -> None:
-        self._store, self._part, self._moment = store, part, moment
+        self._store, self._part, self._moment, self._has_stopped = store, part, moment, False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def create(self, key: str, content: bytes) -> bool:
-        here = self._part in key and key.endswith("/manifest.json")
+        here = self._part in key and key.endswith("/manifest.json") and not self._has_stopped
+        self._has_stopped |= here
         if here and self._moment == "computed":
             stop_here()
         created = self._store.create(key, content)
