@@ -9,12 +9,12 @@ from components.artifacts.refs import CheckpointRef
 from flows.iteration_runs import behind_iterations, make_next
 from flows.shards import played_by, rewards_of, rollouts_ahead, rollouts_of
 from tasks.compute_advantages import compute_advantages
-from tasks.looks import computed_here, one_look
+from tasks.looks import computed_here, look_ahead, look_at
 from tasks.publish_checkpoint import publish_checkpoint
 from tasks.reports import leave_page, tell_iteration
 from tasks.run import PolicyUpdate, StepBatches
 from tasks.session import Session
-from tasks.steps import finish_step, finished_step
+from tasks.steps import finish_step
 from tasks.update_policy import update_policy
 
 
@@ -22,15 +22,18 @@ from tasks.update_policy import update_policy
 def training_iteration(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
     """From the checkpoints of a step to those of the next. A finished step returns its recorded checkpoints."""
     run, store = session.run, session.store
-    if finished := finished_step(store, run, step):
-        return finished
-    with one_look(store, run, step):
+    look = look_at(session, step)
+    if look.finished is not None:
+        return look.finished
+    with look.used():
         rollouts = rollouts_of(session, step, played_by(session, step, checkpoints))
         scored = rewards_of(session, step, rollouts)
         batches = compute_advantages(session, step, rollouts, scored)
         with rollouts_ahead(session, step, checkpoints):
             if step + 1 < run.config.num_steps:
                 make_next(session, step + 1, dict(checkpoints))
+                if run.config.rollout.overlap == "none":
+                    look_ahead(session, step + 1)
             updates = update_policies(session, step, checkpoints, batches)
         report = publish_checkpoint(session, step, batches, updates)
         tell_iteration(session, report)

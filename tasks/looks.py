@@ -1,24 +1,30 @@
-"""One listing of a step's records, in place of one request per stage."""
+"""One look at a step's records, in place of one request per stage; taken ahead, no iteration waits for it."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.refs import StageManifest
+from components.artifacts.refs import CheckpointRef, StageManifest
 from components.artifacts.stage import manifest_key
 from components.identity import StageKey
 from tasks.run import RunAddress
 from tasks.session import Session
 from tasks.step_records import stage_of, step_of
+from tasks.steps import finished_step
 
 
 class Look:
-    """The keys of a step's records at one moment. It answers once per stage, so that a retry asks the store."""
+    """A step's records at one moment. It answers once per stage, so that a retry asks the store."""
 
-    def __init__(self, prefix: str, keys: frozenset[str]) -> None:
-        self._prefix = prefix
-        self._keys = keys
+    def __init__(self, store: ArtifactStore, run: RunAddress, step: int) -> None:
+        """Two requests. Raises ArtifactCorrupt if the step's final record is damaged."""
+        self.step = step
+        self.finished: dict[str, CheckpointRef] | None = finished_step(store, run, step)
+        """The checkpoints after the step, if it was finished."""
+        self._prefix = f"runs/{run.run_id}/steps/{step:06d}/"
+        self._keys = frozenset(store.list(self._prefix)) if self.finished is None else frozenset()
         self._asked: set[str] = set()
 
     @property
@@ -35,22 +41,34 @@ class Look:
             return None
         return sum(other.startswith(f"{key.path}/attempts/") for other in self._keys)
 
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Within the block, stages of this step without a manifest skip their first request for one.
+
+        If another process commits a stage meanwhile, this process finds out at its own commit.
+        """
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
 
 _current: ContextVar[Look | None] = ContextVar("look", default=None)
 
 
-@contextmanager
-def one_look(store: ArtifactStore, run: RunAddress, step: int) -> Iterator[None]:
-    """Within the block, stages of this step without a manifest at its start skip their first request for one.
+def look_at(session: Session, step: int) -> Look:
+    """A look at the step: the one taken ahead if it succeeded, else a new one."""
+    ahead, session.look_ahead = session.look_ahead, None
+    look: Look | None = None if ahead is None or ahead.exception() is not None else ahead.result()
+    return look if look is not None and look.step == step else Look(session.store, session.run, step)
 
-    If another process commits a stage meanwhile, this process finds out at its own commit.
-    """
-    prefix = f"runs/{run.run_id}/steps/{step:06d}/"
-    token = _current.set(Look(prefix, frozenset(store.list(prefix))))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+
+def look_ahead(session: Session, step: int) -> None:
+    """Look at the step in the background, for the next `look_at`. Only while no stage of the step is under way."""
+    with_context, pool = copy_context(), ThreadPoolExecutor(1, thread_name_prefix="look")
+    session.look_ahead = pool.submit(with_context.run, Look, session.store, session.run, step)
+    pool.shutdown(wait=False)
 
 
 def computed_here(session: Session, step: int) -> list[StageManifest] | None:

@@ -1,5 +1,6 @@
 """The resources of one run in one process, passed to every stage."""
 
+from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -41,6 +42,7 @@ class Session:
         "_tracker",
         "computes_all",
         "engines",
+        "look_ahead",
         "manifests",
         "publishing",
         "run",
@@ -62,6 +64,8 @@ class Session:
         self.toolbox = Toolbox(self.scenario)
         self.publishing: Publishing | None = None
         """None until the run's configuration is frozen."""
+        self.look_ahead: Future[Any] | None = None
+        """The `tasks.looks.Look` being taken at the next step."""
         self.manifests: dict[str, StageManifest] = {}
         """By key: stages this session has committed or read since the last report."""
         self._store: ArtifactStore | None = None

@@ -21,8 +21,8 @@ from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, St
 
 T = TypeVar("T")
 
-_HEAD_PAYS_BYTES = 1 << 20
-"""From this size on, asking whether an object exists is cheaper than sending it again."""
+_HEAD_PAYS_BYTES = PART_BYTES
+"""From this size on, asking whether an object exists pays. Most objects are new, and smaller ones are sent at once."""
 _CHUNK_BYTES = 1 << 20
 _MOST_DELETED = 1000
 _NUM_WITNESSES = 4

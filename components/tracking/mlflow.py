@@ -88,16 +88,18 @@ class MlflowTracker:
         name = f"{run_id}.{policy}"
         lineage = {RUN_ID_TAG: run_id, "troupe.policy": policy, STEP_TAG: str(step), DIGEST_TAG: weights_digest}
         with self._requests():
+            parent = self._ensure_model(name, run_id)
             found = self._versions(name, step=step, weights_digest=weights_digest)
             if not found:
                 mlflow_id = self._mlflow_id(run_id)
-                parent = self._ensure_model(name, run_id)
                 if parent is not None:
                     lineage[PARENT_TAG] = parent
                 source = self._source(mlflow_id, policy, step, folder_uri)
-                self._client().create_model_version(
+                created = self._client().create_model_version(
                     name, source, run_id=mlflow_id, tags=lineage | {FOLDER_TAG: folder_uri}, await_creation_for=0
                 )
+                if int(created.version) == int(parent or 0) + 1:
+                    return  # no other version was created since the two searches
                 found = self._versions(name, step=step, weights_digest=weights_digest)
             for twin in found[1:]:
                 with tolerating("RESOURCE_DOES_NOT_EXIST"):

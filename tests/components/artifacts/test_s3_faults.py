@@ -131,7 +131,7 @@ def test_a_server_that_ignores_conditions_is_refused(double: str) -> None:
 
 
 def test_a_large_payload_that_is_there_is_not_sent_again(proxied_store: S3ArtifactStore, proxy: FaultyProxy) -> None:
-    large = CONTENT * 2
+    large = CONTENT * 17
     ref = proxied_store.put_bytes(large, kind="bytes")
     proxy.requests.clear()
     assert proxied_store.put_bytes(large, kind="bytes") == ref

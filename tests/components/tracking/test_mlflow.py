@@ -8,6 +8,7 @@ import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,29 @@ def test_a_twin_version_is_removed_at_the_next_repeat(mlflow: MlflowReader, mlfl
     mlflow.client.create_model_version(version.name, version.source, tags=version.tags, await_creation_for=0)
     tracker.publish_checkpoint("twin-versions", **checkpoint)
     assert [row[0] for row in mlflow.versions("twin-versions", "team")] == [1]
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_of_two_trackers_that_register_at_once_one_version_is_left(
+    others: int, mlflow: MlflowReader, mlflow_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = tracker_at(mlflow_url), tracker_at(mlflow_url)
+    name = f"at-once-{others}"
+    for step in range(others):
+        one.publish_checkpoint(name, policy="team", step=step, weights_digest="0", folder_uri="s3://b/0")
+    checkpoint = {"policy": "team", "step": 7, "weights_digest": "aa", "folder_uri": "s3://b/aa"}
+    search, is_first = one._versions, [True]
+
+    def search_before_the_other_creates(*asked: Any, **about: Any) -> Any:
+        found = search(*asked, **about)
+        if is_first:
+            is_first.clear()
+            other.publish_checkpoint(name, **checkpoint)
+        return found
+
+    monkeypatch.setattr(one, "_versions", search_before_the_other_creates)
+    one.publish_checkpoint(name, **checkpoint)
+    assert [row[:2] for row in mlflow.versions(name, "team")][others:] == [(others + 1, 7)]
 
 
 def test_the_newest_checkpoint_is_loadable_as_latest_and_its_source_is_the_store(
