@@ -155,7 +155,10 @@ class _IterationEngine(FlowRunEngine[..., Any]):
         assert task_run is not None
         if before is not None:
             context.run_results.pop(id(result), None)  # its address may be reused
-        found = self.load_subflow_run(parent_task_run=task_run, client=client, context=context)
+        parent = context.flow_run
+        assert parent is not None
+        is_repeated = parent.run_count > 1
+        found = self.load_subflow_run(task_run, client, context) if is_repeated else None
         self.made_run = found or client.create_flow_run(
             flow=self.flow,
             name=str(self.flow.flow_run_name).format(**parameters),

@@ -6,6 +6,7 @@ stored once; a run is found by its tag `troupe.run_id`, a model version by its t
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from components.errors import ConfigurationError
@@ -25,11 +26,23 @@ from components.tracking.points import evaluation_points, iteration_points
 MAX_RACES = 8
 """Lost races in a row before that is an error."""
 RUN_ID_TAG = "troupe.run_id"
+POLICY_TAG = "troupe.policy"
 STEP_TAG = "troupe.step"
 DIGEST_TAG = "troupe.weights_digest"
 PARENT_TAG = "troupe.parent_version"
 FOLDER_TAG = "troupe.folder_uri"
 FILES_TAG = "troupe.files"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Versions:
+    """The versions of a registered model: the newest one's number, 0 before any, and the checkpoints by step and digest."""
+
+    newest: int
+    checkpoints: frozenset[tuple[str | None, str | None]]
+
+    def with_next(self, step: str, weights_digest: str) -> "_Versions":
+        return _Versions(newest=self.newest + 1, checkpoints=self.checkpoints | {(step, weights_digest)})
 
 
 class MlflowTracker:
@@ -58,6 +71,8 @@ class MlflowTracker:
         self._cached_experiment_id: str | None = None
         self._mlflow_ids: dict[str, str] = {}
         self._about: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
+        self._known: dict[str, _Versions] = {}
+        """By model, until another process creates a version of it."""
 
     def check(self) -> None:
         check_answers(self._url)
@@ -86,24 +101,23 @@ class MlflowTracker:
         if not self._register_models:
             return
         name = f"{run_id}.{policy}"
-        lineage = {RUN_ID_TAG: run_id, "troupe.policy": policy, STEP_TAG: str(step), DIGEST_TAG: weights_digest}
         with self._requests():
-            parent = self._ensure_model(name, run_id)
-            found = self._versions(name, step=step, weights_digest=weights_digest)
-            if not found:
-                mlflow_id = self._mlflow_id(run_id)
-                if parent is not None:
-                    lineage[PARENT_TAG] = parent
-                source = self._source(mlflow_id, policy, step, folder_uri)
-                created = self._client().create_model_version(
-                    name, source, run_id=mlflow_id, tags=lineage | {FOLDER_TAG: folder_uri}, await_creation_for=0
-                )
-                if int(created.version) == int(parent or 0) + 1:
-                    return  # no other version was created since the two searches
-                found = self._versions(name, step=step, weights_digest=weights_digest)
-            for twin in found[1:]:
-                with tolerating("RESOURCE_DOES_NOT_EXIST"):
-                    self._client().delete_model_version(name, twin.version)
+            known = self._known.pop(name, None) or self._versions_of(name, run_id)
+            if (str(step), weights_digest) in known.checkpoints:
+                self._without_twins(name, step=step, weights_digest=weights_digest)
+                return
+            mlflow_id = self._mlflow_id(run_id)
+            tags = {RUN_ID_TAG: run_id, POLICY_TAG: policy, STEP_TAG: str(step), DIGEST_TAG: weights_digest}
+            if known.newest:
+                tags[PARENT_TAG] = str(known.newest)
+            source = self._source(mlflow_id, policy, step, folder_uri)
+            created = self._client().create_model_version(
+                name, source, run_id=mlflow_id, tags=tags | {FOLDER_TAG: folder_uri}, await_creation_for=0
+            )
+            if int(created.version) == known.newest + 1:
+                self._known[name] = known.with_next(str(step), weights_digest)
+            else:
+                self._without_twins(name, step=step, weights_digest=weights_digest)
 
     def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
         """Record in a tag and in the description of a version whether its files are still in the store.
@@ -258,16 +272,27 @@ class MlflowTracker:
         found = self._client().search_model_versions(f"name = '{name}' and {tags}")
         return sorted(found, key=lambda version: int(version.version))
 
-    def _ensure_model(self, name: str, run_id: str) -> str | None:
-        """Ensure that the registered model exists. Returns its newest version, if any."""
-        newest = self._client().search_model_versions(
-            f"name = '{name}'", max_results=1, order_by=["version_number DESC"]
+    def _without_twins(self, name: str, *, step: int, weights_digest: str) -> None:
+        """Delete all versions of one checkpoint but the oldest."""
+        for twin in self._versions(name, step=step, weights_digest=weights_digest)[1:]:
+            with tolerating("RESOURCE_DOES_NOT_EXIST"):
+                self._client().delete_model_version(name, twin.version)
+
+    def _versions_of(self, name: str, run_id: str) -> _Versions:
+        """The versions of the registered model, which is created if needed."""
+        found: list[Any] = []
+        token = None
+        while not found or token:
+            page = self._client().search_model_versions(f"name = '{name}'", page_token=token)
+            if not page:
+                with tolerating("RESOURCE_ALREADY_EXISTS"):
+                    self._client().create_registered_model(name, tags={RUN_ID_TAG: run_id})
+                break
+            found, token = [*found, *page], page.token
+        return _Versions(
+            newest=max((int(version.version) for version in found), default=0),
+            checkpoints=frozenset((version.tags.get(STEP_TAG), version.tags.get(DIGEST_TAG)) for version in found),
         )
-        if newest:
-            return str(newest[0].version)
-        with tolerating("RESOURCE_ALREADY_EXISTS"):
-            self._client().create_registered_model(name, tags={RUN_ID_TAG: run_id})
-        return None
 
     def _source(self, mlflow_id: str, policy: str, step: int, folder_uri: str) -> str:
         if not folder_uri.startswith("file:"):

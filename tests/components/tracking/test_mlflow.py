@@ -80,18 +80,33 @@ def test_of_two_trackers_that_register_at_once_one_version_is_left(
     for step in range(others):
         one.publish_checkpoint(name, policy="team", step=step, weights_digest="0", folder_uri="s3://b/0")
     checkpoint = {"policy": "team", "step": 7, "weights_digest": "aa", "folder_uri": "s3://b/aa"}
-    search, is_first = one._versions, [True]
+    source, is_first = one._source, [True]
 
-    def search_before_the_other_creates(*asked: Any, **about: Any) -> Any:
-        found = search(*asked, **about)
+    def source_after_the_other_has_registered(*about: Any) -> str:
         if is_first:
             is_first.clear()
             other.publish_checkpoint(name, **checkpoint)
-        return found
+        return source(*about)
 
-    monkeypatch.setattr(one, "_versions", search_before_the_other_creates)
+    monkeypatch.setattr(one, "_source", source_after_the_other_has_registered)
     one.publish_checkpoint(name, **checkpoint)
+    assert is_first == []
     assert [row[:2] for row in mlflow.versions(name, "team")][others:] == [(others + 1, 7)]
+    one.publish_checkpoint(name, policy="team", step=8, weights_digest="bb", folder_uri="s3://b/bb")
+    assert [(step, parent) for _, step, _, _, parent in mlflow.versions(name, "team")][-1] == (8, others + 1)
+
+
+def test_a_tracker_that_registers_alone_searches_once(
+    mlflow: MlflowReader, mlflow_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = tracker_at(mlflow_url)
+    searched = []
+    search = tracker._versions_of
+    monkeypatch.setattr(tracker, "_versions_of", lambda *about: searched.append(about) or search(*about))
+    for step in (1, 2, 3, 2):
+        tracker.publish_checkpoint("alone", policy="team", step=step, weights_digest=f"{step}", folder_uri="s3://b/0")
+    assert [row[1] for row in mlflow.versions("alone", "team")] == [1, 2, 3]
+    assert len(searched) == 1
 
 
 def test_the_newest_checkpoint_is_loadable_as_latest_and_its_source_is_the_store(
