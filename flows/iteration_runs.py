@@ -5,8 +5,8 @@ next flow run is created while a policy is updated, and a thread reports state c
 this way: an iteration that fails, is cancelled or is retried uses Prefect's own path.
 
 This is the only module that uses undocumented parts of Prefect: `FlowRunEngine` with the methods overridden here,
-`_flow_run_name_set`, `load_subflow_run`, and the mark `_is_subflow_tracking_task` of the task run that represents a child in
-its parent. `test_iteration_runs.py` lists the Prefect versions for which they were checked.
+`_flow_run_name_set`, `load_subflow_run`, `return_value_to_state_sync`, and the mark `_is_subflow_tracking_task` of the task run
+that represents a child in its parent. `test_iteration_runs.py` lists the Prefect versions for which they were checked.
 """
 
 import copy
@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import httpx
 from prefect import Task
+from prefect._internal.states import return_value_to_state_sync
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import FlowRun, State, StateDetails
 from prefect.context import FlowRunContext, SyncClientContext, TagsContext
@@ -198,6 +199,18 @@ class _IterationEngine(FlowRunEngine[..., Any]):
         self.call_hooks(state)
         self.behind.give(partial(self._tell, self.client, self.flow_run.id, state.model_copy(deep=False)))
         return state
+
+    def handle_success(self, result: Any) -> Any:
+        """Prefect's own, without a round trip through its event loop."""
+        context = FlowRunContext.get()
+        if not self.is_new or context is None:
+            return super().handle_success(result)
+        state: State[Any] = return_value_to_state_sync(result, context.result_store)
+        self.set_state(state)
+        self._return_value = result
+        link_state_to_flow_run_result(state, result)
+        self._telemetry.end_span_on_success()
+        return result
 
     @contextmanager
     def setup_run_context(self, client: SyncPrefectClient | None = None) -> Iterator[None]:

@@ -1,7 +1,6 @@
 """One look at a step's records, in place of one request per stage; taken ahead, no iteration waits for it."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 
@@ -66,9 +65,7 @@ def look_at(session: Session, step: int) -> Look:
 
 def look_ahead(session: Session, step: int) -> None:
     """Look at the step in the background, for the next `look_at`. Only while no stage of the step is under way."""
-    with_context, pool = copy_context(), ThreadPoolExecutor(1, thread_name_prefix="look")
-    session.look_ahead = pool.submit(with_context.run, Look, session.store, session.run, step)
-    pool.shutdown(wait=False)
+    session.look_ahead = session.looking.submit(copy_context().run, Look, session.store, session.run, step)
 
 
 def computed_here(session: Session, step: int) -> list[StageManifest] | None:

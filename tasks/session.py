@@ -1,6 +1,6 @@
 """The resources of one run in one process, passed to every stage."""
 
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -43,6 +43,7 @@ class Session:
         "computes_all",
         "engines",
         "look_ahead",
+        "looking",
         "manifests",
         "publishing",
         "run",
@@ -66,6 +67,7 @@ class Session:
         """None until the run's configuration is frozen."""
         self.look_ahead: Future[Any] | None = None
         """The `tasks.looks.Look` being taken at the next step."""
+        self.looking = ThreadPoolExecutor(1, thread_name_prefix="look")
         self.manifests: dict[str, StageManifest] = {}
         """By key: stages this session has committed or read since the last report."""
         self._store: ArtifactStore | None = None
@@ -151,6 +153,7 @@ class Session:
             last_first.callback(self.engines.close)
             last_first.callback(self.toolbox.close)
             last_first.callback(self.trainers.close)
+            last_first.callback(self.looking.shutdown, wait=False, cancel_futures=True)
 
 
 _of_this_worker: dict[str, Session] = {}

@@ -17,6 +17,8 @@ Content = bytes | Path
 
 MAX_PENDING_COMMITS = 8
 """About the stages of one step."""
+_IDLE_SECONDS = 10.0
+"""How long the thread waits for another write before it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +167,7 @@ class WriteBehindStore(ArtifactStore):
         with self._changed:
             self._writes.append(_Write(work=work, leaves=leaves, is_commit=is_commit))
             self._pending.update(leaves)
+            self._changed.notify_all()
             self._go_on()
 
     def _wait(self, is_under_way: Callable[[], bool]) -> None:
@@ -182,7 +185,7 @@ class WriteBehindStore(ArtifactStore):
             threading.Thread(target=self._write_all, name="store", daemon=True).start()
 
     def _write_all(self) -> None:
-        """The thread's loop, until the queue is empty or a write fails."""
+        """The thread's loop, until a write fails or none has come for a while."""
         while (write := self._next()) is not None:
             try:
                 write.context.run(write.work)
@@ -193,6 +196,8 @@ class WriteBehindStore(ArtifactStore):
 
     def _next(self) -> _Write | None:
         with self._changed:
+            # Starting a thread takes longer than most stages wait for their next write.
+            self._changed.wait_for(lambda: self._writes or self._error is not None, _IDLE_SECONDS)
             self._is_writing = bool(self._writes) and self._error is None
             return self._writes[0] if self._is_writing else None
 
