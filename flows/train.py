@@ -12,6 +12,7 @@ from prefect import flow, runtime
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.errors import StageOvertaken
+from components.long_lived import seldom_collected
 from components.schema import EvalReport
 from flows.active_runs import recorded_run, settle_dead_runs
 from flows.heartbeat import without_own_heartbeat
@@ -84,7 +85,7 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
             evaluations += evaluate_checkpoints(session, step, checkpoints_before(store, run, step))
     checkpoints = checkpoints_before(store, run, start) if start else first
     iteration = training_iteration.with_options(task_runner=task_runner(session.config.resources))
-    with without_own_heartbeat(), iteration_runs(iteration) as iterate:
+    with without_own_heartbeat(), seldom_collected(), iteration_runs(iteration) as iterate:
         for step in range(start, num_steps):
             checkpoints = iterate(session, step, checkpoints)
             tell_links(session)

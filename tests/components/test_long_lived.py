@@ -1,11 +1,11 @@
-"""Imported objects are hidden from the collector; later ones are not."""
+"""Long-lived objects are hidden from the collector; later ones are not."""
 
 import gc
 import weakref
 
 import pytest
 
-from components.long_lived import long_lived
+from components.long_lived import long_lived, seldom_collected
 
 
 class Node:
@@ -46,3 +46,19 @@ def test_a_collector_that_was_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_long_work_searches_only_new_objects_and_leaves_the_collector_as_it_was() -> None:
+    thresholds = gc.get_threshold()
+    dead = weakref.ref(Node())
+    kept = [Node() for _ in range(100)]
+    with pytest.raises(ValueError, match="the work"), seldom_collected():
+        assert dead() is None, "garbage from before is not kept for the length of the work"
+        assert gc.get_freeze_count() >= len(kept)
+        assert gc.get_threshold()[0] > thresholds[0]
+        garbage = weakref.ref(Node())
+        gc.collect()
+        assert garbage() is None
+        raise ValueError("the work")
+    assert gc.get_threshold() == thresholds
+    assert gc.get_freeze_count() == 0
