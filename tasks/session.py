@@ -141,7 +141,7 @@ class Session:
 
     def close_store(self) -> None:
         """Wait for pending writes, a limited time after an interruption; drop those that fail."""
-        if isinstance(self._store, WriteBehindStore):
+        if self._store is not None:
             self._store.close(timeout_seconds=_LAST_WORDS_SECONDS if is_interrupted() else None)
 
     def close(self) -> None:

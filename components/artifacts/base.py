@@ -126,6 +126,9 @@ class ArtifactStore(ABC):
     def settle(self) -> None:  # noqa: B027
         """Wait until background writes are durable. Raises their error."""
 
+    def close(self, *, timeout_seconds: float | None = None) -> None:  # noqa: B027
+        """Wait for background writes until one fails, and drop the rest."""
+
     @abstractmethod
     def read(self, key: str) -> bytes | None:
         """A record's bytes, or None when there is none."""

@@ -52,13 +52,19 @@ def test_long_work_searches_only_new_objects_and_leaves_the_collector_as_it_was(
     thresholds = gc.get_threshold()
     dead = weakref.ref(Node())
     kept = [Node() for _ in range(100)]
-    with pytest.raises(ValueError, match="the work"), seldom_collected():
+    with seldom_collected():
         assert dead() is None, "garbage from before is not kept for the length of the work"
         assert gc.get_freeze_count() >= len(kept)
         assert gc.get_threshold()[0] > thresholds[0]
         garbage = weakref.ref(Node())
         gc.collect()
         assert garbage() is None
-        raise ValueError("the work")
     assert gc.get_threshold() == thresholds
     assert gc.get_freeze_count() == 0
+
+
+def test_work_that_fails_leaves_the_collector_as_it_was() -> None:
+    thresholds = gc.get_threshold()
+    with pytest.raises(ZeroDivisionError), seldom_collected():
+        raise ZeroDivisionError
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, 0)
