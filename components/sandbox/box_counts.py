@@ -1,4 +1,4 @@
-"""What the kernel counts for one box, as process 1 of that box reads it. Runs inside: standard library only."""
+"""The kernel's counters of one box, read by process 1 of that box. Runs inside the box: standard library only."""
 
 import contextlib
 import os
@@ -7,10 +7,10 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class BoxClock:
-    """The processor time of this box since `start`, which the kernel keeps for its control group.
+    """The CPU time of this box since `start`, from its control group.
 
-    Where there is none it is the time of all living processes, and of all that somebody waited for: that is sound as long as
-    no end of a child goes unnoticed, which the system call filter sees to.
+    Without a control group it is the sum over all living processes and all that were waited for. That is complete only if no
+    child can end without being waited for, which the system call filter ensures.
     """
 
     def __init__(self) -> None:
@@ -21,14 +21,14 @@ class BoxClock:
 
     @property
     def is_kept_by_the_kernel(self) -> bool:
-        """Whether there is a control group that counts."""
+        """Whether a control group counts the CPU time."""
         return self._fd is not None
 
     def start(self) -> None:
         self._started = self._now()
 
     def seconds(self, waited_seconds: float | None = None) -> float:
-        """Since `start`. `waited_seconds` is the time of all processes where they have ended and were waited for."""
+        """CPU seconds since `start`. `waited_seconds`: the CPU time of all processes, once all have been waited for."""
         if self._fd is not None:
             return self._now() - self._started
         return cpu_seconds_of_all() if waited_seconds is None else waited_seconds
@@ -37,11 +37,11 @@ class BoxClock:
         if self._fd is None:
             return 0.0
         told = os.pread(self._fd, 4096, 0)
-        return int(told) / 1e9 if self._version_1 else int(told.split()[1]) / 1e6  # usage_usec comes first
+        return int(told) / 1e9 if self._version_1 else int(told.split()[1]) / 1e6  # usage_usec is the first value
 
 
 class EventCount:
-    """A count that the kernel keeps for this box, in the first of `paths` that there is."""
+    """An event counter of this box, in the first of `paths` that exists."""
 
     def __init__(self, key: str, *paths: str) -> None:
         self._key = key.encode()
@@ -49,7 +49,7 @@ class EventCount:
         self._seen = self._now()
 
     def rose(self) -> bool:
-        """Whether it rose since the last call. Never, where the kernel keeps none."""
+        """Whether it has increased since the last call; always False if the kernel has no such counter."""
         before, self._seen = self._seen, self._now()
         return self._seen > before
 
@@ -61,15 +61,15 @@ class EventCount:
 
 
 def cpu_seconds_of_all() -> float:
-    """CPU time so far of all processes but this one, and of those that they waited for."""
+    """CPU time so far of all processes except this one, including children that they waited for."""
     ticks = 0
-    told = bytearray(1024)  # forgotten at the end, as the names in it are chosen by programs
+    told = bytearray(1024)  # cleared at the end: programs choose the process names in it
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
             with (
                 contextlib.suppress(OSError),
                 open(f"/proc/{name}/stat", "rb", buffering=0) as file,
-            ):  # it may have ended
+            ):  # the process may have ended
                 num_bytes = file.readinto(told)
                 ticks += sum(map(int, told[told.rindex(b")", 0, num_bytes) + 1 : num_bytes].split()[11:15]))
     told[:] = bytes(len(told))

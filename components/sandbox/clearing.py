@@ -1,4 +1,4 @@
-"""A folder emptied without learning a name that lies in it. Runs inside: standard library only."""
+"""Empties a folder without making Python objects of the names in it. Runs inside the box: standard library only."""
 
 import ctypes
 import errno
@@ -8,17 +8,17 @@ from typing import NoReturn
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _ENTRY = struct.Struct("=QqHB")
-"""What the kernel tells before each name: inode, offset, length of the whole, kind."""
+"""What precedes each name: inode, offset, length of the entry, type."""
 _BATCH = ctypes.create_string_buffer(1 << 14)
 _AT_FDCWD, _AT_REMOVEDIR = -100, 0x200
 
 
 def empty(folder: str) -> None:
-    """Remove all that lies in `folder`, and leave it as the working directory. Raises OSError.
+    """Remove everything in `folder`, and make it the working directory. Raises OSError.
 
     Names that a program chose never become Python objects of this process: the next program would find them in the memory
-    that it inherits. Links are not followed. A folder that is not empty is entered, and removed from above when it is, so
-    that none lies too deep, and each costs the same.
+    that it inherits. Links are not followed. A folder that is not empty is entered, and removed from its parent once it is
+    empty, so any depth works, at the same cost per entry.
     """
     os.chdir(folder)
     depth = 0
@@ -31,7 +31,7 @@ def empty(folder: str) -> None:
 
 
 def _remove_some() -> int:
-    """Remove some of the working directory: 1 when it is now a folder below, -1 when it was empty, else 0."""
+    """Remove some entries of the working directory. Returns 1 if a folder was entered, -1 if there were no entries, else 0."""
     found = False
     for name in _listed():
         found = True
@@ -48,7 +48,7 @@ def _remove_some() -> int:
 
 
 def _listed() -> list[ctypes.c_void_p]:
-    """Where the first names in the working directory lie in `_BATCH`."""
+    """The addresses in `_BATCH` of the first names in the working directory."""
     handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         num_bytes = _LIBC.getdents64(handle, _BATCH, len(_BATCH))
@@ -66,7 +66,7 @@ def _listed() -> list[ctypes.c_void_p]:
 
 
 def _is_dots(name: int) -> bool:
-    """Whether the folder itself or the one above has the name that begins here."""
+    """Whether the name at this offset is "." or ".."."""
     first, second, third = (_BATCH[name + place] for place in range(3))
     return first == b"." and (second == b"\0" or (second == b"." and third == b"\0"))
 

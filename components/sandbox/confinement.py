@@ -1,4 +1,4 @@
-"""What process 1 of a box gives up before the first program, and no program gets back. Runs inside: standard library only."""
+"""Privileges that process 1 of a box drops before the first program. Runs inside the box: standard library only."""
 
 import base64
 import ctypes
@@ -18,17 +18,17 @@ MS_NOSUID, MS_NODEV, MS_NOEXEC, M_ARENA_MAX = 2, 4, 8, -8
 
 
 def harden(settings: dict[str, Any]) -> None:
-    """Give up what no program shall have. Settings: `filter`, the instructions of the system call filter in base64;
-    `tmp_mib` and `num_tmp_files`, for a box that comes without /tmp. Raises OSError when the kernel refuses any of it."""
+    """Drop all privileges that programs must not have. Settings: `filter`, the system call filter's instructions in base64;
+    `tmp_mib` and `num_tmp_files`, for a box without its own /tmp. Raises OSError if the kernel refuses any of it."""
     heed_signals()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 is deaf to signals that it does not handle
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 receives only signals that it handles
     check(LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
-    LIBC.mallopt(M_ARENA_MAX, 1)  # each thread's own arena would count 64 MiB against the memory limit
+    LIBC.mallopt(M_ARENA_MAX, 1)  # an arena per thread would count 64 MiB each against the memory limit
     if "tmp_mib" in settings:
         size = f"size={settings['tmp_mib']}m,nr_inodes={settings['num_tmp_files']},mode=1777"
         check(LIBC.mount(b"tmpfs", TMP.encode(), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size.encode()))
     for capability in range(64):
-        LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # refused where there is none to drop
+        LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # refused if there is no such capability
     LIBC.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     check(LIBC.capset(struct.pack("Ii", LINUX_CAPABILITY_VERSION_3, 0), bytes(24)))
     check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -38,8 +38,8 @@ def harden(settings: dict[str, Any]) -> None:
 
 
 def heed_signals() -> None:
-    """Undo that our starter ignored signals (nohup does, and make for signal 32, which is the C library's own): programs
-    would inherit it. What Python itself ignores stays ignored."""
+    """Restore signals that the parent process ignored, which programs would inherit: nohup ignores SIGHUP, and make signal 32,
+    which the C library uses. Those that Python itself ignores stay ignored."""
     number, action = RT_SIGACTION.get(os.uname().machine), ctypes.create_string_buffer(32)
     for signal_number in range(1, signal.NSIG if number else 0):
         LIBC.syscall(number, signal_number, None, action, 8)
@@ -55,7 +55,7 @@ def check(result: int) -> None:
 
 
 def lower(limit: int, value: int) -> None:
-    """Set a resource limit for good, to no more than is allowed already."""
+    """Set a hard and soft resource limit, at most the present hard limit."""
     allowed = resource.getrlimit(limit)[1]
     value = value if allowed == resource.RLIM_INFINITY else min(value, allowed)
     resource.setrlimit(limit, (value, value))

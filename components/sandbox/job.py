@@ -1,4 +1,4 @@
-"""What a box is told and answers: one job at a time, whose contents lie outside the Python heap. Runs inside: standard library
+"""A box's jobs and answers, one at a time, with their contents outside the Python heap. Runs inside the box: standard library
 only."""
 
 import json
@@ -11,7 +11,7 @@ LENGTH = struct.Struct(">I")
 
 
 class Memory:
-    """Bytes outside the Python heap, zero at first. Nothing of them is left in this process after `close`."""
+    """Bytes outside the Python heap, initially zero. After `close` nothing of them is left in this process."""
 
     def __init__(self, num_bytes: int) -> None:
         self.bytes = mmap.mmap(-1, max(1, num_bytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -23,7 +23,7 @@ class Memory:
 
 
 class Wire:
-    """The host's stream, moved away from the descriptors 0 and 1, which no program shall share."""
+    """The host's stream, moved from descriptors 0 and 1 so that programs do not inherit it."""
 
     def __init__(self) -> None:
         self._input, self._output = os.dup(0), os.dup(1)
@@ -54,12 +54,12 @@ class Wire:
         while view:
             num_bytes = os.readv(self._input, [view])
             if num_bytes == 0:
-                os._exit(0)  # the host hung up, or died: the box ends with its process 1
+                os._exit(0)  # the host has closed the stream or died: the box ends with its process 1
             view = view[num_bytes:]
 
 
 class Job:
-    """One program with its limits. Its contents are views of the frame; they and all captures end with `close`."""
+    """One program with its limits. Its contents are views of the frame; `close` releases them and all captures."""
 
     def __init__(self, frame: Memory) -> None:
         self._memories: list[Memory] = [frame]
@@ -91,7 +91,7 @@ class Job:
 
 
 class Capture(Memory):
-    """What a program wrote, up to a limit."""
+    """A program's output, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit + 1)
@@ -100,7 +100,7 @@ class Capture(Memory):
 
     @property
     def over(self) -> bool:
-        """Whether there was more than the limit."""
+        """Whether the output exceeded the limit."""
         return self._num_bytes > self._limit
 
     @property
@@ -108,10 +108,10 @@ class Capture(Memory):
         return self.view[: min(self._num_bytes, self._limit)]
 
     def read(self, fd: int) -> bool:
-        """Take what is there, of a pipe maybe nothing; False at the end of the stream, and when there is no more room."""
+        """Read what is available, possibly nothing. Returns False at the end of the stream or if the capture is full."""
         try:
             num_bytes = os.readv(fd, [self.view[self._num_bytes :]])
         except BlockingIOError:
-            return True  # the program has taken it back, through a handle of its own
+            return True  # the program has emptied the pipe through its own handle
         self._num_bytes += num_bytes
         return num_bytes > 0

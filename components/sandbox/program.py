@@ -1,4 +1,4 @@
-"""One program in the box: its process, its pipes, and its end. Runs inside: standard library only."""
+"""One program in the box: its process, its pipes, and its end. Runs inside the box: standard library only."""
 
 import atexit
 import builtins
@@ -25,16 +25,16 @@ from components.sandbox.job import Job
 MAIN_FILE = "main.py"
 MAX_OPEN_FILES = 256
 END_SECONDS = 5.0
-"""How long killed processes may take to be gone: after that the box ends, and they with it."""
+"""How long killed processes may take to disappear; after that the whole box is ended."""
 MIN_CPU_CHECK_SECONDS = 0.02
 NUM_CPUS = os.cpu_count() or 1
 STARTED = mmap.mmap(-1, 1)
-"""Shared with the child until it runs the program: what fails before that is not the program's failure."""
-WAIT_ALL = 0x40000000  # also for children made to end without a signal
+"""Shared with the child until it runs the program: a failure before that is not the program's."""
+WAIT_ALL = 0x40000000  # also children created without an exit signal
 
 
 class Program:
-    """A running program: its process, and our ends of its pipes."""
+    """A running program: its process, and this process's ends of its pipes."""
 
     def __init__(self, job: Job, clock: BoxClock) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class Program:
         output_fd, output_theirs = os.pipe()
         errors_fd, errors_theirs = os.pipe()
         for fd in (self._input_fd, output_fd, errors_fd):
-            os.set_blocking(fd, False)  # a program that opens its own ends anew can empty and fill them as well
+            os.set_blocking(fd, False)  # a program can reopen its own ends, and then empty and fill the pipes too
         self._poller = select.poll()
         self._poller.register(self._input_fd, select.POLLOUT)
         self._feed()  # most inputs fit into the pipe
@@ -60,7 +60,7 @@ class Program:
             self._poller.register(fd, select.POLLIN)
 
     def watch(self, wall_end: float, cpu_seconds: float) -> str:
-        """Wait for its end; which limit it went over before, if any."""
+        """Wait until it ends or exceeds a limit. Returns the limit's name, or ""."""
         check_cpu = time.monotonic() + cpu_seconds / NUM_CPUS
         while True:
             now = time.monotonic()
@@ -70,7 +70,7 @@ class Program:
                 left = cpu_seconds - self._clock.seconds()
                 if left <= 0:
                     return "cpu"
-                # However many processes there are, they cannot use it up faster than on all processors.
+                # Any number of processes can use up the rest no faster than on all CPUs.
                 check_cpu = now + max(MIN_CPU_CHECK_SECONDS, left / NUM_CPUS)
             ready = {fd for fd, _ in self._poller.poll((min(wall_end, check_cpu) - now) * 1000)}
             if not self._take(ready):
@@ -81,7 +81,7 @@ class Program:
                 self._feed()
 
     def drain(self) -> bool:
-        """Take what is left in the pipes, once nobody can write any more; whether there was too much."""
+        """Read the rest of the pipes once all writers have ended. Returns whether there was too much output."""
         while (ready := {fd for fd, _ in self._poller.poll(0)} & self._captures.keys()) and self._take(ready):
             pass
         for fd in (*self._captures, self._ended_fd, self._input_fd):
@@ -90,7 +90,7 @@ class Program:
         return self.output.over or self.errors.over
 
     def _take(self, ready: set[int]) -> bool:
-        """Read what the program wrote; False when it was too much."""
+        """Read what the program wrote. Returns False if there was too much."""
         for fd in ready & self._captures.keys():
             capture = self._captures[fd]
             if not capture.read(fd):
@@ -100,7 +100,7 @@ class Program:
         return True
 
     def _feed(self) -> None:
-        """Write what the input pipe takes; hang up when that was all, or when nobody reads."""
+        """Write as much input as the pipe accepts; close it after the last byte, or if nobody reads."""
         try:
             self._input = self._input[os.write(self._input_fd, self._input) :]
         except BlockingIOError:
@@ -114,7 +114,7 @@ class Program:
 
 
 def become(job: Job, *pipes: int) -> NoReturn:
-    """In the forked child: leave the runner behind, run the program to its end, and end as Python ends."""
+    """In the forked child: detach from the runner, run the program, and exit as Python would."""
     code = 1
     try:
         os.setsid()
@@ -123,8 +123,8 @@ def become(job: Job, *pipes: int) -> NoReturn:
         os.closerange(3, MAX_OPEN_FILES)
         LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")  # the kernel ends programs before it ends the runner
-        lower(resource.RLIMIT_CPU, math.ceil(job.cpu_seconds) + 1)  # for one process; the runner adds them all up
+            file.write("1000")  # out of memory, the kernel kills programs before the runner
+        lower(resource.RLIMIT_CPU, math.ceil(job.cpu_seconds) + 1)  # per process; the runner sums them up
         lower(resource.RLIMIT_AS, job.memory_bytes)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         source = str(job.program, "utf-8", "surrogatepass")
@@ -136,7 +136,7 @@ def become(job: Job, *pipes: int) -> NoReturn:
 
 
 def execute(source: str) -> int:
-    """Run a program as `__main__`; its exit code. Everything that it holds is let go of, so that open files are written."""
+    """Run a program as `__main__`; its exit code. Its objects are released at the end, so that open files are flushed."""
     main_module = types.ModuleType("__main__")
     vars(main_module).update(__builtins__=builtins, __file__=MAIN_FILE)
     sys.modules["__main__"] = main_module
@@ -157,26 +157,26 @@ def execute(source: str) -> int:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """The exit code of a program that ended with `error`, which is reported as Python reports it."""
+    """The exit code of a program that ended with `error`, which is printed as Python would."""
     if isinstance(error, SystemExit):
         if error.code is None or isinstance(error.code, int):
             return error.code or 0
         print(error.code, file=sys.stderr)
         return 1
-    trace = error.__traceback__.tb_next if error.__traceback__ else None  # without our own frame
+    trace = error.__traceback__.tb_next if error.__traceback__ else None  # without this file's frame
     try:
         if sys.excepthook is sys.__excepthook__:
             traceback.print_exception(type(error), error, trace)
         else:
             sys.excepthook(type(error), error, trace)
     except BaseException:
-        # Out of memory there may be none left for a traceback.
+        # Out of memory there may not be enough for a traceback.
         os.write(2, f"{type(error).__name__}\n".encode())
     return 1
 
 
 def flush() -> None:
-    """Write what is left in the buffers, C's included."""
+    """Flush all buffers, including the C library's."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and not stream.closed:
             stream.flush()
@@ -184,12 +184,12 @@ def flush() -> None:
 
 
 def end_all(program: int) -> tuple[int, float, int]:
-    """Kill and reap every process but this one: the program's exit code, the CPU seconds of all, and how many others lived."""
+    """Kill and reap all other processes: the program's exit code, the CPU seconds of all, and how many others were alive."""
     exit_code, cpu_seconds, num_stragglers = 0, 0.0, 0
     pause, last = 0.0001, time.monotonic() + END_SECONDS
     while True:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)  # from process 1: everything in this namespace but ourselves, at once
+            os.kill(-1, signal.SIGKILL)  # from process 1: all other processes in this namespace, at once
         try:
             pid, status, usage = os.wait4(-1, os.WNOHANG | WAIT_ALL)
         except ChildProcessError:

@@ -1,15 +1,15 @@
-"""Process 1 of a box: runs one program at a time and says how it ended. Standard library, and five files beside it.
+"""Process 1 of a box: runs one program at a time and reports its result. Standard library, plus the five files beside it.
 
-It forks itself for each program, with the common modules already imported, and speaks the frames of `protocol.py`. Programs
-are its children, and run as its user. They cannot signal, trace, read or slow down this process, from which the next program
-starts: it is process 1 of its namespace, not dumpable, and under a system call filter that its children inherit.
+It forks for each program, with common modules already imported, and exchanges the frames of `protocol.py`. Programs are its
+children and run as the same user. They cannot signal, trace, read or slow down this process, from which the next program is
+forked: it is process 1 of its namespace, not dumpable, and under a system call filter that its children inherit.
 
-Contents (a program, its input, its outputs, its files) never become Python objects of this process. They are read into mapped
-memory and written from it, and the mapping ends with the job, so a program finds nothing of an earlier one in the memory that
-it inherits. Of its own job it inherits the program, the input and the files. Expected outputs never come here.
+Contents (a program, its input, output and files) never become Python objects of this process. They are read into and written
+from mapped memory, which is unmapped at the end of the job, so a program finds nothing of an earlier one in the memory that it
+inherits. Of its own job it inherits the program, input and files. Expected outputs are never sent here.
 
-A program ends when its first process ends; what it leaves behind is killed. Nothing that this process does can wait for a
-program: pipes are read and written without waiting, and what it wrote is read when it has ended.
+A program ends when its first process ends; its other processes are then killed. This process never waits for a program: pipes
+are read and written without blocking, and output files are read after the program has ended.
 """
 
 # ruff: noqa: E401, F401, I001
@@ -33,7 +33,7 @@ def main() -> None:
     """Serve until the host hangs up. The argument is a JSON object; see `harden` and `Runner` for its keys."""
     settings = json.loads(sys.argv[1])
     for name in [name for name in sys.modules if name.partition(".")[0] == "components"]:
-        del sys.modules[name]  # programs may have a module of this name
+        del sys.modules[name]  # a program may import its own module of this name
     wire = Wire()
     harden(settings)
     runner = Runner(settings)
@@ -49,12 +49,12 @@ def main() -> None:
 
 
 class Runner:
-    """Runs jobs one after another. Settings: `num_processes`, a limit to set where the box has none of its own;
-    `keep_sigchld`, whether the filter lets no program ignore the end of its children."""
+    """Runs jobs one after another. Settings: `num_processes`, a process limit for a box that has none of its own;
+    `keep_sigchld`, whether the filter prevents programs from ignoring SIGCHLD."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         num_processes = settings.get("num_processes")
-        self._crowd = num_processes - 2 if num_processes else math.inf  # more processes were certainly refused
+        self._crowd = num_processes - 2 if num_processes else math.inf  # with so many stragglers, more were refused
         self._refusals = EventCount("max", "/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events")
         self._kills = EventCount("oom_kill", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
         self._clock = BoxClock()
@@ -74,10 +74,10 @@ class Runner:
         os.chdir(TMP)
         self._clean()
         gc.collect()
-        gc.freeze()  # programs share these pages for as long as nobody walks over them
+        gc.freeze()  # the collector would write to these pages, which are shared with programs
 
     def run(self, job: Job) -> tuple[Any, ...]:
-        """The header of the answer, and the parts of its body."""
+        """The answer's header, and the parts of its body."""
         for name, content in job.files.items():
             write_file(name, content)
         started = time.monotonic()
@@ -109,10 +109,10 @@ class Runner:
         return header, *parts
 
     def _clean(self) -> bool:
-        """Empty /tmp; whether it is as it was at the start."""
+        """Empty /tmp. Returns whether it is as it was at the start."""
         try:
             if self._owns_tmp:
-                # Programs own it, too, and what one did to the folder itself would reach the next.
+                # Programs own it too, and a changed mode would reach the next program.
                 os.chmod(TMP, 0o1777)
             empty(TMP)
             if self._owns_tmp:
@@ -120,7 +120,7 @@ class Runner:
             else:
                 set_times_anew()
             if os.pread(self._sockets, 4096, 0) != self._no_sockets:
-                return False  # sockets that hold each other outlive their program, and so do all handles on their way there
+                return False  # sockets in each other's queues outlive their program, with all handles in them
             return not os.listdir(TMP) and os.statvfs(TMP) == self._empty
         except OSError:
             return False
@@ -133,13 +133,13 @@ def write_file(name: str, content: memoryview) -> None:
 
 
 def read_files(job: Job) -> tuple[dict[str, memoryview], list[list[str]]]:
-    """The job's output files that can be had, and for each of the others its name and why not."""
+    """The job's output files that can be read, and for each of the others its name and the reason."""
     found: dict[str, memoryview] = {}
     missing = []
     room = MAX_ALL_FILES_BYTES
     for name in job.outputs:
         try:
-            # Never a link, never a wait for the other end of a pipe.
+            # Neither follow a link nor wait for the other end of a pipe.
             fd = os.open(f"{TMP}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             missing.append([name, os.strerror(error.errno or 0)])
@@ -160,8 +160,8 @@ def read_files(job: Job) -> tuple[dict[str, memoryview], list[list[str]]]:
 
 
 def set_times_anew() -> None:
-    """Let the times of what all programs see be those of this moment, not of a program's choice: of /tmp, by a change in it,
-    and of /dev and its links, which an engine mounts so that it keeps when they were last looked at."""
+    """Set the times of shared folders to now, so that a program cannot pass information in them: /tmp by a change in it, and
+    /dev and its links, which a container engine mounts with access times, by reading them."""
     os.mkdir(f"{TMP}/made")
     os.rmdir(f"{TMP}/made")
     with os.scandir("/dev") as entries:
