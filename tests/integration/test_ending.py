@@ -21,7 +21,7 @@ from infra.services.status import StackStatus
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.integration.outcomes import order, outcome
 from tests.integration.test_services_away import await_request, mlflow_answer, port_of
-from tests.integration.trainings import ROOT, Trainings, await_no_workers
+from tests.integration.trainings import ROOT, Trainings, await_no_workers, kill, tree
 from tests.processes import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -66,11 +66,17 @@ def flow_states(services: StackStatus, run_id: str) -> list[str]:
         return [run.state.type.value for run in found if run.state and run.name.partition("/")[0] == run_id]
 
 
-def mlflow_status(services: StackStatus, run_id: str) -> str:
-    experiment = mlflow_answer(services, "experiments/get-by-name?experiment_name=troupe")["experiment"]
-    query = {"experiment_ids": [experiment["experiment_id"]], "filter": f"tags.`troupe.run_id` = '{run_id}'"}
-    (run,) = mlflow_answer(services, "runs/search", query)["runs"]
-    return str(run["info"]["status"])
+def mlflow_status(services: StackStatus, run_id: str) -> str | None:
+    """The status of the run in MLflow, None before MLflow has been told of it."""
+    experiments = {"max_results": 100, "filter": "name = 'troupe'"}
+    found = mlflow_answer(services, "experiments/search", experiments).get("experiments", [])
+    query = {
+        "experiment_ids": [each["experiment_id"] for each in found],
+        "filter": f"tags.`troupe.run_id` = '{run_id}'",
+    }
+    of_name = mlflow_answer(services, "runs/search", query).get("runs", []) if found else []
+    assert len(of_name) <= 1
+    return str(of_name[0]["info"]["status"]) if of_name else None
 
 
 def tracked_order(root: Path, run_id: str, services: StackStatus, **more: Any) -> dict[str, Any]:
@@ -87,17 +93,27 @@ def await_file(path: Path, process: psutil.Process, timeout_seconds: float = 300
         time.sleep(0.05)
 
 
+def await_told(services: StackStatus, run_id: str, root: Path, process: psutil.Process) -> None:
+    """Return when the run has finished a step and MLflow knows of the run, which a thread tells it."""
+    await_file(root / "store" / "runs" / run_id / "iterations" / "000000-l0.json", process)
+    while mlflow_status(services, run_id) is None:
+        assert runs(process), "it has ended before MLflow was told of it"
+        time.sleep(0.05)
+
+
 def test_a_killed_run_is_told_of_by_whoever_comes_next(
     services: StackStatus, trainings: Trainings, tmp_path: Path, joined: None
 ) -> None:
-    stop = {"part": "/steps/000001/collect_rollouts-v1/", "moment": "committed"}
-    ended = trainings.run(tracked_order(tmp_path, "shot-dead", services, stop=stop))
-    assert (ended.code, ended.stopped) == (-9, True), trainings.log()
+    pid = trainings.start(tracked_order(tmp_path, "shot-dead", services))
+    await_told(services, "shot-dead", tmp_path, psutil.Process(pid))
+    kill(tree(pid))
+    assert trainings.wait(pid).code == -signal.SIGKILL, trainings.log()
     at_its_death = set(flow_states(services, "shot-dead"))
-    assert {"RUNNING"} <= at_its_death <= {"RUNNING", "COMPLETED"}  # the end of step 0 is told behind step 1
+    # Starts and ends of steps are told behind their work.
+    assert {"RUNNING"} <= at_its_death <= {"RUNNING", "PENDING", "COMPLETED"}
     assert mlflow_status(services, "shot-dead") == "RUNNING"
     assert settle_dead_runs(services.home) == ["shot-dead"]
-    assert set(flow_states(services, "shot-dead")) == {"CRASHED"} | at_its_death - {"RUNNING"}
+    assert {"CRASHED"} <= set(flow_states(services, "shot-dead")) <= {"CRASHED", "COMPLETED"}
     assert mlflow_status(services, "shot-dead") == "KILLED"
     assert settle_dead_runs(services.home) == []
     assert recorded_runs(services.home) == []
@@ -109,7 +125,7 @@ def test_active_runs_are_ended_in_order_and_told_of(
     wanted = tracked_order(tmp_path, "sent-home", services)
     wanted["overrides"][-1] = "num_steps=3"
     pid = trainings.start(wanted)
-    await_file(tmp_path / "store" / "runs" / "sent-home" / "iterations" / "000000-l0.json", psutil.Process(pid))
+    await_told(services, "sent-home", tmp_path, psutil.Process(pid))
     assert end_active_runs(services.home) == ["sent-home"]
     assert trainings.wait(pid).code == -signal.SIGTERM, trainings.log()
     await_no_workers("sent-home")
