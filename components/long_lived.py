@@ -32,11 +32,14 @@ def seldom_collected() -> Iterator[None]:
     Otherwise a training flow searches the same objects again and again, for a thirtieth of a second in each iteration.
     """
     before = gc.get_threshold()
+    is_first = before[0] != _YOUNG_OBJECTS  # two runs in threads may end in any order
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, *before[1:])
+    if is_first:
+        gc.set_threshold(_YOUNG_OBJECTS, *before[1:])
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        if is_first:
+            gc.set_threshold(*before)
         gc.unfreeze()

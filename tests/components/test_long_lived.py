@@ -68,3 +68,13 @@ def test_work_that_fails_leaves_the_collector_as_it_was() -> None:
     with pytest.raises(ZeroDivisionError), seldom_collected():
         raise ZeroDivisionError
     assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, 0)
+
+
+def test_two_that_overlap_leave_the_collector_as_it_was() -> None:
+    thresholds = gc.get_threshold()
+    one, other = seldom_collected(), seldom_collected()
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    other.__exit__(None, None, None)
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, 0)
