@@ -19,13 +19,13 @@ def complete_model_folder(folder: Path, *, temperature: float) -> HuggingFaceTok
         # The class name is known to every version of transformers.
         changes = {"split_special_tokens": True, "tokenizer_class": "PreTrainedTokenizerFast"}
         _change(folder / "tokenizer_config.json", changes)
-    # Any other setting of a base (top_p, penalties, more end tokens) would sample from another distribution.
+    # Any other setting of a base (top_p, penalties) would sample from another distribution.
     sampling = {
         "do_sample": True,
         "temperature": temperature,
         "top_k": 0,
         "top_p": 1.0,
-        "eos_token_id": tokenizer.end_token,
+        "eos_token_id": sorted(tokenizer.end_tokens) if len(tokenizer.end_tokens) > 1 else tokenizer.end_token,
         "pad_token_id": tokenizer.pad_token,
     }
     (folder / "generation_config.json").write_text(json.dumps(sampling, indent=2) + "\n")

@@ -23,7 +23,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """One sampled answer. `tokens` ends with the end token when `finish_reason` is "stop".
+    """One sampled answer. `tokens` ends with an end token when `finish_reason` is "stop".
 
     `logprobs[t]` is the log-probability of `tokens[t]` under the tempered distribution it was drawn from (untempered when
     greedy). `logprobs` is empty if the engine does not know them; such answers are never trained on.
@@ -39,7 +39,14 @@ class Tokenizer(Protocol):
     """Text to tokens and back. Only prompts are encoded; sampled tokens are never re-encoded."""
 
     @property
-    def end_token(self) -> int: ...
+    def end_token(self) -> int:
+        """The id that ends demonstrated answers."""
+        ...
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """All ids that end a sampled answer, `end_token` among them."""
+        ...
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Plain text as tokens, without special tokens. Raises ConfigurationError on an unknown character."""

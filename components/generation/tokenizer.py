@@ -1,6 +1,7 @@
 """Any Hugging Face tokenizer, with a lookup table for tokenizers of single characters."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,16 @@ from transformers import AutoTokenizer
 
 from components.errors import ArtifactCorrupt, ConfigurationError
 
-_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json")
+_MARKS = ("instructions-of-this-role", "state-of-this-problem")
+"""Messages that no chat template changes."""
+_GENERATION_FILE = "generation_config.json"
+_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "special_tokens_map.json",
+    _GENERATION_FILE,
+)
 
 
 class HuggingFaceTokenizer:
@@ -18,12 +28,14 @@ class HuggingFaceTokenizer:
     for short prompts.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, *, more_end_tokens: Iterable[int] = ()) -> None:
         if tokenizer.eos_token_id is None:
             raise ConfigurationError("the tokenizer has no eos_token; a policy needs one to end its answers")
         self._tokenizer = tokenizer
         self._end_token = int(tokenizer.eos_token_id)
+        self._end_tokens = frozenset({self._end_token, *more_end_tokens})
         self._special = set(tokenizer.all_special_ids)
+        self._special_texts = [token.content for token in tokenizer.added_tokens_decoder.values() if token.content]
         self._id_of_character = _character_table(tokenizer)
         self._character_of_id = {number: character for character, number in self._id_of_character.items()}
         self._files: dict[str, bytes] = {}
@@ -35,7 +47,7 @@ class HuggingFaceTokenizer:
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except (OSError, ValueError, KeyError) as error:
             raise ArtifactCorrupt(f"the tokenizer in {folder} cannot be loaded: {error}") from error
-        loaded = cls(tokenizer)
+        loaded = cls(tokenizer, more_end_tokens=_listed_end_tokens(folder))
         loaded._files = _contents(folder)
         return loaded
 
@@ -45,8 +57,13 @@ class HuggingFaceTokenizer:
 
     @property
     def end_token(self) -> int:
-        """The id that ends an answer."""
+        """The tokenizer's own."""
         return self._end_token
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """The tokenizer's end token and those listed in the model's generation_config.json, as Gemma's <end_of_turn>."""
+        return self._end_tokens
 
     @property
     def pad_token(self) -> int:
@@ -60,9 +77,12 @@ class HuggingFaceTokenizer:
         return bool(self._id_of_character) and not self._tokenizer.chat_template
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """`text` as ids, without special tokens. Raises ConfigurationError on a character outside the alphabet."""
+        """`text` as ids, none of them special: "<|end|>" in a text stays text.
+
+        Raises ConfigurationError on a character outside the alphabet.
+        """
         if not self._id_of_character:
-            return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+            return tuple(self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
         try:
             return tuple([self._id_of_character[character] for character in text])
         except KeyError as error:
@@ -72,24 +92,45 @@ class HuggingFaceTokenizer:
             ) from error
 
     def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
-        """A system and a user message under the model's chat template, up to where the answer begins."""
+        """A system and a user message under the model's chat template, up to where the answer begins.
+
+        Only the template's own special tokens are special: those spelled in a message stay text, so that no agent, program or
+        row of data can open another message.
+        """
         if not self._tokenizer.chat_template:
             raise ConfigurationError(
                 "policies.<name>.prompt_format 'chat': this tokenizer has no chat template; use prompt_format: compact"
             )
+        text = self._rendered(instructions, state)
+        if not any(token in content for token in self._special_texts for content in (instructions, state)):
+            return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+        before, first, rest = self._rendered(*_MARKS).partition(_MARKS[0])
+        between, second, after = rest.partition(_MARKS[1])
+        for told in ((instructions, state), (instructions.strip(), state.strip())):
+            if first and second and "".join((before, told[0], between, told[1], after)) == text:
+                opening, middle, end = (
+                    self._tokenizer.encode(s, add_special_tokens=False) for s in (before, between, after)
+                )
+                return (*opening, *self.encode(told[0]), *middle, *self.encode(told[1]), *end)
+        raise ConfigurationError(
+            "a message spells one of the model's special tokens, and the model's chat template changes or leaves out messages, "
+            f"so the two cannot be told apart; remove it from the problem or use another model: {(instructions + state)[:80]!r}"
+        )
+
+    def _rendered(self, instructions: str, state: str) -> str:
         messages = [{"role": "system", "content": instructions}, {"role": "user", "content": state}]
-        ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-        return tuple(ids)
+        return str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
 
     def spelled(self, tokens: Sequence[int]) -> str:
         """The text of `tokens` including special tokens, as in a prompt under a chat template."""
         return str(self._tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of `tokens` without special tokens."""
+        """The text of `tokens` without special and end tokens."""
+        tokens = [token for token in tokens if token not in self._end_tokens]
         if self._character_of_id:
             return "".join([self._character_of_id[token] for token in tokens if token not in self._special])
-        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+        return str(self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def _character_table(tokenizer: Any) -> dict[str, int]:
@@ -98,6 +139,18 @@ def _character_table(tokenizer: Any) -> dict[str, int]:
     ordinary = {token: number for token, number in tokenizer.get_vocab().items() if number not in special}
     ordered = sorted(ordinary.items(), key=lambda entry: entry[1])
     return dict(ordered) if all(len(token) == 1 for token in ordinary) else {}
+
+
+def _listed_end_tokens(folder: Path) -> list[int]:
+    """`eos_token_id` of the folder's generation_config.json, one number or several. Raises ArtifactCorrupt."""
+    file = folder / _GENERATION_FILE
+    if not file.exists():
+        return []
+    try:
+        listed = json.loads(file.read_bytes()).get("eos_token_id")
+        return [] if listed is None else [int(token) for token in (listed if isinstance(listed, list) else [listed])]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ArtifactCorrupt(f"{file}: eos_token_id cannot be read: {error}") from error
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

@@ -56,14 +56,14 @@ def built_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, 
     transformers_logging.disable_progress_bar()
     try:
         with building_a_model():
-            model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto", attn_implementation="sdpa")
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         raise ArtifactCorrupt(f"the model in {folder} cannot be loaded: {error}") from error
     kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
         raise ConfigurationError(
-            f"the model in {folder} has {sorted(kinds)} layers; the transformers engine separates candidates by a mask "
-            "over full attention; choose a model with full attention in every layer"
+            f"{type(model).__name__} in {folder} has {sorted(kinds)} layers; the transformers engine separates candidates by "
+            "a mask over full attention; choose a model with full attention in every layer"
         )
     digest = model_digest(model)
     return model.to(device=device, dtype=dtype).eval().requires_grad_(False), digest

@@ -20,6 +20,10 @@ class ByteTokenizer:
     def end_token(self) -> int:
         return _END
 
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        return frozenset({_END})
+
     def encode(self, text: str) -> tuple[int, ...]:
         """The bytes of `text`. Raises ConfigurationError on a lone surrogate."""
         try:

@@ -14,13 +14,15 @@ class Sampling:
     After decoding, row n of `tokens_N_T` and `logprobs_N_T` holds candidate n up to `lengths_N[n]`.
     """
 
-    def __init__(self, requests: Sequence[GenerationRequest], *, end_token: int, device: torch.device) -> None:
+    def __init__(
+        self, requests: Sequence[GenerationRequest], *, end_tokens: frozenset[int], device: torch.device
+    ) -> None:
         seeds = [seed for request in requests for seed in request.seeds_K]
         counts = torch.tensor([len(request.seeds_K) for request in requests])
         longest = max(request.max_new_tokens for request in requests)
         limits = torch.tensor([request.max_new_tokens for request in requests])
         temperatures = torch.tensor([request.temperature for request in requests], dtype=torch.float32)
-        self._end_token = end_token
+        self._end_tokens = torch.tensor(sorted(end_tokens), device=device)
         self._limits_N = limits.repeat_interleave(counts).to(device)
         self._temperatures_N = temperatures.repeat_interleave(counts).to(device)
         self._all_greedy, self._some_greedy = bool((temperatures == 0).all()), bool((temperatures == 0).any())
@@ -43,7 +45,7 @@ class Sampling:
         self.tokens_N_T[candidates_M, positions_M] = tokens_M
         self.logprobs_N_T[candidates_M, positions_M] = logprobs_M_V.gather(1, tokens_M[:, None])[:, 0]
         self.lengths_N[candidates_M] = positions_M + 1
-        return tokens_M, (tokens_M == self._end_token) | (self._limits_N[candidates_M] == positions_M + 1)
+        return tokens_M, torch.isin(tokens_M, self._end_tokens) | (self._limits_N[candidates_M] == positions_M + 1)
 
 
 class Forcing:

@@ -38,6 +38,8 @@ class TransformersGenerator:
         self._turn: AbstractContextManager[Any] = nullcontext()
         self._dtype: torch.dtype = getattr(torch, config.dtype)
         self._model: Any = None
+        self._tried: Any = None
+        """The module that has computed a token, so that its attention is known to be supported."""
         self._architecture: dict[str, Any] = {}
         self._tokenizer: HuggingFaceTokenizer | None = None
         self._version: PolicyVersion | None = None
@@ -56,7 +58,8 @@ class TransformersGenerator:
     def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:
         """Load `folder`, with `adapter` if given, as `version`. When this raises, no version is held.
 
-        Raises ArtifactMissing without a model folder, ArtifactCorrupt when it cannot be read or its digest differs.
+        Raises ArtifactMissing without a model folder, ArtifactCorrupt when it cannot be read or its digest differs, and
+        ConfigurationError for a model that this engine does not compute exactly.
         """
         self._version = None
         digest = (
@@ -65,6 +68,9 @@ class TransformersGenerator:
         check_weights(adapter or folder, digest, version)
         if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
             self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
+        if self._model is not self._tried:
+            self._decode([(0,)], [1], [1], Forcing([(0,)], device=self._model.device))
+            self._tried = self._model
         self._version = version
 
     def _own_weights(self, folder: Path) -> str:
@@ -93,14 +99,14 @@ class TransformersGenerator:
             raise StaleEngine(f"asked for {version}, but the engine holds {self._version}; refresh it first")
         if not requests:
             return []
-        sampling = Sampling(requests, end_token=self.tokenizer.end_token, device=self._model.device)
+        sampling = Sampling(requests, end_tokens=self.tokenizer.end_tokens, device=self._model.device)
         self._decode(
             [request.prompt_tokens for request in requests],
             [len(request.seeds_K) for request in requests],
             [request.max_new_tokens for request in requests],
             sampling,
         )
-        completions = iter(_completions(sampling, self.tokenizer.end_token, version))
+        completions = iter(_completions(sampling, self.tokenizer.end_tokens, version))
         return [tuple(next(completions) for _ in request.seeds_K) for request in requests]
 
     def score(
@@ -136,21 +142,21 @@ class TransformersGenerator:
                 decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
 
     def _check_lengths(self, prompts_R: Sequence[tuple[int, ...]], max_new_tokens_R: Sequence[int]) -> None:
-        most = self._model.config.get_text_config().max_position_embeddings
+        most = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         longest = max(len(prompt) + new for prompt, new in zip(prompts_R, max_new_tokens_R, strict=True))
-        if longest > most:
+        if most is not None and longest > most:
             raise ConfigurationError(
                 f"a prompt and its answer may take {longest} tokens, but the model has max_position_embeddings {most}; "
                 "use a smaller problem, a lower agents.<role>.max_new_tokens or a model with a longer context"
             )
 
 
-def _completions(sampling: Sampling, end_token: int, version: PolicyVersion) -> Iterator[Completion]:
+def _completions(sampling: Sampling, end_tokens: frozenset[int], version: PolicyVersion) -> Iterator[Completion]:
     tokens_N_T, logprobs_N_T = sampling.tokens_N_T.tolist(), sampling.logprobs_N_T.tolist()
     for tokens, logprobs, length in zip(tokens_N_T, logprobs_N_T, sampling.lengths_N.tolist(), strict=True):
         yield Completion(
             tokens=tuple(tokens[:length]),
             logprobs=tuple(logprobs[:length]),
-            finish_reason="stop" if tokens[length - 1] == end_token else "length",
+            finish_reason="stop" if tokens[length - 1] in end_tokens else "length",
             version=version,
         )

@@ -27,7 +27,7 @@ def tree_attention(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     *,
-    fed: Fed,
+    fed: Fed | None = None,
     scaling: float | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
@@ -39,6 +39,10 @@ def tree_attention(
         name for name in ("softcap", "s_aux", "position_bias", "sliding_window") if others.get(name) is not None
     ]:
         raise ConfigurationError(f"{type(module).__name__} uses {more}, which the transformers engine does not compute")
+    if fed is None:
+        raise ConfigurationError(
+            f"{type(module).__name__} passes no arguments on to its attention, which the transformers engine replaces"
+        )
     tokens = tuple(each.transpose(1, 2)[0] for each in (query, key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     running, entering = fed.running, fed.entering
@@ -69,7 +73,7 @@ def _continued(
     (prompt_keys, prompt_values), (answer_keys, answer_values) = (
         (keys[layer], values[layer]) for keys, values in (running.prompts, running.answers)
     )
-    query_B = (query_M * scale).view(len(running.cell_B), -1, query_M.shape[-1])
+    query_B = (query_M * scale).reshape(len(running.cell_B), -1, query_M.shape[-1])
     on_prompt = _from_slots(torch.bmm(_in_slots(query_B, running), prompt_keys), running)
     scores_B = torch.cat([on_prompt, torch.bmm(query_B, answer_keys)], dim=-1)
     if running.hidden_M_1_C is not None:
@@ -77,18 +81,18 @@ def _continued(
     weights_B = scores_B.softmax(dim=-1, dtype=torch.float32).to(query_M.dtype)
     on_prompt, on_answer = torch.split(weights_B, [prompt_keys.shape[-1], answer_keys.shape[-1]], dim=-1)
     from_prompt = _from_slots(torch.bmm(_in_slots(on_prompt, running), prompt_values), running)
-    return torch.baddbmm(from_prompt, on_answer, answer_values).view(len(query_M), -1, from_prompt.shape[-1])
+    return torch.baddbmm(from_prompt, on_answer, answer_values).reshape(len(query_M), -1, from_prompt.shape[-1])
 
 
 def _in_slots(each_B: torch.Tensor, running: Running) -> torch.Tensor:
     """Candidates [B, queries, X] grouped by prompt: [prompts * heads, slots * queries, X]."""
     _, num_queries, width = each_B.shape
-    return each_B.index_select(0, running.at_slot).view(-1, running.num_slots * num_queries, width)
+    return each_B.index_select(0, running.at_slot).reshape(-1, running.num_slots * num_queries, width)
 
 
 def _from_slots(slots: torch.Tensor, running: Running) -> torch.Tensor:
     """The inverse: [B, queries, X]."""
-    return slots.view(len(running.at_slot), -1, slots.shape[-1]).index_select(0, running.slot_B)
+    return slots.reshape(len(running.at_slot), -1, slots.shape[-1]).index_select(0, running.slot_B)
 
 
 def _entered(

@@ -94,12 +94,12 @@ class VllmGenerator:
         serving = self._serving_of(version)
         for request in requests:
             self._check_length(len(request.prompt_tokens) + request.max_new_tokens)
-        end_token = self.tokenizer.end_token
+        end_tokens = self.tokenizer.end_tokens
 
         def read(url: str, answer: Any) -> Completion:
-            return completion_from(answer, serving, version, end_token=end_token, url=url)
+            return completion_from(answer, serving, version, end_tokens=end_tokens, url=url)
 
-        jobs_R = [candidate_jobs(request, serving, end_token) for request in requests]
+        jobs_R = [candidate_jobs(request, serving, end_tokens) for request in requests]
         answers = iter(self._background.run(self._fleet.run([job for jobs in jobs_R for job in jobs], read)))
         found_R = [tuple(next(answers) for _ in jobs) for jobs in jobs_R]
         return [found * (len(request.seeds_K) // len(found)) for found, request in zip(found_R, requests, strict=True)]

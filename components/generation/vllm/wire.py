@@ -24,7 +24,7 @@ GENERATE = "/inference/v1/generate"
 _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "detokenize": False, "ignore_eos": True}
 
 
-def candidate_jobs(request: GenerationRequest, serving: Serving, end_token: int) -> list[Job]:
+def candidate_jobs(request: GenerationRequest, serving: Serving, end_tokens: frozenset[int]) -> list[Job]:
     """A job for each seed of `request`; only one for a greedy request, because all its candidates are equal."""
     body = {"model": serving.model, "token_ids": list(request.prompt_tokens), "cache_salt": serving.digest}
     sampling = {
@@ -32,7 +32,7 @@ def candidate_jobs(request: GenerationRequest, serving: Serving, end_token: int)
         "max_tokens": request.max_new_tokens,
         "temperature": request.temperature,
         "logprobs": 0,
-        "stop_token_ids": [end_token],
+        "stop_token_ids": sorted(end_tokens),
     }
     seeds = request.seeds_K if request.temperature > 0 else request.seeds_K[:1]
     key = prompt_key(request.prompt_tokens)
@@ -44,7 +44,9 @@ def prompt_key(tokens: Sequence[int]) -> bytes:
     return hashlib.blake2b(repr(tuple(tokens)).encode(), digest_size=8).digest()
 
 
-def completion_from(answer: Any, serving: Serving, version: PolicyVersion, *, end_token: int, url: str) -> Completion:
+def completion_from(
+    answer: Any, serving: Serving, version: PolicyVersion, *, end_tokens: frozenset[int], url: str
+) -> Completion:
     """The candidate in an answer.
 
     Raises StaleEngine when a token came from other weights, ReplicaFailed when the answer was aborted or is malformed.
@@ -61,7 +63,7 @@ def completion_from(answer: Any, serving: Serving, version: PolicyVersion, *, en
         raise ReplicaFailed(f"{url}: unexpected answer: {type(error).__name__}: {error}") from error
     if reason not in ("stop", "length") or not tokens or named != tokens:
         raise ReplicaFailed(f"{url} ended an answer of {len(tokens)} tokens with {reason!r}")
-    finish: FinishReason = "stop" if tokens[-1] == end_token else "length"
+    finish: FinishReason = "stop" if tokens[-1] in end_tokens else "length"
     return Completion(tokens=tokens, logprobs=logprobs, finish_reason=finish, version=version)
 
 

@@ -77,7 +77,7 @@ def test_the_sampling_is_that_of_training_whatever_the_base_brings(tmp_path: Pat
     complete_model_folder(folder, temperature=0.7)
     read = GenerationConfig.from_pretrained(folder)
     assert (read.do_sample, read.temperature, read.top_k, read.top_p) == (True, 0.7, 0, 1.0)
-    assert (read.repetition_penalty, read.eos_token_id, read.pad_token_id) == (None, 1, 0)
+    assert (read.repetition_penalty, read.eos_token_id, read.pad_token_id) == (None, [0, 1, 2], 0)
     assert (folder / "model.safetensors").read_bytes() == weights
     model = AutoModelForCausalLM.from_pretrained(folder)
     tokens = AutoTokenizer.from_pretrained(folder)("ABBA", return_tensors="pt")

@@ -30,6 +30,10 @@ class CharacterTokenizer:
     def end_token(self) -> int:
         return 0
 
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        return frozenset({0})
+
     def encode(self, text: str) -> tuple[int, ...]:
         try:
             return tuple(self._tokens[character] for character in text)

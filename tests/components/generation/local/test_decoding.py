@@ -139,11 +139,13 @@ def test_a_call_with_too_little_room_repeats_every_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("trait", "value"), [("_supports_attention_backend", False), ("_is_stateful", True)])
-def test_a_model_of_which_attention_is_not_all_is_refused(tmp_path: Path, trait: str, value: bool) -> None:
-    engine, generate = engine_of(random_model(), tmp_path)
-    setattr(engine._model, trait, value)
+def test_a_model_of_which_attention_is_not_all_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trait: str, value: bool
+) -> None:
+    model = random_model()
+    monkeypatch.setattr(type(model), trait, value)
     with pytest.raises(ConfigurationError, match=trait):
-        generate(uneven(0))
+        engine_of(model, tmp_path)
 
 
 def test_attention_with_more_than_a_softmax_is_refused(tmp_path: Path) -> None:

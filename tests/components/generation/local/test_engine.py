@@ -180,6 +180,15 @@ def test_finish_reasons_tell_the_end_token_from_the_limit(tmp_path: Path) -> Non
         assert completion.version == version
 
 
+def test_an_answer_ends_at_each_of_the_model_s_end_tokens(tmp_path: Path) -> None:
+    model = random_model(seed=4)
+    model.generation_config.eos_token_id = [END, 5]
+    engine, version = loaded(model, tmp_path)
+    completions = [each for group in engine.generate(mixed_requests(11), version) for each in group]
+    assert {completion.tokens[-1] for completion in completions if completion.finish_reason == "stop"} == {END, 5}
+    assert not any({END, 5} & set(completion.tokens[:-1]) for completion in completions)
+
+
 def test_scores_equal_a_whole_forward_for_prompts_and_answers_of_any_length(tmp_path: Path) -> None:
     model = random_model(seed=12)
     engine, _ = loaded(model, tmp_path)
