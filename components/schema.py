@@ -162,7 +162,8 @@ class Node:
     """One agent acting once: the compared candidates, and the index of the chosen one.
 
     `explored` is true if the chosen one was drawn at random instead of being the best. `lane` is the index among agents that
-    act in parallel; 0 for one that acts alone.
+    act in parallel; 0 for one that acts alone. `temperature` is the agent's own, at which the candidates were drawn; None: that
+    of all agents without one.
     """
 
     group: GroupKey
@@ -172,6 +173,7 @@ class Node:
     chosen: int
     explored: bool = False
     lane: int = 0
+    temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +279,10 @@ class ScoredShard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainGroup:
-    """One group as training rows. `truncated_K` marks truncated completions; empty means none."""
+    """One group as training rows. `truncated_K` marks truncated completions; empty means none.
+
+    `temperature` is that of its node: the rows are trained at it; None: at that of the update.
+    """
 
     group: GroupKey
     prompt_tokens: tuple[int, ...]
@@ -285,6 +290,7 @@ class TrainGroup:
     sampler_logprobs_K_T: tuple[tuple[float, ...], ...]
     advantages_K: tuple[float, ...]
     truncated_K: tuple[bool, ...] = ()
+    temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +322,8 @@ class EvalReport:
     """A held-out evaluation, with one candidate per node. `interval` is the 95% Wilson interval of `success_rate`.
 
     `keep_rate` is how often the last agent keeps a proposal that solves, `repair_rate` how often it repairs one that does
-    not; None if there was no such case.
+    not; None if there was no such case. `temperatures` are those of agents with their own, under sample; None without any:
+    then sample is temperature 1.
     """
 
     suite: str
@@ -330,6 +337,7 @@ class EvalReport:
     keep_rate: float | None
     repair_rate: float | None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    temperatures: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

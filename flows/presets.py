@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from components.config import RunConfig, parse_config
+from components.config.prompts import anchored_prompts
 from components.errors import ConfigurationError
 from components.nearest import meant
 from tasks.shipped import shipped_file
@@ -40,7 +41,7 @@ def file_values(path: Path) -> dict[str, Any]:
     document = _read(path)
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path}: holds no configuration; write its sections, as `environment: {{name: ...}}`")
-    return {"preset": path.stem, **document}
+    return {"preset": path.stem, **anchored_prompts(document, path.absolute().parent)}
 
 
 def _configs(deployments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -74,11 +75,12 @@ def _named(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any
     name = values.get("name", f"number {number + 1}")
     parameters = values.get("parameters")
     config = parameters.get("config") if isinstance(parameters, dict) else None
-    if "name" not in values or "entrypoint" not in values or not isinstance(config, dict):
+    if not ("name" in values and "entrypoint" in values and isinstance(parameters, dict) and isinstance(config, dict)):
         raise ConfigurationError(
             f"{path}: deployment {name} needs `name`, `entrypoint: {TRAIN_ENTRYPOINT}` and `parameters: {{config: ...}}`"
         )
-    return str(name), values
+    anchored = anchored_prompts(config, path.absolute().parent)
+    return str(name), {**values, "parameters": {**parameters, "config": anchored}}
 
 
 def _read(path: Path) -> Any:

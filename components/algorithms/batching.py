@@ -35,7 +35,7 @@ def train_batches(
 
     Rows go to the policy that played their agent; rows of other policies only count in the metrics. Groups whose advantages
     are all 0 are left out and counted. The order is that of shards, episodes and nodes. Rows stay in the groups in which they
-    were sampled, and groups with equal prompts are merged to share the prompt in training.
+    were sampled, and groups with equal prompts and temperatures are merged to share the prompt in training.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
     advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
@@ -97,14 +97,15 @@ def _train_group(compared: _Compared) -> TrainGroup:
         sampler_logprobs_K_T=tuple(candidate.sampler_logprobs for candidate in node.candidates),
         advantages_K=compared.advantages_K,
         truncated_K=tuple(candidate.finish_reason == "length" for candidate in node.candidates),
+        temperature=node.temperature,
     )
 
 
 def _joined_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
-    """The groups, merged by prompt in the place and under the key of the first."""
-    sharing: dict[tuple[int, ...], list[TrainGroup]] = {}
+    """The groups, merged by prompt and temperature in the place and under the key of the first."""
+    sharing: dict[Any, list[TrainGroup]] = {}
     for group in groups:
-        sharing.setdefault(group.prompt_tokens, []).append(group)
+        sharing.setdefault((group.prompt_tokens, group.temperature), []).append(group)
     return tuple(same[0] if len(same) == 1 else _joined_group(same) for same in sharing.values())
 
 

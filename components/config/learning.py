@@ -135,6 +135,6 @@ class EvaluationConfig(Section):
     num_problems: int = Field(500, ge=1)
     """Problems of the test split."""
     sampling: tuple[Literal["sample", "greedy"], ...] = ("sample", "greedy")
-    """sample draws at temperature 1, greedy takes the most likely token."""
+    """sample draws at temperature 1, or at an agent's own; greedy takes the most likely token."""
     problems_per_block: int = Field(250, ge=1)
     """Problems played together."""

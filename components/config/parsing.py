@@ -1,5 +1,6 @@
 """Parsing of configurations, with a remedy for every mistake."""
 
+import os.path
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,10 @@ from components.config.run import RunConfig
 from components.errors import ConfigurationError
 from components.nearest import remedy_for
 from components.plain_text import printable, shown_value
+
+_LONGEST_TEXT = 80
+_CONTEXT = 16
+"""Characters shown before the place where two long texts begin to differ, and half of those after it."""
 
 
 def parse_config(values: Mapping[str, Any]) -> RunConfig:
@@ -20,14 +25,22 @@ def parse_config(values: Mapping[str, Any]) -> RunConfig:
 
 
 def differing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """`path: old -> new` for each leaf in which two configurations differ."""
+    """`path: old -> new` for each leaf in which two configurations differ; of long texts the place where they do."""
     before, after = dict(_leaves(old)), dict(_leaves(new))
     absent = "(absent)"
-    return [
-        f"{path}: {before.get(path, absent)!r} -> {after.get(path, absent)!r}"
-        for path in sorted(before.keys() | after.keys())
-        if before.get(path, absent) != after.get(path, absent)
-    ]
+    changes = ((path, before.get(path, absent), after.get(path, absent)) for path in before.keys() | after.keys())
+    return [f"{path}: {_change(was, becomes)}" for path, was, becomes in sorted(changes) if was != becomes]
+
+
+def _change(was: Any, becomes: Any) -> str:
+    """**Example** "'be brief' -> 'be kind'"; in long texts "at character 900: '…be brief' -> '…be kind'"."""
+    if max(len(each) if isinstance(each, str) else 0 for each in (was, becomes)) <= _LONGEST_TEXT:
+        return f"{was!r} -> {becomes!r}"
+    if not (isinstance(was, str) and isinstance(becomes, str)):
+        return f"{shown_value(was)} -> {shown_value(becomes)}"
+    at = len(os.path.commonprefix([was, becomes]))
+    parts = [text[max(at - _CONTEXT, 0) : at + 2 * _CONTEXT] for text in (was, becomes)]
+    return f"at character {at}: {parts[0]!r} -> {parts[1]!r}"
 
 
 def _leaves(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:

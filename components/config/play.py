@@ -89,6 +89,7 @@ class RolloutConfig(Section):
     group_size: int = Field(8, ge=2)
     """Candidates compared at a node; at least 2, because one has no learning signal."""
     temperature: float = Field(1.0, gt=0.0)
+    """Of all agents without their own."""
     num_shards: int = Field(1, ge=1)
     """Independent tasks per step."""
     problems_per_block: int = Field(32, ge=1)

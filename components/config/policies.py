@@ -1,11 +1,45 @@
 """Agents, policies and the warm start."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from components.config.names import Address
+from components.config.prompts import PromptConfig
 from components.config.section import Section
+from components.identity import canonical_json
+
+_LONGEST_STOP = 128
+_RESERVED_ARGUMENTS = frozenset(
+    {
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "max_length",
+        "messages",
+        "padding",
+        "processor_kwargs",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "self",
+        "tokenize",
+        "tokenizer_kwargs",
+        "truncation",
+    }
+)
+"""Arguments of transformers' apply_chat_template itself."""
+
+
+def _checked_argument(name: str) -> str:
+    """`name` itself. Raises ValueError unless a chat template can take it as an argument."""
+    if not name.isidentifier():
+        raise ValueError("is no argument's name; use letters, digits and '_'")
+    if name in _RESERVED_ARGUMENTS:
+        raise ValueError("is set by Troupe itself; remove it")
+    return name
 
 
 class TinyModelConfig(Section):
@@ -72,6 +106,10 @@ class PolicyConfig(Section):
     """The shape of the model if base is "tiny"."""
     prompt_format: Literal["compact", "chat"] = "compact"
     """compact: only the state's text. chat: instructions and state in the model's chat template."""
+    chat_template_arguments: Mapping[Annotated[str, AfterValidator(_checked_argument)], JsonValue] = Field(
+        default_factory=dict
+    )
+    """Further arguments of the model's chat template, as plain JSON values: `{enable_thinking: false}` for Qwen3."""
     trained: bool = True
     """False keeps these weights fixed."""
     adapter: AdapterConfig | None = None
@@ -91,12 +129,93 @@ class PolicyConfig(Section):
             raise ValueError("a policy with api needs chats: set prompt_format to chat")
         return self
 
+    @field_validator("chat_template_arguments")
+    @classmethod
+    def _finite(cls, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        try:
+            canonical_json(dict(arguments))
+        except ValueError as error:
+            raise ValueError("holds a number that is not finite; use plain JSON values") from error
+        return arguments
+
+    @model_validator(mode="after")
+    def _arguments_have_a_template(self) -> "PolicyConfig":
+        if self.chat_template_arguments and self.api is not None:
+            raise ValueError("chat_template_arguments: the provider of an api applies the template; leave them out")
+        if self.chat_template_arguments and self.prompt_format != "chat":
+            raise ValueError(
+                f"chat_template_arguments are for prompt_format chat, and it is {self.prompt_format}; set it to chat, or leave "
+                "them out"
+            )
+        return self
+
+
+def _checked_stop(text: str) -> str:
+    """`text` itself. Raises ValueError if no answer can contain it."""
+    if not text:
+        raise ValueError("is empty, and would end every answer before it begins; remove it")
+    if len(text) > _LONGEST_STOP:
+        raise ValueError(f"has {len(text)} characters; use at most {_LONGEST_STOP}")
+    if "\ufffd" in text or not _is_unicode(text):
+        raise ValueError("holds U+FFFD or half of a surrogate pair, which no decoded answer does; remove it")
+    return text
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
 
 class AgentConfig(Section):
     policy: str
     """The policy that plays this role."""
+    prompt: PromptConfig | None = None
+    """Instructions of your own, for a policy of prompt_format chat; None shows the environment's."""
+    temperature: float | None = Field(None, ge=0.01, le=100.0)
+    """At which this role's answers are drawn and trained, also in evaluations that sample; None uses rollout.temperature, and 1
+    in evaluations. Greedy evaluations ignore it."""
     max_new_tokens: int | None = Field(None, ge=1)
     """Maximal tokens of an answer; None allows the environment's longest well-formed answer and its end."""
+    max_thinking_tokens: int | None = Field(None, ge=1)
+    """Maximal tokens of thinking before the answer, from <think> up to </think>, beside `max_new_tokens` for what follows. An
+    answer that still thinks at this limit ends there, truncated; one that does not begin with <think> has `max_new_tokens`
+    alone. None: thinking counts as part of the answer."""
+    stop: tuple[Annotated[str, AfterValidator(_checked_stop)], ...] = Field((), max_length=16)
+    """Strings that end an answer, wherever they occur in it. The environment reads the text before the string; all sampled tokens
+    are trained on, up to the one that completes it."""
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _is_a_list(cls, value: object) -> object:
+        if isinstance(value, str):
+            raise ValueError("write it as a list, as [STRING]")
+        return value
+
+    def misfit(self, policy: PolicyConfig) -> str | None:
+        """What of this agent its policy cannot do: field, value, reason and remedy. None if it can do all."""
+        if policy.prompt_format != "chat":
+            for name in ("prompt", "max_thinking_tokens"):
+                if (value := getattr(self, name)) is not None:
+                    shown = "" if name == "prompt" else f" {value}"
+                    return (
+                        f"{name}{shown}: policy {self.policy} has prompt_format {policy.prompt_format}, which shows no "
+                        f"instructions; set policies.{self.policy}.prompt_format to chat, or leave {name} out"
+                    )
+        if policy.api is None:
+            return None
+        if self.max_thinking_tokens is not None:
+            return (
+                f"max_thinking_tokens {self.max_thinking_tokens}: the model of policy {self.policy} is behind an api, which "
+                "counts thinking its own way; leave it out, and let max_new_tokens hold both"
+            )
+        if self.temperature is not None and policy.api.fixed_temperature:
+            return (
+                f"temperature {self.temperature}: policies.{self.policy}.api.fixed_temperature says that its model takes none; "
+                "leave one of them out"
+            )
+        blank = [text for text in self.stop if not text.strip()]
+        if blank and policy.api.provider == "anthropic":
+            return f"stop {blank[0]!r}: the anthropic api takes no blank stop strings; leave it out"
+        return None
 
 
 class WarmStartConfig(Section):

@@ -86,18 +86,31 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _lengths_fit(self) -> "RunConfig":
         """Checks explicit limits; those that come from the environment are checked later."""
-        limits = {role: agent.max_new_tokens for role, agent in self.agents.items() if agent.max_new_tokens}
-        for role, limit in limits.items():
-            if self.rewards.overlong_buffer >= limit:
+        for role, agent in self.agents.items():
+            limit, thinking = agent.max_new_tokens, agent.max_thinking_tokens or 0
+            if limit and self.rewards.overlong_buffer >= limit:
                 raise ValueError(
                     f"rewards.overlong_buffer {self.rewards.overlong_buffer} punishes all answers of {role}: set it "
                     f"below agents.{role}.max_new_tokens {limit}"
                 )
-            if self.loss.fixed_length is not None and self.loss.fixed_length < limit:
+            if thinking and self.rewards.overlong_buffer:
                 raise ValueError(
-                    f"loss.fixed_length {self.loss.fixed_length} is below agents.{role}.max_new_tokens {limit}: set it to at "
-                    "least the longest answer"
+                    f"rewards.overlong_buffer {self.rewards.overlong_buffer} counts back from the one limit of an answer, and "
+                    f"{role} has two: leave it out, or leave out agents.{role}.max_thinking_tokens {thinking}"
                 )
+            if self.loss.fixed_length is not None and self.loss.fixed_length < (limit or 0) + thinking:
+                beside = f" and max_thinking_tokens {thinking}" if thinking else ""
+                raise ValueError(
+                    f"loss.fixed_length {self.loss.fixed_length} is below agents.{role}.max_new_tokens {limit}{beside}: set it "
+                    "to at least the longest answer"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _agents_fit_their_policies(self) -> "RunConfig":
+        for role, agent in self.agents.items():
+            if misfit := agent.misfit(self.policies[agent.policy]):
+                raise ValueError(f"agents.{role}.{misfit}")
         return self
 
     def result_fields(self) -> dict[str, Any]:
@@ -136,6 +149,12 @@ _OF_OWN_CODE = (
     ("loss", "source"),
 )
 """Fields that are empty without own code."""
+
+_UNSET = {
+    "agents": ("prompt", "temperature", "max_thinking_tokens", "stop"),
+    "policies": ("chat_template_arguments",),
+}
+"""Fields of each agent and policy that change nothing while they are empty."""
 
 STAGE_SECTIONS: Mapping[str, tuple[str, ...]] = {
     "warm_start": ("seed", "environment", "agents", "policies", "warm_start", "generation", "execution"),
@@ -179,6 +198,11 @@ def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:
         del whole["environment"][
             "turn_order"
         ]  # the environment's own: covered by its source or the versions of the stages
+    for section, names in _UNSET.items():
+        for values in whole[section].values():
+            for name in names:
+                if not values[name]:
+                    del values[name]
     fields = {section: value for section, value in whole.items() if section in included}
     if stage == "warm_start" and config.rollout.mode == "single":
         fields["rollout"] = {"mode": "single"}  # only the agent that plays is cloned, without proposals

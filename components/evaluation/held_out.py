@@ -1,7 +1,7 @@
 """Held-out play without a tree, one candidate per node, and its report."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from components import metrics
@@ -47,7 +47,7 @@ def evaluate(
     tools: Tools = NO_TOOLS,
     progress: Callable[[int, int], None] | None = None,
 ) -> EvalReport:
-    """The report of one sampling: temperature 1, or greedy.
+    """The report of one sampling: temperature 1 or the agents' own, or greedy.
 
     `progress(done, total)` is called after each block. Raises TooManyFailedEpisodes; within the budget a failed episode counts
     as unsuccessful.
@@ -63,7 +63,8 @@ def evaluate(
         check_failures(episodes, num_planned=len(plan.problems), max_failed_fraction=plan.max_failed_fraction)
         if progress is not None:
             progress(len(episodes), len(plan.problems))
-    return _report(plan, episodes, router.take_usage())
+    own = router.own_temperatures(rules.temperature)
+    return replace(_report(plan, episodes, router.take_usage()), temperatures=own or None)
 
 
 def temperature_of(sampling: Sampling) -> float:

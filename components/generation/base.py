@@ -1,9 +1,9 @@
 """The generation interface: tokens in; tokens, log-probabilities, finish reason and policy version out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from components.schema import ApiUsage, FinishReason, PolicyVersion
 
@@ -12,18 +12,33 @@ from components.schema import ApiUsage, FinishReason, PolicyVersion
 class GenerationRequest:
     """One prompt and the seed of each candidate to sample. `temperature` 0 is greedy.
 
-    The tokens of a candidate depend only on its seed and the logits, never on the other requests in the batch.
+    The tokens of a candidate depend only on its seed and the logits, never on the other requests in the batch. `stop` are
+    strings that end an answer. `max_thinking_tokens` allows that many tokens of thinking before the answer, if it begins with
+    it; None for no tokens beside `max_new_tokens`.
     """
 
     prompt_tokens: tuple[int, ...]
     seeds_K: tuple[int, ...]
     max_new_tokens: int
     temperature: float
+    stop: tuple[str, ...] = ()
+    max_thinking_tokens: int | None = None
+
+    @property
+    def longest_answer(self) -> int:
+        """Maximal tokens of thinking and answer."""
+        return (self.max_thinking_tokens or 0) + self.max_new_tokens
+
+    @property
+    def ends_by_text(self) -> bool:
+        """Whether the text of an answer, not only its tokens, decides where it ends."""
+        return bool(self.stop) or self.max_thinking_tokens is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """One sampled answer. `tokens` ends with an end token when `finish_reason` is "stop".
+    """One sampled answer. `tokens` ends with an end token, or with the one that completes a stop string, when `finish_reason`
+    is "stop".
 
     `logprobs[t]` is the log-probability of `tokens[t]` under the tempered distribution it was drawn from (untempered when
     greedy). `logprobs` is empty if the engine does not know them; such answers are never trained on.
@@ -33,6 +48,12 @@ class Completion:
     logprobs: tuple[float, ...]
     finish_reason: FinishReason
     version: PolicyVersion
+
+
+def before_stop(text: str, stop: Sequence[str]) -> str:
+    """`text` up to the first of the strings in it. **Example** "ab;c" with stop ("c", ";") is "ab"."""
+    found = [at for string in stop if (at := text.find(string)) >= 0]
+    return text[: min(found)] if found else text
 
 
 class Tokenizer(Protocol):
@@ -52,8 +73,8 @@ class Tokenizer(Protocol):
         """Plain text as tokens, without special tokens. Raises ConfigurationError on an unknown character."""
         ...
 
-    def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
-        """A system and a user message under the model's chat template, up to where the answer begins."""
+    def encode_chat(self, instructions: str, state: str, arguments: Mapping[str, Any] | None = None) -> tuple[int, ...]:
+        """A system and a user message under the model's chat template, with its `arguments`, up to where the answer begins."""
         ...
 
     def decode(self, tokens: Sequence[int]) -> str:

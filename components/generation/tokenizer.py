@@ -1,16 +1,22 @@
 """Any Hugging Face tokenizer, with a lookup table for tokenizers of single characters."""
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
 from transformers import AutoTokenizer
 
 from components.errors import ArtifactCorrupt, ConfigurationError
+from components.nearest import meant
+from components.plain_text import shown_value
 
 _MARKS = ("instructions-of-this-role", "state-of-this-problem")
 """Messages that no chat template changes."""
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _GENERATION_FILE = "generation_config.json"
 _FILES = (
     "tokenizer.json",
@@ -91,20 +97,22 @@ class HuggingFaceTokenizer:
                 f"{''.join(self._id_of_character)!r}; the policy was built for another environment; rebuild it"
             ) from error
 
-    def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
-        """A system and a user message under the model's chat template, up to where the answer begins.
+    def encode_chat(self, instructions: str, state: str, arguments: Mapping[str, Any] | None = None) -> tuple[int, ...]:
+        """A system and a user message under the model's chat template, with its `arguments`, up to where the answer begins.
 
         Only the template's own special tokens are special: those spelled in a message stay text, so that no agent, program or
-        row of data can open another message.
+        row of data can open another message. Raises ConfigurationError for arguments that the template does not take.
         """
+        arguments = arguments or {}
         if not self._tokenizer.chat_template:
             raise ConfigurationError(
                 "policies.<name>.prompt_format 'chat': this tokenizer has no chat template; use prompt_format: compact"
             )
-        text = self._rendered(instructions, state)
+        self._check_arguments(arguments)
+        text = self._rendered(instructions, state, arguments)
         if not any(token in content for token in self._special_texts for content in (instructions, state)):
             return tuple(self._tokenizer.encode(text, add_special_tokens=False))
-        before, first, rest = self._rendered(*_MARKS).partition(_MARKS[0])
+        before, first, rest = self._rendered(*_MARKS, arguments).partition(_MARKS[0])
         between, second, after = rest.partition(_MARKS[1])
         for told in ((instructions, state), (instructions.strip(), state.strip())):
             if first and second and "".join((before, told[0], between, told[1], after)) == text:
@@ -117,9 +125,34 @@ class HuggingFaceTokenizer:
             f"so the two cannot be told apart; remove it from the problem or use another model: {(instructions + state)[:80]!r}"
         )
 
-    def _rendered(self, instructions: str, state: str) -> str:
+    def _check_arguments(self, arguments: Mapping[str, Any]) -> None:
+        """Raise ConfigurationError for a name that the chat template never reads: it would change nothing without a word."""
+        names = set(_NAME.findall(str(self._tokenizer.chat_template))) if arguments else set()
+        for name in arguments:
+            if name not in names:
+                raise ConfigurationError(
+                    f"policies.<name>.chat_template_arguments.{name}: the model's chat template reads no such argument; "
+                    f"{meant(name, names, cutoff=0.7)}leave it out"
+                )
+
+    def _rendered(self, instructions: str, state: str, arguments: Mapping[str, Any]) -> str:
         messages = [{"role": "system", "content": instructions}, {"role": "user", "content": state}]
-        return str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+        template = self._tokenizer.apply_chat_template
+        if not arguments:
+            return str(template(messages, add_generation_prompt=True, tokenize=False))
+        try:
+            return str(template(messages, add_generation_prompt=True, tokenize=False, **arguments))
+        except (TemplateError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"policies.<name>.chat_template_arguments {shown_value(dict(arguments))}: the model's chat template fails with "
+                f"them ({error}); use values that it takes"
+            ) from error
+
+    @cached_property
+    def text_tokens(self) -> frozenset[int]:
+        """The ids that `decode` does not leave out. A model may have more ids than its tokenizer, which have no text."""
+        special = {number for number, token in self._tokenizer.added_tokens_decoder.items() if token.special}
+        return frozenset(self._tokenizer.get_vocab().values()) - special - self._special - self._end_tokens
 
     def spelled(self, tokens: Sequence[int]) -> str:
         """The text of `tokens` including special tokens, as in a prompt under a chat template."""

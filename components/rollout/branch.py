@@ -130,6 +130,7 @@ class Branch:
                 chosen=chosen,
                 explored=explored,
                 lane=answer.node.lane,
+                temperature=router.own_temperature(group.agent, self._rules.temperature),
             )
         )
 

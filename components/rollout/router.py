@@ -1,22 +1,43 @@
 """Role -> policy -> engine: batches of requests for any roles, with one engine call per policy."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from components.config import RunConfig
+from components.config import PromptConfig, RunConfig
 from components.errors import ConfigurationError, StaleEngine
-from components.generation.base import Completion, GenerationRequest, Generator, Metered
+from components.generation.base import Completion, GenerationRequest, Generator, Metered, before_stop
 from components.rollout.prompts import PromptFormat, encode_observation
 from components.schema import ApiUsage, Observation, PolicyVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """The policy of a role, its prompt format and answer limit."""
+    """The policy of a role, how the role is asked, and how its answers are drawn and end.
+
+    `max_thinking_tokens` None: thinking is part of the answer. `prompt` None: the environment's instructions. `temperature`
+    None: that of the play.
+    """
 
     policy: str
     prompt_format: PromptFormat
     max_new_tokens: int
+    max_thinking_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    temperature: float | None = None
+    prompt: PromptConfig | None = None
+    chat_template_arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def longest_answer(self) -> int:
+        """Maximal tokens of thinking and answer."""
+        return (self.max_thinking_tokens or 0) + self.max_new_tokens
+
+    def shown(self, observation: Observation) -> Observation:
+        """What the role sees: the observation, with instructions of its own."""
+        if self.prompt is None:
+            return observation
+        return replace(observation, instructions=self.prompt.applied_to(observation.instructions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +56,11 @@ def seats_of(config: RunConfig, *, max_action_characters: int) -> dict[str, Seat
             policy=agent.policy,
             prompt_format=config.policies[agent.policy].prompt_format,
             max_new_tokens=agent.max_new_tokens or max_action_characters + 1,
+            max_thinking_tokens=agent.max_thinking_tokens,
+            stop=agent.stop,
+            temperature=agent.temperature,
+            prompt=agent.prompt,
+            chat_template_arguments=config.policies[agent.policy].chat_template_arguments,
         )
         for role, agent in config.agents.items()
     }
@@ -73,14 +99,29 @@ class Router:
     def encode(self, role: str, observation: Observation) -> tuple[int, ...]:
         """The prompt of `role` for an observation."""
         seat = self._seats[role]
-        return encode_observation(observation, self._generators[seat.policy].tokenizer, seat.prompt_format)
+        tokenizer = self._generators[seat.policy].tokenizer
+        return encode_observation(
+            seat.shown(observation), tokenizer, seat.prompt_format, seat.chat_template_arguments
+        )
 
     def decode(self, role: str, tokens: Sequence[int]) -> str:
-        """The text of an answer of `role`."""
-        return self._generators[self._seats[role].policy].tokenizer.decode(tokens)
+        """The text of an answer of `role`, up to a stop string."""
+        seat = self._seats[role]
+        return before_stop(self._generators[seat.policy].tokenizer.decode(tokens), seat.stop)
+
+    def own_temperature(self, role: str, temperature: float) -> float | None:
+        """The role's own temperature in play at `temperature`; None if it plays at that, as all roles do in greedy play."""
+        return self._seats[role].temperature if temperature > 0 else None
+
+    def own_temperatures(self, temperature: float) -> dict[str, float]:
+        """Role -> its own temperature in play at `temperature`, for the roles that have one."""
+        own = {role: self.own_temperature(role, temperature) for role in self._seats}
+        return {role: each for role, each in own.items() if each is not None}
 
     def generate(self, requests: Sequence[RoleRequest], *, temperature: float) -> list[tuple[Completion, ...]]:
-        """K completions per request, in order. Raises StaleEngine if an engine holds or returns another version.
+        """K completions per request, in order, at the role's own temperature or `temperature`; 0 is greedy for all roles.
+
+        Raises StaleEngine if an engine holds or returns another version.
 
         **Example** requests of tool, plan, tool with tool and plan played by two policies: two engine calls, of two prompts
         and of one.
@@ -90,15 +131,7 @@ class Router:
             positions.setdefault(self.policy_of(request.role), []).append(position)
         answers: dict[int, tuple[Completion, ...]] = {}
         for policy, at in positions.items():
-            asked = [
-                GenerationRequest(
-                    prompt_tokens=requests[position].prompt_tokens,
-                    seeds_K=requests[position].seeds_K,
-                    max_new_tokens=self._seats[requests[position].role].max_new_tokens,
-                    temperature=temperature,
-                )
-                for position in at
-            ]
+            asked = [self._asked(requests[position], temperature) for position in at]
             answers.update(zip(at, self._answered(policy, asked), strict=True))
         return [answers[position] for position in range(len(requests))]
 
@@ -106,6 +139,17 @@ class Router:
         """The API usage of each policy behind an API since the last call."""
         engines = {policy: engine for policy, engine in self._generators.items() if isinstance(engine, Metered)}
         return {policy: engine.take_usage() for policy, engine in engines.items()}
+
+    def _asked(self, request: RoleRequest, temperature: float) -> GenerationRequest:
+        seat, own = self._seats[request.role], self.own_temperature(request.role, temperature)
+        return GenerationRequest(
+            prompt_tokens=request.prompt_tokens,
+            seeds_K=request.seeds_K,
+            max_new_tokens=seat.max_new_tokens,
+            temperature=temperature if own is None else own,
+            stop=seat.stop,
+            max_thinking_tokens=seat.max_thinking_tokens,
+        )
 
     def _answered(self, policy: str, asked: list[GenerationRequest]) -> list[tuple[Completion, ...]]:
         version = self._versions[policy]

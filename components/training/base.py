@@ -48,6 +48,7 @@ class UpdateJob(Frozen):
     output_folder: Path
     """Does not exist yet; the worker creates it and writes its manifest last."""
     temperature: float
+    """Of the groups without their own."""
     training: TrainingConfig
     loss: LossConfig
 

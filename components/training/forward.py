@@ -17,7 +17,8 @@ class ModelInputs:
     """A micro-batch on a device, ready for the model. C cells predict tokens, several where completions fork.
 
     `mask_S_T_T[s, 0, q, k]` is true where column q of sequence s attends to column k. `predicting_S_T` marks the C cells whose
-    logits are needed; `cells_N` is the index of the cell that predicts each completion token.
+    logits are needed; `cells_N` is the index of the cell that predicts each completion token. `temperatures_C`, 0 for the
+    update's, is None if no group has its own: all tokens that a cell predicts are of one group.
     """
 
     tokens_S_T: Tensor
@@ -26,12 +27,14 @@ class ModelInputs:
     predicting_S_T: Tensor
     cells_N: Tensor
     targets_N: Tensor
+    temperatures_C: Tensor | None = None
 
 
 def completion_logprobs(model: nn.Module, micro_batch: MicroBatch, *, temperature: float) -> Tensor:
     """The float32 log-probabilities (N,) of the completion tokens under `softmax(logits / temperature)`, differentiable.
 
-    They are in the order of `micro_batch.targets_N`. Logits are computed only where a completion token is predicted.
+    They are in the order of `micro_batch.targets_N`. Logits are computed only where a completion token is predicted. A group's
+    own temperature comes before `temperature`.
     """
     inputs = model_inputs(micro_batch, device_of(model))
     return _gathered(cell_logprobs(model, inputs, temperature=temperature), inputs)
@@ -61,7 +64,10 @@ def cell_logprobs(model: nn.Module, inputs: ModelInputs, *, temperature: float) 
         logits_to_keep=inputs.predicting_S_T,
     )
     logits_C_V: Tensor = output.logits
-    return (logits_C_V.float() / temperature).log_softmax(-1)
+    divisor: float | Tensor = temperature
+    if (own_C := inputs.temperatures_C) is not None:
+        divisor = torch.where(own_C == 0, temperature, own_C)[:, None]
+    return (logits_C_V.float() / divisor).log_softmax(-1)
 
 
 def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
@@ -73,13 +79,19 @@ def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
     def on_device(array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
+    cells_N = cell_of_S_T[micro_batch.rows_N, micro_batch.columns_N]
+    temperatures_C = None
+    if micro_batch.temperatures_N is not None:
+        temperatures_C = np.zeros(predicting_S_T.sum(), np.float32)
+        temperatures_C[cells_N] = micro_batch.temperatures_N
     return ModelInputs(
         tokens_S_T=on_device(micro_batch.tokens_S_T),
         positions_S_T=on_device(micro_batch.positions_S_T),
         mask_S_T_T=attention_mask(on_device(micro_batch.segments_S_T)),
         predicting_S_T=on_device(predicting_S_T),
-        cells_N=on_device(cell_of_S_T[micro_batch.rows_N, micro_batch.columns_N]),
+        cells_N=on_device(cells_N),
         targets_N=on_device(micro_batch.targets_N),
+        temperatures_C=None if temperatures_C is None else on_device(temperatures_C),
     )
 
 

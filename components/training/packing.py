@@ -51,6 +51,8 @@ class MicroBatch:
     """The token's position in its completion."""
     sampler_logprobs_N: Floats
     advantages_N: Floats
+    temperatures_N: Floats | None = None
+    """The temperature of the token's group, 0 for that of the update; None if no group has its own."""
 
     @property
     def num_tokens(self) -> int:
@@ -235,7 +237,14 @@ def _micro_batch(groups: Sequence[TrainGroup], sequences: Sequence[_Sequence]) -
             flat["advantages_N"].append(np.full(len(completion), group.advantages_K[candidate], np.float32))
             column = end
     joined = {name: np.concatenate(parts) for name, parts in flat.items()}
-    return MicroBatch(tokens_S_T=tokens, positions_S_T=positions, segments_S_T=segments, **joined)
+    temperatures_G = np.asarray([group.temperature or 0.0 for group in groups], np.float32)
+    return MicroBatch(
+        tokens_S_T=tokens,
+        positions_S_T=positions,
+        segments_S_T=segments,
+        **joined,
+        temperatures_N=temperatures_G[joined["groups_N"]] if temperatures_G.any() else None,
+    )
 
 
 _FLAT_NAMES = (

@@ -39,6 +39,8 @@ class AnthropicClient(SdkClient):
         }
         if request.instructions:
             arguments["system"] = request.instructions
+        if request.stop:
+            arguments["stop_sequences"] = list(request.stop)
         if not self._config.fixed_temperature:
             arguments["extra_body"] = {"temperature": request.temperature}
             arguments["extra_headers"] = {"anthropic-version": _VERSION_WITH_TEMPERATURE}

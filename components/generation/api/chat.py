@@ -29,6 +29,8 @@ class ChatRequest:
     temperature: float
     seed: int
     """For the whole request, 31 bits."""
+    stop: tuple[str, ...] = ()
+    """Strings that end an answer. The provider leaves them out of its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

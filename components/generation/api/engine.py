@@ -136,6 +136,7 @@ class ApiGenerator:
         return tuple(self._completion(answer) for answer in outcome.answers)
 
     def _asked(self, part: GenerationRequest, stopped: threading.Event) -> ChatReply | ChatFailure:
+        assert part.max_thinking_tokens is None, f"an API takes no limit of thinking: {part.max_thinking_tokens}"
         instructions, state = self._tokenizer.split(part.prompt_tokens)
         request = ChatRequest(
             instructions=instructions,
@@ -144,6 +145,7 @@ class ApiGenerator:
             max_new_tokens=part.max_new_tokens,
             temperature=part.temperature,
             seed=seed_for(*part.seeds_K) & ((1 << _SEED_BITS) - 1),
+            stop=part.stop,
         )
         reserved = self._account.reserve(
             max_prompt_tokens=len(part.prompt_tokens) + _TEMPLATE_TOKENS,

@@ -43,6 +43,8 @@ class OpenAiClient(SdkClient):
             body["n"] = request.num_answers
         if config.sends_seed:
             body["seed"] = request.seed
+        if request.stop:
+            body["stop"] = list(request.stop)
         if not config.fixed_temperature:
             body["temperature"] = request.temperature
         return self._client.chat.completions.with_raw_response.create(**body)

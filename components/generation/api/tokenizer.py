@@ -1,6 +1,7 @@
 """The tokenizer of models behind an API: UTF-8 bytes and two special tokens, without loss."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from components.errors import ConfigurationError
 
@@ -34,8 +35,9 @@ class ByteTokenizer:
                 "has no UTF-8 form; remove it from the problem"
             ) from error
 
-    def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
-        """Both parts, separated by the end-of-instructions token."""
+    def encode_chat(self, instructions: str, state: str, arguments: Mapping[str, Any] | None = None) -> tuple[int, ...]:
+        """Both parts, separated by the end-of-instructions token. The provider applies the template, so `arguments` is empty."""
+        assert not arguments, f"the template of a model behind an API takes no arguments: {arguments}"
         return (*self.encode(instructions), _END_OF_INSTRUCTIONS, *self.encode(state))
 
     def encode_answer(self, text: str, *, ended: bool) -> tuple[int, ...]:

@@ -5,24 +5,29 @@ from collections.abc import Sequence
 import torch
 
 from components.generation.base import GenerationRequest
+from components.generation.growing_answer import GrowingAnswer
 from components.generation.local.sampling import drawn, tempered_logprobs, uniforms
+from components.generation.tokenizer import HuggingFaceTokenizer
 
 
 class Sampling:
     """Samples the N candidates of `requests`, numbered consecutively by request and seed, with at most T tokens each.
 
-    After decoding, row n of `tokens_N_T` and `logprobs_N_T` holds candidate n up to `lengths_N[n]`.
+    After decoding, row n of `tokens_N_T` and `logprobs_N_T` holds candidate n up to `lengths_N[n]`, and `ended_N` whether it
+    ended by itself.
     """
 
     def __init__(
-        self, requests: Sequence[GenerationRequest], *, end_tokens: frozenset[int], device: torch.device
+        self, requests: Sequence[GenerationRequest], *, tokenizer: HuggingFaceTokenizer, device: torch.device
     ) -> None:
         seeds = [seed for request in requests for seed in request.seeds_K]
         counts = torch.tensor([len(request.seeds_K) for request in requests])
-        longest = max(request.max_new_tokens for request in requests)
+        longest = max(request.longest_answer for request in requests)
+        each_N = (request for request in requests for _ in request.seeds_K)
+        self._growing = {n: GrowingAnswer(each, tokenizer) for n, each in enumerate(each_N) if each.ends_by_text}
         limits = torch.tensor([request.max_new_tokens for request in requests])
         temperatures = torch.tensor([request.temperature for request in requests], dtype=torch.float32)
-        self._end_tokens = torch.tensor(sorted(end_tokens), device=device)
+        self._end_tokens = torch.tensor(sorted(tokenizer.end_tokens), device=device)
         self._limits_N = limits.repeat_interleave(counts).to(device)
         self._temperatures_N = temperatures.repeat_interleave(counts).to(device)
         self._all_greedy, self._some_greedy = bool((temperatures == 0).all()), bool((temperatures == 0).any())
@@ -30,6 +35,9 @@ class Sampling:
         self.tokens_N_T = torch.zeros(len(seeds), longest, dtype=torch.long, device=device)
         self.logprobs_N_T = torch.zeros(len(seeds), longest, dtype=torch.float32, device=device)
         self.lengths_N = torch.zeros(len(seeds), dtype=torch.long, device=device)
+        self.ended_N = torch.zeros(len(seeds), dtype=torch.bool, device=device)
+        for n, answer in self._growing.items():
+            self._limits_N[n] = answer.limit
 
     def __call__(
         self, logits_M_V: torch.Tensor, candidates_M: torch.Tensor, positions_M: torch.Tensor
@@ -45,7 +53,22 @@ class Sampling:
         self.tokens_N_T[candidates_M, positions_M] = tokens_M
         self.logprobs_N_T[candidates_M, positions_M] = logprobs_M_V.gather(1, tokens_M[:, None])[:, 0]
         self.lengths_N[candidates_M] = positions_M + 1
-        return tokens_M, torch.isin(tokens_M, self._end_tokens) | (self._limits_N[candidates_M] == positions_M + 1)
+        ended_M = torch.isin(tokens_M, self._end_tokens)
+        if self._growing:
+            ended_M |= self._stopped(candidates_M, tokens_M)
+        self.ended_N[candidates_M] = ended_M
+        return tokens_M, ended_M | (self._limits_N[candidates_M] <= positions_M + 1)
+
+    def _stopped(self, candidates_M: torch.Tensor, tokens_M: torch.Tensor) -> torch.Tensor:
+        """Whether each candidate's text holds a stop string with its newest token; its limit may change too."""
+        stopped = []
+        for n, token in zip(candidates_M.tolist(), tokens_M.tolist(), strict=True):
+            answer = self._growing.get(n)
+            if answer is not None:
+                answer.add(token)
+                self._limits_N[n] = answer.limit
+            stopped.append(answer is not None and answer.is_stopped)
+        return torch.tensor(stopped, device=tokens_M.device)
 
 
 class Forcing:

@@ -99,14 +99,14 @@ class TransformersGenerator:
             raise StaleEngine(f"asked for {version}, but the engine holds {self._version}; refresh it first")
         if not requests:
             return []
-        sampling = Sampling(requests, end_tokens=self.tokenizer.end_tokens, device=self._model.device)
+        sampling = Sampling(requests, tokenizer=self.tokenizer, device=self._model.device)
         self._decode(
             [request.prompt_tokens for request in requests],
             [len(request.seeds_K) for request in requests],
-            [request.max_new_tokens for request in requests],
+            [request.longest_answer for request in requests],
             sampling,
         )
-        completions = iter(_completions(sampling, self.tokenizer.end_tokens, version))
+        completions = iter(_completions(sampling, version))
         return [tuple(next(completions) for _ in request.seeds_K) for request in requests]
 
     def score(
@@ -147,16 +147,17 @@ class TransformersGenerator:
         if most is not None and longest > most:
             raise ConfigurationError(
                 f"a prompt and its answer may take {longest} tokens, but the model has max_position_embeddings {most}; "
-                "use a smaller problem, a lower agents.<role>.max_new_tokens or a model with a longer context"
+                "use a smaller problem, a lower agents.<role>.max_new_tokens or max_thinking_tokens, or a model with a longer "
+                "context"
             )
 
 
-def _completions(sampling: Sampling, end_tokens: frozenset[int], version: PolicyVersion) -> Iterator[Completion]:
-    tokens_N_T, logprobs_N_T = sampling.tokens_N_T.tolist(), sampling.logprobs_N_T.tolist()
-    for tokens, logprobs, length in zip(tokens_N_T, logprobs_N_T, sampling.lengths_N.tolist(), strict=True):
+def _completions(sampling: Sampling, version: PolicyVersion) -> Iterator[Completion]:
+    columns = (sampling.tokens_N_T, sampling.logprobs_N_T, sampling.lengths_N, sampling.ended_N)
+    for tokens, logprobs, length, ended in zip(*(each.tolist() for each in columns), strict=True):
         yield Completion(
             tokens=tuple(tokens[:length]),
             logprobs=tuple(logprobs[:length]),
-            finish_reason="stop" if tokens[length - 1] in end_tokens else "length",
+            finish_reason="stop" if ended else "length",
             version=version,
         )

@@ -15,8 +15,9 @@ from components.generation.vllm.fleet import Fleet
 from components.generation.vllm.folders import checked_base, kept_adapter, merged_folder
 from components.generation.vllm.held import Serving
 from components.generation.vllm.router import Replicas
+from components.generation.vllm.sampled import candidates_of
 from components.generation.vllm.transport import Transport
-from components.generation.vllm.wire import candidate_jobs, completion_from, scores_from, scoring_job
+from components.generation.vllm.wire import completion_from, scores_from, scoring_job
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
 
@@ -93,15 +94,20 @@ class VllmGenerator:
         """
         serving = self._serving_of(version)
         for request in requests:
-            self._check_length(len(request.prompt_tokens) + request.max_new_tokens)
-        end_tokens = self.tokenizer.end_tokens
+            self._check_length(len(request.prompt_tokens) + request.longest_answer)
+        tokenizer = self.tokenizer
 
         def read(url: str, answer: Any) -> Completion:
-            return completion_from(answer, serving, version, end_tokens=end_tokens, url=url)
+            return completion_from(answer, serving, version, end_tokens=tokenizer.end_tokens, url=url)
 
-        jobs_R = [candidate_jobs(request, serving, end_tokens) for request in requests]
-        answers = iter(self._background.run(self._fleet.run([job for jobs in jobs_R for job in jobs], read)))
-        found_R = [tuple(next(answers) for _ in jobs) for jobs in jobs_R]
+        candidates_R = [candidates_of(request, tokenizer) for request in requests]
+        waiting = [candidate for candidates in candidates_R for candidate in candidates]
+        while waiting:
+            jobs = [candidate.job(serving) for candidate in waiting]
+            for candidate, more in zip(waiting, self._background.run(self._fleet.run(jobs, read)), strict=True):
+                candidate.take(more)
+            waiting = [candidate for candidate in waiting if not candidate.is_finished]
+        found_R = [tuple(candidate.completion(version) for candidate in candidates) for candidates in candidates_R]
         return [found * (len(request.seeds_K) // len(found)) for found, request in zip(found_R, requests, strict=True)]
 
     def score(
@@ -164,7 +170,8 @@ class VllmGenerator:
         if num_tokens > most:
             raise ConfigurationError(
                 f"a prompt and its answer may take {num_tokens} tokens, but the servers of {self._model!r} take {most}; use a "
-                "smaller problem, a lower agents.<role>.max_new_tokens, or a larger generation.vllm.max_model_tokens"
+                "smaller problem, a lower agents.<role>.max_new_tokens or max_thinking_tokens, or a larger "
+                "generation.vllm.max_model_tokens"
             )
 
     def _place(self, version: PolicyVersion) -> Path:

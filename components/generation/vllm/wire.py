@@ -24,19 +24,30 @@ GENERATE = "/inference/v1/generate"
 _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "detokenize": False, "ignore_eos": True}
 
 
-def candidate_jobs(request: GenerationRequest, serving: Serving, end_tokens: frozenset[int]) -> list[Job]:
-    """A job for each seed of `request`; only one for a greedy request, because all its candidates are equal."""
-    body = {"model": serving.model, "token_ids": list(request.prompt_tokens), "cache_salt": serving.digest}
+def generation_job(
+    request: GenerationRequest,
+    serving: Serving,
+    *,
+    end_tokens: frozenset[int],
+    begun: Sequence[int],
+    max_tokens: int,
+    stop: Sequence[str],
+    seed: int,
+) -> Job:
+    """A job for at most `max_tokens` that continue `begun`, the first tokens of an answer to `request`."""
     sampling = {
         **_PLAIN,
-        "max_tokens": request.max_new_tokens,
+        "max_tokens": max_tokens,
         "temperature": request.temperature,
         "logprobs": 0,
         "stop_token_ids": sorted(end_tokens),
+        "seed": seed,
     }
-    seeds = request.seeds_K if request.temperature > 0 else request.seeds_K[:1]
-    key = prompt_key(request.prompt_tokens)
-    return [Job(key=key, body=encoded({**body, "sampling_params": {**sampling, "seed": seed}})) for seed in seeds]
+    if stop:
+        sampling |= {"stop": list(stop), "include_stop_str_in_output": True, "detokenize": True}
+    tokens = [*request.prompt_tokens, *begun]
+    body = {"model": serving.model, "token_ids": tokens, "cache_salt": serving.digest, "sampling_params": sampling}
+    return Job(key=prompt_key(request.prompt_tokens), body=encoded(body))
 
 
 def prompt_key(tokens: Sequence[int]) -> bytes:

@@ -6,6 +6,7 @@ sampler, the flows and their tests run in milliseconds.
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest, Tokenizer
@@ -42,7 +43,7 @@ class CharacterTokenizer:
                 f"character {error.args[0]!r} is not in the alphabet {self._alphabet!r}"
             ) from error
 
-    def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
+    def encode_chat(self, instructions: str, state: str, arguments: Mapping[str, Any] | None = None) -> tuple[int, ...]:
         """Instructions, then state; there is no template and no special token."""
         return self.encode(instructions) + self.encode(state)
 

@@ -1,0 +1,98 @@
+"""An answer that is still being sampled, where its text decides how long it may become."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from components.generation.base import GenerationRequest
+from components.generation.tokenizer import HuggingFaceTokenizer
+
+_OPENING, _CLOSING = "<think>", "</think>"
+_SLACK = 4
+"""Tokens decoded before those that can hold a string: the first ones of a part may read differently than in the whole, as an
+incomplete character or without their space."""
+_LAST_OF_PROMPT = 24
+"""Tokens of a prompt that are enough to hold the tag at its end."""
+
+
+class GrowingAnswer:
+    """The sampled tokens of one candidate, and how many it may have.
+
+    A stop string ends it with the token that completes the string. With a budget for thinking, an answer that begins with
+    <think>, or whose prompt ends with it, has `max_thinking_tokens` up to and including </think>, and after that
+    `max_new_tokens`; another has `max_new_tokens` alone. Only the first </think> counts.
+
+    **Example** limits 5 and 2 and tokens of one tag or character: <think> a </think> b c is whole, <think> a b c d is
+    truncated, and so is b c.
+    """
+
+    def __init__(self, request: GenerationRequest, tokenizer: HuggingFaceTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._stop = request.stop
+        self._max_new_tokens, self._max_thinking_tokens = request.max_new_tokens, request.max_thinking_tokens
+        self._part: Literal["opening", "thinking", "answer"] = "answer"
+        self._text_tokens: list[int] = []
+        self.num_tokens = 0
+        self.limit = request.max_new_tokens
+        """Maximal tokens in all, as far as its text shows by now."""
+        self.is_stopped = False
+        """Whether its text holds a stop string."""
+        if request.max_thinking_tokens is not None:
+            self._part = "opening"
+            if tokenizer.spelled(request.prompt_tokens[-_LAST_OF_PROMPT:]).rstrip().endswith(_OPENING):
+                self._think()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it may have no more tokens, or needs none. An end token is the caller's to see."""
+        return self.is_stopped or self.num_tokens >= self.limit
+
+    @property
+    def room(self) -> int:
+        """Maximal further tokens before its text has to be looked at again; those beyond `limit` are not part of it."""
+        thinking = self._max_thinking_tokens or 0
+        may_think = self._part != "answer" and self.num_tokens < thinking
+        return (thinking if may_think else self.limit) - self.num_tokens
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The strings whose appearance changes what it may become."""
+        return self._stop if self._part == "answer" else (*self._stop, _CLOSING)
+
+    def add(self, token: int) -> None:
+        """Append a sampled token."""
+        self.num_tokens += 1
+        if token not in self._tokenizer.text_tokens:
+            return
+        self._text_tokens.append(token)
+        if self._part == "opening":
+            self._look_for_thinking()
+        if self._part == "thinking" and self._holds((_CLOSING,)):
+            self._part, self.limit = "answer", self.num_tokens + self._max_new_tokens
+        self.is_stopped = self._holds(self._stop)
+
+    def _look_for_thinking(self) -> None:
+        text = self._tokenizer.decode(self._text_tokens).lstrip()
+        if text.startswith(_OPENING):
+            self._think()
+        elif not _OPENING.startswith(text):
+            self._part = "answer"
+
+    def _think(self) -> None:
+        assert self._max_thinking_tokens is not None
+        self._part, self.limit = "thinking", self._max_thinking_tokens
+
+    def _holds(self, strings: Sequence[str]) -> bool:
+        """Whether the text holds one of `strings`, none of which it held before its newest token.
+
+        Only as many tokens are decoded as can hold the longest string, each at least one byte of it.
+        """
+        if not strings:
+            return False
+        size = _SLACK + max(len(string.encode()) for string in strings)
+        if not _is_in(strings, self._tokenizer.decode(self._text_tokens[-size:])):
+            return False
+        return len(self._text_tokens) <= size or _is_in(strings, self._tokenizer.decode(self._text_tokens))
+
+
+def _is_in(strings: Sequence[str], text: str) -> bool:
+    return any(string in text for string in strings)
