@@ -15,6 +15,7 @@ from components.own_code import is_own
 from components.tracking.base import Tracker
 from components.turn_order import agents_of
 from flows.problem_counts import check_problem_counts
+from flows.prompt_checks import check_prompts
 from flows.runners import check_ray, task_runner
 from tasks.engines import Engines
 from tasks.first_checkpoints import check_bases
@@ -37,6 +38,7 @@ def check_configuration(config: RunConfig) -> None:
     check_environment(config)
     check_own_code(config)
     check_problem_counts(config)
+    check_prompts(config)
     check_devices(config)
     check_ray(config.resources)
     check_space(config)

@@ -1,5 +1,6 @@
 """Publishes a run: reports wait in its outbox until the tracking server has them."""
 
+import hashlib
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -69,14 +70,27 @@ def run_tags(config: RunConfig) -> dict[str, str]:
     }
 
 
+_LONGEST_PARAM = 500
+
+
+def _param(text: str) -> str:
+    if len(text) <= _LONGEST_PARAM:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{text[: _LONGEST_PARAM // 2]}… ({len(text)} characters, sha256 {digest})"
+
+
 def run_params(config: RunConfig) -> dict[str, str]:
-    """The configuration flattened to text, as in parameter tables. **Example** `{"rollout.group_size": "8"}`."""
+    """The configuration flattened to text, as in parameter tables. **Example** `{"rollout.group_size": "8"}`.
+
+    A long text, as a prompt, is its beginning and its digest: a tracking server takes no text of any length.
+    """
 
     def leaves(values: Any, path: str) -> Iterator[tuple[str, str]]:
         if isinstance(values, dict) and values:
             for key, value in values.items():
                 yield from leaves(value, f"{path}.{key}" if path else str(key))
         else:
-            yield path, str(values)
+            yield path, _param(str(values))
 
     return dict(leaves(config.model_dump(mode="json", exclude={"store", "tracking"}), ""))

@@ -1,6 +1,5 @@
 """Parsing of configurations, with a remedy for every mistake."""
 
-import os.path
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -38,7 +37,8 @@ def _change(was: Any, becomes: Any) -> str:
         return f"{was!r} -> {becomes!r}"
     if not (isinstance(was, str) and isinstance(becomes, str)):
         return f"{shown_value(was)} -> {shown_value(becomes)}"
-    at = len(os.path.commonprefix([was, becomes]))
+    pairs = enumerate(zip(was, becomes, strict=False))
+    at = next((number for number, (old, new) in pairs if old != new), min(len(was), len(becomes)))
     parts = [text[max(at - _CONTEXT, 0) : at + 2 * _CONTEXT] for text in (was, becomes)]
     return f"at character {at}: {parts[0]!r} -> {parts[1]!r}"
 

@@ -33,7 +33,8 @@ _Path = Annotated[str, Field(min_length=1)]
 
 
 class PromptConfig(Section):
-    """Exactly one of these. Paths are relative to the folder of the file that holds the configuration, or to the current one."""
+    """Exactly one of these. Paths are relative to the folder of the file with the configuration; on the command line, to the
+    current one."""
 
     replace: _Text | None = None
     """The whole instructions of the role, in place of the environment's."""
@@ -69,9 +70,9 @@ class PromptConfig(Section):
 
     def applied_to(self, instructions: str) -> str:
         """The instructions that the role is shown. **Example** extend "Be brief." after "Plan." is "Plan.\\n\\nBe brief." """
-        assert self.replace_file is None and self.extend_file is None, f"{self} was not read from its file"
         if self.replace is not None:
             return self.replace
+        assert self.extend is not None, f"{self} was not read from its file"
         return "\n\n".join(part for part in (instructions, self.extend) if part)
 
     def read(self, field: str, folder: Path) -> "PromptConfig":

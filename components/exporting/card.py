@@ -3,13 +3,14 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from components.config import AgentConfig
 from components.plain_text import markdown_cell, printable, printable_document
 
 Kind = Literal["model", "adapter", "merged"]
@@ -69,6 +70,14 @@ class CardFacts:
     evaluations: Sequence[Mapping[str, Any]]
     nodes: Mapping[str, RecordedNode]
     merge_difference: float | None = None
+    agents: Mapping[str, AgentConfig] = field(default_factory=dict)
+    """By role: the settings of its agent in the configuration."""
+    chat_template_arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def own(self, setting: str) -> dict[str, Any]:
+        """Role -> its agent's `setting`, for the roles that set it."""
+        values = {role: getattr(agent, setting) for role, agent in sorted(self.agents.items())}
+        return {role: value for role, value in values.items() if value}
 
 
 def card(facts: CardFacts) -> str:
@@ -121,6 +130,7 @@ def _head(facts: CardFacts) -> str:
             "dtype": facts.dtype,
             "roles": sorted(facts.max_new_tokens),
             "max_new_tokens": dict(sorted(facts.max_new_tokens.items())),
+            **_own_settings(facts),
             "evaluations": [
                 {**{key: row[key] for key in _EVALUATION_KEYS}, "interval": list(row["interval"])}
                 for row in facts.evaluations
@@ -131,11 +141,26 @@ def _head(facts: CardFacts) -> str:
     return yaml.safe_dump(printable_document(head), sort_keys=False, allow_unicode=True, width=120)
 
 
+def _own_settings(facts: CardFacts) -> dict[str, Any]:
+    """The settings that a run leaves out, where this one has them."""
+    names = {"temperature": "temperatures", "max_thinking_tokens": "max_thinking_tokens", "stop": "stop"}
+    settings = {shown: facts.own(name) for name, shown in names.items()}
+    settings["prompts"] = {role: prompt.model_dump(exclude_none=True) for role, prompt in facts.own("prompt").items()}
+    settings["chat_template_arguments"] = dict(facts.chat_template_arguments)
+    return {name: value for name, value in settings.items() if value}
+
+
 def _asked(facts: CardFacts) -> dict[str, Any] | None:
-    """A prompt of training and its token limit, for the code that shows how to ask; None if no exact prompt is short enough."""
+    """A prompt of training, its token limit and stop strings, for the code that shows how to ask; None if no exact prompt is
+    short enough."""
     for role, node in facts.nodes.items():
         if node.is_exact and len(node.prompt) <= _LONGEST_LITERAL:
-            return {"prompt": node.prompt, "max_new_tokens": facts.max_new_tokens[role] or _DEFAULT_NEW_TOKENS}
+            thinking = facts.own("max_thinking_tokens").get(role, 0)
+            return {
+                "prompt": node.prompt,
+                "max_new_tokens": thinking + (facts.max_new_tokens[role] or _DEFAULT_NEW_TOKENS),
+                "stop": list(facts.own("stop").get(role, ())),
+            }
     return None
 
 

@@ -154,6 +154,11 @@ class HuggingFaceTokenizer:
         special = {number for number, token in self._tokenizer.added_tokens_decoder.items() if token.special}
         return frozenset(self._tokenizer.get_vocab().values()) - special - self._special - self._end_tokens
 
+    def is_special(self, text: str) -> bool:
+        """Whether `text` is a special token as it is spelled in a prompt."""
+        added = self._tokenizer.added_tokens_decoder.values()
+        return any(token.content == text and token.special for token in added)
+
     def spelled(self, tokens: Sequence[int]) -> str:
         """The text of `tokens` including special tokens, as in a prompt under a chat template."""
         return str(self._tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))

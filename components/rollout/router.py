@@ -100,9 +100,7 @@ class Router:
         """The prompt of `role` for an observation."""
         seat = self._seats[role]
         tokenizer = self._generators[seat.policy].tokenizer
-        return encode_observation(
-            seat.shown(observation), tokenizer, seat.prompt_format, seat.chat_template_arguments
-        )
+        return encode_observation(seat.shown(observation), tokenizer, seat.prompt_format, seat.chat_template_arguments)
 
     def decode(self, role: str, tokens: Sequence[int]) -> str:
         """The text of an answer of `role`, up to a stop string."""

@@ -101,16 +101,26 @@ def _checked_hub_name(name: str, *, policy: str) -> frozenset[str] | None:
     from huggingface_hub import snapshot_download
 
     try:
-        cached = Path(snapshot_download(name, allow_patterns=HUB_FILES, local_files_only=True))
-        if (cached / "config.json").is_file() and any(cached.glob("*.safetensors")):
+        if (cached := cached_hub_folder(name)) is not None and any(cached.glob("*.safetensors")):
             return frozenset(_linear_layers(cached))
     except (OSError, ValueError, SafetensorError):
-        pass  # not in the cache, or incomplete: ask the hub
+        pass  # incomplete: ask the hub
     try:
         snapshot_download(name, allow_patterns=["config.json"], etag_timeout=_LOOK_UP_SECONDS)
     except (OSError, ValueError) as error:
         raise unreachable(name, error, policy=policy) from error
     return None
+
+
+def cached_hub_folder(name: str) -> Path | None:
+    """The folder of a hub model in the local cache, perhaps incomplete; None if it is not there."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        cached = Path(snapshot_download(name, allow_patterns=HUB_FILES, local_files_only=True))
+    except (OSError, ValueError):
+        return None
+    return cached if (cached / "config.json").is_file() else None
 
 
 def unreachable(name: str, error: Exception, *, policy: str = "<name>") -> ConfigurationError:

@@ -47,7 +47,7 @@ def evaluate(
     if as_json:
         emit_json(report.model_dump(mode="json"))
         return
-    typer.echo(f"{report.agent} on {report.suite} ({report.sampling}): {report.sentence}")
+    typer.echo(f"{report.agent} on {report.suite} ({report.drawn}): {report.sentence}")
     typer.echo(f"\nnext: {next_command(report, suite, store)}")
 
 

@@ -33,6 +33,13 @@ def answer_limits(config: RunConfig, roles: Sequence[str]) -> dict[str, int | No
     return {role: seats[role].max_new_tokens for role in roles}
 
 
+def usual_temperature(config: RunConfig, policy: str) -> float:
+    """The temperature of all roles that the policy plays if it is one, else that of roles without their own."""
+    usual = config.rollout.temperature
+    found = {agent.temperature or usual for agent in config.agents.values() if agent.policy == policy}
+    return found.pop() if len(found) == 1 else usual
+
+
 def recorded_nodes(store: ArtifactStore, run: Run, step: int) -> dict[str, Node]:
     """A node by role, rolled out after `step` updates or else one fewer, from a solved episode if there is one."""
     for at in (step, step - 1) if step else (step,):

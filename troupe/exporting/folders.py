@@ -16,7 +16,7 @@ from components.generation.tokenizer import HuggingFaceTokenizer
 from components.schema import Node
 from components.training.base import MODEL_FOLDER
 from tasks.run import Run
-from troupe.exporting.facts import answer_limits, recorded_nodes, shown_evaluations, told_nodes
+from troupe.exporting.facts import answer_limits, recorded_nodes, shown_evaluations, told_nodes, usual_temperature
 
 _BASE = "_base"
 """The folder name of a base; no policy's name begins with an underscore."""
@@ -53,7 +53,7 @@ class FolderWriter:
         """Write the policy's folder, and its base's if it needs one."""
         folder = self._work / WHOLE / policy
         if checkpoint.base is None:
-            weights = self._own_weights(checkpoint, folder)
+            weights = self._own_weights(policy, checkpoint, folder)
         elif self._is_merged:
             weights = self._merged(policy, checkpoint, checkpoint.base, folder)
         else:
@@ -71,9 +71,10 @@ class FolderWriter:
             serve=vllm_command(facts, folder=self._place),
         )
 
-    def _own_weights(self, checkpoint: CheckpointRef, folder: Path) -> "_Weights":
+    def _own_weights(self, policy: str, checkpoint: CheckpointRef, folder: Path) -> "_Weights":
         self._fetched(checkpoint.folder, MODEL_FOLDER, folder)
-        return _Weights("model", complete_model_folder(folder, temperature=self._run.config.rollout.temperature))
+        temperature = usual_temperature(self._run.config, policy)
+        return _Weights("model", complete_model_folder(folder, temperature=temperature))
 
     def _adapter(self, checkpoint: CheckpointRef, base_ref: ArtifactRef, folder: Path) -> "_Weights":
         base, tokenizer = self._base(base_ref)
@@ -142,6 +143,8 @@ class FolderWriter:
             max_new_tokens=answer_limits(config, roles),
             evaluations=self._evaluations,
             nodes=told_nodes(nodes, weights.tokenizer),
+            agents={role: config.agents[role] for role in roles},
+            chat_template_arguments=settings.chat_template_arguments,
         )
 
     @cached_property

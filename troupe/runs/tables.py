@@ -52,10 +52,16 @@ def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
     for report in evaluations:
         low, high = report["interval"]
         table.add_row(
-            str(report["step"]), report["sampling"], f"{report['success_rate']:.3f}", f"{low:.3f} to {high:.3f}",
+            str(report["step"]), _drawn(report), f"{report['success_rate']:.3f}", f"{low:.3f} to {high:.3f}",
             str(report["n"]), share(report["keep_rate"]), share(report["repair_rate"]),
         )  # fmt: skip
     return table
+
+
+def _drawn(report: Mapping[str, Any]) -> str:
+    """**Example** "sample, judge at 0.7"."""
+    own = (f"{role} at {value:g}" for role, value in sorted((report.get("temperatures") or {}).items()))
+    return ", ".join((str(report["sampling"]), *own))
 
 
 def _table(*columns: str, title: str | None = None) -> Table:

@@ -148,5 +148,6 @@ def _evaluate_team(suite: _Suite, team: Team, sampling: held_out.Sampling, progr
             tools=toolbox.tools(),
             progress=progress,
         )
-    numbers = {name: getattr(report, name) for name in ("success_rate", "n", "interval", "mean_reward")}
+    names = ("success_rate", "n", "interval", "mean_reward", "temperatures")
+    numbers = {name: getattr(report, name) for name in names}
     return EvaluationReport(suite=suite.title, agent=team.name, sampling=sampling, **numbers)

@@ -1,6 +1,6 @@
 """The reports of `troupe play` and `troupe evaluate`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.artifacts.refs import Frozen
@@ -29,10 +29,17 @@ class SuccessReport(Frozen):
 
 
 class EvaluationReport(SuccessReport):
-    """Success on a suite."""
+    """Success on a suite. `temperatures` are those of agents with their own; None: 1 for all under sample."""
 
     suite: str
     sampling: str
+    temperatures: Mapping[str, float] | None = None
+
+    @property
+    def drawn(self) -> str:
+        """**Example** "sample, judge at temperature 0.7"."""
+        own = (f"{role} at temperature {value:g}" for role, value in sorted((self.temperatures or {}).items()))
+        return ", ".join((self.sampling, *own))
 
 
 class PlayReport(SuccessReport):

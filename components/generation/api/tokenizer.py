@@ -36,7 +36,7 @@ class ByteTokenizer:
             ) from error
 
     def encode_chat(self, instructions: str, state: str, arguments: Mapping[str, Any] | None = None) -> tuple[int, ...]:
-        """Both parts, separated by the end-of-instructions token. The provider applies the template, so `arguments` is empty."""
+        """Both parts, separated by the end-of-instructions token. `arguments` is empty: the provider applies the template."""
         assert not arguments, f"the template of a model behind an API takes no arguments: {arguments}"
         return (*self.encode(instructions), _END_OF_INSTRUCTIONS, *self.encode(state))
 

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers.decoders import ByteLevel
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from components.artifacts.digests import model_digest
 from components.schema import PolicyVersion
@@ -44,6 +46,24 @@ def saved(model: Any, folder: Path, *, step: int = 0) -> PolicyVersion:
     """Write `model` with a tokenizer into `folder`; the version that lies there."""
     write_model_folder(model, character_tokenizer(ALPHABET), folder)
     return PolicyVersion(policy="team", step=step, weights_digest=model_digest(model))
+
+
+def tagged_tokenizer(letters: str = "".join(pre_tokenizers.ByteLevel.alphabet())) -> Any:
+    """A tokenizer of bytes, or some letters, with merges, an end token, and one token for each tag of thinking, as reasoning models have.
+
+    "ab" is one token and "é" is two. The chat template opens thinking if `thinking` is true, and closes it if it is false.
+    """
+    vocabulary = {token: number for number, token in enumerate([*sorted(letters), "ab"])}
+    backend = Tokenizer(models.BPE(vocabulary, [("a", "b")]))
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend)
+    tokenizer.add_special_tokens({"eos_token": "<|end|>"})
+    tokenizer.add_tokens(["<think>", "</think>"])
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}<|end|>{% endfor %}bot:"
+        "{% if thinking is defined %}<think>\n{% if not thinking %}\n</think>{% endif %}{% endif %}"
+    )
+    return tokenizer
 
 
 def full_logprobs(model: Any, prompt: tuple[int, ...], completion: tuple[int, ...]) -> list[float]:

@@ -1,0 +1,106 @@
+"""Checks that what a configuration says of prompts and answers fits its models, before these are loaded."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.config import PolicyConfig, RunConfig
+from components.environments.base import alphabet_of
+from components.errors import ConfigurationError
+from components.rollout.prompts import encode_observation
+from components.rollout.router import Seat
+from components.schema import Observation
+from components.training.bases import cached_hub_folder
+from components.turn_order import phases
+from tasks.scenario import Scenario, scenario_of
+
+if TYPE_CHECKING:
+    from components.generation.tokenizer import HuggingFaceTokenizer
+
+
+def check_prompts(config: RunConfig) -> None:
+    """Check the roles that have a prompt, a thinking budget, stop strings or template arguments of their own.
+
+    Their prompts of the first problem are made with the model's tokenizer, if that is on this machine; other models are checked
+    as they are loaded. Raises ConfigurationError, also where a prompt and its longest answer exceed the model's positions.
+    """
+    scenario = scenario_of(config)
+    for role, seat in scenario.seats.items():
+        policy = config.policies[seat.policy]
+        if policy.base == "tiny" and policy.api is None:
+            _check_spelling(role, seat, alphabet_of(scenario.family, scenario.options))
+        elif policy.api is None and (
+            seat.prompt or seat.max_thinking_tokens or seat.stop or seat.chat_template_arguments
+        ):
+            folder = _folder_of(policy)
+            if folder is not None:
+                _check_against(folder, role, seat, scenario)
+
+
+def _check_spelling(role: str, seat: Seat, alphabet: str) -> None:
+    """Of a model whose tokens are characters: whether its answers can contain the stop strings."""
+    for text in seat.stop:
+        if missing := sorted(set(text) - set(alphabet)):
+            raise ConfigurationError(
+                f"agents.{role}.stop {text!r}: the tiny model of policy {seat.policy} has no character {missing[0]!r}, so no "
+                "answer holds it; remove it"
+            )
+        if len(text) > seat.longest_answer:
+            raise ConfigurationError(
+                f"agents.{role}.stop {text!r}: answers have at most {seat.longest_answer} characters, so none holds it; "
+                "remove it"
+            )
+
+
+def _folder_of(policy: PolicyConfig) -> Path | None:
+    """The folder of the policy's base; None if it is not here, or made when the run starts."""
+    if policy.base == "smollm2-135m":
+        return None
+    folder = Path(policy.base)
+    return folder if (folder / "config.json").is_file() else cached_hub_folder(policy.base)
+
+
+def _check_against(folder: Path, role: str, seat: Seat, scenario: Scenario) -> None:
+    from components.generation.tokenizer import HuggingFaceTokenizer
+
+    tokenizer = HuggingFaceTokenizer.from_folder(folder)
+    if special := [text for text in seat.stop if tokenizer.is_special(text)]:
+        raise ConfigurationError(
+            f"agents.{role}.stop {special[0]!r}: it is a special token of the model of policy {seat.policy}, which no text of "
+            "an answer holds; the model's end tokens end its answers anyway: remove it"
+        )
+    _check_length(role, seat, scenario, tokenizer, _positions(folder, scenario.config))
+
+
+def _positions(folder: Path, config: RunConfig) -> Mapping[str, int]:
+    """What bounds the tokens of a prompt and its answer: name -> number."""
+    settings = json.loads((folder / "config.json").read_bytes())
+    found = settings.get("max_position_embeddings") or settings.get("text_config", {}).get("max_position_embeddings")
+    bounds = {"max_position_embeddings of its model": found}
+    if config.generation.engine == "vllm":
+        bounds["generation.vllm.max_model_tokens"] = config.generation.vllm.max_model_tokens
+    return {name: bound for name, bound in bounds.items() if isinstance(bound, int)}
+
+
+def _check_length(
+    role: str, seat: Seat, scenario: Scenario, tokenizer: "HuggingFaceTokenizer", positions: Mapping[str, int]
+) -> None:
+    observation = seat.shown(_first_observation(role, scenario))
+    prompt = encode_observation(observation, tokenizer, seat.prompt_format, seat.chat_template_arguments)
+    for name, most in positions.items():
+        if len(prompt) + seat.longest_answer > most:
+            thinking = f" after max_thinking_tokens {seat.max_thinking_tokens}" if seat.max_thinking_tokens else ""
+            raise ConfigurationError(
+                f"agents.{role}: its prompt of {len(prompt)} tokens and an answer of max_new_tokens {seat.max_new_tokens}"
+                f"{thinking} exceed the {most} tokens of {name}; shorten them"
+            )
+
+
+def _first_observation(role: str, scenario: Scenario) -> Observation:
+    """What `role` sees of the first problem; nothing if another acts first, whose answer is not known."""
+    config, family = scenario.config, scenario.family
+    problem = family.problem(scenario.options, split="train", index=0, seed=config.seed)
+    env = family.build(problem)
+    first = next(phases(env, scenario.turn_order, 1), None)
+    return env.observe(role) if first is not None and role in first.agents else Observation(instructions="", state="")
