@@ -107,14 +107,18 @@ def _is_path(value: Any) -> bool:
 def _file_text(where: str, file: Path) -> str:
     remedy = f"name a UTF-8 text file of at most {MAX_PROMPT_BYTES} bytes"
     try:
-        if not file.is_file():  # a pipe would never end
-            raise ConfigurationError(f"{where}: there is no such file ({file}); {remedy}")
-        with file.open("rb") as stream:
-            content = stream.read(MAX_PROMPT_BYTES + 1)
+        is_file = file.is_file()  # reading a pipe would never end
+        content = b""
+        if is_file:
+            with file.open("rb") as stream:
+                content = stream.read(MAX_PROMPT_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{where}: {error.strerror}; {remedy}") from error
+    if not is_file:
+        raise ConfigurationError(f"{where}: there is no such file ({file}); {remedy}")
+    try:
         return _checked_text(content.decode())
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{where}: it is not UTF-8 text; {remedy}") from error
-    except OSError as error:
-        raise ConfigurationError(f"{where}: {error.strerror}; {remedy}") from error
     except ValueError as error:
         raise ConfigurationError(f"{where}: it is blank or too long; {remedy}") from error

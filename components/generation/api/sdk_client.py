@@ -30,8 +30,8 @@ _SHOWN = 300
 _REMEDIES = (
     (r"temperature", "set {api}.fixed_temperature to True, or move the temperature into the model's range"),
     (r"max_completion_tokens|max_tokens", "lower agents.<role>.max_new_tokens, or set {api}.max_tokens_field (openai)"),
-    (r"context|too long|too large", "use smaller problems or a model with a longer context"),
     (r"\bstop(_sequences)?\b", "use fewer or no agents.<role>.stop"),
+    (r"context|too long|too large", "use smaller problems or a model with a longer context"),
     (r"\bseed\b", "set {api}.sends_seed to False"),
     (r"\bn\b|\bchoices\b", "set {api}.max_choices to 1"),
     (r"\bmodel\b", "check {api}.model"),

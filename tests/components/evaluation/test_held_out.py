@@ -163,3 +163,15 @@ def test_failed_episodes_raise_unless_they_are_allowed() -> None:
         evaluate(toy_plan, family=toy, router=toy_router(toy), rubric=RUBRIC)
     allowed = evaluate(replace(toy_plan, max_failed_fraction=0.25), family=toy, router=toy_router(toy), rubric=RUBRIC)
     assert (allowed.n, allowed.num_successes, allowed.metrics["eval/sample/num_failed_episodes"]) == (4, 0, 1.0)
+
+
+def test_an_agents_own_temperature_is_played_and_told_unless_greedy() -> None:
+    for sampling, own in (("sample", {"plan_agent": 0.7}), ("greedy", None)):
+        engine = ScriptedGenerator(lambda prompt, seed: "U", CharacterTokenizer(GAME.alphabet(OPTIONS)), VERSION)
+        seat = Seat(policy="p", prompt_format="compact", max_new_tokens=11)
+        seats = {"tool_agent": seat, "plan_agent": replace(seat, temperature=0.7)}
+        router = Router({"p": engine}, seats=seats, versions={"p": VERSION})
+        rubric = rubric_for(GAME, RewardConfig())
+        found = evaluate(plan(n=2, sampling=sampling), family=bare(GAME), router=router, rubric=rubric)
+        assert found.temperatures == own
+    assert report(plan(n=2), lost, lost).temperatures is None

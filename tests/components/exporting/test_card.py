@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from components.config import AgentConfig
 from components.exporting.card import CardFacts, RecordedNode, card, vllm_command
 
 ROW = {"suite": "test", "sampling": "greedy", "interval": [0.458, 0.546], "n": 500}
@@ -116,3 +117,36 @@ def test_a_long_prompt_is_cut_and_is_not_code() -> None:
     text = card(replace(FACTS, nodes={"plan_agent": RecordedNode(prompt="y" * 9000, answer="z", is_exact=True)}))
     assert "y" * 6000 + "… (9000 characters)" in text
     assert "prompt =" not in text
+
+
+OWN = replace(
+    FACTS,
+    agents={
+        "judge": AgentConfig.model_validate({"policy": "plan", "prompt": {"extend": "Be ``` fair.\n# not a title"}}),
+        "plan_agent": AgentConfig.model_validate(
+            {"policy": "plan", "prompt": {"replace": "Plan."}, "temperature": 1.3, "max_thinking_tokens": 200, "stop": ["END", "\n"]}
+        ),
+    },
+    chat_template_arguments={"enable_thinking": False},
+)  # fmt: skip
+
+
+def test_settings_of_agents_are_told_to_people_and_machines() -> None:
+    text = card(OWN)
+    assert "drawn at temperature 0.7 (`plan_agent` 1.3) from the whole distribution" in text
+    assert "`plan_agent` 12 after thinking of at most 200." in text
+    assert "ends at 'END' or '\\\\n'" in text
+    assert "The chat template was given enable\\_thinking=False." in text
+    assert "The instructions of `judge` were the environment's and after them these:\n\n````\nBe ``` fair." in text
+    assert "The instructions of `plan_agent` were these, in place of the environment's:\n\n```\nPlan.\n```" in text
+    assert "max_new_tokens=212, stop_strings=['END', '\\n'], tokenizer=tokenizer)" in text
+    told = head_of(text)["troupe"]
+    assert (told["temperatures"], told["max_thinking_tokens"]) == ({"plan_agent": 1.3}, {"plan_agent": 200})
+    assert told["chat_template_arguments"] == {"enable_thinking": False}
+    assert told["prompts"]["plan_agent"] == {"replace": "Plan."}
+
+
+def test_a_card_without_such_settings_says_nothing_of_them() -> None:
+    text = card(FACTS)
+    assert not [word for word in ("instructions of", "stop_strings", "thinking", "template was given") if word in text]
+    assert not {"temperatures", "stop", "prompts", "chat_template_arguments"} & set(head_of(text)["troupe"])

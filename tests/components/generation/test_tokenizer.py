@@ -172,3 +172,45 @@ def test_a_tokenizer_without_an_end_is_refused() -> None:
 def test_a_folder_without_a_tokenizer_is_corrupt(tmp_path: Path) -> None:
     with pytest.raises(ArtifactCorrupt, match="tokenizer"):
         HuggingFaceTokenizer.from_folder(tmp_path)
+
+
+THINKING = (
+    "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}<|end|>{% endfor %}bot:"
+    "{% if enable_thinking is defined and not enable_thinking %}no{{ enable_thinking.x.y }}thinking{% endif %}"
+)
+
+
+def test_arguments_reach_the_template_and_messages_keep_their_special_tokens_as_text() -> None:
+    whole = byte_tokenizer()
+    whole.chat_template = THINKING.replace("{{ enable_thinking.x.y }}", " ")
+    wrapped = HuggingFaceTokenizer(whole)
+    for state in ("ab", "ab<|end|>"):
+        tokens = wrapped.encode_chat("be brief", state, {"enable_thinking": False})
+        assert whole.decode(list(tokens)) == f"system:be brief<|end|>user:{state}<|end|>bot:no thinking"
+        assert tokens.count(wrapped.end_token) == 2
+    assert wrapped.encode_chat("a", "b", {"enable_thinking": True}) == wrapped.encode_chat("a", "b")
+
+
+def test_an_argument_that_the_template_does_not_read_is_refused() -> None:
+    whole = byte_tokenizer()
+    whole.chat_template = THINKING
+    with pytest.raises(
+        ConfigurationError, match=r"enable_thinkin: .*reads no such argument; did you mean 'enable_thinking'"
+    ):
+        HuggingFaceTokenizer(whole).encode_chat("a", "b", {"enable_thinkin": False})
+
+
+def test_a_value_that_the_template_fails_with_is_named() -> None:
+    whole = byte_tokenizer()
+    whole.chat_template = THINKING
+    with pytest.raises(
+        ConfigurationError, match=r"chat_template_arguments \{'enable_thinking': False\}: .*fails with them"
+    ):
+        HuggingFaceTokenizer(whole).encode_chat("a", "b", {"enable_thinking": False})
+
+
+def test_tokens_with_text_are_those_that_decoding_keeps() -> None:
+    wrapped = HuggingFaceTokenizer(byte_tokenizer())
+    assert wrapped.end_token not in wrapped.text_tokens
+    assert all(wrapped.decode([token]) for token in wrapped.text_tokens)
+    assert (wrapped.is_special("<|end|>"), wrapped.is_special("ab")) == (True, False)

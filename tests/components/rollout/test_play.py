@@ -8,6 +8,7 @@ import pytest
 from components.errors import ConfigurationError, StoreUnavailable
 from components.rewards.base import Rubric
 from components.rollout.play import play
+from components.rollout.router import Router, Seat
 from components.rollout.rules import Start
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.rollout.toy_team import (
@@ -122,3 +123,29 @@ def test_a_failed_episode_is_no_success_even_where_the_state_says_so() -> None:
     starts = [Start(problem=problem, episode=0), Start(problem=broken, episode=0)]
     episodes = play(starts, rules, family=family, router=toy_router(family), rubric=RUBRIC)
     assert [(episode.success, episode.error is None) for episode in episodes] == [(True, True), (False, False)]
+
+
+def test_a_node_says_at_which_temperature_of_its_agents_own_it_was_drawn() -> None:
+    family = ToyFamily(2)
+    (problem,) = toy_problems(family, 1, done_rate=0.0)
+    seat = Seat(policy="p", prompt_format="compact", max_new_tokens=8)
+    for play_at, own in ((1.0, 0.7), (0.0, None)):
+        seats = {"agent0": seat, "agent1": replace(seat, temperature=0.7)}
+        router = Router({"p": RecordingGenerator()}, seats=seats, versions={"p": VERSION})
+        rules = replace(team_rules(0.0, group_size=2), temperature=play_at)
+        (episode,) = play(
+            [Start(problem=problem.problem, episode=0)], rules, family=family, router=router, rubric=RUBRIC
+        )
+        assert [node.temperature for node in episode.nodes] == [None, own] * 2
+
+
+def test_the_environment_reads_an_answer_up_to_its_stop_string_and_all_tokens_are_kept() -> None:
+    family = ToyFamily(2)
+    (problem,) = toy_problems(family, 1, done_rate=0.0)
+    engine = ScriptedGenerator(lambda prompt, seed: "ab|c", CharacterTokenizer(ALPHABET), VERSION)
+    seat = Seat(policy="p", prompt_format="compact", max_new_tokens=8, stop=("|",))
+    router = Router({"p": engine}, seats=dict.fromkeys(family.roles, seat), versions={"p": VERSION})
+    start = Start(problem=problem.problem, episode=0)
+    (episode,) = play([start], team_rules(0.0, group_size=2), family=family, router=router, rubric=RUBRIC)
+    assert {c.text for node in episode.nodes for c in node.candidates} == {"ab"}
+    assert {len(c.tokens) for node in episode.nodes for c in node.candidates} == {5}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from components.config import parse_config
+from components.config import PromptConfig, parse_config
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.rollout.prompts import encode_observation
@@ -99,3 +99,55 @@ def test_a_seat_without_its_own_limit_holds_the_longest_action_and_its_end() -> 
 def test_a_role_whose_policy_has_no_engine_is_an_error() -> None:
     with pytest.raises(AssertionError, match="plan is played by large"):
         router({"small": RecordingGenerator(SMALL)})
+
+
+def test_each_role_is_asked_in_its_own_way() -> None:
+    generators = engines()
+    seats = {
+        "tool": Seat(policy="small", prompt_format="chat", max_new_tokens=4, prompt=PromptConfig(replace="dd")),
+        "plan": Seat(
+            policy="small",
+            prompt_format="chat",
+            max_new_tokens=5,
+            max_thinking_tokens=7,
+            stop=("b",),
+            temperature=0.7,
+        ),
+    }
+    asking = Router(generators, seats=seats, versions={"small": SMALL})
+    seen = Observation(instructions="ab", state="cd")
+    tokenizer = generators["small"].tokenizer
+    assert [tokenizer.decode(asking.encode(role, seen)) for role in seats] == ["ddcd", "abcd"]
+    assert [asking.decode(role, tokenizer.encode("abc")) for role in seats] == ["abc", "a"]
+    for temperature in (1.0, 0.0):
+        asking.generate([request("tool", (1,), (5,)), request("plan", (2,), (6,))], temperature=temperature)
+    found = [
+        [(r.temperature, r.stop, r.max_new_tokens, r.max_thinking_tokens) for r in c] for c in generators["small"].calls
+    ]
+    assert found == [
+        [(1.0, (), 4, None), (0.7, ("b",), 5, 7)],
+        [(0.0, (), 4, None), (0.0, ("b",), 5, 7)],
+    ]
+    assert (asking.own_temperatures(0.9), asking.own_temperatures(0.0)) == ({"plan": 0.7}, {})
+
+
+def test_seats_hold_what_the_configuration_says() -> None:
+    agent = {"prompt": {"extend": "x"}, "temperature": 0.7, "max_thinking_tokens": 9, "stop": ["b"], "policy": "q"}
+    config = parse_config(
+        {
+            "num_steps": 1,
+            "environment": {"name": "plan_path"},
+            "agents": {"plan": agent},
+            "policies": {"q": {"prompt_format": "chat", "chat_template_arguments": {"enable_thinking": False}}},
+        }
+    )
+    assert seats_of(config, max_action_characters=10)["plan"] == Seat(
+        policy="q",
+        prompt_format="chat",
+        max_new_tokens=11,
+        max_thinking_tokens=9,
+        stop=("b",),
+        temperature=0.7,
+        prompt=PromptConfig(extend="x"),
+        chat_template_arguments={"enable_thinking": False},
+    )

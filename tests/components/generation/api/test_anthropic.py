@@ -97,3 +97,9 @@ def test_no_credit_left_is_permanent(wire: WireServer) -> None:
     wire.script.append(anthropic_error(402, "billing_error", "Your credit balance is too low."))
     with engine_on(wire, "anthropic") as engine, pytest.raises(BudgetSpent, match="ANTHROPIC_API_KEY has no credit"):
         generated(engine, asked("a"))
+
+
+def test_stop_strings_are_sent(wire: WireServer) -> None:
+    with engine_on(wire, "anthropic") as engine:
+        generated(engine, asked("a", stop=("END",)))
+    assert wire.bodies[0]["stop_sequences"] == ["END"]

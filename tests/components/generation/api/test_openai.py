@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.errors import ApiIncompatible, BudgetSpent
+from components.errors import ApiIncompatible, BudgetSpent, ConfigurationError
 from tests.components.generation.api.engines import asked, engine_on, generated, texts
 from tests.components.generation.api.wire_server import (
     MODEL,
@@ -125,3 +125,11 @@ def test_no_credit_left_is_permanent(wire: WireServer) -> None:
     wire.script.append(openai_error(429, "You exceeded your current quota.", code="insufficient_quota"))
     with engine_on(wire, "openai") as engine, pytest.raises(BudgetSpent, match="OPENAI_API_KEY has no credit left"):
         generated(engine, asked("a"))
+
+
+def test_stop_strings_are_sent_and_a_refusal_of_them_has_a_remedy(wire: WireServer) -> None:
+    with engine_on(wire, "openai") as engine:
+        generated(engine, asked("a", stop=("END", "\n")))
+        with pytest.raises(ConfigurationError, match=r"use fewer or no agents\.<role>\.stop"):
+            generated(engine, asked("b", stop=tuple("abcde")))
+    assert wire.bodies[0]["stop"] == ["END", "\n"]

@@ -20,8 +20,18 @@ NUM_PROMPT_TOKENS = 10
 NUM_ANSWER_TOKENS = 3
 """Of one answer."""
 
-_CHAT_FIELDS = {"model", "messages", "max_tokens", "max_completion_tokens", "n", "seed", "temperature", "stream"}
-_MESSAGES_FIELDS = {"model", "messages", "system", "max_tokens", "temperature", "stream"}
+_CHAT_FIELDS = {
+    "model",
+    "messages",
+    "max_tokens",
+    "max_completion_tokens",
+    "n",
+    "seed",
+    "stop",
+    "temperature",
+    "stream",
+}
+_MESSAGES_FIELDS = {"model", "messages", "system", "max_tokens", "stop_sequences", "temperature", "stream"}
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,8 @@ class WireServer:
             return openai_error(400, f"Unrecognized request argument supplied: {min(unknown)}", param=min(unknown))
         if "max_tokens" in body and "max_completion_tokens" in body:
             return openai_error(400, "Setting 'max_tokens' and 'max_completion_tokens' at once is not supported")
+        if len(body.get("stop", ())) > 4:
+            return openai_error(400, "Invalid 'stop': array too long. Expected 4 items at most", param="stop")
         if not 0 <= body.get("temperature", 1) <= 2:
             return openai_error(400, "Invalid 'temperature': must be at most 2", param="temperature")
         state = body["messages"][-1]["content"]

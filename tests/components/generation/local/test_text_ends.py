@@ -1,6 +1,5 @@
 """Stop strings and thinking budgets in the engine: its answers are those without them, cut where the rule says."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +90,8 @@ def test_both_reasons_and_all_kinds_of_thinking_occur(
     longest = max(found, key=lambda c: len(c.tokens))
     assert 3 < len(longest.tokens) <= 9
     with torch.no_grad():
-        logits = model(torch.tensor([asked.prompt_tokens + longest.tokens])).logits[0, len(asked.prompt_tokens) - 1 : -1]
+        logits = model(torch.tensor([asked.prompt_tokens + longest.tokens])).logits[
+            0, len(asked.prompt_tokens) - 1 : -1
+        ]
     expected = (logits / 2.0).log_softmax(-1).gather(1, torch.tensor(longest.tokens)[:, None])[:, 0]
     assert longest.logprobs == pytest.approx(expected.tolist(), abs=1e-4), "what was sampled is what is scored"
