@@ -37,7 +37,7 @@ VLLM = {"engine": "vllm", "vllm": {"max_model_tokens": 100}}
 @pytest.mark.parametrize(
     ("agent", "policy", "sections", "message"),
     [
-        ({"prompt": {"extend": "x" * 600}}, {}, {}, r"agents\.tool_agent: its prompt of \d+ tokens and an answer of max_new_tok"),
+        ({"prompt": {"extend": "x" * 600}}, {}, {}, r"agents\.tool_agent: its prompt of \d+ tokens and an answer of max_n"),
         ({"max_thinking_tokens": 590}, {}, {}, "after max_thinking_tokens 590 exceed the 600 tokens of max_position_embedd"),
         ({"stop": ["x"]}, {}, {"generation": VLLM}, r"exceed the 100 tokens of generation\.vllm\.max_model_tokens; shorten"),
         ({"stop": ["<|end|>"]}, {}, {}, r"agents\.tool_agent\.stop '<\|end\|>': it is a special token .* remove it"),

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from components.errors import EngineUnavailable, LogprobMismatch
-from components.generation.base import GenerationRequest
+from components.generation.base import GenerationRequest, before_stop
 from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
 from components.generation.vllm.engine import VllmGenerator
@@ -159,6 +159,34 @@ def test_tokens_and_log_probabilities_are_those_of_the_in_process_engine(
     assert len({candidate.tokens for candidate in flat}) > 6
     again = running.engine.generate(sampled, version)
     assert again == answers, "the same seeds gave other tokens"
+
+
+def test_stop_strings_cut_what_is_sampled_and_a_continued_answer_is_scored_alike(
+    running: Running, tmp_path: Path
+) -> None:
+    version, _ = saved_model(0, tmp_path)
+    for engine in (running.engine, running.reference):
+        engine.load(tmp_path, version)
+    free = requests_of(3, 4, temperature=1.0, length=24)
+    long = [candidate for group in running.engine.generate(free, version) for candidate in group]
+    stopping = [replace(request, stop=("AB", "G\n", "E")) for request in free]
+    found = [candidate for group in running.engine.generate(stopping, version) for candidate in group]
+    decode = running.engine.tokenizer.decode
+    for whole, cut in zip(long, found, strict=True):
+        assert whole.tokens[: len(cut.tokens)] == cut.tokens
+        texts = [decode(whole.tokens[:number]) for number in range(1, len(whole.tokens) + 1)]
+        ends = [number for number, text in enumerate(texts, 1) if before_stop(text, stopping[0].stop) != text]
+        assert len(cut.tokens) == min(ends, default=len(whole.tokens))
+        assert cut.finish_reason == ("stop" if ends else whole.finish_reason)
+    assert any(len(cut.tokens) < len(whole.tokens) for whole, cut in zip(long, found, strict=True))
+
+    continued = [replace(request, max_thinking_tokens=4) for request in free]
+    answers = running.engine.generate(continued, version)
+    assert max(len(candidate.tokens) for group in answers for candidate in group) > 4
+    prompts = [request.prompt_tokens for request in continued for _ in request.seeds_K]
+    flat = [candidate for group in answers for candidate in group]
+    scored = running.reference.score(prompts, [candidate.tokens for candidate in flat])
+    assert largest_difference([candidate.logprobs for candidate in flat], scored) <= TOLERANCE
 
 
 def test_tokens_are_drawn_from_the_distribution_that_the_log_probabilities_name(

@@ -51,7 +51,7 @@ ANTHROPIC = {"api": {"provider": "anthropic", "model": "m"}, "trained": False}
         ({"temperature": 0}, {}, r"temperature: .*greater than or equal to 0\.01 \(got 0\)"),
         ({"temperature": float("nan")}, {}, r"temperature: .*\(got nan\)"),
         ({"temperature": float("inf")}, {}, r"temperature: .*\(got inf\)"),
-        ({"temperature": 0.5}, FIXED, "temperature 0.5: .*fixed_temperature says.*leave one of them out"),
+        ({"temperature": 0.5}, FIXED, r"temperature 0\.5: .*fixed_temperature says.*leave one of them out"),
         ({"stop": "END"}, {}, r"stop: write it as a list, as \[STRING\] \(got 'END'\)"),
         ({"stop": [""]}, {}, r"stop\.0: is empty, and would end every answer .*remove it"),
         ({"stop": ["ok", "x" * 129]}, {}, r"stop\.1: has 129 characters; use at most 128"),
@@ -87,7 +87,7 @@ def test_limits_of_thinking_are_part_of_the_longest_answer() -> None:
     ):
         config(agent, loss={"aggregation": "fixed_length", "fixed_length": 39})
     config(agent, loss={"aggregation": "fixed_length", "fixed_length": 40})
-    with pytest.raises(ConfigurationError, match="overlong_buffer 5 counts back from the one limit .* leave it out"):
+    with pytest.raises(ConfigurationError, match=r"overlong_buffer 5 counts back from the one limit .* leave it out"):
         config(agent, rewards={"overlong_buffer": 5})
 
 

@@ -70,7 +70,14 @@ def test_paths_are_seen_from_the_folder_of_the_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"agents": 3}, {"agents": {"a": None}}, {"agents": {"a": {"prompt": "x"}}}, {"agents": {"a": {"prompt": {"extend_file": 3}}}}]
-)  # fmt: skip
+    "values",
+    [
+        {},
+        {"agents": 3},
+        {"agents": {"a": None}},
+        {"agents": {"a": {"prompt": "x"}}},
+        {"agents": {"a": {"prompt": {"extend_file": 3}}}},
+    ],
+)
 def test_what_is_no_path_is_left_to_the_validation(values: dict[str, object]) -> None:
     assert anchored_prompts(values, Path("/home/me")) == values

@@ -124,11 +124,17 @@ OWN = replace(
     agents={
         "judge": AgentConfig.model_validate({"policy": "plan", "prompt": {"extend": "Be ``` fair.\n# not a title"}}),
         "plan_agent": AgentConfig.model_validate(
-            {"policy": "plan", "prompt": {"replace": "Plan."}, "temperature": 1.3, "max_thinking_tokens": 200, "stop": ["END", "\n"]}
+            {
+                "policy": "plan",
+                "prompt": {"replace": "Plan."},
+                "temperature": 1.3,
+                "max_thinking_tokens": 200,
+                "stop": ["END", "\n"],
+            }
         ),
     },
     chat_template_arguments={"enable_thinking": False},
-)  # fmt: skip
+)
 
 
 def test_settings_of_agents_are_told_to_people_and_machines() -> None:

@@ -49,7 +49,7 @@ def saved(model: Any, folder: Path, *, step: int = 0) -> PolicyVersion:
 
 
 def tagged_tokenizer(letters: str = "".join(pre_tokenizers.ByteLevel.alphabet())) -> Any:
-    """A tokenizer of bytes, or some letters, with merges, an end token, and one token for each tag of thinking, as reasoning models have.
+    """A tokenizer of bytes, or some letters, with an end token, and a token for each tag of thinking, as reasoning models have.
 
     "ab" is one token and "é" is two. The chat template opens thinking if `thinking` is true, and closes it if it is false.
     """

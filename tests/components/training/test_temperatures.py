@@ -44,7 +44,7 @@ OUTCOME = ActionOutcome(team={}, local={}, solves=False, done=False)
 
 @pytest.fixture(scope="module")
 def sampled(tmp_path_factory: pytest.TempPathFactory, make_model: Callable[..., Any]) -> Groups:
-    """What three roles of one policy sampled: two at temperatures of their own, one at that of the rollout, for equal prompts."""
+    """What three roles of one policy sampled for equal prompts: two at temperatures of their own, one at the rollout's."""
     folder, model = tmp_path_factory.mktemp("sampler"), make_model()
     write_model_folder(model, character_tokenizer("ABCDEFGHIJKLMNOPQRSTUVWXYZ.,"), folder)
     version = PolicyVersion(policy="p", step=0, weights_digest=model_digest(model))
@@ -67,9 +67,14 @@ def sampled(tmp_path_factory: pytest.TempPathFactory, make_model: Callable[..., 
             prompt_tokens=request.prompt_tokens,
             candidates=tuple(
                 Candidate(
-                    tokens=c.tokens, sampler_logprobs=c.logprobs, finish_reason=c.finish_reason, text="", outcome=OUTCOME, reward=0.0
+                    tokens=each.tokens,
+                    sampler_logprobs=each.logprobs,
+                    finish_reason=each.finish_reason,
+                    text="",
+                    outcome=OUTCOME,
+                    reward=0.0,
                 )
-                for c in completions
+                for each in completions
             ),
             chosen=0,
             temperature=router.own_temperature(request.role, 0.9),

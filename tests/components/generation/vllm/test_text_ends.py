@@ -144,6 +144,6 @@ def test_prompt_thinking_and_answer_must_fit_the_server(
 ) -> None:
     engine, version, _ = served
     with pytest.raises(
-        ConfigurationError, match="may take 65 tokens, but the servers of 'team' take 64.*max_thinking_t"
+        ConfigurationError, match=r"may take 65 tokens, but the servers of 'team' take 64.*max_thinking_t"
     ):
         engine.generate([request(max_thinking_tokens=60)], version)
