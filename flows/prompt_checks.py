@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from components.config import PolicyConfig, RunConfig
 from components.environments.base import alphabet_of
-from components.errors import ConfigurationError
+from components.errors import ArtifactCorrupt, ConfigurationError
 from components.rollout.prompts import encode_observation
 from components.rollout.router import Seat
 from components.schema import Observation
@@ -64,13 +64,16 @@ def _folder_of(policy: PolicyConfig) -> Path | None:
 def _check_against(folder: Path, role: str, seat: Seat, scenario: Scenario) -> None:
     from components.generation.tokenizer import HuggingFaceTokenizer
 
-    tokenizer = HuggingFaceTokenizer.from_folder(folder)
+    try:
+        tokenizer, positions = HuggingFaceTokenizer.from_folder(folder), _positions(folder, scenario.config)
+    except (ArtifactCorrupt, OSError, json.JSONDecodeError):
+        return  # a damaged folder is told with the bases, where it is known whether the run still needs it
     if special := [text for text in seat.stop if tokenizer.is_special(text)]:
         raise ConfigurationError(
             f"agents.{role}.stop {special[0]!r}: it is a special token of the model of policy {seat.policy}, which no text of "
             "an answer holds; the model's end tokens end its answers anyway: remove it"
         )
-    _check_length(role, seat, scenario, tokenizer, _positions(folder, scenario.config))
+    _check_length(role, seat, scenario, tokenizer, positions)
 
 
 def _positions(folder: Path, config: RunConfig) -> Mapping[str, int]:

@@ -1,6 +1,7 @@
 """What a configuration says of prompts and answers is checked against the model before it is loaded."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,14 @@ def test_what_fits_passes_to_the_last_token(base: Path) -> None:
 def test_a_stop_string_that_no_answer_of_a_tiny_model_holds_is_refused(stop: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"agents\.plan_agent\.stop '{stop[:3]}.*{message}.*remove it"):
         preflight.check_configuration(preset_config("tiny", [f"agents.plan_agent.stop=[{stop}]"]))
+
+
+@pytest.mark.parametrize("damaged", ["config.json", "tokenizer.json"])
+def test_a_damaged_folder_is_left_to_the_check_of_bases(base: Path, damaged: str, tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(base, folder)
+    (folder / damaged).write_text("{")
+    check_prompts(config(folder, {"stop": ["x"]}))
 
 
 def test_a_model_that_is_not_here_is_left_to_its_loading() -> None:
