@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerFast
 
 from components.generation.base import GenerationRequest, before_stop
 from components.generation.growing_answer import GrowingAnswer
@@ -27,14 +29,16 @@ def request(prompt: Sequence[int] = (5,), **settings: Any) -> GenerationRequest:
     return GenerationRequest(prompt_tokens=tuple(prompt), **values)
 
 
-def length_of(tokens: Sequence[int], asked: GenerationRequest) -> tuple[int, bool]:
+def length_of(
+    tokens: Sequence[int], asked: GenerationRequest, tokenizer: HuggingFaceTokenizer = TOKENIZER
+) -> tuple[int, bool]:
     """How many of the tokens the answer has, and whether a stop string ended it."""
-    answer = GrowingAnswer(asked, TOKENIZER)
+    answer = GrowingAnswer(asked, tokenizer)
     for token in tokens:
         assert not answer.is_over
         assert 1 <= answer.room <= asked.longest_answer - answer.num_tokens
         answer.add(token)
-        if answer.is_over or token == END:
+        if answer.is_over or token == tokenizer.end_token:
             break
     return answer.num_tokens, answer.is_stopped
 
@@ -51,6 +55,7 @@ def length_of(tokens: Sequence[int], asked: GenerationRequest) -> tuple[int, boo
         ("日本語。本", ("。", "語本"), 12, "日本語"),
         ("xaby", ("q", "aby", "ab"), 2, "x"),
         ("xabyab", ("by",), 3, "xa"),
+        ("xx日本語です", ("日本語です",), 17, "xx"),
         ("none", ("never",), 4, "none"),
     ],
 )
@@ -63,11 +68,13 @@ def test_an_answer_ends_with_the_token_that_completes_a_string(
     assert before_stop(TOKENIZER.decode(tokens[:found]), stop) == read
 
 
-def whole_length(tokens: Sequence[int], asked: GenerationRequest) -> tuple[int, bool]:
+def whole_length(
+    tokens: Sequence[int], asked: GenerationRequest, tokenizer: HuggingFaceTokenizer = TOKENIZER
+) -> tuple[int, bool]:
     """The rule itself: every prefix is decoded from its beginning."""
     opened, closed_at = False, None
     for num_tokens in range(1, len(tokens) + 1):
-        text = TOKENIZER.decode(tokens[:num_tokens])
+        text = tokenizer.decode(tokens[:num_tokens])
         opened = opened or text.lstrip().startswith("<think>")
         if opened and closed_at is None and "</think>" in text:
             closed_at = num_tokens
@@ -75,7 +82,7 @@ def whole_length(tokens: Sequence[int], asked: GenerationRequest) -> tuple[int, 
         if asked.max_thinking_tokens is not None and opened:
             limit = asked.max_thinking_tokens if closed_at is None else closed_at + asked.max_new_tokens
         stopped = any(string in text for string in asked.stop)
-        if stopped or num_tokens >= limit or tokens[num_tokens - 1] == END:
+        if stopped or num_tokens >= limit or tokens[num_tokens - 1] == tokenizer.end_token:
             return num_tokens, stopped
     return len(tokens), False
 
@@ -93,6 +100,37 @@ def test_looking_at_the_newest_tokens_finds_what_reading_everything_finds(
 ) -> None:
     asked = request(stop=stop, max_thinking_tokens=thinking, max_new_tokens=limit)
     assert length_of(tokens, asked) == whole_length(tokens, asked)
+
+
+def test_tokens_without_text_may_lie_between_those_of_a_string() -> None:
+    unknown = 275  # a model may have more ids than its tokenizer
+    tokens = [*ids("xa"), *[unknown] * 20, *ids("b")]
+    assert length_of(tokens, request(stop=("xab",))) == (23, True)
+
+
+def joined_by(decoder: Any, *pieces: str) -> HuggingFaceTokenizer:
+    """A tokenizer of a few pieces that its decoder joins."""
+    backend = Tokenizer(models.WordLevel({piece: number for number, piece in enumerate(pieces)}, unk_token=pieces[0]))
+    backend.decoder = decoder
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend)
+    tokenizer.add_special_tokens({"eos_token": "<|end|>"})
+    return HuggingFaceTokenizer(tokenizer)
+
+
+METASPACE = joined_by(decoders.Metaspace(), "x", "▁", "y", "▁x")
+WORDPIECE = joined_by(decoders.WordPiece(cleanup=False), "x", "##x", "##y", "y")
+
+
+@given(
+    tokenizer=st.sampled_from([METASPACE, WORDPIECE]),
+    tokens=st.lists(st.integers(0, 3), max_size=40),
+    stop=st.lists(st.sampled_from(["#", "##x", " x", " ", "xy", " y x", "xyyx", "x x"]), max_size=2, unique=True),
+)
+def test_decoders_that_read_the_first_token_otherwise_do_not_mislead(
+    tokenizer: HuggingFaceTokenizer, tokens: list[int], stop: list[str]
+) -> None:
+    asked = request(stop=tuple(stop))
+    assert length_of(tokens, asked, tokenizer) == whole_length(tokens, asked, tokenizer)
 
 
 @pytest.mark.parametrize(

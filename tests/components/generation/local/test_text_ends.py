@@ -1,5 +1,6 @@
 """Stop strings and thinking budgets in the engine: its answers are those without them, cut where the rule says."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ SEEDS = tuple(range(60))
 def engine(tmp_path_factory: pytest.TempPathFactory) -> tuple[TransformersGenerator, PolicyVersion, Any]:
     """An engine whose model writes few letters and many tags."""
     folder = tmp_path_factory.mktemp("tags")
-    tokenizer = tagged_tokenizer("abx")
+    tokenizer = tagged_tokenizer("abxĠ")
     model = random_model(vocab_size=len(tokenizer))
     write_model_folder(model, tokenizer, folder)
     version = PolicyVersion(policy="team", step=0, weights_digest=model_digest(model))
@@ -56,7 +57,8 @@ def cut(free: Completion, asked: GenerationRequest, engine: TransformersGenerato
     "settings",
     [
         {"stop": ("bab", "xx")},
-        {"stop": ("b",), "temperature": 0.0},
+        {"stop": ("x<th",), "temperature": 0.0, "prompt": (2, 3)},
+        {"max_thinking_tokens": 2, "max_new_tokens": 8, "temperature": 0.0, "prompt": (4, 3)},  # thinks after 3 spaces
         {"max_thinking_tokens": 8, "max_new_tokens": 3},
         {"max_thinking_tokens": 3, "max_new_tokens": 8, "stop": ("aab",)},
     ],
@@ -66,7 +68,7 @@ def test_answers_are_the_free_ones_up_to_their_end(
 ) -> None:
     generator, version, _ = engine
     asked = request(**settings)
-    free = request(temperature=asked.temperature)
+    free = replace(asked, stop=(), max_thinking_tokens=None, max_new_tokens=24)
     plain = request(seeds_K=SEEDS[:3], prompt=(2,), max_new_tokens=9)
     (long,), (found, beside) = generator.generate([free], version), generator.generate([asked, plain], version)
     assert [c.tokens for c in found] == [cut(each, asked, generator).tokens for each in long]
