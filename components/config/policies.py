@@ -180,8 +180,8 @@ class AgentConfig(Section):
     answer that still thinks at this limit ends there, truncated; one that does not begin with <think> has `max_new_tokens`
     alone. None: thinking counts as part of the answer."""
     stop: tuple[Annotated[str, AfterValidator(_checked_stop)], ...] = Field((), max_length=16)
-    """Strings that end an answer, wherever they occur in it. The environment reads the text before the string; all sampled
-    tokens are trained on, up to the one that completes it."""
+    """Strings that end an answer, wherever they occur in it, in thinking too. The environment reads the text before the string;
+    all sampled tokens are trained on, up to the one that completes it."""
 
     @field_validator("stop", mode="before")
     @classmethod

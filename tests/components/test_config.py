@@ -34,6 +34,19 @@ def test_drift_is_told_leaf_by_leaf() -> None:
     assert differing_fields(old, new) == ["a.c: 2 -> 5", "d: 3 -> '(absent)'", "e: '(absent)' -> {}"]
 
 
+def test_drift_of_a_long_text_shows_where_it_begins() -> None:
+    long = "x" * 900
+    assert differing_fields({"a": f"{long}brief"}, {"a": f"{long}kind"}) == [
+        f"a: at character 900: '{'x' * 16}brief' -> '{'x' * 16}kind'"
+    ]
+    assert differing_fields({"a": long}, {"a": f"{long}kind"}) == [
+        f"a: at character 900: '{'x' * 16}' -> '{'x' * 16}kind'"
+    ]
+    (gone,) = differing_fields({"a": long}, {"a": None})
+    assert gone.startswith("a: 'xxx")
+    assert gone.endswith("… -> None")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -9,6 +9,7 @@ from components.config import RunConfig, parse_config
 from components.errors import ConfigDrift, ConfigurationError
 from flows.presets import preset_config
 from tasks.own_sources import with_sources
+from tasks.publishing import run_params
 from tasks.starts import startable_run
 from tests.tasks.stored_runs import stored_run
 
@@ -83,3 +84,17 @@ def test_presets_of_a_folder_find_their_files(project: Path, monkeypatch: pytest
     (project / "prefect.yaml").write_text(deployment)
     monkeypatch.chdir(project)
     assert text_of(with_sources(preset_config("mine"))) == "Plan the shortest path. " * 40
+
+
+def test_parameters_tell_long_prompts_apart_in_few_characters(project: Path) -> None:
+    def param() -> str:
+        return run_params(config_of(project))["agents.plan_agent.prompt.extend"]
+
+    first = param()
+    assert first.startswith("Plan the shortest path. Plan")
+    assert "(960 characters, sha256 " in first
+    assert len(first) < 500
+    (project / "prompts" / "plan.txt").write_text("Plan the shortest path. " * 39 + "Plan any path. ")
+    assert param() != first
+    (project / "prompts" / "plan.txt").write_text("Plan.")
+    assert param() == "Plan."

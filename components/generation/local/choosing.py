@@ -65,8 +65,10 @@ class Sampling:
         for n, token in zip(candidates_M.tolist(), tokens_M.tolist(), strict=True):
             answer = self._growing.get(n)
             if answer is not None:
+                limit = answer.limit
                 answer.add(token)
-                self._limits_N[n] = answer.limit
+                if answer.limit != limit:
+                    self._limits_N[n] = answer.limit
             stopped.append(answer is not None and answer.is_stopped)
         return torch.tensor(stopped, device=tokens_M.device)
 
