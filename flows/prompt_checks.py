@@ -62,17 +62,15 @@ def _folder_of(policy: PolicyConfig) -> Path | None:
 
 
 def _check_against(folder: Path, role: str, seat: Seat, scenario: Scenario) -> None:
+    from components.generation.growing_answer import unreadable
     from components.generation.tokenizer import HuggingFaceTokenizer
 
     try:
         tokenizer, positions = HuggingFaceTokenizer.from_folder(folder), _positions(folder, scenario.config)
     except (ArtifactCorrupt, OSError, json.JSONDecodeError):
         return  # a damaged folder is told with the bases, where it is known whether the run still needs it
-    if special := [text for text in seat.stop if tokenizer.is_special(text)]:
-        raise ConfigurationError(
-            f"agents.{role}.stop {special[0]!r}: it is a special token of the model of policy {seat.policy}, which no text of "
-            "an answer holds; the model's end tokens end its answers anyway: remove it"
-        )
+    if reason := unreadable(seat.stop, seat.max_thinking_tokens, tokenizer):
+        raise ConfigurationError(f"agents.{role}.{reason}")
     _check_length(role, seat, scenario, tokenizer, positions)
 
 

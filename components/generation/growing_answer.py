@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest
 from components.generation.tokenizer import HuggingFaceTokenizer
 
@@ -12,6 +13,23 @@ _SLACK = 4
 incomplete character or without their space."""
 _LAST_OF_PROMPT = 24
 """Tokens of a prompt that are enough to hold the tag at its end."""
+
+
+def unreadable(stop: Sequence[str], max_thinking_tokens: int | None, tokenizer: HuggingFaceTokenizer) -> str | None:
+    """The setting of an agent that waits for what no text of an answer holds: field, value, reason and remedy. None if none."""
+    for text in stop:
+        if tokenizer.is_special(text):
+            return (
+                f"stop {text!r}: it is a special token of the model, which no text of an answer holds; the model's end tokens "
+                "end its answers anyway: remove it"
+            )
+    for tag in (_OPENING, _CLOSING):
+        if max_thinking_tokens is not None and tokenizer.is_special(tag):
+            return (
+                f"max_thinking_tokens {max_thinking_tokens}: {tag} is a special token of the model, which no text of an answer "
+                "holds, so its thinking cannot be told from its answer; leave it out"
+            )
+    return None
 
 
 class GrowingAnswer:
@@ -26,6 +44,9 @@ class GrowingAnswer:
     """
 
     def __init__(self, request: GenerationRequest, tokenizer: HuggingFaceTokenizer) -> None:
+        """Raises ConfigurationError where no text can end it."""
+        if reason := unreadable(request.stop, request.max_thinking_tokens, tokenizer):
+            raise ConfigurationError(f"agents.<role>.{reason}")
         self._tokenizer = tokenizer
         self._stop = request.stop
         self._max_new_tokens, self._max_thinking_tokens = request.max_new_tokens, request.max_thinking_tokens

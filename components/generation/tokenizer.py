@@ -156,8 +156,12 @@ class HuggingFaceTokenizer:
 
     def is_special(self, text: str) -> bool:
         """Whether `text` is a special token as it is spelled in a prompt."""
+        return text in self._special_spellings
+
+    @cached_property
+    def _special_spellings(self) -> frozenset[str]:
         added = self._tokenizer.added_tokens_decoder.values()
-        return any(token.content == text and token.special for token in added)
+        return frozenset(token.content for token in added if token.special)
 
     def spelled(self, tokens: Sequence[int]) -> str:
         """The text of `tokens` including special tokens, as in a prompt under a chat template."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
+from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest, before_stop
 from components.generation.growing_answer import GrowingAnswer
 from components.generation.tokenizer import HuggingFaceTokenizer
@@ -167,6 +168,17 @@ def test_thinking_that_the_prompt_opened_counts_from_the_first_token() -> None:
 def test_a_stop_string_ends_thinking_too() -> None:
     asked = request(stop=("ab",), max_thinking_tokens=9, max_new_tokens=9)
     assert length_of(ids("<think>xabx</think>"), asked) == (3, True)
+
+
+def test_what_no_text_of_an_answer_holds_is_refused() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"agents\.<role>\.stop '<\|end\|>': it is a special token .*remove it"
+    ):
+        GrowingAnswer(request(stop=("x", "<|end|>")), TOKENIZER)
+    special = tagged_tokenizer()
+    special.add_special_tokens({"additional_special_tokens": ["</think>"]})
+    with pytest.raises(ConfigurationError, match=r"max_thinking_tokens 5: </think> is a special token .*leave it out"):
+        GrowingAnswer(request(max_thinking_tokens=5), HuggingFaceTokenizer(special))
 
 
 def test_a_request_without_either_reads_no_text() -> None:
