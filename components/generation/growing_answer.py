@@ -39,8 +39,8 @@ class GrowingAnswer:
     <think>, or whose prompt ends with it, has `max_thinking_tokens` up to and including </think>, and after that
     `max_new_tokens`; another has `max_new_tokens` alone. Only the first </think> counts.
 
-    **Example** limits 5 and 2 and tokens of one tag or character: <think> a </think> b c is whole, <think> a b c d is
-    truncated, and so is b c.
+    **Example** limits 5 and 2, one token a tag or letter: of `<think> a </think> b c d` and of `<think> a b c d e` the first five
+    are the answer, of `b c d` the first two.
     """
 
     def __init__(self, request: GenerationRequest, tokenizer: HuggingFaceTokenizer) -> None:
