@@ -39,7 +39,7 @@ class GrowingAnswer:
     <think>, or whose prompt ends with it, has `max_thinking_tokens` up to and including </think>, and after that
     `max_new_tokens`; another has `max_new_tokens` alone. Only the first </think> counts.
 
-    **Example** limits 5 and 2, one token a tag or letter: of `<think> a </think> b c d` and of `<think> a b c d e` the first five
+    **Example** limits 5 and 2, one token a tag or letter: of `<think> a </think> b c d` and `<think> a b c d e` the first five
     are the answer, of `b c d` the first two.
     """
 
