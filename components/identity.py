@@ -62,7 +62,9 @@ class GroupKey:
     """One node of a sampling tree. Its candidates have identical prompt tokens and are compared.
 
     `repeat` counts earlier actions of the agent in the same turn: an agent that drafts, is criticised and drafts again has two
-    nodes in one turn, with different seeds and groups.
+    nodes in one turn, with different seeds and groups. `branch` names the candidates below which a node hangs that is not the
+    only one of its turn and agent: "2.5" is candidate 5 of the episode's third answer, "2.5/3.0" candidate 0 of the answer
+    below it.
     """
 
     problem_id: str
@@ -70,16 +72,19 @@ class GroupKey:
     turn: int
     agent: str
     repeat: int = 0
+    branch: str = ""
 
     @property
     def seed_parts(self) -> tuple[str | int, ...]:
         """The parts of `seed_for` for this node."""
         again = (self.repeat,) if self.repeat else ()
-        return (self.problem_id, self.episode, self.turn, self.agent, *again)
+        below = (f"below {self.branch}",) if self.branch else ()
+        return (self.problem_id, self.episode, self.turn, self.agent, *again, *below)
 
     def __str__(self) -> str:
         again = f"/{self.repeat}" if self.repeat else ""
-        return f"{self.problem_id}/e{self.episode}/t{self.turn}/{self.agent}{again}"
+        below = f" below {self.branch}" if self.branch else ""
+        return f"{self.problem_id}/e{self.episode}/t{self.turn}/{self.agent}{again}{below}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Environment, generation, rollout, sandbox and rewards."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -79,15 +80,23 @@ class GenerationConfig(Section):
     """Largest allowed difference between the log-probabilities of engine and trainer on the refresh probe."""
 
 
+MAX_LEAVES = 256
+"""The most episodes in which a nested tree may end."""
+
+
 class RolloutConfig(Section):
     overlap: Literal["none", "one_step"] = "none"
     """one_step: play step k + 1 during the update of step k, with the weights before it. Needs loss.importance_cap."""
-    mode: Literal["tree", "independent", "single"] = "tree"
-    """tree: AT-GRPO. independent: group_size whole episodes per problem. single: the last agent plays alone."""
+    mode: Literal["tree", "nested", "independent", "single"] = "tree"
+    """tree: AT-GRPO. nested: C3; in one turn per problem all candidates go on, and each is valued by the episodes below it.
+    independent: group_size whole episodes per problem. single: the last agent plays alone."""
     num_problems: int = Field(32, ge=1)
     """Problems per step."""
     group_size: int = Field(8, ge=2)
     """Candidates compared at a node; at least 2, because one has no learning signal."""
+    fan_outs: tuple[int, ...] | None = None
+    """Mode nested: the candidates of each agent of the expanded turn, below each candidate of the agent before it; [2, 4] ends in
+    8 episodes. None: 2 for each agent but the last, which has as many as reach group_size episodes."""
     temperature: float = Field(1.0, gt=0.0)
     """Of all agents without their own."""
     num_shards: int = Field(1, ge=1)
@@ -113,6 +122,24 @@ class RolloutConfig(Section):
             )
         if self.num_shards > self.num_problems:
             raise ValueError(f"num_shards {self.num_shards} exceeds num_problems {self.num_problems}")
+        if self.mode == "nested" and self.continue_from == "mixed":
+            raise ValueError("continue_from 'mixed' with mode 'nested', in which all candidates go on: use best")
+        return self
+
+    @model_validator(mode="after")
+    def _fans_out(self) -> "RolloutConfig":
+        if self.fan_outs is None:
+            return self
+        if self.mode != "nested":
+            raise ValueError(
+                f"fan_outs {list(self.fan_outs)} with mode {self.mode!r}: use mode nested, or leave fan_outs out"
+            )
+        if not self.fan_outs or min(self.fan_outs) < 1 or max(self.fan_outs) < 2:
+            raise ValueError(f"fan_outs {list(self.fan_outs)}: each is at least 1, and one at least 2, to be compared")
+        if prod(self.fan_outs) > MAX_LEAVES:
+            raise ValueError(
+                f"fan_outs {list(self.fan_outs)} end in {prod(self.fan_outs)} episodes per problem; at most {MAX_LEAVES}"
+            )
         return self
 
 
@@ -140,6 +167,10 @@ class SandboxConfig(Section):
 class RewardConfig(Section):
     team_weight: float = 1.0
     """alpha in reward = alpha * team + local + own."""
+    team_credit: Literal["node", "turn_end", "episode_end"] = "node"
+    """Where the team term of a candidate is taken, in mode tree. node: from its own outcome, in which all candidates of an agent
+    that only proposes may be equal. turn_end, episode_end: from the outcome at the end of the turn or episode, after the later
+    agents have continued each candidate with one answer each; this costs their tokens."""
     weights: Mapping[str, float] = Field(default_factory=dict)
     """Overrides of default weights by component: team.<name> and local.<name> of the environment, own.<name> of `functions`."""
     functions: tuple[str, ...] = ()

@@ -63,11 +63,11 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _algorithm_fits_the_rollouts(self) -> "RunConfig":
         advantage, mode = self.algorithm.advantage, self.rollout.mode
-        if advantage == "grpo" and mode == "tree":
+        if advantage == "grpo" and mode in ("tree", "nested"):
             raise ValueError(
                 "algorithm.advantage grpo compares whole episodes: set rollout.mode to independent or single"
             )
-        if advantage == "at_grpo" and mode != "tree":
+        if advantage == "at_grpo" and mode not in ("tree", "nested"):
             raise ValueError(
                 f"algorithm.advantage at_grpo compares the candidates of a node, and mode {mode} draws one: "
                 "set rollout.mode to tree, or algorithm.advantage to grpo"
@@ -76,6 +76,11 @@ class RunConfig(Section):
             raise ValueError(
                 "rollout.max_refills replaces groups of equal rewards, which algorithm.advantage reinforce_pp learns from: "
                 "set max_refills to 0, or another advantage"
+            )
+        if self.rewards.team_credit != "node" and mode != "tree":
+            raise ValueError(
+                f"rewards.team_credit {self.rewards.team_credit} continues the candidates of a tree, and rollout.mode is {mode}: "
+                "set team_credit to node, or the mode to tree"
             )
         if self.rollout.overlap == "one_step" and self.loss.importance_cap is None:
             raise ValueError(
@@ -203,7 +208,14 @@ def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:
             for name in names:
                 if not values[name]:
                     del values[name]
+    if whole["rollout"]["fan_outs"] is None:
+        del whole["rollout"]["fan_outs"]
+    team_credit = whole["rewards"]["team_credit"]
+    if team_credit == "node":
+        del whole["rewards"]["team_credit"]
     fields = {section: value for section, value in whole.items() if section in included}
+    if stage == "collect_rollouts" and team_credit != "node":
+        fields["team_credit"] = team_credit  # it decides which continuations are played
     if stage == "warm_start" and config.rollout.mode == "single":
         fields["rollout"] = {"mode": "single"}  # only the agent that plays is cloned, without proposals
     return fields

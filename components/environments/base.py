@@ -103,6 +103,11 @@ class Step:
     """Whether the episode ends here; None: if it is solved."""
     team: Mapping[str, float] = field(default_factory=dict)
     local: Mapping[str, float] = field(default_factory=dict)
+    team_from_start: Mapping[str, float] = field(default_factory=dict)
+    """Those of `team` that count from the state before the answer, counted from the episode's start: progress, for example.
+    Returns of whole episodes are computed from them, so that an episode cannot earn by first moving away from the goal."""
+    value_gain: float | None = None
+    """V(state after) - V(state before) by an exact solver; None without one."""
 
 
 class MultiAgentEnv(ABC):
@@ -179,7 +184,16 @@ class MultiAgentEnv(ABC):
             local, solves, done = {**step.local, "malformed": 1.0}, self.success, self.done
         self._state = step.state
         team = {"solved": float(step.solved), **step.team}
-        return ActionOutcome(team=team, local=local, solves=solves, done=done, error=error)
+        differing = {name: value for name, value in step.team_from_start.items() if value != team.get(name)}
+        return ActionOutcome(
+            team=team,
+            local=local,
+            solves=solves,
+            done=done,
+            error=error,
+            team_from_start=differing or None,
+            value_gain=step.value_gain,
+        )
 
     def _check_readable(self, action: str) -> None:
         if self.done:

@@ -42,12 +42,21 @@ any_values = st.recursive(
     ),
     max_leaves=8,
 )
-group_keys = st.builds(GroupKey, problem_id=names, episode=counts, turn=counts, agent=names)
+group_keys = st.builds(
+    GroupKey, problem_id=names, episode=counts, turn=counts, agent=names, repeat=counts, branch=st.just("") | names
+)
 problems = st.builds(
     Problem, problem_id=names, environment=names, payload=st.dictionaries(names, any_values, max_size=4)
 )
 outcomes = st.builds(
-    ActionOutcome, team=metrics, local=metrics, solves=st.booleans(), done=st.booleans(), error=st.none() | names
+    ActionOutcome,
+    team=metrics,
+    local=metrics,
+    solves=st.booleans(),
+    done=st.booleans(),
+    error=st.none() | names,
+    team_from_start=st.none() | metrics,
+    value_gain=st.none() | floats,
 )
 candidates = st.builds(
     Candidate,
@@ -66,6 +75,7 @@ turns = st.builds(
     candidates=st.lists(candidates, max_size=3).map(tuple),
     chosen=counts,
     explored=st.booleans(),
+    parent=st.none() | st.tuples(counts, counts),
 )
 episodes = st.builds(
     Episode,

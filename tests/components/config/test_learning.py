@@ -56,7 +56,26 @@ def test_given_fields_are_kept() -> None:
         ),
         ({"loss": {"policy_loss": "gpso"}}, r"loss\.policy_loss: unknown; did you mean 'gspo'\? .*\(got 'gpso'\)"),
         ({"algorithm": {"advantage": "grpo"}}, r"set rollout\.mode to independent or single"),
+        (
+            {"algorithm": {"advantage": "grpo"}, "rollout": {"mode": "nested"}},
+            r"set rollout\.mode to independent or single",
+        ),
         ({"algorithm": {"advantage": "reinforce_pp"}, "rollout": {"max_refills": 1}}, "set max_refills to 0"),
+        ({"rewards": {"team_credit": "turn"}}, r"rewards\.team_credit: .*'turn_end'"),
+        (
+            {**EPISODES, "algorithm": {"advantage": "grpo"}, "rewards": {"team_credit": "turn_end"}},
+            "set team_credit to node, or the mode to tree",
+        ),
+        ({"rollout": {"mode": "nested"}, "rewards": {"team_credit": "turn_end"}}, "set team_credit to node"),
+        ({"rollout": {"fan_outs": [2, 4]}}, r"fan_outs \[2, 4\] with mode 'tree': use mode nested"),
+        ({"rollout": {"mode": "nested", "fan_outs": []}}, "one at least 2"),
+        ({"rollout": {"mode": "nested", "fan_outs": [1, 1]}}, "one at least 2"),
+        ({"rollout": {"mode": "nested", "fan_outs": [4, 0]}}, "each is at least 1"),
+        ({"rollout": {"mode": "nested", "fan_outs": [16, 17]}}, "end in 272 episodes per problem; at most 256"),
+        (
+            {"rollout": {"mode": "nested", "continue_from": "mixed", "random_handoff_probability": 0.5}},
+            "in which all candidates go on: use best",
+        ),
         ({"loss": {"policy_loss": "gspo", "aggregation": "token_mean"}}, "leave out aggregation"),
         ({"loss": {"aggregation": "fixed_length"}}, "needs fixed_length"),
         ({"loss": {"dual_clip": 3.0, "policy_loss": "cispo"}}, "which cispo does not have"),
@@ -115,3 +134,14 @@ def test_a_lone_agent_has_a_warm_start_of_its_own_and_all_other_ways_share_one()
         return stage_config(parse_config(VALUES | {"rollout": {"mode": mode, **unmixed}} | grpo), "warm_start")
 
     assert fields("tree") == fields("independent") != fields("single")
+
+
+def test_credit_and_fan_outs_belong_to_the_stages_that_they_change_and_to_none_at_their_defaults() -> None:
+    plain = stage_config(parse_config(VALUES), "collect_rollouts")
+    assert "fan_outs" not in plain["rollout"]
+    credited = parse_config(VALUES | {"rewards": {"team_credit": "turn_end"}})
+    assert stage_config(credited, "collect_rollouts") == plain | {"team_credit": "turn_end"}
+    assert stage_config(credited, "compute_rewards")["rewards"]["team_credit"] == "turn_end"
+    assert "team_credit" not in stage_config(parse_config(VALUES), "compute_rewards")["rewards"]
+    fans = parse_config(VALUES | {"rollout": {"mode": "nested", "fan_outs": [2, 3]}})
+    assert stage_config(fans, "collect_rollouts")["rollout"]["fan_outs"] == [2, 3]
