@@ -132,8 +132,8 @@ class ActionOutcome:
     `unscorable` is the reason if the sandbox, not the agent, failed. Such an outcome has no components, changes no state and
     is excluded from its group.
 
-    `team_from_start` holds the team components that differ when counted from the episode's start instead of the state before the
-    action; None if none does. `value_gain` is V(s') - V(s) of an exact solver, a privileged signal; None without a solver.
+    `team_from_start` holds the team components that differ when counted from the episode's start instead of the state before
+    the action; None if none does. `value_gain` is V(s') - V(s) of an exact solver, a privileged signal; None if not measured.
 
     **Example** progress from distance 8 to 6 in a first turn and to 3 in a second one: the second outcome has team progress .5
     and progress from the start .625.
@@ -178,8 +178,9 @@ class Node:
     act in parallel; 0 for one that acts alone. `temperature` is the agent's own, at which the candidates were drawn; None: that
     of all agents without one.
 
-    `parent` is (index of a node of the episode, index of its candidate) below which this node hangs; None on the selected branch.
-    A node below a candidate with one candidate of its own is a continuation: its tokens count, and it is never trained on.
+    `parent` is (index of a node of the episode, index of its candidate) below which this node hangs; None on the selected
+    branch. `compared` is False for an answer that only shows where other candidates lead: it has no reward and is never trained
+    on, but its tokens count. With a parent it is a continuation.
     """
 
     group: GroupKey
@@ -191,13 +192,28 @@ class Node:
     lane: int = 0
     temperature: float | None = None
     parent: tuple[int, int] | None = None
+    compared: bool = True
+
+    @property
+    def is_continuation(self) -> bool:
+        """Whether it is off the selected branch and not compared."""
+        return self.parent is not None and not self.compared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A line of play off the selected branch that failed below candidate `parent` (node, candidate), and why."""
+
+    parent: tuple[int, int]
+    error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
     """One team on one problem. A failed episode is data: it has an `error` and the finished nodes.
 
-    `nodes` is a tree in a flat order, in which a node comes after its parent. The selected branch is the nodes without a parent.
+    `nodes` is a tree in a flat order, in which a node comes after its parent. The nodes without a parent are the selected
+    branch, to which `success` and `error` belong. `cuts` are the failures of other lines; None without one.
     """
 
     problem: Problem
@@ -205,6 +221,7 @@ class Episode:
     nodes: tuple[Node, ...]
     success: bool
     error: str | None = None
+    cuts: tuple[Cut, ...] | None = None
 
     @property
     def path(self) -> tuple[Node, ...]:

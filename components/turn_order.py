@@ -62,17 +62,22 @@ class Phase:
         )
 
 
-def phases(env: Played, turn_order: TurnOrder, max_turns: int | None = None) -> Iterator[Phase]:
+def phases(
+    env: Played, turn_order: TurnOrder, max_turns: int | None = None, *, after: Phase | None = None
+) -> Iterator[Phase]:
     """The phases of an episode of `env`, up to its end or for `max_turns`. Lazy: each depends on the current state of `env`.
+    With `after` they are those that follow this phase.
 
     In a team that branches every phase is a turn, so `max_turns` bounds the number of actions, and the last of the
     environment's roles answers for the team.
 
     **Example** the order (a, b, a) for 2 turns: a, b and a with repeats 0, 0 and 1 in turn 0, and the same in turn 1.
     """
-    for turn in count() if max_turns is None else range(max_turns):
+    first = 0 if after is None else after.turn if turn_order else after.turn + 1
+    for turn in count(first) if max_turns is None else range(first, max_turns):
         if turn_order:
-            for phase in _fixed_turn(turn_order, turn):
+            fixed = _fixed_turn(turn_order, turn)
+            for phase in fixed if after is None or turn > after.turn else fixed[fixed.index(after) + 1 :]:
                 if env.done:
                     return
                 yield phase

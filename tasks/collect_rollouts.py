@@ -11,7 +11,7 @@ from tasks.session import Session
 from tasks.stage_task import current_key, stage_task
 
 
-@stage_task("collect_rollouts", version=1)
+@stage_task("collect_rollouts", version=2)
 def collect_rollouts(session: Session, step: int, part: int, versions: dict[str, PolicyVersion]) -> ArtifactRef:
     """A reference to the shard's RolloutShard. Blocks that an interrupted attempt finished are not played again."""
     ensure_loaded(session, versions)
@@ -20,7 +20,7 @@ def collect_rollouts(session: Session, step: int, part: int, versions: dict[str,
         scenario.shard_plan(step=step, shard=part),
         family=scenario.family,
         router=session.router(versions),
-        rubric=scenario.rubric,
+        rubric=scenario.training_rubric,
         tools=session.toolbox.tools(journal=ToolJournal(store, key.path)),
         refilling=scenario.refilling(step=step, shard=part),
         journal=Journal(store, key.path),

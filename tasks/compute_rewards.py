@@ -9,7 +9,7 @@ from tasks.session import Session
 from tasks.stage_task import current_key, stage_task
 
 
-@stage_task("compute_rewards", version=1)
+@stage_task("compute_rewards", version=2)
 def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRef) -> ArtifactRef:
     """A reference to the shard's ScoredShard, recomputed from the recorded episodes and executions."""
     scenario, store, rewards = session.scenario, session.store, session.config.rewards
@@ -22,7 +22,7 @@ def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRe
     scored = score_shard(
         shard,
         family=scenario.family,
-        rubric=scenario.rubric,
+        rubric=scenario.training_rubric,
         tools=tools,
         overlong=scenario.overlong,
         own=scenario.own_rewards,

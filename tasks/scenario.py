@@ -43,8 +43,14 @@ class Scenario:
 
     @property
     def rubric(self) -> Rubric:
-        """How outcomes become rewards."""
+        """How outcomes become rewards, in evaluations of every run alike."""
         return rubric_for(self.family, self.config.rewards)
+
+    @property
+    def training_rubric(self) -> Rubric:
+        """How the outcomes of training become rewards: where whole episodes are compared, progress counts from their start."""
+        whole = self.config.rollout.mode in ("independent", "single")
+        return rubric_for(self.family, self.config.rewards, from_start=whole)
 
     @property
     def seats(self) -> Mapping[str, Seat]:

@@ -95,8 +95,8 @@ class RolloutConfig(Section):
     group_size: int = Field(8, ge=2)
     """Candidates compared at a node; at least 2, because one has no learning signal."""
     fan_outs: tuple[int, ...] | None = None
-    """Mode nested: the candidates of each agent of the expanded turn, below each candidate of the agent before it; [2, 4] ends in
-    8 episodes. None: 2 for each agent but the last, which has as many as reach group_size episodes."""
+    """Mode nested: how many candidates each agent of the expanded turn has below each candidate of the agent before it; [2, 4]
+    ends in 8 episodes. None: 2 for each agent but the last, which has as many as reach group_size episodes."""
     temperature: float = Field(1.0, gt=0.0)
     """Of all agents without their own."""
     num_shards: int = Field(1, ge=1)
@@ -168,9 +168,9 @@ class RewardConfig(Section):
     team_weight: float = 1.0
     """alpha in reward = alpha * team + local + own."""
     team_credit: Literal["node", "turn_end", "episode_end"] = "node"
-    """Where the team term of a candidate is taken, in mode tree. node: from its own outcome, in which all candidates of an agent
-    that only proposes may be equal. turn_end, episode_end: from the outcome at the end of the turn or episode, after the later
-    agents have continued each candidate with one answer each; this costs their tokens."""
+    """The outcome that gives a candidate its team term, in mode tree. node: its own, which may be equal for all proposals of an
+    agent. turn_end, episode_end: the last one of the turn or episode, after the later agents have continued each candidate with
+    one answer each; this costs their tokens."""
     weights: Mapping[str, float] = Field(default_factory=dict)
     """Overrides of default weights by component: team.<name> and local.<name> of the environment, own.<name> of `functions`."""
     functions: tuple[str, ...] = ()

@@ -79,8 +79,8 @@ class RunConfig(Section):
             )
         if self.rewards.team_credit != "node" and mode != "tree":
             raise ValueError(
-                f"rewards.team_credit {self.rewards.team_credit} continues the candidates of a tree, and rollout.mode is {mode}: "
-                "set team_credit to node, or the mode to tree"
+                f"rewards.team_credit {self.rewards.team_credit} continues the candidates of a tree, and rollout.mode is "
+                f"{mode}: set team_credit to node, or the mode to tree"
             )
         if self.rollout.overlap == "one_step" and self.loss.importance_cap is None:
             raise ValueError(

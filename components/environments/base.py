@@ -4,6 +4,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NoReturn, Protocol, runtime_checkable
 
 from components.artifacts.refs import Frozen
@@ -107,7 +108,7 @@ class Step:
     """Those of `team` that count from the state before the answer, counted from the episode's start: progress, for example.
     Returns of whole episodes are computed from them, so that an episode cannot earn by first moving away from the goal."""
     value_gain: float | None = None
-    """V(state after) - V(state before) by an exact solver; None without one."""
+    """V(state after) - V(state before) by an exact solver, if the environment has one and `measures_value` is set."""
 
 
 class MultiAgentEnv(ABC):
@@ -121,6 +122,10 @@ class MultiAgentEnv(ABC):
     """The agents, in their default turn order."""
     weights: Mapping[str, float]
     """Reward weights by component: `team.<name>` and `local.<name>`."""
+    return_weights: Mapping[str, float] = MappingProxyType({})
+    """The weights in the return of a whole episode that differ from `weights`."""
+    measures_value: bool = False
+    """Whether outcomes hold `value_gain`, which costs a solver's search in some environments. Set by who plays."""
     over: ClassVar[str] = "the episode is over"
     """The error of an answer after the end."""
     _state: Any

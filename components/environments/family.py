@@ -44,6 +44,14 @@ class Family(ABC, Generic[Options, Env]):
     def default_weights(self) -> Mapping[str, float]:
         return self.env_type.weights
 
+    @property
+    def return_weights(self) -> Mapping[str, float]:
+        return self.env_type.return_weights
+
+    @property
+    def has_solver_value(self) -> bool:
+        return False
+
     def uses_sandbox(self, options: Frozen) -> bool:
         return False
 

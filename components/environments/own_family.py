@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
@@ -79,7 +80,11 @@ class OwnEnv(MultiAgentEnv):
         step: Any = self._asked("step", self._environment.step, self.state, agent, answer)
         if not isinstance(step, Step):
             raise ConfigurationError(f"step() returned {type(step).__name__}; return a Step")
-        for component in (*(f"team.{name}" for name in step.team), *(f"local.{name}" for name in step.local)):
+        named = (
+            *(f"team.{name}" for name in {**step.team, **step.team_from_start}),
+            *(f"local.{name}" for name in step.local),
+        )
+        for component in named:
             if component not in self.weights:
                 raise ConfigurationError(
                     f"step() gives the component {component}, which has no weight; name one in `weights` of the environment"
@@ -87,7 +92,7 @@ class OwnEnv(MultiAgentEnv):
         solved = bool(step.solved)
         done = bool(solved if step.done is None else step.done)
         place = _Place(step.state, is_done=done, is_solved=solved and done)
-        return Step(state=place, solved=solved, done=done, team=step.team, local=dict(step.local))
+        return replace(step, state=place, solved=solved, done=done, local=dict(step.local))
 
     def render(self, *, color: bool) -> str:
         picture: str = self._asked("render", self._environment.render, self.state)

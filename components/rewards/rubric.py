@@ -7,14 +7,16 @@ from components.nearest import remedy_for
 from components.rewards.base import Rubric
 
 
-def rubric_for(family: EnvironmentFamily, config: RewardConfig) -> Rubric:
+def rubric_for(family: EnvironmentFamily, config: RewardConfig, *, from_start: bool = False) -> Rubric:
     """`family`'s weights, and 1 for each custom function, overridden by `config`.
 
-    Raises ConfigurationError for an unknown component, with the nearest known one.
+    With `from_start` it is the rubric of whole episodes: progress counts from their start, and the family's `return_weights`
+    apply. Raises ConfigurationError for an unknown component, with the nearest known one.
     """
-    known = {**family.default_weights, **dict.fromkeys(config.own_components, 1.0)}
+    of_episodes = getattr(family, "return_weights", {}) if from_start else {}
+    known = {**family.default_weights, **of_episodes, **dict.fromkeys(config.own_components, 1.0)}
     for component, weight in config.weights.items():
         if component not in known:
             remedy = remedy_for(component, known, otherwise=f"{family.name} has {', '.join(sorted(known))}")
             raise ConfigurationError(f"rewards.weights.{component} = {weight}: unknown component; {remedy}")
-    return Rubric(team_weight=config.team_weight, weights={**known, **config.weights})
+    return Rubric(team_weight=config.team_weight, weights={**known, **config.weights}, from_start=from_start)

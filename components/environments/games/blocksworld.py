@@ -16,6 +16,7 @@ from components.environments.games.towers import (
     TABLE,
     Arrangement,
     arrangement_of,
+    fewest_moves,
     good_moves,
     misplaced,
     moved,
@@ -75,6 +76,9 @@ class BlocksworldGame(Game[Arrangement]):
 
     def distance(self, state: Arrangement) -> int:
         return moves_needed(state, self.goal)
+
+    def optimal_distance(self, state: Arrangement) -> int:
+        return fewest_moves(state, self.goal)
 
     def board_text(self, state: Arrangement) -> str:
         return f"{towers_text(state, PAD)}\n{towers_text(self.goal, PAD)}\n"

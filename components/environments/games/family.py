@@ -46,6 +46,7 @@ class PuzzleFamily(Demonstrations, DrawnFamily[Options, ProposalEnv[State]]):
     copies_proposals = True
     move_separator: str = ""
     remedy = "ask for a larger size or for less (density, distance, number of boxes or blanks)"
+    has_solver_value = True
 
     @abstractmethod
     def completed(self, options: Options, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:

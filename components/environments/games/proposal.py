@@ -19,7 +19,7 @@ from components.environments.games.python_tool import (
     execution_of,
     printed_moves,
 )
-from components.environments.shared.progress import progress
+from components.environments.shared.progress import progress, value_gain
 from components.errors import MalformedAction
 from components.schema import Execution, Observation
 
@@ -32,6 +32,8 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "local.clean": 0.1,
     "local.malformed": -0.1,
 }
+RETURN_WEIGHTS: Mapping[str, float] = {"local.clean": 0.0, "local.malformed": 0.0}
+"""A whole episode is paid by where it ended alone: the form of its last answer must not outweigh a step towards the goal."""
 PAD = "-"
 MARKS = "yn!-"
 """Marks of a proposal: solves, does not solve, malformed, missing."""
@@ -90,6 +92,10 @@ class Game(ABC, Generic[State]):
     def distance(self, state: State) -> float:
         """The distance from solved: 0 exactly if `state` is solved, infinite if it cannot be solved any more."""
 
+    def optimal_distance(self, state: State) -> float:
+        """The least number of moves to a solved state, infinite for a dead end; `distance` where that is exact."""
+        return self.distance(state)
+
     @abstractmethod
     def board_text(self, state: State) -> str:
         """The state as text whose width depends on the options alone."""
@@ -144,6 +150,7 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
 
     roles = ROLES
     weights = DEFAULT_WEIGHTS
+    return_weights = RETURN_WEIGHTS
     over = "the episode is over: the puzzle is solved"
     _state: _Table[State]
 
@@ -210,6 +217,19 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
             done=solves and not proposes,
             team={"progress": gained},
             local={"clean": float(clean), "malformed": 0.0},
+            team_from_start=self._from_start(after),
+            value_gain=self._value_gain(trial.state),
+        )
+
+    def _from_start(self, distance: float) -> Mapping[str, float]:
+        return {"progress": progress(self.game.distance(self.game.start), distance)}
+
+    def _value_gain(self, after: State) -> float | None:
+        if not self.measures_value:
+            return None
+        game = self.game
+        return value_gain(
+            game.optimal_distance(self.state), game.optimal_distance(after), game.optimal_distance(game.start)
         )
 
     def after_malformed(self, agent: str, error: MalformedAction) -> Step:
@@ -217,7 +237,13 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
         if agent == TOOL_AGENT:
             mark = error.mark if isinstance(error, ProgramFailed) else MALFORMED_MARK
             table = _Table(self.state, _Proposal(state=self.state, mark=mark))
-        return Step(state=table, team={"progress": 0.0}, local={"clean": 0.0})
+        return Step(
+            state=table,
+            team={"progress": 0.0},
+            local={"clean": 0.0},
+            team_from_start=self._from_start(self.game.distance(self.state)),
+            value_gain=self._value_gain(self.state),
+        )
 
     @property
     def success(self) -> bool:

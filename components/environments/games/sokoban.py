@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import inf
 from random import Random
 from typing import Any
 
@@ -90,6 +91,11 @@ class SokobanGame(Game[SokobanState]):
 
     def distance(self, state: SokobanState) -> float:
         return assigned_pushes(self.warehouse, state[1])
+
+    def optimal_distance(self, state: SokobanState) -> float:
+        """The moves of a shortest solution; a state without one, or whose search is too long, counts as a dead end."""
+        moves = solution(self.warehouse, state)
+        return inf if moves is None else len(moves)
 
     def board_text(self, state: SokobanState) -> str:
         return rows_text(self._cells(state), self.size)

@@ -3,7 +3,8 @@
 An arrangement has one character per block, in the order of BLOCKS: what the block stands on, TABLE or another block.
 """
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from random import Random
 
@@ -110,3 +111,45 @@ def good_moves(below: Arrangement, goal: Arrangement) -> list[str]:
     aside = [block for block in clear if below[BLOCKS.index(block)] != TABLE]
     twice = [block for block in aside if _moves_twice(block, below, goal)]
     return [block + TABLE for block in twice or aside]
+
+
+MAX_EXPANSIONS = 20_000
+
+
+@lru_cache(maxsize=65536)
+def fewest_moves(below: Arrangement, goal: Arrangement) -> int:
+    """The number of moves of a shortest solution, by A* with the lower bound `moves_needed`.
+
+    A search of more than `MAX_EXPANSIONS` states ends with the length of the solver's solution instead; puzzles of up to eight
+    blocks never need as many.
+    """
+    cost_of = {below: 0}
+    frontier = [(moves_needed(below, goal), 0, below)]
+    for _ in range(MAX_EXPANSIONS):
+        bound, cost, state = heapq.heappop(frontier)
+        if state == goal:
+            return cost
+        if bound > cost_of[state] + moves_needed(state, goal):
+            continue
+        for following in _following(state):
+            if cost + 1 < cost_of.get(following, cost + 2):
+                cost_of[following] = cost + 1
+                heapq.heappush(frontier, (cost + 1 + moves_needed(following, goal), cost + 1, following))
+    return _num_solver_moves(below, goal)
+
+
+def _following(below: Arrangement) -> Iterator[Arrangement]:
+    blocks = BLOCKS[: len(below)]
+    for block in blocks:
+        for onto in blocks + TABLE:
+            if (following := moved(below, block, onto)) is not None:
+                yield following
+
+
+def _num_solver_moves(below: Arrangement, goal: Arrangement) -> int:
+    count = 0
+    while moves := good_moves(below, goal):
+        following = moved(below, *moves[0])
+        assert following is not None, f"the solver cannot make {moves[0]} in {below}"
+        below, count = following, count + 1
+    return count

@@ -26,6 +26,8 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "local.errors": 0.0,
 }
 """Refused calls cost nothing by default: otherwise, where all candidates fail, one that tries nothing would be the best."""
+RETURN_WEIGHTS: Mapping[str, float] = {"local.clean": 0.0, "local.malformed": 0.0}
+"""A whole episode is paid by where it ended alone, as in the games."""
 MALFORMED = "malformed"
 """The news after an answer of the tool agent that is not a list of calls."""
 BAD_PLAN = "bad_plan"
@@ -66,6 +68,7 @@ class PlannedWorldEnv(MultiAgentEnv, Generic[State]):
 
     roles = ROLES
     weights = DEFAULT_WEIGHTS
+    return_weights = RETURN_WEIGHTS
     over = "the episode is over: the goal is reached"
 
     _state: _Table[State]
@@ -138,7 +141,11 @@ class PlannedWorldEnv(MultiAgentEnv, Generic[State]):
             done=distance == 0 and agent != PLANNER,
             team={"progress": gained},
             local={"clean": float(clean), "malformed": 0.0, "errors": float(errors)},
+            team_from_start=self._from_start(distance),
         )
+
+    def _from_start(self, distance: float) -> Mapping[str, float]:
+        return {"progress": progress(self.world.distance(self.world.start), distance)}
 
     def after_malformed(self, agent: str, error: MalformedAction) -> Step:
         table = self._state
@@ -148,7 +155,12 @@ class PlannedWorldEnv(MultiAgentEnv, Generic[State]):
             answer = compact_json({"error": {"type": MALFORMED, "message": str(error)}})
             news = MALFORMED if table.understood else BAD_PLAN
             after = _Table(state=table.state, news=news, answers=(answer,))
-        return Step(state=after, team={"progress": 0.0}, local={"clean": 0.0, "errors": 0.0})
+        return Step(
+            state=after,
+            team={"progress": 0.0},
+            local={"clean": 0.0, "errors": 0.0},
+            team_from_start=self._from_start(self.world.distance(table.state)),
+        )
 
     @property
     def success(self) -> bool:

@@ -10,6 +10,7 @@ from components.identity import GroupKey
 from components.schema import (
     ActionOutcome,
     Candidate,
+    Cut,
     Episode,
     EvalReport,
     IterationReport,
@@ -76,6 +77,7 @@ turns = st.builds(
     chosen=counts,
     explored=st.booleans(),
     parent=st.none() | st.tuples(counts, counts),
+    compared=st.booleans(),
 )
 episodes = st.builds(
     Episode,
@@ -84,6 +86,7 @@ episodes = st.builds(
     nodes=st.lists(turns, max_size=2).map(tuple),
     success=st.booleans(),
     error=st.none() | names,
+    cuts=st.none() | st.lists(st.builds(Cut, parent=st.tuples(counts, counts), error=names), max_size=2).map(tuple),
 )
 versions = st.builds(PolicyVersion, policy=names, step=counts, weights_digest=names)
 rollout_shards = st.builds(
