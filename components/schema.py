@@ -10,6 +10,8 @@ from typing import Any, Literal
 from components.identity import GroupKey
 
 FinishReason = Literal["stop", "length"]
+TeamCredit = Literal["node", "turn_end", "episode_end"]
+"""The outcome that gives a candidate its team term: its own, or the last one of the turn or episode that continues it."""
 ExecutionStatus = Literal[
     "ok",
     "nonzero_exit",

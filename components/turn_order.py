@@ -88,6 +88,12 @@ def phases(
             yield Phase(turn=turn, agents=acting, repeats=_repeats(acting, Counter()), is_last=env.roles[-1] in acting)
 
 
+def place_of(turn_order: TurnOrder, phase: Phase) -> int:
+    """The number of actions before `phase` in a turn of a fixed order."""
+    fixed = _fixed_turn(turn_order, phase.turn)
+    return sum(len(before.agents) for before in fixed[: fixed.index(phase)])
+
+
 def in_phases(turn_order: TurnOrder) -> tuple[tuple[str, ...], ...]:
     """The agents of each phase of a fixed order."""
     return tuple((entry,) if isinstance(entry, str) else entry for entry in turn_order)

@@ -1,12 +1,12 @@
-"""Play of a block in lock-step: one engine call per phase of a turn, over all live episodes."""
+"""Play of a block in lock-step: one engine call per phase of a turn, over all live lines of all episodes."""
 
 from collections.abc import Sequence
 
 from components.environments.base import NO_TOOLS, EnvironmentFamily, Tools
 from components.rewards.base import Rubric
-from components.rollout.branch import Branch
 from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start
+from components.rollout.tree import Tree
 from components.schema import Episode
 
 
@@ -23,28 +23,32 @@ def play(
     `rules.max_turns`.
 
     Agents side by side are sampled in one call, in the state before all of them; their answers are applied one agent after
-    another. The tool calls of all episodes' candidates are prepared in parallel before any candidate is stepped.
+    another. The tool calls of all episodes' candidates are prepared in parallel before any candidate is stepped. Continuations of
+    candidates are sampled in the same calls as the selected branches.
 
-    **Example** 32 starts, 8 candidates, 2 turns of 2 agents: 4 engine calls of up to 32 prompts with 8 seeds each.
+    **Example** 32 starts, 8 candidates, 2 turns of 2 agents: 4 engine calls of up to 32 prompts with 8 seeds each; with
+    team_credit turn_end the second and the fourth have 32 x 8 prompts with one seed more.
     """
-    branches = [Branch(start, family, tools, rules) for start in starts]
-    while acting := [(branch, phase) for branch in branches if (phase := branch.next_phase()) is not None]:
-        nodes = [(branch, node) for branch, phase in acting for node in branch.nodes(phase, router)]
-        if not nodes:
-            continue
+    trees = [Tree(start, family, tools, rules) for start in starts]
+    while opened := [(line, nodes) for tree in trees for line in tree.lines() if (nodes := line.open(router))]:
         requests = [
-            RoleRequest(role=node.group.agent, prompt_tokens=node.prompt_tokens, seeds_K=rules.seeds(node.group))
-            for _, node in nodes
+            RoleRequest(
+                role=node.group.agent,
+                prompt_tokens=node.prompt_tokens,
+                seeds_K=rules.seeds(node.group, node.num_candidates),
+            )
+            for _, nodes in opened
+            for node in nodes
         ]
-        answers = router.generate(requests, temperature=rules.temperature)
-        read = [
-            (branch, answer)
-            for (branch, node), completions_K in zip(nodes, answers, strict=True)
-            if (answer := branch.read(node, completions_K, router)) is not None
-        ]
-        for lane in range(max((len(phase.agents) for _, phase in acting), default=0)):
-            entered = [(branch, answer) for branch, answer in read if answer.node.lane == lane]
-            tools.prepare([call for branch, answer in entered for call in branch.calls(answer)])
-            for branch, answer in entered:
-                branch.act(answer, router=router, rubric=rubric)
-    return tuple(branch.finished() for branch in branches)
+        answers = iter(router.generate(requests, temperature=rules.temperature))
+        read = [(line, nodes, [line.read(node, next(answers), router) for node in nodes]) for line, nodes in opened]
+        for lane in range(max(len(nodes) for _, nodes in opened)):
+            entered = [
+                (line, nodes, answer)
+                for line, nodes, of_nodes in read
+                if lane < len(nodes) and (answer := of_nodes[lane]) is not None
+            ]
+            tools.prepare([call for line, _, answer in entered for call in line.calls(answer)])
+            for line, nodes, answer in entered:
+                line.act(answer, waiting=nodes[lane + 1 :], router=router, rubric=rubric)
+    return tuple(tree.finished() for tree in trees)

@@ -4,6 +4,10 @@ tree: AT-GRPO (arXiv 2510.11062, algorithm 1). At each (problem, turn, agent), K
 and scored on snapshots of it; play continues from one of them. They share their prompt tokens, and the next agent of the turn
 sees the chosen action. Agents side by side do not see each other's: their prompts are older than the state that they act on.
 
+nested: C3 (counterfactual credit). Single candidates play up to one turn, drawn by seed; in this turn all candidates of each agent
+go on, each to the end of the episode by single candidates. Nothing is selected: the selected branch is that of the first scorable
+candidates, which were drawn as in plain play, so that its success rate is an unbiased estimate of the team's.
+
 independent, single: the baselines. K whole episodes per problem, one candidate per node: plain GRPO on a team, or on its last
 agent alone.
 """
@@ -13,9 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.config import RolloutConfig
+from components.errors import ConfigurationError
 from components.identity import GroupKey, seed_for
 from components.rollout.shards import NumberedProblem
-from components.schema import Problem
+from components.schema import Problem, TeamCredit
 from components.turn_order import TurnOrder, in_phases
 
 
@@ -32,6 +37,8 @@ class Rules:
     """All settings of play except the environment, the engines and the rubric.
 
     `purpose` separates the seeds of unrelated play: ("rollout", step) or ("evaluate", suite). `temperature` 0 is greedy.
+    `fan_outs` are the candidates of each agent of the expanded turn; empty outside mode nested. `measures_value`: outcomes hold
+    a solver's value.
     """
 
     turn_order: TurnOrder
@@ -41,21 +48,36 @@ class Rules:
     seed: int
     purpose: tuple[str | int, ...]
     random_handoff_probability: float = 0.0
+    team_credit: TeamCredit = "node"
+    fan_outs: tuple[int, ...] = ()
+    measures_value: bool = False
 
-    def seeds(self, group: GroupKey) -> tuple[int, ...]:
-        """One seed per candidate of `group`."""
+    def seeds(self, group: GroupKey, num_candidates: int | None = None) -> tuple[int, ...]:
+        """One seed per candidate of `group`; None: `group_size` candidates."""
         node = (*self.purpose, *group.seed_parts)
-        return tuple(seed_for(self.seed, *node, candidate) for candidate in range(self.group_size))
+        count = self.group_size if num_candidates is None else num_candidates
+        return tuple(seed_for(self.seed, *node, candidate) for candidate in range(count))
+
+    def expanded_turn(self, start: Start) -> int | None:
+        """The turn of an episode whose candidates all go on; None outside mode nested."""
+        if not self.fan_outs:
+            return None
+        drawn = seed_for(self.seed, "expanded turn", *self.purpose, start.problem.problem_id, start.episode)
+        return drawn % self.max_turns
 
     def choose(self, group: GroupKey, rewards: Sequence[float], *, is_last: bool) -> tuple[int, bool]:
         """The index in `rewards` of the candidate to hand on, and whether it was drawn at random.
 
         `rewards` are those of the scorable candidates. The best is chosen, ties to the lowest index; with
-        `random_handoff_probability` a random one, except if no agent acts after it (`is_last`): that action is the team's.
+        `random_handoff_probability` a random one, except if no agent acts after it (`is_last`): that action is the team's. In mode
+        nested it is the first.
 
         **Example** rewards (.1, 1.3, 1.3) give (1, False).
         """
-        assert 0 < len(rewards) <= self.group_size, f"{group}: {len(rewards)} rewards of {self.group_size} candidates"
+        most = max(self.fan_outs, default=self.group_size)
+        assert 0 < len(rewards) <= most, f"{group}: {len(rewards)} rewards of {most} candidates"
+        if self.fan_outs:
+            return 0, False
         if len(rewards) > 1 and self.random_handoff_probability > 0 and not is_last:
             rng = random.Random(seed_for(self.seed, "handoff", *self.purpose, *group.seed_parts))
             if rng.random() < self.random_handoff_probability:
@@ -72,7 +94,33 @@ def playing_order(mode: str, turn_order: TurnOrder, *, roles: tuple[str, ...]) -
 
 def num_episodes(settings: RolloutConfig) -> int:
     """Number of episodes per problem."""
-    return 1 if settings.mode == "tree" else settings.group_size
+    return 1 if settings.mode in ("tree", "nested") else settings.group_size
+
+
+def fan_outs_of(settings: RolloutConfig, turn_order: TurnOrder) -> tuple[int, ...]:
+    """The candidates of each agent of an expanded turn. Raises ConfigurationError if they do not fit the turn order.
+
+    **Example** group_size 8: [2, 4] for two agents, [8] for one, [2, 2, 2] for three.
+    """
+    num_agents = sum(map(len, in_phases(turn_order)))
+    if not turn_order:
+        raise ConfigurationError(
+            "rollout.mode nested expands a turn of a fixed order, and this environment decides who acts next (next_role): "
+            "use mode tree with rewards.team_credit episode_end"
+        )
+    if settings.fan_outs is None:
+        last = settings.group_size // 2 ** (num_agents - 1)
+        if last < 2:
+            raise ConfigurationError(
+                f"rollout.group_size {settings.group_size} with mode nested: {num_agents} agents of a turn with 2 candidates each "
+                f"end in {2**num_agents} episodes; use at least that, or set rollout.fan_outs"
+            )
+        return (2,) * (num_agents - 1) + (last,)
+    if len(settings.fan_outs) != num_agents:
+        raise ConfigurationError(
+            f"rollout.fan_outs {list(settings.fan_outs)}: a turn has {num_agents} actions; give one number for each"
+        )
+    return settings.fan_outs
 
 
 def starts(problems: Sequence[NumberedProblem], settings: RolloutConfig) -> tuple[Start, ...]:
@@ -86,7 +134,16 @@ def starts(problems: Sequence[NumberedProblem], settings: RolloutConfig) -> tupl
     )
 
 
-def rollout_rules(settings: RolloutConfig, *, turn_order: TurnOrder, max_turns: int, seed: int, step: int) -> Rules:
+def rollout_rules(
+    settings: RolloutConfig,
+    *,
+    turn_order: TurnOrder,
+    max_turns: int,
+    seed: int,
+    step: int,
+    team_credit: TeamCredit = "node",
+    measures_value: bool = False,
+) -> Rules:
     """The rules of a training step: `group_size` candidates per node in a tree, else one."""
     return Rules(
         turn_order=turn_order,
@@ -96,4 +153,7 @@ def rollout_rules(settings: RolloutConfig, *, turn_order: TurnOrder, max_turns: 
         seed=seed,
         purpose=("rollout", step),
         random_handoff_probability=settings.random_handoff_probability,
+        team_credit=team_credit,
+        fan_outs=fan_outs_of(settings, turn_order) if settings.mode == "nested" else (),
+        measures_value=measures_value,
     )
