@@ -1,6 +1,7 @@
 """Computes the authoritative rewards of one shard."""
 
 from components.artifacts.refs import ArtifactRef
+from components.rewards.credit import credit_rule
 from components.rewards.score import score_shard
 from components.sandbox.tool_journal import ToolJournal
 from components.schema import RolloutShard
@@ -23,6 +24,7 @@ def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRe
         shard,
         family=scenario.family,
         rubric=scenario.training_rubric,
+        credit=credit_rule(session.config),
         tools=tools,
         overlong=scenario.overlong,
         own=scenario.own_rewards,

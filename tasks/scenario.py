@@ -1,8 +1,7 @@
 """A configuration's environment, agents and rewards."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from components.algorithms.learning_signal import has_signal
 from components.artifacts.refs import Frozen
@@ -14,6 +13,7 @@ from components.evaluation.held_out import EvalPlan
 from components.evaluation.suites import suite_problems
 from components.own_code import check_source
 from components.rewards.base import Rubric
+from components.rewards.credit import credit_rule, credited_rewards, recorded_outcomes
 from components.rewards.overlong import Overlong, overlong_for
 from components.rewards.own_rewards import OwnReward, own_rewards
 from components.rewards.rubric import rubric_for
@@ -22,9 +22,12 @@ from components.rollout.router import Seat, seats_of
 from components.rollout.rules import playing_order
 from components.rollout.sampler import ShardPlan
 from components.rollout.shards import shard_problems
+from components.schema import Episode
 from components.turn_order import TurnOrder
 
 SUITE_SEED = 0
+SOLVER_VALUE = "solver_value"
+"""The advantage that reads `ActionOutcome.value_gain`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +81,21 @@ class Scenario:
             settings=self.config.rollout,
             problems=shard_problems(self.config, self.family, self.options, step=step, shard=shard),
             turn_order=self.turn_order,
+            team_credit=self.config.rewards.team_credit,
+            measures_value=self.config.algorithm.advantage == SOLVER_VALUE,
         )
 
     def refilling(self, *, step: int, shard: int) -> Refilling:
         """Where a shard's replacement problems come from, and which problems are replaced."""
         return Refilling(
             fresh=fresh_problems(self.config, self.family, self.options, step=step, shard=shard),
-            has_signal=partial(has_signal, algorithm=self.config.algorithm),
+            has_signal=self._has_signal,
         )
+
+    def _has_signal(self, episodes: Sequence[Episode]) -> bool:
+        rubric, rule = self.training_rubric, credit_rule(self.config)
+        rewards_E_N_K = [credited_rewards(each, recorded_outcomes(each), rubric, rule) for each in episodes]
+        return has_signal(episodes, self.config.algorithm, rewards_E_N_K=rewards_E_N_K)
 
     def eval_plan(self, suite: str, *, step: int, sampling: str, num_problems: int) -> EvalPlan:
         """The evaluation of the team on a suite. A suite's problems are the same for every run and seed."""

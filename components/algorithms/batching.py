@@ -35,7 +35,8 @@ def train_batches(
 
     Rows go to the policy that played their agent; rows of other policies only count in the metrics. Groups whose advantages
     are all 0 are left out and counted. The order is that of shards, episodes and nodes. Rows stay in the groups in which they
-    were sampled, and groups with equal prompts and temperatures are merged to share the prompt in training.
+    were sampled, and groups with equal prompts and temperatures are merged to share the prompt in training. Answers that are not
+    compared make no rows and count nowhere.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
     advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
@@ -62,7 +63,8 @@ def _nodes(episodes: Sequence[Episode], advantages_E_N_K: Sequence[Sequence[tupl
     for episode, advantages_N_K in zip(episodes, advantages_E_N_K, strict=True):
         for node, advantages_K in zip(episode.nodes, advantages_N_K, strict=True):
             assert len(node.candidates) == len(advantages_K), f"{node.group}: {len(advantages_K)} advantages"
-            yield _Compared(node=node, advantages_K=advantages_K)
+            if node.compared:
+                yield _Compared(node=node, advantages_K=advantages_K)
 
 
 def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | None:

@@ -216,6 +216,8 @@ def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:
     fields = {section: value for section, value in whole.items() if section in included}
     if stage == "collect_rollouts" and team_credit != "node":
         fields["team_credit"] = team_credit  # it decides which continuations are played
+    if stage == "collect_rollouts" and config.algorithm.advantage == "solver_value":
+        fields["measures_value"] = True
     if stage == "warm_start" and config.rollout.mode == "single":
         fields["rollout"] = {"mode": "single"}  # only the agent that plays is cloned, without proposals
     return fields

@@ -90,7 +90,7 @@ def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsag
     mean_reward = metrics.mean(_outcome_reward(episode) for episode in episodes)
     solved: dict[str, list[bool]] = {}
     for episode in episodes:
-        for node in episode.nodes:
+        for node in episode.path:
             solved.setdefault(node.group.agent, []).append(node.candidates[0].outcome.solves)
     values: dict[str, float | None] = {
         "success_rate": num_successes / num_episodes,
@@ -99,7 +99,7 @@ def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsag
         "repair_rate": handed.repair_rate,
         "num_failed_episodes": float(sum(episode.error is not None for episode in episodes)),
         "num_generated_tokens": float(sum(episode.num_generated_tokens for episode in episodes)),
-        "mean_nodes": metrics.mean(len(episode.nodes) for episode in episodes),
+        "mean_nodes": metrics.mean(len(episode.path) for episode in episodes),
         **{f"{agent}/solve_rate": metrics.mean(flags) for agent, flags in solved.items()},
         **usage_metrics(usage),
     }

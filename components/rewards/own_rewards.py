@@ -25,7 +25,8 @@ class OwnReward:
     """One component: a pure function of the user and its weight.
 
     Outcomes, rewards and success in the episode are those of the replay; a candidate's `reward` consists of the environment's
-    components alone, before any length penalty.
+    components alone, before any length penalty and team credit. `episode.nodes` holds all nodes of a tree, and `episode.path`
+    those of the selected branch; only nodes whose candidates are compared are asked for.
 
     **Example** `def brevity(episode, node): return [-len(each.text) / 10 for each in node.candidates]`; a bonus for every node
     of a successful episode is `return [episode.success] * len(node.candidates)`.
@@ -37,8 +38,9 @@ class OwnReward:
     weight: float
 
     def values(self, episode: Episode) -> tuple[tuple[float, ...], ...]:
-        """The value of each candidate of `episode` (N, K). Raises ConfigurationError with the function's file and line."""
-        return tuple(self._values_K(episode, node) for node in episode.nodes)
+        """The value of each compared candidate of `episode` (N, K; empty for a node that is not compared). Raises
+        ConfigurationError with the function's file and line."""
+        return tuple(self._values_K(episode, node) if node.compared else () for node in episode.nodes)
 
     def _values_K(self, episode: Episode, node: Node) -> tuple[float, ...]:
         what = f"rewards.functions {self.name!r}"

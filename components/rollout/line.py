@@ -62,8 +62,8 @@ class Fork:
 class Line:
     """A line of play in an environment that it shares with the other lines of its episode, each with its own state.
 
-    `nodes` are the nodes of the whole episode, to which it adds its own. `forks` are the beginnings of further lines, to be taken
-    by whoever drives it. Its failure, `error`, concerns no other line.
+    `nodes` are the nodes of the whole episode, to which it adds its own. `forks` are the beginnings of further lines, which its
+    driver takes. Its failure, `error`, concerns no other line.
     """
 
     def __init__(self, env: MultiAgentEnv, start: Start, rules: Rules, nodes: list[Node], fork: Fork) -> None:
@@ -167,8 +167,8 @@ class Line:
         )
 
     def _begins_line(self, node: Node, candidate: int) -> bool:
-        """Whether another line goes on from a candidate of the newest node: in an expanded turn from each that this line does not
-        continue, in a tree with credit from each on the selected branch."""
+        """Whether another line goes on from a candidate of the newest node: in an expanded turn from each that this line does
+        not continue, in a tree with credit from each on the selected branch."""
         if self._rules.fan_outs:
             return candidate != node.chosen
         return self._rules.team_credit != "node" and self._parent is None

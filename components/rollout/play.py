@@ -23,8 +23,8 @@ def play(
     `rules.max_turns`.
 
     Agents side by side are sampled in one call, in the state before all of them; their answers are applied one agent after
-    another. The tool calls of all episodes' candidates are prepared in parallel before any candidate is stepped. Continuations of
-    candidates are sampled in the same calls as the selected branches.
+    another. The tool calls of all episodes' candidates are prepared in parallel before any candidate is stepped. Continuations
+    of candidates are sampled in the same calls as the selected branches.
 
     **Example** 32 starts, 8 candidates, 2 turns of 2 agents: 4 engine calls of up to 32 prompts with 8 seeds each; with
     team_credit turn_end the second and the fourth have 32 x 8 prompts with one seed more.

@@ -4,9 +4,9 @@ tree: AT-GRPO (arXiv 2510.11062, algorithm 1). At each (problem, turn, agent), K
 and scored on snapshots of it; play continues from one of them. They share their prompt tokens, and the next agent of the turn
 sees the chosen action. Agents side by side do not see each other's: their prompts are older than the state that they act on.
 
-nested: C3 (counterfactual credit). Single candidates play up to one turn, drawn by seed; in this turn all candidates of each agent
-go on, each to the end of the episode by single candidates. Nothing is selected: the selected branch is that of the first scorable
-candidates, which were drawn as in plain play, so that its success rate is an unbiased estimate of the team's.
+nested: C3 (contextual counterfactual credit). Single candidates play up to one turn, drawn by seed; in this turn all candidates
+of each agent go on, each to the end of the episode by single candidates. Nothing is selected: the selected branch is that of the
+first scorable candidates, drawn as in plain play, so that its success rate is an unbiased estimate of the team's.
 
 independent, single: the baselines. K whole episodes per problem, one candidate per node: plain GRPO on a team, or on its last
 agent alone.
@@ -69,8 +69,8 @@ class Rules:
         """The index in `rewards` of the candidate to hand on, and whether it was drawn at random.
 
         `rewards` are those of the scorable candidates. The best is chosen, ties to the lowest index; with
-        `random_handoff_probability` a random one, except if no agent acts after it (`is_last`): that action is the team's. In mode
-        nested it is the first.
+        `random_handoff_probability` a random one, except if no agent acts after it (`is_last`): that action is the team's. In
+        mode nested it is the first.
 
         **Example** rewards (.1, 1.3, 1.3) give (1, False).
         """
@@ -112,8 +112,8 @@ def fan_outs_of(settings: RolloutConfig, turn_order: TurnOrder) -> tuple[int, ..
         last = settings.group_size // 2 ** (num_agents - 1)
         if last < 2:
             raise ConfigurationError(
-                f"rollout.group_size {settings.group_size} with mode nested: {num_agents} agents of a turn with 2 candidates each "
-                f"end in {2**num_agents} episodes; use at least that, or set rollout.fan_outs"
+                f"rollout.group_size {settings.group_size} with mode nested: {num_agents} agents with 2 candidates each end "
+                f"in {2**num_agents} episodes; use at least that, or set rollout.fan_outs"
             )
         return (2,) * (num_agents - 1) + (last,)
     if len(settings.fan_outs) != num_agents:

@@ -15,7 +15,7 @@ from components.rollout.router import Router
 from components.rollout.rules import num_episodes, playing_order, rollout_rules, starts
 from components.rollout.shards import NumberedProblem
 from components.rollout.statistics import total_usage
-from components.schema import Episode, ExecutionResult, Passage, Refills, RolloutShard, ToolRecord
+from components.schema import Episode, ExecutionResult, Passage, Refills, RolloutShard, TeamCredit, ToolRecord
 from components.turn_order import TurnOrder, agents_of
 
 Progress = Callable[[int, int], None]
@@ -24,7 +24,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPlan:
-    """The inputs of a shard. Equal plans with equal weights give equal shards. `turn_order` None: the roles in order."""
+    """The inputs of a shard. Equal plans with equal weights give equal shards. `turn_order` None: the roles in order.
+    `measures_value`: outcomes hold a solver's value."""
 
     step: int
     shard: int
@@ -33,6 +34,8 @@ class ShardPlan:
     settings: RolloutConfig
     problems: tuple[NumberedProblem, ...]
     turn_order: TurnOrder | None = None
+    team_credit: TeamCredit = "node"
+    measures_value: bool = False
 
 
 def collect_shard(
@@ -57,7 +60,15 @@ def collect_shard(
     settings = plan.settings
     given = family.roles if plan.turn_order is None else plan.turn_order
     order = playing_order(settings.mode, given, roles=family.roles)
-    rules = rollout_rules(settings, turn_order=order, max_turns=plan.max_turns, seed=plan.seed, step=plan.step)
+    rules = rollout_rules(
+        settings,
+        turn_order=order,
+        max_turns=plan.max_turns,
+        seed=plan.seed,
+        step=plan.step,
+        team_credit=plan.team_credit,
+        measures_value=plan.measures_value,
+    )
     playing = {router.policy_of(role) for role in agents_of(order, family.roles)}
     is_long = len(plan.problems) > settings.problems_per_block or settings.max_refills > 0
 

@@ -52,9 +52,9 @@ def handovers(episodes: Sequence[Episode], *, last_agent: str | None) -> Handove
 
 
 def _phases(episode: Episode) -> list[list[Node]]:
-    """The nodes of an episode by phase."""
+    """The nodes of the selected branch by phase."""
     found: list[list[Node]] = []
-    for node in episode.nodes:
+    for node in episode.path:
         if node.lane == 0:
             found.append([])
         found[-1].append(node)
@@ -139,21 +139,25 @@ def refill_metrics(refills: Sequence[Refills], episodes: Sequence[Episode]) -> d
 def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Counts, success, keep and repair rates, and statistics of each agent's candidates.
 
-    `rollout/num_generated_tokens` counts every sampled token, chosen or not: compare sampling modes at an equal count.
+    `rollout/num_candidates` and `rollout/num_generated_tokens` count all that was sampled, chosen or not, continuations
+    included: compare sampling modes at an equal count. Success, keep and repair are those of selected branches; statistics of
+    agents are over all candidates but continuations. `rollout/num_cut_lines` is given where candidates were continued.
     """
     handed = handovers(episodes, last_agent=last_agent_of(episodes))
     rates = {metrics.KEEP_RATE: handed.keep_rate, metrics.REPAIR_RATE: handed.repair_rate}
     by_agent: dict[str, list[Candidate]] = {}
     for episode in episodes:
         for node in episode.nodes:
-            by_agent.setdefault(node.group.agent, []).extend(node.candidates)
+            if not node.is_continuation:
+                by_agent.setdefault(node.group.agent, []).extend(node.candidates)
     values = {
         metrics.NUM_EPISODES: float(len(episodes)),
         metrics.NUM_FAILED_EPISODES: float(sum(episode.error is not None for episode in episodes)),
-        metrics.NUM_CANDIDATES: float(sum(len(candidates) for candidates in by_agent.values())),
+        metrics.NUM_CANDIDATES: float(sum(len(node.candidates) for episode in episodes for node in episode.nodes)),
         metrics.NUM_GENERATED_TOKENS: float(sum(episode.num_generated_tokens for episode in episodes)),
         metrics.SUCCESS_RATE: metrics.mean(episode.success for episode in episodes),
         **{name: rate for name, rate in rates.items() if rate is not None},
+        **_cut_lines(episodes),
     }
     for agent, candidates in by_agent.items():
         if known := _scorable(candidates):
@@ -163,13 +167,21 @@ def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     return values
 
 
+def _cut_lines(episodes: Sequence[Episode]) -> dict[str, float]:
+    if all(node.parent is None for episode in episodes for node in episode.nodes):
+        return {}
+    return {metrics.NUM_CUT_LINES: float(sum(len(episode.cuts or ()) for episode in episodes))}
+
+
 def reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]) -> dict[str, float]:
-    """Mean reward of each agent's candidates, mean standard deviation in its groups, and the unscorable fraction."""
+    """Mean reward of each agent's compared candidates, mean standard deviation in its groups, and the unscorable fraction."""
     groups: dict[str, list[list[float]]] = {}
     unscorable: list[bool] = []
     for shard, scores in zip(shards, scored, strict=True):
         for episode, rewards_N_K in zip(shard.episodes, scores.rewards_E_N_K, strict=True):
             for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True):
+                if not node.compared:
+                    continue
                 groups.setdefault(node.group.agent, []).append([r for r in rewards_K if r is not None])
                 unscorable += [reward is None for reward in rewards_K]
     values = {metrics.UNSCORABLE_FRACTION: metrics.mean(unscorable)}

@@ -48,7 +48,7 @@ def recorded_nodes(store: ArtifactStore, run: Run, step: int) -> dict[str, Node]
             ref = ArtifactRef.model_validate(read_manifest_at(store, key).output)
             episodes = sorted(get(store, ref, RolloutShard).episodes, key=lambda each: not each.success)
             # Of equal keys the last one stays: the first node of the first solved episode.
-            if nodes := {node.group.agent: node for each in reversed(episodes) for node in reversed(each.nodes)}:
+            if nodes := {node.group.agent: node for each in reversed(episodes) for node in reversed(each.path)}:
                 return nodes
     return {}
 

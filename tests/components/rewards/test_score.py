@@ -1,6 +1,7 @@
 """The reward stage replays what was recorded and believes nothing else."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -177,6 +178,8 @@ def test_the_shuffle_differs_from_step_to_step() -> None:
 
 def test_what_cannot_be_scored_is_shuffled_too() -> None:
     rewards = (((1.0, None), (2.0,)), ((3.0, 4.0, None),))
-    moved = shuffled(rewards, seed=1)
+    node = SimpleNamespace(compared=True)
+    episodes: Any = [SimpleNamespace(nodes=[node, node]), SimpleNamespace(nodes=[node])]
+    moved = shuffled(episodes, rewards, seed=1)
     flat = [r for n in moved for k in n for r in k]
     assert sorted(flat, key=str) == sorted([1.0, None, 2.0, 3.0, 4.0, None], key=str)

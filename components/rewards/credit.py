@@ -1,0 +1,81 @@
+"""Where the team term of a candidate is taken from: its own outcome, or the ends of the lines of play below it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Literal
+
+from components import metrics
+from components.config import RunConfig
+from components.rewards.base import Rubric
+from components.schema import ActionOutcome, Episode, TeamCredit
+
+CreditRule = TeamCredit | Literal["leaves"]
+"""A rule of `rewards.team_credit`; leaves: the mean over all ends below a candidate, in mode nested."""
+Outcomes = Sequence[Sequence[ActionOutcome | None]]
+"""Axes N, K; None for a candidate that cannot be scored."""
+
+
+def credit_rule(config: RunConfig) -> CreditRule:
+    """The rule of a run."""
+    return "leaves" if config.rollout.mode == "nested" else config.rewards.team_credit
+
+
+def recorded_outcomes(episode: Episode) -> Outcomes:
+    """The outcomes as recorded."""
+    return [
+        [None if c.outcome.unscorable is not None else c.outcome for c in node.candidates] for node in episode.nodes
+    ]
+
+
+def credited_rewards(
+    episode: Episode, outcomes_N_K: Outcomes, rubric: Rubric, rule: CreditRule
+) -> list[tuple[float | None, ...]]:
+    """The reward of each candidate (N, K): its own local term, and the team term at the ends of the lines below it.
+
+    None for a candidate that cannot be scored or below which no line reached its end, and for an answer that is not compared.
+    The team components of episode_end and leaves count from the episode's start.
+
+    **Example** leaves, two candidates with four ends each, of which 3 and 1 are solved, with team.solved of weight 1: .75 and
+    .25.
+    """
+    ends = _Ends(episode, outcomes_N_K, follows_path=rule == "leaves")
+    of_episode = replace(rubric, from_start=True) if rule in ("episode_end", "leaves") else rubric
+
+    def reward(n: int, k: int) -> float | None:
+        own = outcomes_N_K[n][k]
+        if own is None or not episode.nodes[n].compared:
+            return None
+        if rule == "node":
+            return rubric.reward(own)
+        reached = ends.below(n, k)
+        if not reached:
+            return None
+        return rubric.team_weight * metrics.mean(of_episode.team(end) for end in reached) + rubric.local(own)
+
+    return [tuple(reward(n, k) for k in range(len(node.candidates))) for n, node in enumerate(episode.nodes)]
+
+
+class _Ends:
+    """The last outcomes of the lines below the candidates of an episode."""
+
+    def __init__(self, episode: Episode, outcomes_N_K: Outcomes, *, follows_path: bool) -> None:
+        """`follows_path`: the selected branch is one of these lines. In a tree it goes on from the best candidate and is not."""
+        self._episode, self._outcomes_N_K = episode, outcomes_N_K
+        self._child = {node.parent: n for n, node in enumerate(episode.nodes) if node.parent is not None}
+        self._failed = {cut.parent for cut in episode.cuts or ()}
+        path = [n for n, node in enumerate(episode.nodes) if node.parent is None]
+        if follows_path:
+            self._child |= {(n, episode.nodes[n].chosen): following for n, following in pairwise(path)}
+            if path and episode.error is not None:
+                self._failed.add((path[-1], episode.nodes[path[-1]].chosen))
+
+    def below(self, n: int, k: int) -> list[ActionOutcome]:
+        """The last outcome of each line below candidate `k` of node `n` that reached its end; its own if it ends one."""
+        outcome = self._outcomes_N_K[n][k]
+        if outcome is None or (n, k) in self._failed:
+            return []
+        child = self._child.get((n, k))
+        if outcome.done or child is None:
+            return [outcome]
+        return [end for j in range(len(self._outcomes_N_K[child])) for end in self.below(child, j)]

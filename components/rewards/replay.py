@@ -1,0 +1,164 @@
+"""One recorded episode played again, node by node, in a fresh environment."""
+
+from dataclasses import dataclass, replace
+
+from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, Snapshot, ToolCall, Tools, applied
+from components.rewards.base import Rubric
+from components.schema import ActionOutcome, Episode, Node
+from components.turn_order import Phase, TurnOrder, phases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A place in the tree, below a candidate or at the start: the state there, and what led to it.
+
+    After an answer that ends the episode, `state` stays the one before it, for the agents that act in parallel. `phase` and
+    `lane` are those of the newest answer. After a divergent answer of a tool the state may differ from the recorded one.
+    """
+
+    state: Snapshot
+    phase: Phase | None = None
+    lane: int = 0
+    has_ended: bool = False
+    has_diverged: bool = False
+
+
+class Replay:
+    """The outcomes of `episode`, recomputed: `outcomes_N_K`, None for a candidate that cannot be scored.
+
+    `turn_order` None accepts any agents.
+    """
+
+    def __init__(
+        self,
+        episode: Episode,
+        family: EnvironmentFamily,
+        tools: Tools,
+        rubric: Rubric,
+        turn_order: TurnOrder | None,
+    ) -> None:
+        self.episode = episode
+        self.outcomes_N_K: list[tuple[ActionOutcome | None, ...]] = []
+        self._tools, self._rubric, self._turn_order = tools, rubric, turn_order
+        self._nodes: list[Node] = []
+        self._success = False
+        self._wanted = {node.parent for node in episode.nodes}
+        self._path = [n for n, node in enumerate(episode.nodes) if node.parent is None]
+        self._places: dict[tuple[int, int], _Place] = {}
+        self._env: MultiAgentEnv | None = None
+        if episode.nodes:
+            self._env = family.build(episode.problem, tools)
+            self._env.measures_value = any(
+                candidate.outcome.value_gain is not None for node in episode.nodes for candidate in node.candidates
+            )
+            self._newest = _Place(state=self._env.snapshot())
+
+    def calls(self, position: int) -> list[ToolCall]:
+        """The tool calls of replaying a node."""
+        node, env = self.episode.nodes[position], self._environment
+        env.restore(self._place(node).state)
+        texts = dict.fromkeys(candidate.text for candidate in node.candidates)
+        return [call for text in texts for call in env.calls(node.group.agent, text)]
+
+    def step(self, position: int) -> None:
+        """Recompute the outcomes of the next node. Raises AssertionError, as `score_shard`."""
+        node, env = self.episode.nodes[position], self._environment
+        place = self._place(node)
+        phase = self._checked_phase(position, place)
+        after = {}
+        for text in dict.fromkeys(candidate.text for candidate in node.candidates):
+            env.restore(place.state)
+            after[text] = applied(env, node.group.agent, text), env.snapshot()
+        outcomes_K = [after[candidate.text][0] for candidate in node.candidates]
+        self.outcomes_N_K.append(tuple(self._scorable(node, k, outcome) for k, outcome in enumerate(outcomes_K)))
+        replayed_K = tuple(
+            replace(candidate, outcome=outcome, reward=self._rubric.reward(outcome))
+            for candidate, outcome in zip(node.candidates, outcomes_K, strict=True)
+        )
+        self._nodes.append(replace(node, candidates=replayed_K))
+        for k, candidate in enumerate(node.candidates):
+            goes_on = node.parent is None and k == node.chosen
+            if not goes_on and (position, k) not in self._wanted:
+                continue
+            env.restore(after[candidate.text][1])
+            reached = _Place(
+                state=place.state if place.has_ended or env.done else after[candidate.text][1],
+                phase=phase,
+                lane=node.lane,
+                has_ended=place.has_ended or env.done,
+                has_diverged=place.has_diverged or not _repeats(outcomes_K[k], candidate.outcome),
+            )
+            self._places[position, k] = reached
+            if goes_on:
+                self._success = self._success if place.has_ended else env.success
+                self._newest = reached
+
+    def replayed(self) -> Episode:
+        """The episode as it was replayed."""
+        return replace(self.episode, nodes=tuple(self._nodes), success=self._success and self.episode.error is None)
+
+    @property
+    def _environment(self) -> MultiAgentEnv:
+        assert self._env is not None, f"{self.episode.problem.problem_id} has no node to replay"
+        return self._env
+
+    def _place(self, node: Node) -> _Place:
+        """Where the next node acts: below its parent, or at the end of the selected branch."""
+        if node.parent is None:
+            return self._newest
+        assert node.parent in self._places, (
+            f"{node.group} was recorded below {node.parent}, which is no earlier candidate"
+        )
+        return self._places[node.parent]
+
+    def _checked_phase(self, position: int, place: _Place) -> Phase | None:
+        """The phase of a node. Asserts that it is the one that the turn order has here; after a divergence any is accepted."""
+        if self._turn_order is None or place.has_diverged:
+            return None
+        node, phase = self.episode.nodes[position], place.phase
+        if node.lane == 0:
+            self._environment.restore(place.state)
+            phase = None if place.has_ended else next(phases(self._environment, self._turn_order, after=phase), None)
+        asked = () if phase is None else phase.groups(self.episode.problem.problem_id, self.episode.episode)
+        if node.parent is not None:
+            follows = (node.lane == 0 or node.lane == place.lane + 1) and node.lane < len(asked)
+            follows = follows and replace(node.group, branch="") == asked[node.lane]
+            acted = (node.group,)
+        elif node.lane == 0:
+            beside = self._beside(position, len(asked))
+            acted = tuple(each.group for each in beside)
+            has_ended = any(each.candidates[each.chosen].outcome.done for each in beside)
+            is_whole = len(acted) == len(asked) > 0 or self.episode.error is not None or has_ended
+            follows = len(acted) > 0 and is_whole and acted == asked[: len(acted)]
+        else:
+            return phase
+        assert follows, f"{node.group} was recorded where {list(map(str, asked))} are next, not {list(map(str, acted))}"
+        return phase
+
+    def _beside(self, position: int, count: int) -> list[Node]:
+        """The node of the selected branch at `position` and those after it, `count` in all."""
+        first = self._path.index(position)
+        return [self.episode.nodes[n] for n in self._path[first : first + count]]
+
+    def _scorable(self, node: Node, k: int, replayed: ActionOutcome) -> ActionOutcome | None:
+        recorded = node.candidates[k].outcome
+        if replayed.unscorable is not None:
+            return None
+        if recorded.unscorable is None and not _repeats(replayed, recorded):
+            assert self._tools is not NO_TOOLS, (
+                f"{node.group} candidate {k}: replay gives {replayed}, recorded is {recorded}"
+            )
+            return None
+        return replayed
+
+
+def _repeats(replayed: ActionOutcome, recorded: ActionOutcome) -> bool:
+    """Whether the replay agrees with the record in all components that the record has."""
+    of_record = {
+        name: None
+        if getattr(recorded, name) is None
+        else {key: value for key, value in (getattr(replayed, name) or {}).items() if key in getattr(recorded, name)}
+        for name in ("team", "local", "team_from_start")
+    }
+    value_gain = None if recorded.value_gain is None else replayed.value_gain
+    return replace(replayed, **of_record, value_gain=value_gain) == recorded
