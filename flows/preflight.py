@@ -10,10 +10,12 @@ from pathlib import Path
 from components.algorithms.registry import estimator
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, StoreConfig
+from components.environments.registry import FAMILIES, family
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
 from components.own_code import is_own
+from components.rollout.rules import fan_outs_of
 from components.tracking.base import Tracker
-from components.turn_order import agents_of
+from components.turn_order import BRANCHING, agents_of
 from flows.problem_counts import check_problem_counts
 from flows.prompt_checks import check_prompts
 from flows.runners import check_ray, task_runner
@@ -95,6 +97,25 @@ def check_environment(config: RunConfig) -> None:
             f"is played by {sorted(playing)}; name these"
         )
     _ = scenario.rubric, scenario.overlong  # each raises if it is invalid
+    check_credit(config)
+
+
+def check_credit(config: RunConfig) -> None:
+    """Check that the turn order allows the expanded turn or the credit, and that the environment has a solver if one is asked."""
+    scenario = scenario_of(config)
+    if config.rollout.mode == "nested":
+        fan_outs_of(config.rollout, scenario.turn_order)
+    if config.rewards.team_credit == "turn_end" and scenario.turn_order == BRANCHING:
+        raise ConfigurationError(
+            f"rewards.team_credit turn_end: {config.environment.name} decides who acts next, and each answer is a turn, which "
+            "leaves nothing to continue; use episode_end"
+        )
+    if scenario.measures_value and not getattr(scenario.family, "has_solver_value", False):
+        having = ", ".join(name for name in FAMILIES if getattr(family(name), "has_solver_value", False))
+        raise ConfigurationError(
+            f"algorithm.advantage {config.algorithm.advantage} needs an exact distance to the goal, which "
+            f"{config.environment.name} has not; {having} have one"
+        )
 
 
 def check_own_code(config: RunConfig) -> None:

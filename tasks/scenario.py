@@ -56,6 +56,11 @@ class Scenario:
         return rubric_for(self.family, self.config.rewards, from_start=whole)
 
     @property
+    def measures_value(self) -> bool:
+        """Whether outcomes hold a solver's value."""
+        return self.config.algorithm.advantage == SOLVER_VALUE
+
+    @property
     def seats(self) -> Mapping[str, Seat]:
         """Which policy plays each role."""
         return seats_of(self.config, max_action_characters=self.family.max_action_characters(self.options))
@@ -82,7 +87,7 @@ class Scenario:
             problems=shard_problems(self.config, self.family, self.options, step=step, shard=shard),
             turn_order=self.turn_order,
             team_credit=self.config.rewards.team_credit,
-            measures_value=self.config.algorithm.advantage == SOLVER_VALUE,
+            measures_value=self.measures_value,
         )
 
     def refilling(self, *, step: int, shard: int) -> Refilling:

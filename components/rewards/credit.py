@@ -60,7 +60,7 @@ class _Ends:
     """The last outcomes of the lines below the candidates of an episode."""
 
     def __init__(self, episode: Episode, outcomes_N_K: Outcomes, *, follows_path: bool) -> None:
-        """`follows_path`: the selected branch is one of these lines. In a tree it goes on from the best candidate and is not."""
+        """`follows_path`: the selected branch is one of these lines. In a tree it goes on from the best one and is not."""
         self._episode, self._outcomes_N_K = episode, outcomes_N_K
         self._child = {node.parent: n for n, node in enumerate(episode.nodes) if node.parent is not None}
         self._failed = {cut.parent for cut in episode.cuts or ()}

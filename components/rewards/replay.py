@@ -1,8 +1,10 @@
 """One recorded episode played again, node by node, in a fresh environment."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, Snapshot, ToolCall, Tools, applied
+from components.identity import GroupKey
 from components.rewards.base import Rubric
 from components.schema import ActionOutcome, Episode, Node
 from components.turn_order import Phase, TurnOrder, phases
@@ -119,11 +121,11 @@ class Replay:
         if node.lane == 0:
             self._environment.restore(place.state)
             phase = None if place.has_ended else next(phases(self._environment, self._turn_order, after=phase), None)
+        acted: tuple[GroupKey, ...] = (node.group,)
         asked = () if phase is None else phase.groups(self.episode.problem.problem_id, self.episode.episode)
         if node.parent is not None:
             follows = (node.lane == 0 or node.lane == place.lane + 1) and node.lane < len(asked)
             follows = follows and replace(node.group, branch="") == asked[node.lane]
-            acted = (node.group,)
         elif node.lane == 0:
             beside = self._beside(position, len(asked))
             acted = tuple(each.group for each in beside)
@@ -154,11 +156,15 @@ class Replay:
 
 def _repeats(replayed: ActionOutcome, recorded: ActionOutcome) -> bool:
     """Whether the replay agrees with the record in all components that the record has."""
-    of_record = {
-        name: None
-        if getattr(recorded, name) is None
-        else {key: value for key, value in (getattr(replayed, name) or {}).items() if key in getattr(recorded, name)}
-        for name in ("team", "local", "team_from_start")
-    }
-    value_gain = None if recorded.value_gain is None else replayed.value_gain
-    return replace(replayed, **of_record, value_gain=value_gain) == recorded
+    as_recorded = replace(
+        replayed,
+        team=_named_in(recorded.team, replayed.team),
+        local=_named_in(recorded.local, replayed.local),
+        team_from_start=recorded.team_from_start and _named_in(recorded.team_from_start, replayed.team_of_episode),
+        value_gain=None if recorded.value_gain is None else replayed.value_gain,
+    )
+    return as_recorded == recorded
+
+
+def _named_in(recorded: Mapping[str, float], replayed: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in replayed.items() if name in recorded}

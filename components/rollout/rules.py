@@ -5,8 +5,8 @@ and scored on snapshots of it; play continues from one of them. They share their
 sees the chosen action. Agents side by side do not see each other's: their prompts are older than the state that they act on.
 
 nested: C3 (contextual counterfactual credit). Single candidates play up to one turn, drawn by seed; in this turn all candidates
-of each agent go on, each to the end of the episode by single candidates. Nothing is selected: the selected branch is that of the
-first scorable candidates, drawn as in plain play, so that its success rate is an unbiased estimate of the team's.
+of each agent go on, each to the end of the episode by single candidates. Nothing is selected: the selected branch is that of
+the first scorable candidates, drawn as in plain play, so that its success rate is an unbiased estimate of the team's.
 
 independent, single: the baselines. K whole episodes per problem, one candidate per node: plain GRPO on a team, or on its last
 agent alone.

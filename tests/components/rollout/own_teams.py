@@ -34,6 +34,14 @@ class Choir(RecordingGenerator):
         return super().generate(requests, version)
 
 
+class Speaker(RecordingGenerator):
+    """Answers by prompt and seed, in a family's own characters."""
+
+    def __init__(self, family: OwnFamily, respond: Callable[[str, int], str]) -> None:
+        super().__init__(VERSION, respond)
+        self._tokenizer = CharacterTokenizer(family.alphabet(family.options_type()))
+
+
 class Votes(Environment):
     """Ann and Bob answer side by side, the judge decides. The reward of a voter is the number of right answers so far."""
 
