@@ -101,7 +101,7 @@ def check_environment(config: RunConfig) -> None:
 
 
 def check_credit(config: RunConfig) -> None:
-    """Check that the turn order allows the expanded turn or the credit, and that the environment has a solver if one is asked."""
+    """Check that the turn order allows the expanded turn and the credit, and that the environment has the solver."""
     scenario = scenario_of(config)
     if config.rollout.mode == "nested":
         fan_outs_of(config.rollout, scenario.turn_order)

@@ -34,34 +34,34 @@ def credited_rewards(
     """The reward of each candidate (N, K): its own local term, and the team term at the ends of the lines below it.
 
     None for a candidate that cannot be scored or below which no line reached its end, and for an answer that is not compared.
-    The team components of episode_end and leaves count from the episode's start.
+    The team components of episode_end and leaves count from the episode's start. The value of leaves is the mean over the next
+    agent's candidates of theirs, so that each counts as often as it would be played; a failed one is left out.
 
     **Example** leaves, two candidates with four ends each, of which 3 and 1 are solved, with team.solved of weight 1: .75 and
     .25.
     """
-    ends = _Ends(episode, outcomes_N_K, follows_path=rule == "leaves")
-    of_episode = replace(rubric, from_start=True) if rule in ("episode_end", "leaves") else rubric
+    if rule == "node":
+        team, lines = rubric, None
+    else:
+        team = rubric if rule == "turn_end" else replace(rubric, from_start=True)
+        lines = _Lines(episode, outcomes_N_K, team, follows_path=rule == "leaves")
 
     def reward(n: int, k: int) -> float | None:
         own = outcomes_N_K[n][k]
         if own is None or not episode.nodes[n].compared:
             return None
-        if rule == "node":
-            return rubric.reward(own)
-        reached = ends.below(n, k)
-        if not reached:
-            return None
-        return rubric.team_weight * metrics.mean(of_episode.team(end) for end in reached) + rubric.local(own)
+        value = team.team(own) if lines is None else lines.value(n, k)
+        return None if value is None else rubric.team_weight * value + rubric.local(own)
 
     return [tuple(reward(n, k) for k in range(len(node.candidates))) for n, node in enumerate(episode.nodes)]
 
 
-class _Ends:
-    """The last outcomes of the lines below the candidates of an episode."""
+class _Lines:
+    """The lines of play below the candidates of an episode, valued by the team components of their last outcomes."""
 
-    def __init__(self, episode: Episode, outcomes_N_K: Outcomes, *, follows_path: bool) -> None:
+    def __init__(self, episode: Episode, outcomes_N_K: Outcomes, rubric: Rubric, *, follows_path: bool) -> None:
         """`follows_path`: the selected branch is one of these lines. In a tree it goes on from the best one and is not."""
-        self._episode, self._outcomes_N_K = episode, outcomes_N_K
+        self._outcomes_N_K, self._rubric = outcomes_N_K, rubric
         self._child = {node.parent: n for n, node in enumerate(episode.nodes) if node.parent is not None}
         self._failed = {cut.parent for cut in episode.cuts or ()}
         path = [n for n, node in enumerate(episode.nodes) if node.parent is None]
@@ -70,12 +70,14 @@ class _Ends:
             if path and episode.error is not None:
                 self._failed.add((path[-1], episode.nodes[path[-1]].chosen))
 
-    def below(self, n: int, k: int) -> list[ActionOutcome]:
-        """The last outcome of each line below candidate `k` of node `n` that reached its end; its own if it ends one."""
+    def value(self, n: int, k: int) -> float | None:
+        """The value of candidate `k` of node `n`; None if no line below it reached its end."""
         outcome = self._outcomes_N_K[n][k]
         if outcome is None or (n, k) in self._failed:
-            return []
+            return None
         child = self._child.get((n, k))
         if outcome.done or child is None:
-            return [outcome]
-        return [end for j in range(len(self._outcomes_N_K[child])) for end in self.below(child, j)]
+            return self._rubric.team(outcome)
+        values = [self.value(child, j) for j in range(len(self._outcomes_N_K[child]))]
+        known = [value for value in values if value is not None]
+        return metrics.mean(known) if known else None

@@ -1,11 +1,9 @@
 """Trees checked from their records alone: every prompt and outcome again, from a fresh environment and the chain of answers."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from components.rewards.base import Rubric
-from components.schema import ActionOutcome, Episode, Node
+from components.schema import ActionOutcome, Episode
 
 Chain = tuple[tuple[int, int], ...]
 """(node, candidate) of each answer before a node, from the start."""
@@ -55,28 +53,30 @@ def fork_of(episode: Episode, n: int) -> tuple[int, int] | None:
     return fork_of(episode, parent[0])
 
 
-def ends_in_a_tree(episode: Episode, n: int, k: int) -> list[ActionOutcome]:
+def end_in_a_tree(episode: Episode, n: int, k: int) -> ActionOutcome:
     """The last outcome of the continuation of a candidate, or its own without one."""
     line = [node.candidates[0].outcome for m, node in enumerate(episode.nodes) if fork_of(episode, m) == (n, k)]
     ended = [outcome for outcome in line if outcome.done]
-    return ended[:1] or line[-1:] or [episode.nodes[n].candidates[k].outcome]
+    return (ended[:1] or line[-1:] or [episode.nodes[n].candidates[k].outcome])[0]
 
 
-def ends_of_leaves(episode: Episode, n: int, k: int) -> list[ActionOutcome]:
-    """The outcome of each answer below a candidate that no node follows, itself included."""
+def team_of_leaves(episode: Episode, n: int, k: int, rubric: Rubric) -> float:
+    """The mean team term of the answers below a candidate that nothing follows, each weighed by how likely the line to it is."""
     chains = [chain_of(episode, m) for m in range(len(episode.nodes))]
-    lasts = [
-        ((*chains[m], (m, j)), candidate.outcome)
-        for m, node in enumerate(episode.nodes)
-        for j, candidate in enumerate(node.candidates)
-    ]
-    return [outcome for chain, outcome in lasts if (n, k) in chain and (outcome.done or chain not in chains)]
-
-
-def reward_of(own: ActionOutcome, ends: Sequence[ActionOutcome], rubric: Rubric, *, from_start: bool) -> float:
-    """The team term at the ends and the local term of one's own."""
-    team = replace(rubric, from_start=from_start)
-    return rubric.team_weight * sum(map(team.team, ends)) / len(ends) + rubric.local(own)
+    total = 0.0
+    for m, node in enumerate(episode.nodes):
+        for j, candidate in enumerate(node.candidates):
+            chain = (*chains[m], (m, j))
+            if (n, k) not in chain:
+                continue
+            below = chain[chain.index((n, k)) :]
+            has_ended = any(episode.nodes[a].candidates[b].outcome.done for a, b in below[:-1])
+            if not has_ended and (candidate.outcome.done or chain not in chains):
+                chance = 1.0
+                for a, _ in below[1:]:
+                    chance /= len(episode.nodes[a].candidates)
+                total += chance * rubric.team(candidate.outcome)
+    return total
 
 
 def shape_of(episode: Episode) -> list[tuple[int, str, tuple[int, int] | None, int]]:
@@ -87,7 +87,3 @@ def shape_of(episode: Episode) -> list[tuple[int, str, tuple[int, int] | None, i
 def path_of(episode: Episode) -> list[Any]:
     """What was played on the selected branch, without keys of the tree."""
     return [(node.group, node.prompt_tokens, node.candidates, node.chosen) for node in episode.path]
-
-
-def compared(episode: Episode) -> list[tuple[int, Node]]:
-    return [(n, node) for n, node in enumerate(episode.nodes) if node.compared]

@@ -20,12 +20,11 @@ from components.rollout.statistics import episode_metrics, reward_metrics
 from components.schema import Cut, RolloutShard
 from tests.components.rollout.chains import (
     check_chains,
-    ends_in_a_tree,
-    ends_of_leaves,
+    end_in_a_tree,
     fork_of,
     path_of,
-    reward_of,
     shape_of,
+    team_of_leaves,
 )
 from tests.components.rollout.own_teams import (
     Race,
@@ -141,9 +140,12 @@ def check_credit(episodes: Any, family: Any, router: Any, rubric: Rubric, credit
                 assert rewards_K == (None,)
                 continue
             for k, candidate in enumerate(node.candidates):
-                ends = (ends_of_leaves if credit == "leaves" else ends_in_a_tree)(episode, n, k)
-                expected = reward_of(candidate.outcome, ends, rubric, from_start=credit != "turn_end")
-                assert rewards_K[k] == pytest.approx(expected)
+                team = replace(rubric, from_start=credit != "turn_end")
+                if credit == "leaves":
+                    value = team_of_leaves(episode, n, k, team)
+                else:
+                    value = team.team(end_in_a_tree(episode, n, k))
+                assert rewards_K[k] == pytest.approx(rubric.team_weight * value + rubric.local(candidate.outcome))
 
 
 @pytest.mark.parametrize("environment", [Votes, Race, Wanderers])

@@ -1,0 +1,269 @@
+"""Nested trees: one turn expanded, each of its candidates valued by the episodes below it."""
+
+from collections import Counter
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.algorithms.batching import train_batches
+from components.artifacts.local import LocalArtifactStore
+from components.config import AlgorithmConfig, RolloutConfig
+from components.environments.environment import Environment
+from components.errors import ConfigurationError
+from components.rewards.score import score_shard
+from components.rollout.journal import Journal
+from components.rollout.play import play
+from components.rollout.rules import Rules, Start, fan_outs_of, rollout_rules
+from components.rollout.sampler import ShardPlan, collect_shard
+from components.rollout.statistics import episode_metrics
+from components.schema import ActionOutcome, RolloutShard
+from components.turn_order import TurnOrder
+from tests.components.rollout.chains import path_of, shape_of
+from tests.components.rollout.own_teams import (
+    Race,
+    Speaker,
+    Votes,
+    family_of,
+    router_of,
+    rubric_of,
+    rules_of,
+    starts_of,
+)
+from tests.components.rollout.test_continuations import check_credit
+from tests.components.rollout.toy_team import (
+    RUBRIC,
+    VERSION,
+    RecordingGenerator,
+    ToyEnv,
+    ToyFamily,
+    toy_problems,
+    toy_router,
+)
+
+FAMILY = ToyFamily(2)
+
+
+def nested_rules(order: TurnOrder, fan_outs: tuple[int, ...], max_turns: int = 3) -> Rules:
+    return replace(rules_of(order, max_turns=max_turns, group_size=1), fan_outs=fan_outs)
+
+
+def planned(num_problems: int, fan_outs: Any = (2, 3), laws: Any = None, **settings: Any) -> ShardPlan:
+    return ShardPlan(
+        step=2,
+        shard=0,
+        seed=5,
+        max_turns=3,
+        settings=RolloutConfig(
+            num_problems=num_problems, mode="nested", fan_outs=fan_outs, max_failed_fraction=1.0, **settings
+        ),
+        problems=toy_problems(FAMILY, num_problems, **(laws or {"done_rate": 0.0})),
+    )
+
+
+def collected(plan: ShardPlan, engine: Any = None, **more: Any) -> RolloutShard:
+    return collect_shard(plan, family=FAMILY, router=toy_router(FAMILY, engine), rubric=RUBRIC, **more)
+
+
+def test_one_turn_is_expanded_and_all_else_played_by_single_candidates() -> None:
+    shard = collected(planned(30))
+    expanded = Counter()
+    for episode in shard.episodes:
+        widths = Counter((node.group.turn, node.group.agent, len(node.candidates)) for node in episode.nodes)
+        (turn,) = {node.group.turn for node in episode.nodes if node.compared}
+        expanded[turn] += 1
+        expected = Counter({(turn, "agent0", 2): 1, (turn, "agent1", 3): 2})
+        for other in range(3):
+            for agent in FAMILY.roles:
+                if other != turn:
+                    expected[other, agent, 1] = 1 if other < turn else prod((2, 3))
+        assert widths == expected
+        assert all(node.compared == (len(node.candidates) > 1) for node in episode.nodes)
+    assert min(expanded[turn] for turn in range(3)) >= 5, "each turn is expanded about equally often"
+
+
+def test_the_selected_branch_is_plain_play_so_that_its_success_rate_is_the_teams() -> None:
+    laws = {"done_rate": 0.2}
+    nested = collected(planned(20, laws=laws))
+    plain = collected(
+        replace(planned(20, laws=laws), settings=RolloutConfig(num_problems=20, mode="independent", group_size=2))
+    )
+    first = plain.episodes[::2]
+    for episode, alone in zip(nested.episodes, first, strict=True):
+        spoken = [(node.group, node.prompt_tokens, node.candidates[node.chosen]) for node in episode.path]
+        assert [(turn, prompt, candidate.text) for turn, prompt, candidate in spoken] == [
+            (node.group, node.prompt_tokens, node.candidates[0].text) for node in alone.path
+        ]
+    assert [e.success for e in nested.episodes] == [e.success for e in first]
+    assert 0 < episode_metrics(nested.episodes)["rollout/success_rate"] < 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    fan_outs=st.sampled_from([(2, 2), (1, 3), (3, 1), (2, 3)]),
+    max_turns=st.integers(1, 3),
+    seed=st.integers(0, 10**6),
+    done_rate=st.sampled_from([0.0, 0.1, 0.4]),
+)
+def test_a_candidate_earns_the_mean_of_the_episodes_below_it(
+    fan_outs: Any, max_turns: int, seed: int, done_rate: float
+) -> None:
+    starts = [Start(problem=e.problem, episode=0) for e in toy_problems(FAMILY, 2, seed, done_rate=done_rate)]
+    router, rules = toy_router(FAMILY), nested_rules(FAMILY.roles, fan_outs, max_turns)
+    episodes = play(starts, rules, family=FAMILY, router=router, rubric=RUBRIC)
+    assert episodes == tuple(play([s], rules, family=FAMILY, router=router, rubric=RUBRIC)[0] for s in starts)
+    check_credit(episodes, FAMILY, router, RUBRIC, "leaves", FAMILY.roles)
+
+
+@pytest.mark.parametrize("environment", [Votes, Race])
+def test_agents_side_by_side_are_nested_in_their_order(environment: type[Environment]) -> None:
+    family = family_of(environment)
+    router = router_of(family, Speaker(family, lambda prompt, seed: str(4 + seed % 3)), max_new_tokens=4)
+    rules = nested_rules(environment.turn_order, (2, 2, 3), max_turns=2)
+    episodes = play(starts_of(family, 6), rules, family=family, router=router, rubric=rubric_of(family))
+    assert any(node.lane and node.parent for episode in episodes for node in episode.nodes)
+    check_credit(episodes, family, router, rubric_of(family), "leaves", environment.turn_order)
+
+
+def test_values_in_closed_form() -> None:
+    """Ann says 6 or 5; below each the judge says 6, which solves, or another number."""
+    family = family_of(Votes)
+    answers = iter("65" + "6166" * 10)
+    engine = Speaker(family, lambda prompt, seed: next(answers))
+    rules = nested_rules(("ann", "judge"), (2, 2), max_turns=1)
+    (episode,) = play(
+        starts_of(family), rules, family=family, router=router_of(family, engine), rubric=rubric_of(family)
+    )
+    assert shape_of(episode) == [
+        (0, "ann", None, 2),
+        (0, "judge", None, 2),
+        (0, "judge", (0, 1), 2),
+    ]
+    assert (episode.success, [node.candidates[node.chosen].text for node in episode.path]) == (True, ["6", "6"])
+    recorded = RolloutShard(step=0, shard=0, policy_versions={"p": VERSION}, episodes=(episode,))
+    scored = score_shard(recorded, family=family, rubric=rubric_of(family), credit="leaves")
+    assert scored.rewards_E_N_K == (((0.5, 1.0), (1.0, 0.0), (1.0, 1.0)),)
+
+
+class Frail(ToyFamily):
+    """Some answers cannot be scored."""
+
+    def build(self, problem: Any, tools: Any = None) -> ToyEnv:
+        class Env(ToyEnv):
+            def apply(self, agent: str, action: str) -> ActionOutcome:
+                outcome = super().apply(agent, action)
+                if len(self._history) > 2 and action.startswith(("0", "1", "2")):
+                    return replace(outcome, team={}, local={}, done=False, solves=False, unscorable="no box")
+                return outcome
+
+        return Env(problem.payload)
+
+
+def test_a_leaf_that_fails_is_left_out_and_a_candidate_without_leaves_has_no_reward() -> None:
+    family = Frail(2)
+    router = toy_router(family)
+    starts = [Start(problem=each.problem, episode=0) for each in toy_problems(family, 20, done_rate=0.0)]
+    episodes = play(starts, nested_rules(family.roles, (2, 2), 2), family=family, router=router, rubric=RUBRIC)
+    recorded = RolloutShard(step=0, shard=0, policy_versions={"p": VERSION}, episodes=episodes)
+    scored = score_shard(
+        recorded, family=family, rubric=RUBRIC, credit="leaves", turn_order=family.roles, max_unscorable_fraction=1.0
+    )
+    num_lost = num_partly = 0
+    for episode, rewards_N_K in zip(episodes, scored.rewards_E_N_K, strict=True):
+        assert (episode.error is None) or not episode.success
+        for n, (node, rewards_K) in enumerate(zip(episode.nodes, rewards_N_K, strict=True)):
+            if not node.compared or node.group.agent != "agent0":
+                continue
+            for k, reward in enumerate(rewards_K):
+                below = [m for m, each in enumerate(episode.nodes) if each.parent == (n, k)]
+                below += [
+                    m for m in range(n + 1, len(episode.nodes)) if k == node.chosen and episode.nodes[m].parent is None
+                ][:1]
+                values = [v for m in below[:1] for v in rewards_N_K[m]]
+                assert (reward is None) == all(v is None for v in values)
+                num_lost += reward is None
+                num_partly += reward is not None and None in values
+    assert num_lost > 2
+    assert num_partly > 2
+
+
+def test_a_killed_nested_shard_resumes_after_its_last_block(tmp_path: Path) -> None:
+    plan = planned(12, problems_per_block=4)
+    whole = collected(plan)
+    store = LocalArtifactStore(tmp_path)
+
+    class Dies(RecordingGenerator):
+        def generate(self, requests: Any, version: Any) -> Any:
+            if len(self.calls) == 9:
+                raise KeyboardInterrupt
+            return super().generate(requests, version)
+
+    with pytest.raises(KeyboardInterrupt):
+        collected(plan, Dies(), journal=Journal(store, "shard"))
+    assert len(list(store.list("shard/blocks/"))) == 1
+    engine = RecordingGenerator()
+    resumed = collected(plan, engine, journal=Journal(store, "shard"))
+    assert resumed == whole
+    assert len(engine.calls) == 2 * 6
+
+
+def test_shards_and_blocks_change_no_answer() -> None:
+    whole = collected(planned(9))
+    blocks = collected(planned(9, problems_per_block=2))
+    assert blocks.episodes == whole.episodes
+    parts = [replace(planned(9), problems=planned(9).problems[at : at + 3]) for at in (0, 3, 6)]
+    assert tuple(e for part in parts for e in collected(part).episodes) == whole.episodes
+
+
+def test_only_compared_candidates_make_rows() -> None:
+    shard = collected(planned(6))
+    scored = score_shard(shard, family=FAMILY, rubric=RUBRIC, credit="leaves")
+    batches, metrics = train_batches([shard], [scored], algorithm=AlgorithmConfig(), policies=["p"])
+    compared = [node for episode in shard.episodes for node in episode.nodes if node.compared]
+    assert metrics["advantage/num_groups"] == len(compared) == 6 * 3
+    rows = sum(len(group.completions_K_T) for group in batches["p"].groups)
+    assert rows + len(batches["p"].lengths_without_signal) == sum(len(node.candidates) for node in compared)
+
+
+@pytest.mark.parametrize(
+    ("fan_outs", "group_size", "order", "expected"),
+    [
+        (None, 8, ("a", "b"), (2, 4)),
+        (None, 9, ("a", "b"), (2, 4)),
+        (None, 8, ("a",), (8,)),
+        (None, 8, (("a", "b"), "c"), (2, 2, 2)),
+        ((3, 1), 8, ("a", "b"), (3, 1)),
+    ],
+)
+def test_fan_outs(fan_outs: Any, group_size: int, order: TurnOrder, expected: tuple[int, ...]) -> None:
+    settings_ = RolloutConfig(mode="nested", fan_outs=fan_outs, group_size=group_size)
+    assert fan_outs_of(settings_, order) == expected
+    assert rollout_rules(settings_, turn_order=order, max_turns=2, seed=0, step=0).fan_outs == expected
+
+
+@pytest.mark.parametrize(
+    ("fan_outs", "group_size", "order", "told"),
+    [
+        (
+            None,
+            3,
+            ("a", "b"),
+            r"rollout\.group_size 3 with mode nested: 2 agents with 2 candidates each end in 4 episodes",
+        ),
+        ((2, 2), 8, ("a", "b", "a"), r"rollout\.fan_outs \[2, 2\]: a turn has 3 actions; give one number for each"),
+        (None, 8, (), r"expands a turn of a fixed order, .*next_role"),
+    ],
+)
+def test_fan_outs_that_do_not_fit_the_team(fan_outs: Any, group_size: int, order: TurnOrder, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        fan_outs_of(RolloutConfig(mode="nested", fan_outs=fan_outs, group_size=group_size), order)
+
+
+def test_a_tree_and_its_path_are_the_same_for_equal_plans() -> None:
+    first, again = collected(planned(5)), collected(planned(5))
+    assert first == again
+    assert [path_of(e) for e in first.episodes] == [path_of(e) for e in again.episodes]
