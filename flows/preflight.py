@@ -10,7 +10,6 @@ from pathlib import Path
 from components.algorithms.registry import estimator
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, StoreConfig
-from components.environments.registry import FAMILIES, family
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
 from components.own_code import is_own
 from components.rollout.rules import fan_outs_of
@@ -101,7 +100,7 @@ def check_environment(config: RunConfig) -> None:
 
 
 def check_credit(config: RunConfig) -> None:
-    """Check that the turn order allows the expanded turn and the credit, and that the environment has the solver."""
+    """Check that the turn order allows the expanded turn and the team credit."""
     scenario = scenario_of(config)
     if config.rollout.mode == "nested":
         fan_outs_of(config.rollout, scenario.turn_order)
@@ -109,12 +108,6 @@ def check_credit(config: RunConfig) -> None:
         raise ConfigurationError(
             f"rewards.team_credit turn_end: {config.environment.name} decides who acts next, and each answer is a turn, which "
             "leaves nothing to continue; use episode_end"
-        )
-    if scenario.measures_value and not getattr(scenario.family, "has_solver_value", False):
-        having = ", ".join(name for name in FAMILIES if getattr(family(name), "has_solver_value", False))
-        raise ConfigurationError(
-            f"algorithm.advantage {config.algorithm.advantage} needs an exact distance to the goal, which "
-            f"{config.environment.name} has not; {having} have one"
         )
 
 

@@ -45,6 +45,8 @@ def credited_rewards(
     else:
         team = rubric if rule == "turn_end" else replace(rubric, from_start=True)
         lines = _Lines(episode, outcomes_N_K, team, follows_path=rule == "leaves")
+        if rule in ("turn_end", "episode_end"):
+            lines.check_continued(rule)
 
     def reward(n: int, k: int) -> float | None:
         own = outcomes_N_K[n][k]
@@ -61,7 +63,7 @@ class _Lines:
 
     def __init__(self, episode: Episode, outcomes_N_K: Outcomes, rubric: Rubric, *, follows_path: bool) -> None:
         """`follows_path`: the selected branch is one of these lines. In a tree it goes on from the best one and is not."""
-        self._outcomes_N_K, self._rubric = outcomes_N_K, rubric
+        self._episode, self._outcomes_N_K, self._rubric = episode, outcomes_N_K, rubric
         self._child = {node.parent: n for n, node in enumerate(episode.nodes) if node.parent is not None}
         self._failed = {cut.parent for cut in episode.cuts or ()}
         path = [n for n, node in enumerate(episode.nodes) if node.parent is None]
@@ -69,6 +71,20 @@ class _Lines:
             self._child |= {(n, episode.nodes[n].chosen): following for n, following in pairwise(path)}
             if path and episode.error is not None:
                 self._failed.add((path[-1], episode.nodes[path[-1]].chosen))
+
+    def check_continued(self, rule: CreditRule) -> None:
+        """Assert that each choice that the selected branch goes on from was continued too: else its own outcome would be taken
+        for its end."""
+        path = [n for n, node in enumerate(self._episode.nodes) if node.parent is None]
+        for n, following in pairwise(path):
+            node, later = self._episode.nodes[n], self._episode.nodes[following]
+            outcome, chosen = self._outcomes_N_K[n][node.chosen], (n, node.chosen)
+            if outcome is None or outcome.done:
+                return
+            if rule == "episode_end" or node.group.turn == later.group.turn:
+                assert chosen in self._child or chosen in self._failed, (
+                    f"{node.group} candidate {node.chosen} has no continuation: collected without rewards.team_credit {rule}"
+                )
 
     def value(self, n: int, k: int) -> float | None:
         """The value of candidate `k` of node `n`; None if no line below it reached its end."""

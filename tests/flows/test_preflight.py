@@ -8,7 +8,7 @@ import pytest
 from components.config import ResourceConfig
 from components.errors import ConfigurationError, ServiceMissing
 from flows import preflight
-from flows.preflight import check_space, check_tracking
+from flows.preflight import check_environment, check_space, check_tracking
 from flows.presets import preset_config
 from flows.runners import check_ray
 from tasks.trackers import tracker_of
@@ -65,3 +65,33 @@ def test_a_ray_that_answers_or_is_started_here_passes() -> None:
         for address in (f"ray://127.0.0.1:{port}", f"127.0.0.1:{port}", "auto", None):
             check_ray(ray_at(address))
     check_ray(ResourceConfig(ray_address="nowhere:1"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["rollout.fan_outs=[2, 2, 2]"], r"rollout\.fan_outs \[2, 2, 2\]: a turn has 2 actions"),
+        (["rollout.group_size=3"], r"rollout\.group_size 3 with mode nested: 2 agents"),
+        (
+            ["environment.turn_order=[plan_agent]", "agents={plan_agent: {policy: team}}", "rollout.fan_outs=[2, 4]"],
+            "has 1 actions",
+        ),
+    ],
+)
+def test_fan_outs_are_checked_against_the_turn_order(overrides: list[str], told: str) -> None:
+    nested = ["rollout.mode=nested", "rollout.continue_from=best", "rollout.random_handoff_probability=0"]
+    with pytest.raises(ConfigurationError, match=told):
+        check_environment(preset_config("tiny", [*nested, *overrides]))
+
+
+def test_a_team_that_branches_has_no_turns_to_continue_or_expand() -> None:
+    desk = ["environment.name=tests.components.rollout.own_teams:Desk", "environment.options={}"]
+    agents = "agents={router: {policy: team}, left: {policy: team}, right: {policy: team}, checker: {policy: team}}"
+    check_environment(preset_config("tiny", [*desk, agents, "rewards.team_credit=episode_end"]))
+    with pytest.raises(
+        ConfigurationError, match=r"team_credit turn_end: .*Desk decides who acts next.*use episode_end"
+    ):
+        check_environment(preset_config("tiny", [*desk, agents, "rewards.team_credit=turn_end"]))
+    nested = ["rollout.mode=nested", "rollout.continue_from=best", "rollout.random_handoff_probability=0"]
+    with pytest.raises(ConfigurationError, match=r"mode nested expands a turn of a fixed order"):
+        check_environment(preset_config("tiny", [*desk, agents, *nested]))

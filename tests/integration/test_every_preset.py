@@ -23,6 +23,13 @@ UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
 WAYS = {
     "plain GRPO on a team": ("rollout.mode=independent", "algorithm.advantage=grpo", *UNMIXED),
     "an agent alone": ("rollout.mode=single", "algorithm.advantage=grpo", *UNMIXED),
+    "an agent alone in a tree": (
+        "environment.turn_order=[plan_agent]",
+        "agents={plan_agent: {policy: team, max_new_tokens: 32}}",
+        *UNMIXED,
+    ),
+    "credit at the end of the turn": ("rewards.team_credit=turn_end", "rollout.max_refills=1"),
+    "a nested turn": ("rollout.mode=nested", "rewards.team_credit=node", *UNMIXED),
     "KL to the start": ("loss.kl_coefficient=0.1", "loss.importance_cap=2.0"),
     "two ranks under ZeRO 2": ("training.zero_stage=2", "training.num_ranks=2"),
     "ZeRO 3 with all that saves memory": (

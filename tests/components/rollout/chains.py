@@ -61,7 +61,7 @@ def end_in_a_tree(episode: Episode, n: int, k: int) -> ActionOutcome:
 
 
 def team_of_leaves(episode: Episode, n: int, k: int, rubric: Rubric) -> float:
-    """The mean team term of the answers below a candidate that nothing follows, each weighed by how likely the line to it is."""
+    """The mean team term of the answers below a candidate that nothing follows, each as likely as the line to it."""
     chains = [chain_of(episode, m) for m in range(len(episode.nodes))]
     total = 0.0
     for m, node in enumerate(episode.nodes):

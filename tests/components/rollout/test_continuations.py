@@ -141,10 +141,9 @@ def check_credit(episodes: Any, family: Any, router: Any, rubric: Rubric, credit
                 continue
             for k, candidate in enumerate(node.candidates):
                 team = replace(rubric, from_start=credit != "turn_end")
+                value = team.team(end_in_a_tree(episode, n, k))
                 if credit == "leaves":
                     value = team_of_leaves(episode, n, k, team)
-                else:
-                    value = team.team(end_in_a_tree(episode, n, k))
                 assert rewards_K[k] == pytest.approx(rubric.team_weight * value + rubric.local(candidate.outcome))
 
 
@@ -268,10 +267,17 @@ def test_a_continuation_that_the_replay_contradicts_names_its_group() -> None:
 def test_a_cut_line_gives_no_credit_even_where_its_candidate_looks_like_an_end() -> None:
     played = shard("turn_end", laws={"done_rate": 0.0}, num_problems=1)
     (episode,) = played.episodes
-    kept = tuple(node for node in episode.nodes if node.parent is None)
-    cut = replace(played, episodes=(replace(episode, nodes=kept, cuts=(Cut(parent=(0, 2), error="broke"),)),))
+    last = max(n for n in range(len(episode.nodes)) if fork_of(episode, n) == (0, 2))
+    ended = Cut(parent=(last, 0), error="broke")
+    cut = replace(played, episodes=(replace(episode, cuts=(ended,)),))
     scored = score_shard(cut, family=FAMILY, rubric=RUBRIC, credit="turn_end", max_unscorable_fraction=1.0)
     assert [reward is None for reward in scored.rewards_E_N_K[0][0]] == [False, False, True, False]
+
+
+def test_a_shard_that_was_collected_without_continuations_is_not_scored_as_if_it_had_them() -> None:
+    for credit in CREDITS:
+        with pytest.raises(AssertionError, match=f"has no continuation: .*team_credit {credit}"):
+            score_shard(shard("node"), family=FAMILY, rubric=RUBRIC, credit=credit)
 
 
 def test_answers_are_not_what_decides_a_seed() -> None:
