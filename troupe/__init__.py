@@ -8,7 +8,7 @@
     config = troupe.load_config("guess.yaml", ["num_steps=40"])
     report = troupe.train(config)
     print(report.evaluations[-1].success_rate)
-    print(troupe.load_team("guess").play(0).nodes[-1].candidates[0].text)
+    print(troupe.load_team("guess").play(0).path[-1].candidates[0].text)
 """
 
 from importlib import import_module

@@ -60,7 +60,7 @@ def load_team(run: str, *, step: int | None = None, store: str | None = None) ->
 
     >>> team = load_team("plan-path")  # doctest: +SKIP
     >>> episode = team.play(0)  # doctest: +SKIP
-    >>> [(node.group.agent, node.candidates[0].text) for node in episode.nodes], episode.success  # doctest: +SKIP
+    >>> [(node.group.agent, node.candidates[0].text) for node in episode.path], episode.success  # doctest: +SKIP
     ([('tool_agent', 'R,R,D'), ('plan_agent', 'R,R,D')], True)
     """
     return run_team(stored_run(run, store), step)

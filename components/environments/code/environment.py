@@ -68,13 +68,21 @@ class CodeEnv(MultiAgentEnv):
             state=self._noted(state, agent, ""),
             solved=self._solved(state),
             done=_done(state),
-            team={"passed": state.num_hidden_passed / len(self.problem.hidden)},
+            team={"passed": self._share_passed(state)},
             local={**local, "malformed": 0.0},
         )
 
     def after_malformed(self, agent: str, error: MalformedAction) -> Step:
         local = dict.fromkeys(_LOCAL_COMPONENTS[agent], 0.0)
-        return Step(state=self._noted(self._state, agent, str(error)), team={"passed": 0.0}, local=local)
+        return Step(
+            state=self._noted(self._state, agent, str(error)),
+            team={"passed": 0.0},
+            local=local,
+            team_from_start={"passed": self._share_passed(self._state), "solved": float(self.success)},
+        )
+
+    def _share_passed(self, state: State) -> float:
+        return state.num_hidden_passed / len(self.problem.hidden)
 
     def _noted(self, state: State, agent: str, refusal: str) -> State:
         """The state with the reason why an agent's newest answer was malformed, empty if it was not."""

@@ -1,6 +1,7 @@
 """The return of a failed episode depends on where it ended alone, and a solver's value gains add up along an episode."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from random import Random
@@ -80,6 +81,18 @@ def test_of_two_failed_episodes_of_a_problem_the_nearer_one_is_never_paid_less(
         assert all(each == pytest.approx(1.2) for each in solved)
     assert num_inverted_by_node > 0, "the rewards of last actions alone would have done"
     assert (num_lost > 0) == (name == "sokoban")
+
+
+def test_an_unreadable_last_answer_does_not_take_away_what_the_program_passes() -> None:
+    chosen: Any = family("code")
+    env = chosen.build(chosen.problem(family_options("code", {}), split="train", index=0, seed=0))
+    num_hidden = len(env.problem.hidden)
+    for num_passed, solved in ((num_hidden, 1.0), (num_hidden - 1, 0.0)):
+        env._state = replace(env.state, num_hidden_passed=num_passed)
+        outcome = env.apply("tester", "no test at all")
+        assert outcome.error is not None
+        assert outcome.team == {"solved": 0.0, "passed": 0.0}
+        assert outcome.team_of_episode == {"solved": solved, "passed": num_passed / num_hidden}
 
 
 def test_named_weights_hold_in_returns_too() -> None:
