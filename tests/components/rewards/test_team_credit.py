@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from components.algorithms.grouping import episode_return
 from components.config import RewardConfig, RolloutConfig, parse_config
 from components.environments.registry import family, family_options
 from components.rewards.base import Rubric
+from components.rewards.credit import credit_rule
 from components.rewards.overlong import Overlong
 from components.rewards.own_rewards import OwnReward
 from components.rewards.rubric import rubric_for
@@ -187,14 +189,44 @@ def test_lengths_and_own_components_are_those_of_the_candidate_and_asked_of_no_c
     assert more.num_overlong == num_long > 0
 
 
+PLAN_PATH: dict[str, Any] = {
+    "num_steps": 1,
+    "environment": {"name": "plan_path", "max_turns": 2},
+    "agents": {"tool_agent": {"policy": "team"}, "plan_agent": {"policy": "team"}},
+    "policies": {"team": {}},
+    "rollout": {"num_problems": 4, "group_size": 4},
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "advantage", "from_start"),
+    [("tree", "at_grpo", False), ("nested", "at_grpo", False), ("independent", "grpo", True), ("single", "grpo", True)],
+)
+def test_only_whole_episodes_are_paid_from_their_start(mode: str, advantage: str, from_start: bool) -> None:
+    rollout = {**PLAN_PATH["rollout"], "mode": mode}
+    scenario = scenario_of(parse_config({**PLAN_PATH, "rollout": rollout, "algorithm": {"advantage": advantage}}))
+    rubric = scenario.training_rubric
+    assert (rubric.from_start, scenario.rubric.from_start) == (from_start, False)
+    router = router_for(scenario.family.roles, lambda prompt, seed: "UDLR"[seed % 4] * (1 + seed % 2))
+    shard = collect_shard(scenario.shard_plan(step=0, shard=0), family=scenario.family, router=router, rubric=rubric)
+    scored = score_shard(shard, family=scenario.family, rubric=rubric, credit=credit_rule(scenario.config))
+    if not from_start:
+        return
+    num_later = 0
+    for episode, rewards_N_K in zip(shard.episodes, scored.rewards_E_N_K, strict=True):
+        assert episode_return(episode, rewards_N_K) == episode.path[-1].candidates[0].reward
+        env: Any = scenario.family.build(episode.problem)
+        for node in episode.path:
+            env.apply(node.group.agent, node.candidates[0].text)
+        away, start = env.game.distance(env.state), env.game.distance(env.game.start)
+        returned = 1.2 if episode.success else 0.2 * max(-1.0, 1 - away / start)
+        assert episode_return(episode, rewards_N_K) == pytest.approx(returned)
+        num_later += episode.path[-1].candidates[0].outcome.team_from_start is not None
+    assert num_later > 3
+
+
 def test_a_problem_has_a_signal_where_credit_gives_it_one() -> None:
-    values: dict[str, Any] = {
-        "num_steps": 1,
-        "environment": {"name": "plan_path", "max_turns": 1},
-        "agents": {"tool_agent": {"policy": "team"}, "plan_agent": {"policy": "team"}},
-        "policies": {"team": {}},
-        "rollout": {"num_problems": 3, "group_size": 4},
-    }
+    values = {**PLAN_PATH, "environment": {"name": "plan_path", "max_turns": 1}}
 
     def respond(prompt: str, seed: int) -> str:
         """All proposals and decisions of a tree are equal; those of continuations are drawn."""
@@ -212,7 +244,7 @@ def test_a_problem_has_a_signal_where_credit_gives_it_one() -> None:
         )[1]
         shard = collect_shard(plan, family=scenario.family, router=router, rubric=scenario.training_rubric)
         has_signal = scenario.refilling(step=0, shard=0).has_signal
-        assert [has_signal([episode]) for episode in shard.episodes] == [expected] * 3
+        assert [has_signal([episode]) for episode in shard.episodes] == [expected] * 4
 
 
 def test_the_weight_of_the_team_multiplies_the_credit() -> None:

@@ -70,7 +70,8 @@ class Race(Votes):
 
     def step(self, state: Any, agent: str, answer: str) -> Step:
         state["votes"].append(answer)
-        return Step(state=state, solved=answer == "6", team={"right": float(len(state["votes"]))})
+        right = float(len(state["votes"]))
+        return Step(state=state, solved=answer == "6", team={"right": right}, team_from_start={"right": 10 * right})
 
 
 class Desk(Environment):
@@ -135,6 +136,7 @@ class Wanderers(Environment):
             done=done,
             solved=done and chance(*facts, "solved") < 0.5,
             team={"luck": int(chance(*facts, "luck") * 5) / 5},
+            team_from_start={"luck": chance(*facts, "from the start")},
             local={"style": chance(agent, answer)},
         )
 
