@@ -24,6 +24,10 @@ class _Place:
     has_ended: bool = False
     has_diverged: bool = False
 
+    @property
+    def is_last_lane(self) -> bool:
+        return self.phase is None or self.lane == len(self.phase.agents) - 1
+
 
 class Replay:
     """The outcomes of `episode`, recomputed: `outcomes_N_K`, None for a candidate that cannot be scored.
@@ -124,7 +128,8 @@ class Replay:
         acted: tuple[GroupKey, ...] = (node.group,)
         asked = () if phase is None else phase.groups(self.episode.problem.problem_id, self.episode.episode)
         if node.parent is not None:
-            follows = (node.lane == 0 or node.lane == place.lane + 1) and node.lane < len(asked)
+            is_next = node.lane == (0 if place.is_last_lane else place.lane + 1)
+            follows = is_next and node.lane < len(asked)
             follows = follows and replace(node.group, branch="") == asked[node.lane]
         elif node.lane == 0:
             beside = self._beside(position, len(asked))

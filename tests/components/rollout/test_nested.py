@@ -126,6 +126,9 @@ def test_agents_side_by_side_are_nested_in_their_order(environment: type[Environ
     rules = nested_rules(environment.turn_order, (2, 2, 3), max_turns=2)
     episodes = play(starts_of(family, 6), rules, family=family, router=router, rubric=rubric_of(family))
     assert any(node.lane and node.parent for episode in episodes for node in episode.nodes)
+    widths = [Counter((n.group.agent, len(n.candidates)) for n in e.nodes if n.compared) for e in episodes]
+    if environment is Votes:  # where neither ann nor bob ends the episode
+        assert [each for each in widths if each] == [{("ann", 2): 1, ("bob", 2): 2, ("judge", 3): 4}] * 4
     check_credit(episodes, family, router, rubric_of(family), "leaves", environment.turn_order)
 
 
