@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, Snapshot, ToolCall, Tools, applied
 from components.identity import GroupKey
@@ -46,7 +47,7 @@ class Replay:
         self.episode = episode
         self.outcomes_N_K: list[tuple[ActionOutcome | None, ...]] = []
         self._tools, self._rubric, self._turn_order = tools, rubric, turn_order
-        self._nodes: list[Node] = []
+        self._replayed_N_K: list[list[ActionOutcome]] = []
         self._success = False
         self._wanted = {node.parent for node in episode.nodes}
         self._path = [n for n, node in enumerate(episode.nodes) if node.parent is None]
@@ -77,11 +78,7 @@ class Replay:
             after[text] = applied(env, node.group.agent, text), env.snapshot()
         outcomes_K = [after[candidate.text][0] for candidate in node.candidates]
         self.outcomes_N_K.append(tuple(self._scorable(node, k, outcome) for k, outcome in enumerate(outcomes_K)))
-        replayed_K = tuple(
-            replace(candidate, outcome=outcome, reward=self._rubric.reward(outcome))
-            for candidate, outcome in zip(node.candidates, outcomes_K, strict=True)
-        )
-        self._nodes.append(replace(node, candidates=replayed_K))
+        self._replayed_N_K.append(outcomes_K)
         for k, candidate in enumerate(node.candidates):
             goes_on = node.parent is None and k == node.chosen
             if not goes_on and (position, k) not in self._wanted:
@@ -99,9 +96,20 @@ class Replay:
                 self._success = self._success if place.has_ended else env.success
                 self._newest = reached
 
+    @cached_property
     def replayed(self) -> Episode:
         """The episode as it was replayed."""
-        return replace(self.episode, nodes=tuple(self._nodes), success=self._success and self.episode.error is None)
+        nodes = [
+            replace(
+                node,
+                candidates=tuple(
+                    replace(candidate, outcome=outcome, reward=self._rubric.reward(outcome))
+                    for candidate, outcome in zip(node.candidates, outcomes_K, strict=True)
+                ),
+            )
+            for node, outcomes_K in zip(self.episode.nodes, self._replayed_N_K, strict=True)
+        ]
+        return replace(self.episode, nodes=tuple(nodes), success=self._success and self.episode.error is None)
 
     @property
     def _environment(self) -> MultiAgentEnv:
@@ -161,6 +169,8 @@ class Replay:
 
 def _repeats(replayed: ActionOutcome, recorded: ActionOutcome) -> bool:
     """Whether the replay agrees with the record in all components that the record has."""
+    if replayed == recorded:
+        return True
     as_recorded = replace(
         replayed,
         team=_named_in(recorded.team, replayed.team),

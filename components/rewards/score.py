@@ -123,7 +123,7 @@ class _Scores:
 
     def add(self, own: OwnReward) -> tuple[tuple[float, ...], ...]:
         """Add a component to the rewards of all compared nodes, and return its values (N, K; empty for other nodes)."""
-        values_N_K = own.values(self._replay.replayed())
+        values_N_K = own.values(self._replay.replayed)
         self.rewards_N_K = [
             tuple(
                 None if reward is None else _finite(reward + own.weight * value, node.group)

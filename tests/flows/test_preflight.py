@@ -2,10 +2,12 @@
 
 import logging
 import socket
+from pathlib import Path
 
 import pytest
 
-from components.config import ResourceConfig
+from components.config import ResourceConfig, RolloutConfig
+from components.config.play import EnvironmentConfig
 from components.errors import ConfigurationError, ServiceMissing
 from flows import preflight
 from flows.preflight import check_environment, check_space, check_tracking
@@ -84,14 +86,40 @@ def test_fan_outs_are_checked_against_the_turn_order(overrides: list[str], told:
         check_environment(preset_config("tiny", [*nested, *overrides]))
 
 
-def test_a_team_that_branches_has_no_turns_to_continue_or_expand() -> None:
-    desk = ["environment.name=tests.components.rollout.own_teams:Desk", "environment.options={}"]
-    agents = "agents={router: {policy: team}, left: {policy: team}, right: {policy: team}, checker: {policy: team}}"
-    check_environment(preset_config("tiny", [*desk, agents, "rewards.team_credit=episode_end"]))
-    with pytest.raises(
-        ConfigurationError, match=r"team_credit turn_end: .*Desk decides who acts next.*use episode_end"
-    ):
-        check_environment(preset_config("tiny", [*desk, agents, "rewards.team_credit=turn_end"]))
-    nested = ["rollout.mode=nested", "rollout.continue_from=best", "rollout.random_handoff_probability=0"]
+BRANCHING = """
+from troupe import Environment, Step
+
+
+class Letters(Environment):
+    roles = ("writer", "editor")
+
+    def draw(self, options, rng):
+        return {"number": rng.randrange(1000)}
+
+    def observe(self, state, agent):
+        return str(state["number"])
+
+    def step(self, state, agent, answer):
+        return Step(state=state, solved=answer == "1")
+
+    def next_role(self, state):
+        return "writer"
+"""
+
+
+def test_a_team_that_branches_has_no_turns_to_continue_or_expand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "letters_of_preflight.py").write_text(BRANCHING)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plain = preset_config("tiny", ["rollout.continue_from=best", "rollout.random_handoff_probability=0"])
+    agents = dict.fromkeys(("writer", "editor"), plain.agents["plan_agent"])
+    environment = EnvironmentConfig(name="letters_of_preflight:Letters")
+    letters = plain.model_copy(update={"environment": environment, "agents": agents})
+    at_end, at_turn = (plain.rewards.model_copy(update={"team_credit": name}) for name in ("episode_end", "turn_end"))
+    check_environment(letters.model_copy(update={"rewards": at_end}))
+    with pytest.raises(ConfigurationError, match=r"team_credit turn_end: .*Letters decides who acts next.*episode_end"):
+        check_environment(letters.model_copy(update={"rewards": at_turn}))
     with pytest.raises(ConfigurationError, match=r"mode nested expands a turn of a fixed order"):
-        check_environment(preset_config("tiny", [*desk, agents, *nested]))
+        check_environment(letters.model_copy(update={"rollout": RolloutConfig(mode="nested")}))

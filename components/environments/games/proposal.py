@@ -159,6 +159,7 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
     ) -> None:
         super().__init__(_Table(game.start))
         self.game = game
+        self._start_distance = game.distance(game.start)
         self.max_program_characters = max_program_characters
         self._tools = tools
 
@@ -222,7 +223,7 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
         )
 
     def _from_start(self, distance: float) -> Mapping[str, float]:
-        return {"progress": progress(self.game.distance(self.game.start), distance)}
+        return {"progress": progress(self._start_distance, distance)}
 
     def _value_gain(self, after: State) -> float | None:
         if not self.measures_value:

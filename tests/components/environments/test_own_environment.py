@@ -163,6 +163,7 @@ def test_a_malformed_answer_is_an_outcome_and_changes_nothing(written: Written, 
         ('"notes": [] => "notes": {1}', r"draw\(\) returned a value that is no JSON \(Object of type set"),
         ("return Step(state=state, => return dict(state=state,", r"step\(\) returned dict; return a Step"),
         ("solved=answer => local={'style': 1.0}, solved=answer", r"component local.style, which has no weight"),
+        ("solved=answer => team_from_start={'near': 1.0}, solved=answer", r"component team.near, which has no weight"),
         ("return f\"secret {state['secret']}\" if => return state['secret'] if", r"observe\(\) returned int, not text"),
     ],
 )

@@ -28,14 +28,14 @@ WORLDS: list[tuple[str, dict[str, Any]]] = [
     ("calendar", {"level": 2}),
     ("file_tree", {"level": 2}),
 ]
-NUM_PROBLEMS, NUM_EPISODES, NUM_TURNS = 8, 20, 3
+NUM_PROBLEMS, NUM_WORLD_PROBLEMS, NUM_EPISODES, NUM_TURNS = 8, 3, 20, 3
 
 
 def random_episodes(name: str, options: dict[str, Any]) -> Iterator[list[tuple[Any, list[ActionOutcome]]]]:
     """For each problem some random episodes: the environment at the end, and its outcomes."""
     chosen: Any = family(name)
     checked, rng = family_options(name, options), Random(7)
-    for index in range(NUM_PROBLEMS):
+    for index in range(NUM_PROBLEMS if chosen.has_solver_value else NUM_WORLD_PROBLEMS):
         problem = chosen.problem(checked, split="train", index=index, seed=0)
         episodes = []
         for _ in range(NUM_EPISODES):

@@ -108,7 +108,7 @@ def test_the_selected_branch_is_that_of_play_without_continuations_in_as_many_en
     assert [e.num_generated_tokens for e in continued.episodes] > [e.num_generated_tokens for e in plain.episodes]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     credit=st.sampled_from(CREDITS),
     max_turns=st.integers(1, 3),

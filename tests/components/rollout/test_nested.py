@@ -102,7 +102,7 @@ def test_the_selected_branch_is_plain_play_so_that_its_success_rate_is_the_teams
     assert 0 < episode_metrics(nested.episodes)["rollout/success_rate"] < 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     fan_outs=st.sampled_from([(2, 2), (1, 3), (3, 1), (2, 3)]),
     max_turns=st.integers(1, 3),
