@@ -82,7 +82,7 @@ def test_of_two_different_results_the_first_counts_and_both_processes_finish(
 def test_a_writer_that_slept_through_a_run_with_other_results_takes_them(
     step: int, trainings: Trainings, other_trainings: Trainings, tmp_path: Path
 ) -> None:
-    stop = {"part": f"/steps/{step:06d}/collect_rollouts-v1/0/", "moment": "computed"}
+    stop = {"part": f"/steps/{step:06d}/collect_rollouts-v2/0/", "moment": "computed"}
     late = trainings.start(different(tmp_path, "late", stop=stop))
     trainings.await_stop(late)
     rival = tmp_path / "rival.json"
