@@ -35,8 +35,8 @@ def train_batches(
 
     Rows go to the policy that played their agent; rows of other policies only count in the metrics. Groups whose advantages
     are all 0 are left out and counted. The order is that of shards, episodes and nodes. Rows stay in the groups in which they
-    were sampled, and groups with equal prompts and temperatures are merged to share the prompt in training. Answers that are not
-    compared make no rows and count nowhere.
+    were sampled, and groups with equal prompts and temperatures are merged to share the prompt in training. Answers that are
+    not compared make no rows and count nowhere.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
     advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
