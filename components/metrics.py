@@ -86,6 +86,11 @@ def train(policy: str, name: str) -> str:
     return f"train/{policy}/{name}"
 
 
+def gradient_share(agent: str) -> str:
+    """An agent's share of its policy's sum of |d loss / d logprob| over tokens; a name for `train`."""
+    return f"gradient_share/{agent}"
+
+
 def api(policy: str, name: str) -> str:
     """A metric of the API use of a policy."""
     return f"api/{policy}/{name}"

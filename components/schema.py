@@ -341,9 +341,11 @@ class TrainGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainBatch:
-    """The training data of one policy in one step. Groups without a learning signal are only counted.
+    """The training data of one policy in one step, and the agents that it plays.
 
-    `version` is the sampler's: with overlap, the weights of the step before. None if unknown.
+    Groups without a learning signal are counted. They are among `groups` if a term of the loss covers them; else the fields
+    `without_signal` hold what the denominators need of them. `version` is the sampler's: with overlap, the weights of the step
+    before. None if unknown.
     """
 
     policy: str
@@ -351,11 +353,12 @@ class TrainBatch:
     groups: tuple[TrainGroup, ...]
     num_groups_without_signal: int
     lengths_without_signal: tuple[int, ...] = ()
-    """Tokens of each answer in groups without a learning signal."""
+    """Tokens of each answer in groups without a learning signal that are not in `groups`."""
     truncated_without_signal: tuple[bool, ...] = ()
     """Whether each of these answers was truncated."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     version: PolicyVersion | None = None
+    agents: tuple[str, ...] = ()
 
     @property
     def num_tokens(self) -> int:

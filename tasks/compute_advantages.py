@@ -10,7 +10,7 @@ from tasks.session import Session
 from tasks.stage_task import stage_task
 
 
-@stage_task("compute_advantages", version=1)
+@stage_task("compute_advantages", version=2)
 def compute_advantages(
     session: Session, step: int, rollouts: list[ArtifactRef], scored: list[ArtifactRef]
 ) -> StepBatches:
@@ -19,7 +19,13 @@ def compute_advantages(
     shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
     scores = [session.kept.get(ref, ScoredShard) for ref in scored]
     trained = [policy for policy, settings in config.policies.items() if settings.trained]
-    batches, metrics = train_batches(shards, scores, algorithm=config.algorithm, policies=trained)
+    batches, metrics = train_batches(
+        shards,
+        scores,
+        algorithm=config.algorithm,
+        policies=trained,
+        with_silent_groups=config.loss.trains_silent_groups,
+    )
     session.kept.forget([*rollouts, *scored])
     return StepBatches(
         batches={policy: put(store, batch) for policy, batch in batches.items()},

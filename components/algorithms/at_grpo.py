@@ -16,7 +16,7 @@ from components.schema import Episode
 def compare_nodes(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """Advantages with the axes of the rewards; each node is a group.
 
-    **Example** one node with rewards (1, 0, 0, None, 1): (1, -1, -1, 0, 1) up to epsilon.
+    **Example** one node with rewards (1, 0, 0, None, 1): (1, -1, -1, None, 1) up to epsilon.
     """
     groups = iter(advantages([rewards_K for rewards_N_K in rewards_E_N_K for rewards_K in rewards_N_K], algorithm))
     return [tuple(next(groups) for _ in rewards_N_K) for rewards_N_K in rewards_E_N_K]

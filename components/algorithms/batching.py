@@ -7,16 +7,27 @@ from itertools import chain
 from typing import Any
 
 from components import metrics
+from components.algorithms.grouping import Advantages
 from components.algorithms.registry import estimator
 from components.config import AlgorithmConfig
-from components.schema import Episode, Node, PolicyVersion, RolloutShard, ScoredShard, TrainBatch, TrainGroup
+from components.schema import (
+    Candidate,
+    Episode,
+    Node,
+    PolicyVersion,
+    RolloutShard,
+    ScoredShard,
+    TrainBatch,
+    TrainGroup,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Compared:
-    """One node with the advantages of its candidates."""
+    """One node: those of its candidates that are compared, and their advantages."""
 
     node: Node
+    candidates: tuple[Candidate, ...]
     advantages_K: tuple[float, ...]
 
     @property
@@ -30,18 +41,28 @@ def train_batches(
     *,
     algorithm: AlgorithmConfig,
     policies: Iterable[str],
+    with_silent_groups: bool = False,
 ) -> tuple[dict[str, TrainBatch], dict[str, float]]:
     """A batch, possibly empty, for each of `policies`, and the step's advantage metrics.
 
-    Rows go to the policy that played their agent; rows of other policies only count in the metrics. Groups whose advantages
-    are all 0 are left out and counted. The order is that of shards, episodes and nodes. Rows stay in the groups in which they
-    were sampled, and groups with equal prompts and temperatures are merged to share the prompt in training. Answers that are
-    not compared make no rows and count nowhere.
+    Rows go to the policy that played their agent; rows of other policies only count in the metrics. A candidate without an
+    advantage is no row, and a node without rows no group. Groups whose advantages are all 0 are counted, and left out unless
+    `with_silent_groups`. The order is that of shards, episodes and nodes. Rows stay in the groups in which they were sampled,
+    and groups of one agent with equal prompts and temperatures are merged to share the prompt in training.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
     advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
     compared = list(_nodes(episodes, advantages_E_N_K))
-    batches = {policy: _batch(policy, step, compared, _version(policy, shards)) for policy in policies}
+    batches = {
+        policy: _batch(
+            policy,
+            step,
+            [each for each in compared if each.node.policy == policy],
+            _version(policy, shards),
+            with_silent_groups=with_silent_groups,
+        )
+        for policy in policies
+    }
     return batches, _metrics(compared)
 
 
@@ -59,12 +80,15 @@ def _joined(
     return named[0][0], episodes, rewards_E_N_K
 
 
-def _nodes(episodes: Sequence[Episode], advantages_E_N_K: Sequence[Sequence[tuple[float, ...]]]) -> Iterator[_Compared]:
+def _nodes(episodes: Sequence[Episode], advantages_E_N_K: Advantages) -> Iterator[_Compared]:
+    """The nodes with at least one advantage."""
     for episode, advantages_N_K in zip(episodes, advantages_E_N_K, strict=True):
         for node, advantages_K in zip(episode.nodes, advantages_N_K, strict=True):
             assert len(node.candidates) == len(advantages_K), f"{node.group}: {len(advantages_K)} advantages"
-            if node.compared:
-                yield _Compared(node=node, advantages_K=advantages_K)
+            rows = [(c, a) for c, a in zip(node.candidates, advantages_K, strict=True) if a is not None]
+            if rows:
+                candidates, known_K = zip(*rows, strict=True)
+                yield _Compared(node=node, candidates=candidates, advantages_K=known_K)
 
 
 def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | None:
@@ -74,40 +98,41 @@ def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | Non
     return next(iter(versions), None)
 
 
-def _batch(policy: str, step: int, compared: Sequence[_Compared], version: PolicyVersion | None) -> TrainBatch:
-    mine = [each for each in compared if each.node.policy == policy]
-    groups = [_train_group(each) for each in mine if each.has_signal]
-    silent = [candidate for each in mine if not each.has_signal for candidate in each.node.candidates]
+def _batch(
+    policy: str, step: int, mine: Sequence[_Compared], version: PolicyVersion | None, *, with_silent_groups: bool
+) -> TrainBatch:
+    silent = [each for each in mine if not each.has_signal]
+    left_out = [] if with_silent_groups else [candidate for each in silent for candidate in each.candidates]
     return TrainBatch(
         policy=policy,
         step=step,
-        groups=_joined_by_prompt(groups),
-        num_groups_without_signal=len(mine) - len(groups),
-        lengths_without_signal=tuple(len(candidate.tokens) for candidate in silent),
-        truncated_without_signal=tuple(candidate.finish_reason == "length" for candidate in silent),
+        groups=_joined_by_prompt(_train_group(each) for each in mine if each.has_signal or with_silent_groups),
+        num_groups_without_signal=len(silent),
+        lengths_without_signal=tuple(len(candidate.tokens) for candidate in left_out),
+        truncated_without_signal=tuple(candidate.finish_reason == "length" for candidate in left_out),
         metrics=_metrics(mine),
         version=version,
+        agents=tuple(sorted({each.node.group.agent for each in mine})),
     )
 
 
 def _train_group(compared: _Compared) -> TrainGroup:
-    node = compared.node
     return TrainGroup(
-        group=node.group,
-        prompt_tokens=node.prompt_tokens,
-        completions_K_T=tuple(candidate.tokens for candidate in node.candidates),
-        sampler_logprobs_K_T=tuple(candidate.sampler_logprobs for candidate in node.candidates),
+        group=compared.node.group,
+        prompt_tokens=compared.node.prompt_tokens,
+        completions_K_T=tuple(candidate.tokens for candidate in compared.candidates),
+        sampler_logprobs_K_T=tuple(candidate.sampler_logprobs for candidate in compared.candidates),
         advantages_K=compared.advantages_K,
-        truncated_K=tuple(candidate.finish_reason == "length" for candidate in node.candidates),
-        temperature=node.temperature,
+        truncated_K=tuple(candidate.finish_reason == "length" for candidate in compared.candidates),
+        temperature=compared.node.temperature,
     )
 
 
 def _joined_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
-    """The groups, merged by prompt and temperature in the place and under the key of the first."""
+    """The groups, merged by agent, prompt and temperature in the place and under the key of the first."""
     sharing: dict[Any, list[TrainGroup]] = {}
     for group in groups:
-        sharing.setdefault((group.prompt_tokens, group.temperature), []).append(group)
+        sharing.setdefault((group.group.agent, group.prompt_tokens, group.temperature), []).append(group)
     return tuple(same[0] if len(same) == 1 else _joined_group(same) for same in sharing.values())
 
 

@@ -8,13 +8,13 @@ from typing import TypeVar
 
 from components.algorithms.normalisation import Group, advantages
 from components.config import AlgorithmConfig
-from components.schema import Episode
+from components.schema import Episode, Node
 
 Value = TypeVar("Value", float, float | None)
 Rewards = Sequence[Sequence[Sequence[float | None]]]
 """Axes E, N, K."""
-Advantages = list[tuple[tuple[float, ...], ...]]
-"""Axes E, N, K."""
+Advantages = list[tuple[tuple[float | None, ...], ...]]
+"""Axes E, N, K. None: the action is wholly out; it makes no row and counts nowhere."""
 
 
 def is_tree(episodes: Sequence[Episode]) -> bool:
@@ -22,12 +22,31 @@ def is_tree(episodes: Sequence[Episode]) -> bool:
     return any(len(node.candidates) > 1 for episode in episodes for node in episode.nodes)
 
 
+def compared_rewards(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> Rewards:
+    """The rewards without those of continuations, which become None: nodes of a tree with one candidate, drawn to go on.
+
+    **Example** a tree with nodes that earned (1, 0) and (5,): (1, 0) and (None,).
+    """
+    tree = is_tree(episodes)
+    return [
+        tuple(
+            (None,) if _is_continuation(node, tree=tree) else tuple(rewards_K)
+            for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True)
+        )
+        for episode, rewards_N_K in zip(episodes, rewards_E_N_K, strict=True)
+    ]
+
+
+def _is_continuation(node: Node, *, tree: bool) -> bool:
+    return len(node.candidates) == 1 and (tree or node.parent is not None)
+
+
 def actions(values_E_N_K: Rewards) -> list[float | None]:
     """The values of all actions, flattened."""
     return [value for values_N_K in values_E_N_K for values_K in values_N_K for value in values_K]
 
 
-def to_actions(values: Iterable[float], rewards_E_N_K: Rewards) -> Advantages:
+def to_actions(values: Iterable[float | None], rewards_E_N_K: Rewards) -> Advantages:
     """The inverse of `actions`."""
     each = iter(values)
     return [tuple(tuple(next(each) for _ in rewards_K) for rewards_K in rewards_N_K) for rewards_N_K in rewards_E_N_K]
@@ -41,7 +60,7 @@ def to_every_action(values_E: Sequence[Value], rewards_E_N_K: Rewards) -> list[t
     ]
 
 
-def compared(earned: Group, keys: Iterable[Hashable], algorithm: AlgorithmConfig) -> list[float]:
+def compared(earned: Group, keys: Iterable[Hashable], algorithm: AlgorithmConfig) -> list[float | None]:
     """The advantage of each of `earned` among those with an equal key.
 
     **Example** earned (1, 0, 5), keys (a, a, b), nothing divided: (.5, -.5, 0).
@@ -49,7 +68,7 @@ def compared(earned: Group, keys: Iterable[Hashable], algorithm: AlgorithmConfig
     members: dict[Hashable, list[int]] = {}
     for index, key in enumerate(keys):
         members.setdefault(key, []).append(index)
-    found = [0.0] * len(earned)
+    found: list[float | None] = [None] * len(earned)
     groups = [[earned[index] for index in indices] for indices in members.values()]
     for indices, values in zip(members.values(), advantages(groups, algorithm), strict=True):
         for index, value in zip(indices, values, strict=True):

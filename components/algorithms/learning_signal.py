@@ -27,4 +27,4 @@ def has_signal(
             for episode in episodes
         ]
     advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
-    return any(a != 0.0 for advantages_N_K in advantages_E_N_K for advantages_K in advantages_N_K for a in advantages_K)
+    return any(a for advantages_N_K in advantages_E_N_K for advantages_K in advantages_N_K for a in advantages_K)

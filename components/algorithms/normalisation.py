@@ -3,7 +3,8 @@
 Conventions differ between systems and change the size of a step, so that learning rates do not transfer. Ours is the
 population's deviation (n in the denominator) plus epsilon 1e-4. verl, SkyRL and Dr. MAS take the sample's deviation (n - 1) and
 1e-6, TRL the sample's and 1e-4: their advantages are smaller by sqrt((n - 1) / n), which is .94 for 8 candidates. A group of
-one keeps its raw reward in verl and its descendants, and gets 0 here; so does a missing reward, as in TRL.
+one keeps its raw reward in verl and its descendants, and gets 0 here. TRL gives 0 to a missing reward and trains on its answer;
+here it has no advantage, and its answer is no row.
 """
 
 import math
@@ -33,18 +34,18 @@ def centred(rewards_K: Group, *, leave_one_out: bool) -> list[float | None]:
 
 def group_advantages(
     rewards_K: Group, *, normalize_std: bool, epsilon: float, leave_one_out: bool = False
-) -> tuple[float, ...]:
+) -> tuple[float | None, ...]:
     """The advantages of one group: `(r - baseline) / (std + epsilon)`, or without `normalize_std` the numerator; they sum to 0.
 
-    A missing reward is ignored in baseline and deviation, and gets 0. The deviation is that of the rewards.
+    A missing reward is ignored in baseline and deviation, and has no advantage. The deviation is that of the rewards.
 
-    **Example** rewards (1, 0, 0, None, 1): mean .5, std .5, advantages (1, -1, -1, 0, 1) up to epsilon.
+    **Example** rewards (1, 0, 0, None, 1): mean .5, std .5, advantages (1, -1, -1, None, 1) up to epsilon.
     """
     scale = population_std(reward for reward in rewards_K if reward is not None) + epsilon if normalize_std else 1.0
-    return tuple(0.0 if value is None else value / scale for value in centred(rewards_K, leave_one_out=leave_one_out))
+    return _divided(centred(rewards_K, leave_one_out=leave_one_out), scale)
 
 
-def advantages(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[tuple[float, ...]]:
+def advantages(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[tuple[float | None, ...]]:
     """The advantages of each group, in order, with the baseline and the deviation of `algorithm`.
 
     `normalize_over` batch divides by the deviation of all centred rewards of the step (the baseline variant of REINFORCE++,
@@ -54,7 +55,7 @@ def advantages(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[tupl
     if algorithm.normalize_std and algorithm.normalize_over == "batch":
         centred_G_K = [centred(group, leave_one_out=algorithm.leave_one_out) for group in groups]
         scale = population_std(v for group in centred_G_K for v in group if v is not None) + algorithm.epsilon
-        return [tuple(0.0 if value is None else value / scale for value in group) for group in centred_G_K]
+        return [_divided(group, scale) for group in centred_G_K]
     return [
         group_advantages(
             group,
@@ -64,3 +65,7 @@ def advantages(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[tupl
         )
         for group in groups
     ]
+
+
+def _divided(values_K: Group, scale: float) -> tuple[float | None, ...]:
+    return tuple(None if value is None else value / scale for value in values_K)

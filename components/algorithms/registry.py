@@ -9,7 +9,7 @@ from typing import Any
 from components.algorithms.at_grpo import compare_nodes
 from components.algorithms.dr_grpo import centre_alone
 from components.algorithms.dr_mas import compare_agents
-from components.algorithms.grouping import Advantages, Rewards
+from components.algorithms.grouping import Advantages, Rewards, actions, compared_rewards, to_actions
 from components.algorithms.grpo import compare_episodes
 from components.algorithms.reinforce_pp import compare_with_batch
 from components.algorithms.rloo import leave_one_out
@@ -19,7 +19,10 @@ from components.own_code import is_own, own_function, place_of, told_in_one_line
 from components.schema import Episode
 
 Estimator = Callable[[Sequence[Episode], Rewards, AlgorithmConfig], Advantages]
-"""(episodes of a step, rewards with axes E, N, K, algorithm) -> advantages with the same axes."""
+"""(episodes of a step, rewards with axes E, N, K, algorithm) -> advantages with the same axes.
+
+A reward is None if its candidate could not be scored, or only continues another; then its advantage is None too.
+"""
 
 ESTIMATORS: Mapping[str, Estimator] = {
     "at_grpo": compare_nodes,
@@ -31,12 +34,21 @@ ESTIMATORS: Mapping[str, Estimator] = {
 }
 _INNER_AXES = ("node", "candidate")
 TAKES = ("episodes", "rewards", "algorithm")
-"""The parameters of a custom estimator. The reward of a candidate that could not be scored is None."""
+"""The parameters of a custom estimator. For a reward None it returns None or 0."""
 
 
 def estimator(name: str, *, source: str | None = None) -> Estimator:
     """The estimator called `name`. Raises ConfigurationError if custom code cannot be used, or its digest is not `source`."""
-    return _own(name, source) if is_own(name) else ESTIMATORS[name]
+    chosen = _own(name, source) if is_own(name) else ESTIMATORS[name]
+
+    def estimate(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+        known = compared_rewards(episodes, rewards_E_N_K)
+        found = actions(chosen(episodes, known, algorithm))
+        pairs = zip(found, actions(known), strict=True)
+        # An episode may have a return although one of its actions could not be scored.
+        return to_actions((None if reward is None else advantage for advantage, reward in pairs), known)
+
+    return estimate
 
 
 @cache
@@ -82,14 +94,14 @@ def _listed(values: Any, num_wanted: int, where: str, of_what: str) -> Sequence[
     return listed
 
 
-def _advantage(value: Any, reward: float | None, where: str) -> float:
-    """One advantage; that of a candidate without a reward must be 0 or None."""
+def _advantage(value: Any, reward: float | None, where: str) -> float | None:
+    """One advantage; that of a candidate without a reward must be 0 or None, and is None."""
     if value is None and reward is None:
-        return 0.0
+        return None
     if not isinstance(value, Real):
         raise ValueError(f"{where}: {type(value).__name__} instead of a number")
     if not math.isfinite(value):
         raise ValueError(f"{where}: {value} is not finite")
     if reward is None and value != 0:
-        raise ValueError(f"{where}: {value}, and its reward is None because it could not be scored; return 0 for it")
-    return float(value)
+        raise ValueError(f"{where}: {value}, and its reward is None, so that it is no row; return None for it")
+    return None if reward is None else float(value)

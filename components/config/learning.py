@@ -41,8 +41,9 @@ class LossConfig(ChoosingSection):
     """Reduction of the token losses: the mean over all tokens; the mean over answers of their token means; of their token sums;
     or of their token sums divided by `fixed_length` (Dr. GRPO). gspo: always sequence_mean."""
     means_over: Literal["all", "signal"] = "all"
-    """The answers in the denominators of `aggregation`: all sampled ones, as in TRL and verl, or only those of groups with a
-    learning signal. With all, gradients shrink as more groups are entirely right or wrong."""
+    """The answers that the loss averages over: all sampled ones, as in TRL and verl, or only those of groups with a learning
+    signal. With all, gradients shrink as more groups are entirely right or wrong, and an entropy or KL term makes those groups
+    rows of the update, which then costs as much as if all had a signal."""
     fixed_length: int | None = Field(None, ge=1)
     """The constant of aggregation fixed_length: the maximal tokens of an answer."""
     clip_low: float = Field(0.2, ge=0.0)
@@ -69,6 +70,11 @@ class LossConfig(ChoosingSection):
     mismatch_tolerance: float | None = Field(1e-3, gt=0.0)
     """Largest allowed |trainer - sampler| log-probability before the first update of a batch; None turns it off. Not
     checked for batches sampled by weights of an earlier step (rollout.overlap)."""
+
+    @property
+    def trains_silent_groups(self) -> bool:
+        """Whether a term that needs no advantage is averaged over all sampled tokens."""
+        return self.means_over == "all" and (self.kl_coefficient > 0 or self.entropy_coefficient > 0)
 
     @model_validator(mode="after")
     def _terms_fit_each_other(self) -> "LossConfig":

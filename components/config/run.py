@@ -218,6 +218,8 @@ def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:
         fields["team_credit"] = team_credit  # it decides which continuations are played
     if stage == "collect_rollouts" and config.algorithm.advantage == "solver_value":
         fields["measures_value"] = True
+    if stage == "compute_advantages" and config.loss.trains_silent_groups:
+        fields["loss"] = {"trains_silent_groups": True}  # their rows are in the batches
     if stage == "warm_start" and config.rollout.mode == "single":
         fields["rollout"] = {"mode": "single"}  # only the agent that plays is cloned, without proposals
     return fields

@@ -2,9 +2,29 @@
 
 import random
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from components.identity import seed_for
+from components.schema import TrainGroup
+
+
+def minibatches_of(
+    groups: Sequence[TrainGroup], *, num_minibatches: int, seed_parts: tuple[int | str, ...], seed: int
+) -> list[list[int]]:
+    """The indices of `groups` in minibatches. Groups with a learning signal are spread evenly, and so are those without.
+
+    Groups without a signal do not move the others: these are in the minibatches that they would have without them.
+    """
+
+    def spread(indices: Sequence[int], *more: str) -> list[list[int]]:
+        parts = minibatches(
+            len(indices), num_minibatches=num_minibatches, seed=seed, seed_parts=(*seed_parts, *more)
+        )
+        return [[indices[place] for place in part] for part in parts]
+
+    silent = [index for index, group in enumerate(groups) if not any(group.advantages_K)]
+    telling = [index for index, group in enumerate(groups) if any(group.advantages_K)]
+    return [a + b for a, b in zip_longest(spread(telling), spread(silent, "silent"), fillvalue=[])]
 
 
 def minibatches(

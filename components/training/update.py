@@ -13,8 +13,9 @@ from components.algorithms.losses import minibatch_loss
 from components.errors import LogprobMismatch, UpdateFailed
 from components.schema import TrainBatch
 from components.training.base import UpdateJob
+from components.training.gradient_share import GradientShares
 from components.training.learning_rate import learning_rate
-from components.training.minibatches import minibatches
+from components.training.minibatches import minibatches_of
 from components.training.packing import without_truncated
 from components.training.rank_batches import counted_size, rank_micro_batches
 from components.training.ranks import Ranks, scalar
@@ -49,18 +50,19 @@ class Update:
         return {**replace(self, batch=replace(self.batch, groups=groups))._run(), "masked_frac": masked_fraction}
 
     def _run(self) -> dict[str, float]:
-        totals = _Totals()
+        totals = _Totals(GradientShares(self.batch))
+        counts = counts_of(self.batch)
         if not self.batch.num_tokens:
-            return {"num_updates": 0.0, "num_tokens": 0.0}
-        counts = {"num_tokens": float(self.batch.num_tokens), "sampler_lag": float(self._sampler_lag())}
+            return {"num_updates": 0.0, **counts}
+        counts["sampler_lag"] = float(self._sampler_lag())
         training, job = self.job.training, self.job
         recorded = record_batch(self.learner, self.batch.groups, job, ranks=self.ranks, reference=self.reference)
         if recorded.old is not None:
             self._measure_mismatch_of_batch(recorded, totals)
             self._check_mismatch(totals)
         for epoch in range(training.num_epochs):
-            parts = minibatches(
-                len(self.batch.groups),
+            parts = minibatches_of(
+                self.batch.groups,
                 num_minibatches=training.num_minibatches,
                 seed=job.seed,
                 seed_parts=(job.step, job.policy, epoch),
@@ -87,9 +89,11 @@ class Update:
             self.learner.set_gradient_accumulation_boundary(number == len(micro_batches))
             inputs = loss_inputs(self.learner, micro_batch, self.job, recorded)
             loss = minibatch_loss(inputs, loss_config, size=size)
+            totals.shares.watch(inputs.logprobs_N)
             # DeepSpeed averages gradients over ranks; the loss is already divided by the tokens of all ranks.
             self.learner.backward(loss * self.ranks.size, scale_wrt_gas=False)
             totals.add(loss, token_statistics(inputs, loss_config), micro_batch.num_tokens)
+            totals.shares.add(inputs.logprobs_N, micro_batch.groups_N)
             if totals.num_updates == 0 and recorded.old is None:
                 sampler_N = torch.from_numpy(micro_batch.sampler_logprobs_N).to(loss.device)
                 totals.add_mismatch(inputs.logprobs_N, sampler_N)
@@ -140,6 +144,21 @@ class Update:
         )
 
 
+def counts_of(batch: TrainBatch) -> dict[str, float]:
+    """The tokens and rows of a batch, and those of its rows whose advantage is not 0."""
+    advantages = [
+        advantage
+        for group in batch.groups
+        for advantage, tokens in zip(group.advantages_K, group.completions_K_T, strict=True)
+        if tokens
+    ]
+    return {
+        "num_tokens": float(batch.num_tokens),
+        "num_rows": float(len(advantages)),
+        "num_rows_with_signal": float(sum(advantage != 0.0 for advantage in advantages)),
+    }
+
+
 def unclipped_grad_norm(learner: Learner) -> float | None:
     """The norm of the reduced gradient; None if DeepSpeed reports it after the step.
 
@@ -154,7 +173,8 @@ def unclipped_grad_norm(learner: Learner) -> float | None:
 class _Totals:
     """Sums over the update's micro-batches on this rank, and their token counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: GradientShares) -> None:
+        self.shares = shares
         self.num_updates = 0
         self.learning_rate = 0.0
         self.grad_norm = 0.0
@@ -184,6 +204,7 @@ class _Totals:
         return {
             **means({name: whole[name] for name in sorted(self._terms)}, int(whole["tokens"])),
             **means({name: whole[name] for name in self._mismatch}, int(whole["mismatch tokens"])),
+            **self.shares.metrics(ranks),
             "loss": whole["loss"] / self.num_updates,
             "grad_norm": self.grad_norm / self.num_updates,
             "learning_rate": self.learning_rate,
