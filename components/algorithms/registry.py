@@ -7,12 +7,15 @@ from numbers import Real
 from typing import Any
 
 from components.algorithms.at_grpo import compare_nodes
+from components.algorithms.c3 import compare_futures
 from components.algorithms.dr_grpo import centre_alone
 from components.algorithms.dr_mas import compare_agents
+from components.algorithms.gigpo import compare_states
 from components.algorithms.grouping import Advantages, Rewards, actions, compared_rewards, to_actions
 from components.algorithms.grpo import compare_episodes
 from components.algorithms.reinforce_pp import compare_with_batch
 from components.algorithms.rloo import leave_one_out
+from components.algorithms.solver_value import gains_of_value
 from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
 from components.own_code import is_own, own_function, place_of, told_in_one_line
@@ -31,6 +34,9 @@ ESTIMATORS: Mapping[str, Estimator] = {
     "rloo": leave_one_out,
     "reinforce_pp": compare_with_batch,
     "dr_grpo": centre_alone,
+    "c3": compare_futures,
+    "gigpo": compare_states,
+    "solver_value": gains_of_value,
 }
 _INNER_AXES = ("node", "candidate")
 TAKES = ("episodes", "rewards", "algorithm")

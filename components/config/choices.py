@@ -39,6 +39,17 @@ ADVANTAGES: Mapping[str, Choice] = {
         refusal="advantage reinforce_pp normalises over the batch and has no group: leave out normalize_std, normalize_over "
         "and leave_one_out, or use grpo with normalize_over batch",
     ),
+    "c3": Choice(
+        fixes={"leave_one_out": True, "normalize_std": False},
+        refusal="advantage c3 is the leave-one-out baseline and divides by no deviation: leave out leave_one_out and "
+        "normalize_std, or use at_grpo",
+    ),
+    "gigpo": Choice(sets={"step_weight": 1.0, "step_discount": 0.95}),
+    "solver_value": Choice(
+        sets={"normalize_std": False},
+        fixes={"leave_one_out": False, "normalize_over": "batch"},
+        refusal="advantage solver_value compares no actions: leave out leave_one_out and normalize_over",
+    ),
 }
 POLICY_LOSSES: Mapping[str, Choice] = {
     "clip": Choice(),

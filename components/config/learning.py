@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from components.config.choices import ADVANTAGES, DEVICES, POLICY_LOSSES, AdvantageName, ChoosingSection, PolicyLossName
 from components.config.section import Section
+from components.own_code import is_own
 
 
 class AlgorithmConfig(ChoosingSection):
@@ -14,18 +15,36 @@ class AlgorithmConfig(ChoosingSection):
 
     advantage: AdvantageName = "at_grpo"
     """at_grpo compares the candidates of one node; grpo whole episodes of one problem; dr_mas all actions of one agent on
-    one problem. rloo, reinforce_pp and dr_grpo compare the groups of the rollout mode: nodes in a tree, else episodes. Your own
-    is module:function, in the current folder or installed."""
+    one problem. rloo, reinforce_pp and dr_grpo compare the groups of the rollout mode: nodes in a tree, else episodes. c3 compares
+    what becomes of the candidates of one node: mode nested, or tree with rewards.team_credit. gigpo is grpo and compares besides
+    the actions of one agent with equal prompts. solver_value takes what an exact solver says of each action, a privileged signal.
+    Your own is module:function, in the current folder or installed."""
     source: str | None = None
     """The source digest of an advantage that is not built in. Filled in at the start."""
     normalize_std: bool = True
-    """Divide the centred reward by a standard deviation. rloo: False unless set; dr_grpo: always False."""
+    """Divide the centred reward by a standard deviation. rloo, solver_value: False unless set; dr_grpo, c3: always False."""
     normalize_over: Literal["group", "batch"] = "group"
-    """The standard deviation of the group, or of all centred rewards of the step. reinforce_pp: always batch."""
+    """The standard deviation of the group, or of all centred rewards of the step. reinforce_pp, solver_value: always batch."""
     leave_one_out: bool = False
-    """Each reward's baseline is the mean of the others of its group, not of all (RLOO, arXiv 2402.14740). rloo: always."""
+    """Each reward's baseline is the mean of the others of its group, not of all (RLOO, arXiv 2402.14740). rloo, c3: always."""
     epsilon: float = Field(1e-4, gt=0.0)
     """Added to the standard deviation."""
+    step_weight: float | None = Field(None, ge=0.0)
+    """gigpo: weight of the comparison of actions with equal prompts beside that of whole episodes; 1 unless set."""
+    step_discount: float | None = Field(None, gt=0.0, le=1.0)
+    """gigpo: factor of an episode's return for each turn between an action and the end; .95 unless set."""
+
+    @model_validator(mode="after")
+    def _steps_are_compared(self) -> "AlgorithmConfig":
+        steps = {"step_weight": self.step_weight, "step_discount": self.step_discount}
+        if self.advantage == "gigpo" and None in steps.values():
+            raise ValueError("advantage gigpo needs step_weight and step_discount: leave them out for 1 and .95")
+        unused = sorted(name for name, value in steps.items() if value is not None)
+        if unused and self.advantage != "gigpo" and not is_own(self.advantage):
+            raise ValueError(
+                f"advantage {self.advantage} has no {' and no '.join(unused)}: leave it out, or set advantage to gigpo"
+            )
+        return self
 
 
 class LossConfig(ChoosingSection):

@@ -61,21 +61,36 @@ class RunConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _algorithm_fits_the_rollouts(self) -> "RunConfig":
+    def _advantage_fits_the_rollouts(self) -> "RunConfig":
         advantage, mode = self.algorithm.advantage, self.rollout.mode
-        if advantage == "grpo" and mode in ("tree", "nested"):
+        if advantage in ("grpo", "gigpo") and mode in ("tree", "nested"):
             raise ValueError(
-                "algorithm.advantage grpo compares whole episodes: set rollout.mode to independent or single"
+                f"algorithm.advantage {advantage} compares whole episodes: set rollout.mode to independent or single"
             )
-        if advantage == "at_grpo" and mode not in ("tree", "nested"):
+        if advantage in ("at_grpo", "c3") and mode not in ("tree", "nested"):
             raise ValueError(
-                f"algorithm.advantage at_grpo compares the candidates of a node, and mode {mode} draws one: "
-                "set rollout.mode to tree, or algorithm.advantage to grpo"
+                f"algorithm.advantage {advantage} compares the candidates of a node, and mode {mode} draws one: "
+                f"set rollout.mode to {'tree' if advantage == 'at_grpo' else 'nested'}, or algorithm.advantage to grpo"
             )
+        if advantage == "c3" and mode == "tree" and self.rewards.team_credit == "node":
+            raise ValueError(
+                "algorithm.advantage c3 compares what becomes of candidates, and in rollout.mode tree they are rewarded for "
+                "themselves: set the mode to nested, or rewards.team_credit to turn_end or episode_end, or use rloo"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sections_fit_each_other(self) -> "RunConfig":
+        advantage, mode = self.algorithm.advantage, self.rollout.mode
         if advantage == "reinforce_pp" and self.rollout.max_refills:
             raise ValueError(
                 "rollout.max_refills replaces groups of equal rewards, which algorithm.advantage reinforce_pp learns from: "
                 "set max_refills to 0, or another advantage"
+            )
+        if advantage == "solver_value" and self.rewards.shuffle_between_groups:
+            raise ValueError(
+                "rewards.shuffle_between_groups is no control for algorithm.advantage solver_value, which learns from no reward: "
+                "set it to false, or another advantage"
             )
         if self.rewards.team_credit != "node" and mode != "tree":
             raise ValueError(
