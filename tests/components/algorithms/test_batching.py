@@ -38,8 +38,8 @@ def test_groups_without_signal_are_left_out_and_counted() -> None:
     assert (len(batches["small"].groups), batches["small"].num_groups_without_signal) == (0, 2)
     assert (len(batches["large"].groups), batches["large"].num_groups_without_signal) == (1, 1)
     assert batches["small"].lengths_without_signal == (2, 2, 2, 2)
-    assert batches["large"].lengths_without_signal == (2, 2)
-    assert batches["large"].truncated_without_signal == (False, False)
+    assert batches["large"].lengths_without_signal == (2,), "what could not be scored counts nowhere"
+    assert batches["large"].truncated_without_signal == (False,)
     assert metrics == {
         "advantage/num_groups": 4.0,
         "advantage/zero_group_frac": 0.75,
@@ -51,6 +51,69 @@ def test_groups_without_signal_are_left_out_and_counted() -> None:
         "advantage/zero_group_frac": 0.5,
         "advantage/plan/zero_group_frac": 0.5,
     }
+
+
+def test_with_silent_groups_all_scored_rows_are_in_the_batches_and_the_counts_are_the_same() -> None:
+    played = shard(episode("a", 0, "tptp", num=2))
+    rewards = scores(((1.0, 1.0), (0.0, 3.0), (2.0, 2.0), (None, 5.0)))
+    without, metrics = train_batches([played], [rewards], algorithm=AT_GRPO, policies=BOTH)
+    batches, same = train_batches([played], [rewards], algorithm=AT_GRPO, policies=BOTH, with_silent_groups=True)
+    assert same == metrics
+    assert [group.advantages_K for group in batches["small"].groups] == [(0.0, 0.0), (0.0, 0.0)]
+    assert [group.advantages_K for group in batches["large"].groups] == [(-1.5, 1.5), (0.0,)]
+    for policy, batch in batches.items():
+        assert batch.num_groups_without_signal == without[policy].num_groups_without_signal
+        assert (batch.lengths_without_signal, batch.truncated_without_signal) == ((), ())
+        assert batch.metrics == without[policy].metrics
+        left_out = sum(without[policy].lengths_without_signal)
+        assert batch.num_tokens == without[policy].num_tokens + left_out
+
+
+def test_an_unscorable_candidate_has_no_row_beside_its_scored_siblings() -> None:
+    rewards = scores(((1.0, None, 0.0),))
+    batches, _ = train_batches(
+        [shard(episode("a", 0, "t", num=3))], [rewards], algorithm=AT_GRPO, policies=("small",)
+    )
+    (group,) = batches["small"].groups
+    assert group.completions_K_T == ((1, 0), (3, 0))
+    assert group.sampler_logprobs_K_T == ((-0.5, -0.1), (-0.5, -0.3))
+    assert (group.advantages_K, group.truncated_K) == ((0.5, -0.5), (False, False))
+
+
+@pytest.mark.parametrize("with_silent_groups", [True, False])
+def test_a_node_without_a_score_and_a_continuation_are_no_groups(with_silent_groups: bool) -> None:
+    tree, last = episode("a", 0, "tp", num=2), episode("a", 0, "tp").nodes[1]
+    below = replace(tree, nodes=(*tree.nodes, replace(last, parent=(0, 1))))
+    rewards = scores(((1.0, 0.0), (None, None), (7.0,)))
+    batches, metrics = train_batches(
+        [shard(below)], [rewards], algorithm=AT_GRPO, policies=BOTH, with_silent_groups=with_silent_groups
+    )
+    assert (batches["large"].groups, batches["large"].lengths_without_signal) == ((), ())
+    assert (batches["large"].num_groups_without_signal, batches["large"].agents) == (0, ())
+    assert len(batches["small"].groups) == 1
+    assert metrics == {
+        "advantage/num_groups": 1.0,
+        "advantage/zero_group_frac": 0.0,
+        "advantage/tool/zero_group_frac": 0.0,
+    }
+
+
+def test_an_action_that_could_not_be_scored_is_out_of_an_episode_that_has_a_return() -> None:
+    first, second = episode("a", 0, "tp"), episode("a", 1, "tp")
+    rewards = scores(((None,), (1.0,)), ((0.0,), (0.0,)))
+    batches, _ = train_batches([shard(first, second)], [rewards], algorithm=GRPO, policies=BOTH)
+    assert [group.advantages_K for group in batches["small"].groups] == [(-0.5,)]
+    assert [group.advantages_K for group in batches["large"].groups] == [(0.5,), (-0.5,)]
+
+
+def test_agents_with_equal_prompts_keep_groups_of_their_own() -> None:
+    played = episode("a", 0, "tp", num=2)
+    first, second = played.nodes
+    alike = replace(played, nodes=(first, replace(second, policy="small", prompt_tokens=first.prompt_tokens)))
+    rewards = scores(((1.0, 0.0), (0.0, 3.0)))
+    batches, _ = train_batches([shard(alike)], [rewards], algorithm=AT_GRPO, policies=("small",))
+    assert [group.group.agent for group in batches["small"].groups] == ["tool", "plan"]
+    assert batches["small"].agents == ("plan", "tool")
 
 
 def test_every_policy_gets_a_batch_even_an_empty_one() -> None:
@@ -120,7 +183,8 @@ def test_every_group_is_trained_on_or_counted_and_advantages_sum_to_zero(
     scored = scores(*(tuple(tuple(k) for k in nodes) for nodes in rewards))
     batches, metrics = train_batches([played], [scored], algorithm=AT_GRPO, policies=BOTH)
     counted = sum(len(batch.groups) + batch.num_groups_without_signal for batch in batches.values())
-    assert counted == metrics["advantage/num_groups"] == sum(len(nodes) for nodes in rewards)
+    with_a_score = sum(any(r is not None for r in node) for nodes in rewards for node in nodes)
+    assert counted == metrics["advantage/num_groups"] == with_a_score
     for batch in batches.values():
         for group in batch.groups:
             assert sum(group.advantages_K) == pytest.approx(0.0, abs=1e-12)
@@ -146,7 +210,18 @@ def test_episodes_that_begin_alike_share_one_prompt_and_keep_their_own_tokens_an
     assert (batches["small"].num_groups_without_signal, metrics["advantage/num_groups"]) == (1, 6.0)
 
 
-@pytest.mark.parametrize(("advantage", "mode"), [("at_grpo", "independent"), ("at_grpo", "single"), ("grpo", "tree")])
+@pytest.mark.parametrize(
+    ("advantage", "mode"),
+    [
+        ("at_grpo", "independent"),
+        ("at_grpo", "single"),
+        ("grpo", "tree"),
+        ("gigpo", "tree"),
+        ("gigpo", "nested"),
+        ("c3", "independent"),
+        ("c3", "single"),
+    ],
+)
 def test_an_estimator_that_does_not_fit_the_sampling_is_refused_before_any_work(advantage: str, mode: str) -> None:
     values = {
         "num_steps": 1,

@@ -35,14 +35,14 @@ def test_in_a_tree_candidates_of_all_turns_are_one_group_with_their_own_rewards(
     assert found == (
         pytest.approx((2 / 3, -1 / 3)),
         (0.0, 0.0),
-        pytest.approx((-1 / 3, 0.0)),
+        pytest.approx((-1 / 3, None)),
         (0.0, 0.0),
     )
 
 
 def test_a_failed_episode_has_no_return_and_no_place_in_the_baseline() -> None:
     episodes = [episode("a", 0, "t"), episode("a", 1, "t", error="broke"), episode("a", 2, "t")]
-    assert compare_agents(episodes, [((1.0,),), ((50.0,),), ((0.0,),)], PLAIN) == [((0.5,),), ((0.0,),), ((-0.5,),)]
+    assert compare_agents(episodes, [((1.0,),), ((50.0,),), ((0.0,),)], PLAIN) == [((0.5,),), ((None,),), ((-0.5,),)]
 
 
 @given(

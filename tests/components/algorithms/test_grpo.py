@@ -34,7 +34,7 @@ def test_an_episode_that_ended_early_is_compared_too_and_all_its_actions_share_i
 def test_a_failed_episode_leaves_the_baseline() -> None:
     episodes = [episode("a", 0, "tp"), episode("a", 1, "t", error="broke"), episode("a", 2, "tp")]
     rewards = [((0.0,), (1.0,)), ((-100.0,),), ((0.0,), (0.0,))]
-    assert compare_episodes(episodes, rewards, GRPO) == [((0.5,), (0.5,)), ((0.0,),), ((-0.5,), (-0.5,))]
+    assert compare_episodes(episodes, rewards, GRPO) == [((0.5,), (0.5,)), ((None,),), ((-0.5,), (-0.5,))]
 
 
 def test_an_episode_without_siblings_learns_nothing() -> None:

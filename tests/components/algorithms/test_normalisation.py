@@ -36,7 +36,7 @@ def test_singletons_and_equal_rewards_are_exact_zeros(reward: float, num: int, n
 
 
 @given(rewards, st.integers(0, 4), st.randoms(use_true_random=False))
-def test_a_missing_reward_leaves_the_baseline_and_gets_zero(
+def test_a_missing_reward_leaves_the_baseline_and_has_no_advantage(
     rewards_K: list[float], num_missing: int, rng: object
 ) -> None:
     mixed: list[float | None] = [*rewards_K, *[None] * num_missing]
@@ -45,7 +45,7 @@ def test_a_missing_reward_leaves_the_baseline_and_gets_zero(
     advantages = group_advantages(mixed, normalize_std=True, epsilon=0.01)
     alone = group_advantages(known, normalize_std=True, epsilon=0.01)
     assert [a for a, r in zip(advantages, mixed, strict=True) if r is not None] == list(alone)
-    assert all(a == 0.0 for a, r in zip(advantages, mixed, strict=True) if r is None)
+    assert all(a is None for a, r in zip(advantages, mixed, strict=True) if r is None)
 
 
 @given(rewards, st.floats(-5, 5))
@@ -60,8 +60,8 @@ def test_shifting_rewards_changes_nothing_and_order_is_kept(
     assert all(plain[a] <= plain[b] for a, b in itertools.pairwise(ranked))
 
 
-def test_nobody_scored_is_all_zeros() -> None:
-    assert group_advantages((None, None), normalize_std=True, epsilon=1e-4) == (0.0, 0.0)
+def test_nobody_scored_has_no_advantages() -> None:
+    assert group_advantages((None, None), normalize_std=True, epsilon=1e-4) == (None, None)
     assert group_advantages((), normalize_std=True, epsilon=1e-4) == ()
 
 
@@ -93,7 +93,7 @@ def test_over_the_batch_is_one_deviation_of_all_centred_rewards(groups_G_K: list
     known = [value for group in centred_G_K for value in group if value is not None]
     scale = (statistics.pstdev(known) if known else 0.0) + 0.01
     for group, values in zip(centred_G_K, found, strict=True):
-        assert values == pytest.approx([0.0 if value is None else value / scale for value in group], abs=1e-6)
+        assert values == pytest.approx([None if value is None else value / scale for value in group], abs=1e-6)
 
 
 def test_over_the_batch_a_group_of_small_differences_stays_small() -> None:

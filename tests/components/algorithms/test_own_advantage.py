@@ -25,7 +25,7 @@ def centred(episodes, rewards, algorithm):
 def test_an_own_advantage_gets_rewards_and_fields_and_gives_the_same_shape(own_module: Own) -> None:
     name = f"{own_module(CENTRED)}:centred"
     found = estimator(name)(EPISODES, REWARDS, AlgorithmConfig(advantage=name, epsilon=0.5))
-    assert found == [((1.0, -1.0, 0.0), (-1.0, -1.0, 2.0)), ((0.0, 0.0),), ()]
+    assert found == [((1.0, -1.0, None), (-1.0, -1.0, 2.0)), ((None, 0.0),), ()]
 
 
 def test_written_out_at_grpo_equals_the_built_in_one(own_module: Own) -> None:

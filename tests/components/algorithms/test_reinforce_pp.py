@@ -34,11 +34,11 @@ def test_else_each_episodes_return_counts_once_and_is_shared_by_its_actions() ->
     assert found[0] == ((pytest.approx(wanted[0]),),) * 4
     assert [found[1], found[2], found[3]] == [
         ((pytest.approx(wanted[1]),),),
-        ((0.0,),),
+        ((None,),),
         ((pytest.approx(wanted[2]),),),
     ]
 
 
 def test_a_batch_of_equal_returns_teaches_nothing() -> None:
     episodes = [episode("a", 0, "t", num=2), episode("b", 0, "t", num=2)]
-    assert compare_with_batch(episodes, [((0.3, 0.3),), ((0.3, None),)], RPP) == [((0.0, 0.0),), ((0.0, 0.0),)]
+    assert compare_with_batch(episodes, [((0.3, 0.3),), ((0.3, None),)], RPP) == [((0.0, 0.0),), ((0.0, None),)]

@@ -22,7 +22,7 @@ def test_episodes_of_a_problem_are_compared_where_nodes_hold_one_candidate() -> 
 
 def test_a_missing_reward_is_nobodys_baseline() -> None:
     found = leave_one_out([episode("a", 0, "t", num=4)], [((1.0, None, 0.0, 0.0),)], RLOO)
-    assert found == [((1.0, 0.0, -0.5, -0.5),)]
+    assert found == [((1.0, None, -0.5, -0.5),)]
 
 
 def test_over_the_batch_it_is_trls_normalisation_up_to_its_sample_deviation() -> None:

@@ -46,6 +46,7 @@ def tiny_model(seed: int = 0, kind: str = "qwen3") -> Any:
 
 
 def random_groups(num_groups: int, *, seed: int = 0, group_size: int = 4, longest: int = 7) -> list[TrainGroup]:
+    """Groups of two agents in turn."""
     rng = random.Random(seed)
 
     def tokens(least: int, most: int) -> tuple[int, ...]:
@@ -56,7 +57,7 @@ def random_groups(num_groups: int, *, seed: int = 0, group_size: int = 4, longes
         completions = tuple(tokens(1, longest) for _ in range(group_size))
         groups.append(
             TrainGroup(
-                group=GroupKey(problem_id=f"p{number}", episode=0, turn=0, agent="a"),
+                group=GroupKey(problem_id=f"p{number}", episode=0, turn=0, agent="ab"[number % 2]),
                 prompt_tokens=tokens(3, 12),
                 completions_K_T=completions,
                 sampler_logprobs_K_T=tuple(tuple(rng.uniform(-4, -2) for _ in c) for c in completions),
@@ -170,7 +171,10 @@ class Jobs:
 
     def _job(self, groups: list[TrainGroup], folder: Path, manifest: CheckpointManifest, **changes: Any) -> UpdateJob:
         self._number += 1
-        batch = TrainBatch(policy="p", step=manifest.step, groups=tuple(groups), num_groups_without_signal=0)
+        agents = tuple(sorted({group.group.agent for group in groups}))
+        batch = TrainBatch(
+            policy="p", step=manifest.step, groups=tuple(groups), num_groups_without_signal=0, agents=agents
+        )
         batch_file = self.folder / f"batch-{self._number}"
         batch_file.write_bytes(encode(batch))
         values: dict[str, Any] = {

@@ -1,7 +1,11 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.training.minibatches import balanced, minibatches
+from components.training.minibatches import balanced, minibatches, minibatches_of
 
 
 @settings(deadline=None)
@@ -12,6 +16,19 @@ def test_minibatches_are_an_even_partition(num_groups: int, parts: int, seed: in
     assert len(split) == min(parts, num_groups)
     sizes = {len(part) for part in split}
     assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+def test_groups_without_signal_are_spread_too_and_move_no_other(make_groups: Callable[..., Any]) -> None:
+    def split(groups: Any) -> list[list[int]]:
+        return minibatches_of(groups, num_minibatches=4, seed=3, seed_parts=(1, "p", 0))
+
+    telling = make_groups(9)
+    silent = [replace(group, advantages_K=(0.0,) * 4) for group in make_groups(6)]
+    found = split([*telling, *silent])
+    assert sorted(index for part in found for index in part) == list(range(15))
+    assert [[index for index in part if index < 9] for part in found] == split(telling)
+    assert sorted(sum(index >= 9 for index in part) for part in found) == [1, 1, 2, 2]
+    assert sorted(len(part) for part in split([telling[0], *silent])) == [1, 2, 2, 2]
 
 
 def test_the_permutation_depends_on_every_part_of_its_seed() -> None:

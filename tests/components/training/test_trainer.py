@@ -99,7 +99,7 @@ def test_a_warm_worker_that_holds_another_state_loads_the_one_that_is_named(trai
 def test_an_empty_batch_changes_nothing(trainer, jobs, make_groups) -> None:
     first = jobs.first([])
     result = trainer.update(first)
-    assert result.metrics == {"num_updates": 0.0, "num_tokens": 0.0}
+    assert result.metrics == dict.fromkeys(("num_updates", "num_tokens", "num_rows", "num_rows_with_signal"), 0.0)
     assert result.manifest.step == 1
     assert result.manifest.weights_digest == first.weights_digest
     assert result.manifest.optimizer_digest == NO_OPTIMIZER

@@ -171,7 +171,7 @@ def test_an_empty_batch_takes_no_step(make_model, make_job) -> None:
     model = make_model()
     learner, metrics = _update(model, make_job(), [])
     assert learner.num_steps == 0
-    assert metrics == {"num_updates": 0.0, "num_tokens": 0.0}
+    assert metrics == dict.fromkeys(("num_updates", "num_tokens", "num_rows", "num_rows_with_signal"), 0.0)
     assert torch.equal(_weights(learner.module), _weights(model))
 
 
