@@ -23,22 +23,22 @@ def is_tree(episodes: Sequence[Episode]) -> bool:
 
 
 def compared_rewards(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> Rewards:
-    """The rewards without those of continuations, which become None: nodes of a tree with one candidate, drawn to go on.
+    """The rewards, with None for the answers of a tree that are compared with no other.
 
     **Example** a tree with nodes that earned (1, 0) and (5,): (1, 0) and (None,).
     """
     tree = is_tree(episodes)
     return [
         tuple(
-            (None,) if _is_continuation(node, tree=tree) else tuple(rewards_K)
+            (None,) if _is_alone(node, tree=tree) else tuple(rewards_K)
             for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True)
         )
         for episode, rewards_N_K in zip(episodes, rewards_E_N_K, strict=True)
     ]
 
 
-def _is_continuation(node: Node, *, tree: bool) -> bool:
-    return len(node.candidates) == 1 and (tree or node.parent is not None)
+def _is_alone(node: Node, *, tree: bool) -> bool:
+    return not node.compared or (tree and len(node.candidates) == 1)
 
 
 def actions(values_E_N_K: Rewards) -> list[float | None]:

@@ -145,7 +145,10 @@ def plain_arm(config: Any, run_id: str, clock: Clock) -> dict[str, str]:
             )  # fmt: skip
             shard = collect_shard(plan, family=family, router=session.router(versions), rubric=rubric)
             scored = score_shard(shard, family=family, rubric=rubric)
-            batches, _ = train_batches([shard], [scored], algorithm=config.algorithm, policies=folders)
+            batches, _ = train_batches(
+                [shard], [scored], algorithm=config.algorithm, policies=folders,
+                with_silent_groups=config.loss.trains_silent_groups,
+            )  # fmt: skip
             step_metrics([shard], [scored])
             for policy, batch in batches.items():
                 manifest = read_manifest(folders[policy])

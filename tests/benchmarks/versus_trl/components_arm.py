@@ -73,7 +73,10 @@ def train(order: Order) -> dict[str, Any]:
     session.trainers.warm_up()
     for step in range(config.num_steps):
         shard, scored = played(session, step, folder)
-        batches, _ = train_batches([shard], [scored], algorithm=config.algorithm, policies=[POLICY])
+        batches, _ = train_batches(
+            [shard], [scored], algorithm=config.algorithm, policies=[POLICY],
+            with_silent_groups=config.loss.trains_silent_groups,
+        )  # fmt: skip
         folder = updated(session, step, folder, batches[POLICY], work)
         ended_at.append(time.perf_counter())
         steps.append(step_metrics([shard], [scored]))

@@ -117,6 +117,7 @@ train_batches = st.builds(
     num_groups_without_signal=counts,
     lengths_without_signal=st.lists(counts, max_size=3).map(tuple),
     truncated_without_signal=st.lists(st.booleans(), max_size=3).map(tuple),
+    agents=st.lists(names, max_size=2).map(tuple),
     metrics=metrics,
 )
 eval_reports = st.builds(

@@ -25,12 +25,54 @@ EPISODES = {"rollout": {"mode": "independent"}}
         ("rloo", (False, "group", True)),
         ("reinforce_pp", (True, "batch", False)),
         ("dr_grpo", (False, "group", False)),
+        ("c3", (False, "group", True)),
+        ("gigpo", (True, "group", False)),
+        ("solver_value", (False, "batch", False)),
     ],
 )
 def test_a_name_brings_its_fields_along_and_survives_being_written_down(name: Any, expected: tuple[Any, ...]) -> None:
     found = AlgorithmConfig(advantage=name)
     assert (found.normalize_std, found.normalize_over, found.leave_one_out) == expected
     assert AlgorithmConfig.model_validate(found.model_dump()) == found
+
+
+@pytest.mark.parametrize(
+    "fitting",
+    [
+        {"algorithm": {"advantage": "c3"}, "rollout": {"mode": "nested"}},
+        {"algorithm": {"advantage": "c3"}, "rewards": {"team_credit": "turn_end"}},
+        {"algorithm": {"advantage": "gigpo", "step_weight": 0.5}, **EPISODES},
+        {"algorithm": {"advantage": "gigpo"}, "rollout": {"mode": "single"}},
+        {"algorithm": {"advantage": "solver_value"}},
+        {"algorithm": {"advantage": "solver_value", "normalize_std": True}, **EPISODES},
+        {"algorithm": {"advantage": "mine:own", "step_weight": 0.5}},
+    ],
+)
+def test_an_advantage_goes_with_the_modes_that_have_its_groups(fitting: dict[str, Any]) -> None:
+    stored = parse_config(VALUES | fitting)
+    assert RunConfig.model_validate(stored.model_dump(mode="json")) == stored
+
+
+def test_gigpo_has_the_papers_weight_and_discount() -> None:
+    found = AlgorithmConfig(advantage="gigpo", step_weight=0.5)
+    assert (found.step_weight, found.step_discount) == (0.5, 0.95)
+    assert AlgorithmConfig(advantage="gigpo").step_weight == 1.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        ({}, False),
+        ({"entropy_coefficient": 0.01}, True),
+        ({"kl_coefficient": 0.01}, True),
+        ({"entropy_coefficient": 0.01, "kl_coefficient": 0.01, "means_over": "signal"}, False),
+    ],
+)
+def test_batches_hold_silent_groups_where_a_term_of_the_loss_covers_them(loss: dict[str, Any], expected: bool) -> None:
+    plain, changed = parse_config(VALUES), parse_config(VALUES | {"loss": loss})
+    assert changed.loss.trains_silent_groups is expected
+    same = stage_config(plain, "compute_advantages") == stage_config(changed, "compute_advantages")
+    assert same is not expected
 
 
 def test_given_fields_are_kept() -> None:
@@ -49,6 +91,25 @@ def test_given_fields_are_kept() -> None:
         ({"algorithm": {"advantage": "reinforce_pp", "normalize_over": "group"}}, "normalises over the batch"),
         ({"algorithm": {"advantage": "reinforce_pp", "leave_one_out": True}}, "normalises over the batch"),
         ({"algorithm": {"advantage": "reinforce_pp", "normalize_std": False}}, "normalises over the batch"),
+        ({"algorithm": {"advantage": "c3", "normalize_std": True}}, "or use at_grpo"),
+        ({"algorithm": {"advantage": "c3"}}, r"set the mode to nested, or rewards\.team_credit to turn_end or episode_end"),
+        ({**EPISODES, "algorithm": {"advantage": "c3"}}, r"set rollout\.mode to nested"),
+        ({"algorithm": {"advantage": "gigpo"}}, r"set rollout\.mode to independent or single"),
+        ({"algorithm": {"advantage": "solver_value", "normalize_over": "group"}}, "compares no actions"),
+        (
+            {"algorithm": {"advantage": "solver_value"}, "rewards": {"shuffle_between_groups": True}},
+            "which learns from no reward",
+        ),
+        ({"algorithm": {"step_weight": 1.0}}, "advantage at_grpo has no step_weight: leave it out, or set advantage to gigpo"),
+        (
+            {**EPISODES, "algorithm": {"advantage": "grpo", "step_weight": 1.0, "step_discount": 0.9}},
+            "has no step_discount and no step_weight",
+        ),
+        (
+            {**EPISODES, "algorithm": {"advantage": "gigpo", "step_weight": None}},
+            "leave them out for 1 and .95",
+        ),
+        ({**EPISODES, "algorithm": {"advantage": "gigpo", "step_discount": 1.1}}, r"algorithm\.step_discount"),
         ({"algorithm": {"advantage": "ppo"}}, r"algorithm\.advantage: .*'at_grpo'"),
         (
             {"algorithm": {"advantage": "grop"}},
