@@ -85,7 +85,7 @@ def check_tracking(tracker: Tracker) -> None:
 
 
 def check_environment(config: RunConfig) -> None:
-    """Check the environment's name and options, the roles, and the components of the rubric."""
+    """Check the environment's name and options, the roles, its solver if one is needed, and the components of the rubric."""
     scenario = scenario_of(config)
     roles = scenario.family.roles
     playing = agents_of(scenario.turn_order, roles)
@@ -94,6 +94,11 @@ def check_environment(config: RunConfig) -> None:
         raise ConfigurationError(
             f"agents: {sorted(config.agents)} given, but {config.environment.name} in rollout.mode {config.rollout.mode} "
             f"is played by {sorted(playing)}; name these"
+        )
+    if config.algorithm.advantage == "solver_value" and not getattr(scenario.family, "has_solver_value", False):
+        raise ConfigurationError(
+            f"algorithm.advantage solver_value: environment {config.environment.name} has no exact solver; use another "
+            "advantage, or an environment with one, such as plan_path, sokoban or blocksworld"
         )
     _ = scenario.rubric, scenario.overlong  # each raises if it is invalid
     check_credit(config)

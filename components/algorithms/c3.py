@@ -18,5 +18,6 @@ def compare_futures(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorit
 
     **Example** two candidates below which episodes earn (1, 0) and (0, 0), so that their Q are (.5, 0): (.5, -.5).
     """
-    assert algorithm.leave_one_out and not algorithm.normalize_std, f"c3 without its baseline: {algorithm}"
+    assert algorithm.leave_one_out, f"c3 without its baseline: {algorithm}"
+    assert not algorithm.normalize_std, f"c3 divides by no deviation: {algorithm}"
     return compare_nodes(episodes, rewards_E_N_K, algorithm)

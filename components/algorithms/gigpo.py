@@ -1,11 +1,12 @@
 """GiGPO: whole episodes are compared, and besides the actions that were taken in one state (arXiv:2505.10978).
 
-`A = A_episode + step_weight * A_step` (eq. 8). A_episode is that of grpo (eq. 3). A_step compares the step returns of all actions
-of one agent with equal prompts on one problem (eq. 6 and 7), whatever their episode and turn: what the agent sees is its state.
-The step return is the discounted sum of the rewards from the step on (eq. 5), which is `step_discount ** turns_left * return` here,
-because an episode earns at its end alone. Both terms have the baseline and the deviation of `algorithm`. The authors' code weighs
-an episode in the first term's baseline by its number of steps, takes the sample's deviation and adds 1e-6; the paper sets
-`step_weight` 1 and `step_discount` .95, and leaves the deviation out where it does harm.
+`A = A_episode + step_weight * A_step` (eq. 8). A_episode is that of grpo (eq. 3). A_step compares the step returns of all
+actions of one agent with equal prompts on one problem (eq. 6 and 7), whatever their episode and turn: what the agent sees is
+its state. The step return is the discounted sum of the rewards from the step on (eq. 5); because an episode earns at its end
+alone, that is `step_discount ** turns_left * return` here. Both terms have the baseline and the deviation of `algorithm`.
+
+The paper sets `step_weight` 1 and `step_discount` .95. The authors' code weighs an episode in the baseline of the first term by
+its number of steps, takes the sample's deviation, or none, and adds 1e-6.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,15 @@ from components.schema import Episode
 
 
 def compare_states(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
-    """Advantages with the axes of the rewards. Needs one candidate per node: whole episodes.
+    """Advantages with the axes of the rewards, which are those of whole episodes: one candidate per node.
 
-    **Example** weight 1, discount .5, nothing divided: two episodes of a problem begin in one state and earn 1 after 2 turns and
-    after 1. Equal returns compare to 0; the step returns .5 and 1 make A -.25 and .25, and 0 for the action alone in its state.
+    **Example** weight 1, discount .5, nothing divided: two episodes begin in one state and earn 1 after 2 turns and after 1.
+    Equal returns compare to 0; the step returns .5 and 1 of the first actions make A -.25 and .25; an action that is alone in
+    its state gets 0.
     """
     weight, discount = algorithm.step_weight, algorithm.step_discount
-    assert weight is not None and discount is not None, f"gigpo without its weight and discount: {algorithm}"
+    assert weight is not None, f"gigpo without its weight: {algorithm}"
+    assert discount is not None, f"gigpo without its discount: {algorithm}"
     states = [
         (episode.problem.problem_id, node.group.agent, node.prompt_tokens)
         for episode in episodes
@@ -46,7 +49,9 @@ def step_returns(episodes: Sequence[Episode], rewards_E_N_K: Rewards, discount: 
     return [
         tuple(
             tuple(
-                None if earned is None or reward is None else discount ** (_last_turn(episode) - node.group.turn) * earned
+                None
+                if earned is None or reward is None
+                else discount ** (_last_turn(episode) - node.group.turn) * earned
                 for reward in rewards_K
             )
             for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True)

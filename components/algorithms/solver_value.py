@@ -17,8 +17,8 @@ from components.schema import ActionOutcome, Episode
 def gains_of_value(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """Advantages with the axes of the rewards; None where the reward or the gain is.
 
-    An answer that could not be read changes nothing and gains 0, unless its outcome says otherwise. Raises ConfigurationError if
-    no answer that was read has a gain, because the environment has no solver.
+    An answer that could not be read changes nothing and gains 0, unless its outcome says otherwise. Raises ConfigurationError
+    if no answer that was read has a gain, because the environment has no solver.
 
     **Example** gains (.25, 0, -.5): these, or with `normalize_std` divided by .3227 + epsilon.
     """

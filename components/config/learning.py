@@ -15,10 +15,10 @@ class AlgorithmConfig(ChoosingSection):
 
     advantage: AdvantageName = "at_grpo"
     """at_grpo compares the candidates of one node; grpo whole episodes of one problem; dr_mas all actions of one agent on
-    one problem. rloo, reinforce_pp and dr_grpo compare the groups of the rollout mode: nodes in a tree, else episodes. c3 compares
-    what becomes of the candidates of one node: mode nested, or tree with rewards.team_credit. gigpo is grpo and compares besides
-    the actions of one agent with equal prompts. solver_value takes what an exact solver says of each action, a privileged signal.
-    Your own is module:function, in the current folder or installed."""
+    one problem. rloo, reinforce_pp and dr_grpo compare the groups of the rollout mode: nodes in a tree, else episodes. c3
+    compares what becomes of the candidates of one node: mode nested, or tree with rewards.team_credit. gigpo is grpo and
+    compares besides the actions of one agent with equal prompts. solver_value takes what an exact solver says of each action, a
+    privileged signal. Your own is module:function, in the current folder or installed."""
     source: str | None = None
     """The source digest of an advantage that is not built in. Filled in at the start."""
     normalize_std: bool = True

@@ -89,8 +89,8 @@ class RunConfig(Section):
             )
         if advantage == "solver_value" and self.rewards.shuffle_between_groups:
             raise ValueError(
-                "rewards.shuffle_between_groups is no control for algorithm.advantage solver_value, which learns from no reward: "
-                "set it to false, or another advantage"
+                "rewards.shuffle_between_groups is no control for algorithm.advantage solver_value, which learns from no "
+                "reward: set it to false, or another advantage"
             )
         if self.rewards.team_credit != "node" and mode != "tree":
             raise ValueError(

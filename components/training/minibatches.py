@@ -17,14 +17,13 @@ def minibatches_of(
     """
 
     def spread(indices: Sequence[int], *more: str) -> list[list[int]]:
-        parts = minibatches(
-            len(indices), num_minibatches=num_minibatches, seed=seed, seed_parts=(*seed_parts, *more)
-        )
+        parts = minibatches(len(indices), num_minibatches=num_minibatches, seed=seed, seed_parts=(*seed_parts, *more))
         return [[indices[place] for place in part] for part in parts]
 
     silent = [index for index, group in enumerate(groups) if not any(group.advantages_K)]
     telling = [index for index, group in enumerate(groups) if any(group.advantages_K)]
-    return [a + b for a, b in zip_longest(spread(telling), spread(silent, "silent"), fillvalue=[])]
+    none: list[int] = []
+    return [[*a, *b] for a, b in zip_longest(spread(telling), spread(silent, "silent"), fillvalue=none)]
 
 
 def minibatches(

@@ -42,6 +42,12 @@ def test_a_wrong_tracking_address_is_an_error_all_the_same(monkeypatch: pytest.M
         check_tracking(tracker_of(preset_config("tiny", ["tracking.url=http://mlfow:5000"]).tracking))
 
 
+def test_a_solvers_values_need_an_environment_with_a_solver() -> None:
+    check_environment(preset_config("tiny", ["algorithm.advantage=solver_value"]))
+    with pytest.raises(ConfigurationError, match="solver_value: environment code has no exact solver"):
+        check_environment(preset_config("code-tiny", ["algorithm.advantage=solver_value"]))
+
+
 def test_a_full_folder_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "LEAST_FREE_BYTES", 1 << 62)
     with pytest.raises(ServiceMissing, match=r"TMPDIR /.* let TMPDIR name another folder"):

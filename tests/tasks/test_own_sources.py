@@ -109,7 +109,9 @@ NAMED = {
 
 def naming(stage: str, root: Path) -> RunConfig:
     """A built-in environment with one own part, on which `stage` is the first to depend."""
-    return with_sources(parse_config({**config_in(root).model_dump(mode="json"), **NAMED[stage]}))
+    values = config_in(root).model_dump(mode="json")
+    changed = {section: {**values[section], **fields} for section, fields in NAMED[stage].items()}
+    return with_sources(parse_config({**values, **changed}))
 
 
 @pytest.fixture

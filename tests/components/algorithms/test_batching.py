@@ -71,9 +71,7 @@ def test_with_silent_groups_all_scored_rows_are_in_the_batches_and_the_counts_ar
 
 def test_an_unscorable_candidate_has_no_row_beside_its_scored_siblings() -> None:
     rewards = scores(((1.0, None, 0.0),))
-    batches, _ = train_batches(
-        [shard(episode("a", 0, "t", num=3))], [rewards], algorithm=AT_GRPO, policies=("small",)
-    )
+    batches, _ = train_batches([shard(episode("a", 0, "t", num=3))], [rewards], algorithm=AT_GRPO, policies=("small",))
     (group,) = batches["small"].groups
     assert group.completions_K_T == ((1, 0), (3, 0))
     assert group.sampler_logprobs_K_T == ((-0.5, -0.1), (-0.5, -0.3))
