@@ -19,12 +19,9 @@ def compute_advantages(
     shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
     scores = [session.kept.get(ref, ScoredShard) for ref in scored]
     trained = [policy for policy, settings in config.policies.items() if settings.trained]
+    with_silent = config.loss.trains_silent_groups
     batches, metrics = train_batches(
-        shards,
-        scores,
-        algorithm=config.algorithm,
-        policies=trained,
-        with_silent_groups=config.loss.trains_silent_groups,
+        shards, scores, algorithm=config.algorithm, policies=trained, with_silent_groups=with_silent
     )
     session.kept.forget([*rollouts, *scored])
     return StepBatches(

@@ -30,7 +30,7 @@ def compared_rewards(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> Rew
     tree = is_tree(episodes)
     return [
         tuple(
-            (None,) if _is_alone(node, tree=tree) else tuple(rewards_K)
+            (None,) * len(rewards_K) if _is_alone(node, tree=tree) else tuple(rewards_K)
             for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True)
         )
         for episode, rewards_N_K in zip(episodes, rewards_E_N_K, strict=True)
