@@ -3,17 +3,19 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 
 from components.environments.base import MultiAgentEnv, Step, ToolCall, Tools
 from components.environments.code.grammar import cases_in
+from components.environments.code.judging import accepts, checking
 from components.environments.code.mutants import mutants
 from components.environments.code.novelty import repeats
 from components.environments.code.observations import CODER, ROLES, TESTER, State, observation
 from components.environments.code.picture import picture
 from components.environments.code.problem import Case, CodeProblem
-from components.environments.code.programs import Verdict, agrees, execution, program_in, verdict
-from components.errors import MalformedAction
-from components.schema import Limits, Observation
+from components.environments.code.programs import Verdict, agrees, execution, output_of, program_in, timed_out, verdict
+from components.errors import ExecutionFailed, MalformedAction
+from components.schema import ExecutionResult, Limits, Observation
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "team.solved": 1.0,
@@ -29,13 +31,20 @@ _REFERENCE_LIMITS = Limits(wall_seconds=5.0, cpu_seconds=1.0)
 """Limits of the reference and its mutants, some of which never end."""
 _NUM_EQUIVALENCE_CASES = 3
 """A mutant that passes this many of the problem's tests counts as correct."""
+_LONGEST_EQUIVALENCE_CASE = 20_000
+"""In characters: mutants are not run on longer tests."""
+_HIDDEN_AT_ONCE = 16
+"""Hidden tests run in blocks of this many, in parallel; the first block is announced."""
+_MAX_TIMEOUTS = 2
+"""After a block that brings a program's hidden tests to this many timeouts, the rest count as failed without being run: all of
+them would cost minutes per program."""
 
 
 class CodeEnv(MultiAgentEnv):
     """The `MultiAgentEnv` of a programming problem.
 
-    `success` means that the newest program passes every hidden test, `done` that it passes all given and generated tests, which
-    is all that the team can know.
+    `success` means that the newest program passes every hidden test, and the given ones if the dataset counts them; `done` that
+    it passes all given and generated tests, which is all that the team can know.
     """
 
     roles = ROLES
@@ -73,7 +82,8 @@ class CodeEnv(MultiAgentEnv):
         )
 
     def after_malformed(self, agent: str, error: MalformedAction) -> Step:
-        local = dict.fromkeys(_LOCAL_COMPONENTS[agent], 0.0)
+        is_unknown = agent == TESTER and self.problem.reference is None
+        local = {} if is_unknown else dict.fromkeys(_LOCAL_COMPONENTS[agent], 0.0)
         return Step(
             state=self._noted(self._state, agent, str(error)),
             team={"passed": 0.0},
@@ -95,7 +105,7 @@ class CodeEnv(MultiAgentEnv):
 
     def _coder_calls(self, action: str) -> Iterator[ToolCall]:
         program = self._program(action)
-        for case in (*self.problem.visible, *self._state.cases, *self.problem.hidden):
+        for case in (*self.problem.visible, *self._state.cases, *self.problem.hidden[:_HIDDEN_AT_ONCE]):
             yield execution(self.problem, program, case)
 
     def _coded(self, action: str) -> tuple[State, dict[str, float]]:
@@ -106,9 +116,23 @@ class CodeEnv(MultiAgentEnv):
             program=program,
             visible=visible,
             generated=self._verdicts(program, self._state.cases),
-            num_hidden_passed=_num_passed(self._verdicts(program, problem.hidden)),
+            num_hidden_passed=self._num_hidden_passed(program),
         )
         return state, {"visible": _num_passed(visible) / max(1, len(visible))}
+
+    def _num_hidden_passed(self, program: str) -> int:
+        num_passed = num_timeouts = 0
+        hidden = self.problem.hidden
+        for first in range(0, len(hidden), _HIDDEN_AT_ONCE):
+            block = hidden[first : first + _HIDDEN_AT_ONCE]
+            if first > 0:
+                self._tools.prepare([execution(self.problem, program, case) for case in block])
+            results = self._results(program, block)
+            num_passed += _num_passed(self._judged(block, results))
+            num_timeouts += sum(map(timed_out, results))
+            if num_timeouts >= _MAX_TIMEOUTS:
+                break
+        return num_passed
 
     def _tester_calls(self, action: str) -> Iterator[ToolCall]:
         problem = self.problem
@@ -130,29 +154,77 @@ class CodeEnv(MultiAgentEnv):
         program = self._state.program
         generated = () if program is None else self._verdicts(program, cases)
         new = self._new(cases)
+        state = replace(self._state, cases=cases, generated=generated)
+        if self.problem.reference is None:
+            return state, self._known_validity(new, len(cases))
         valid = [self._is_valid(case) for case in new]
         found = {mutant: self._failed(mutant, new) for mutant in self._mutants} if new else {}
         killed = [
             any(fails and right for fails, right in zip(found[mutant], valid, strict=True))
             for mutant in (self._wrong_programs if new else ())
         ]
-        state = replace(self._state, cases=cases, generated=generated)
         return state, {"valid": sum(valid) / len(cases), "killed": sum(killed) / max(1, len(killed))}
 
+    def _known_validity(self, new: Sequence[Case], num_cases: int) -> dict[str, float]:
+        """`valid` without a reference: only inputs of the problem's own tests tell which outputs are right. Without such an
+        input nothing is known, and the component is absent."""
+        known = [self._is_valid(case) for case in new if case.given in self._known]
+        return {"valid": sum(known) / num_cases} if known else {}
+
     def _is_valid(self, case: Case) -> bool:
-        """Whether the reference has the output that the tester expects."""
+        """Whether the output that the tester expects is right: the dataset's for a known input, else the reference's."""
         if case.given in self._known:
-            return agrees(self._known[case.given], case, self.problem.kind)
-        reference = self.problem.reference
-        return reference is not None and not any(self._failed(reference, [case]))
+            right: str | None = self._known[case.given]
+        else:
+            assert self.problem.reference is not None, "without a reference only known inputs are judged"
+            (result,) = self._results(self.problem.reference, [case], limits=_REFERENCE_LIMITS)
+            right = output_of(result, self.problem.kind)
+        if right is None:
+            return False
+        if self.problem.checker:
+            return self._accepted([(case.given, right, case.expected)])[0]
+        return agrees(right, case.expected, self.problem.kind, self.problem.grader)
 
     def _failed(self, program: str, cases: Iterable[Case]) -> list[bool]:
         """Which of `cases` the reference or a mutant fails. All are run, so that exactly the announced `calls` are recorded."""
-        return [not one.passed for one in self._verdicts(program, cases, limits=_REFERENCE_LIMITS)]
+        return [not one.passed for one in self._verdicts(program, tuple(cases), limits=_REFERENCE_LIMITS)]
 
-    def _verdicts(self, program: str, cases: Iterable[Case], *, limits: Limits | None = None) -> tuple[Verdict, ...]:
-        runs = ((execution(self.problem, program, case, limits=limits), case) for case in cases)
-        return tuple(verdict(self._tools.run(run), case, self.problem.kind) for run, case in runs)
+    def _verdicts(self, program: str, cases: Sequence[Case], *, limits: Limits | None = None) -> tuple[Verdict, ...]:
+        return self._judged(cases, self._results(program, cases, limits=limits))
+
+    def _results(
+        self, program: str, cases: Iterable[Case], *, limits: Limits | None = None
+    ) -> tuple[ExecutionResult, ...]:
+        runs = (execution(self.problem, program, case, limits=limits) for case in cases)
+        return tuple(map(self._tools.run, runs))
+
+    def _judged(self, cases: Sequence[Case], results: Sequence[ExecutionResult]) -> tuple[Verdict, ...]:
+        kind, grader, accepted = self.problem.kind, self.problem.grader, dict[Case, bool]()
+        if self.problem.checker:
+            outputs = [(case, output_of(result, kind)) for case, result in zip(cases, results, strict=True)]
+            printed = [(case, output) for case, output in outputs if output is not None]
+            asked = [(case.given, case.expected, output) for case, output in printed]
+            accepted = dict(zip((case for case, _ in printed), self._accepted(asked), strict=True))
+        return tuple(
+            verdict(result, case, kind, grader, accepted=accepted.get(case))
+            for case, result in zip(cases, results, strict=True)
+        )
+
+    def _accepted(self, triples: Sequence[tuple[str, str, str]]) -> list[bool]:
+        """Which of (input, expected, output) the checker accepts. Its runs depend on outputs, so they are not announced.
+
+        Raises ExecutionFailed if it refuses the expected output of one of the problem's own tests: then it judges nothing.
+        """
+        problem = self.problem
+        checks = [checking(problem, given=given, expected=wanted, output=text) for given, wanted, text in triples]
+        self._tools.prepare(checks)
+        accepted = [accepts(self._tools.run(check)) for check in checks]
+        for (given, wanted, _), good in zip(triples, accepted, strict=True):
+            if not good and self._known.get(given) == wanted:
+                itself = checking(problem, given=given, expected=wanted, output=wanted)
+                if not accepts(self._tools.run(itself)):
+                    raise ExecutionFailed(f"the checker of {problem.statement[:60]!r} refuses an expected output")
+        return accepted
 
     def _program(self, action: str) -> str:
         return program_in(action, max_characters=self.problem.bounds.max_answer_characters)
@@ -164,10 +236,8 @@ class CodeEnv(MultiAgentEnv):
 
     @cached_property
     def _known(self) -> Mapping[str, str]:
-        """The reference's outputs for the problem's own inputs."""
+        """The right outputs for the problem's own inputs."""
         problem = self.problem
-        if problem.reference is None:
-            return {}
         return {case.given: case.expected for case in (*problem.visible, *problem.hidden, *problem.spare)}
 
     @cached_property
@@ -178,7 +248,9 @@ class CodeEnv(MultiAgentEnv):
 
     @cached_property
     def _equivalence_cases(self) -> tuple[Case, ...]:
-        return (*self.problem.hidden, *self.problem.visible)[:_NUM_EQUIVALENCE_CASES]
+        cases = (*self.problem.hidden, *self.problem.visible)
+        short = (case for case in cases if len(case.given) + len(case.expected) <= _LONGEST_EQUIVALENCE_CASE)
+        return tuple(islice(short, _NUM_EQUIVALENCE_CASES))
 
     @cached_property
     def _wrong_programs(self) -> tuple[str, ...]:
@@ -186,7 +258,8 @@ class CodeEnv(MultiAgentEnv):
         return tuple(mutant for mutant in self._mutants if any(self._failed(mutant, self._equivalence_cases)))
 
     def _solved(self, state: State) -> bool:
-        return state.num_hidden_passed == len(self.problem.hidden)
+        shown_pass = not self.problem.shown_decide or all(one.passed for one in state.visible)
+        return shown_pass and state.num_hidden_passed == len(self.problem.hidden)
 
     @property
     def done(self) -> bool:

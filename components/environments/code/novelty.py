@@ -31,7 +31,7 @@ def repeats(case: Case, given: Case, kind: Kind) -> bool:
     if case.given == given.given:
         return True
     begins_alike = _arguments_begin_alike if kind == "function" else _lines_begin_alike
-    return begins_alike(case.given, given.given) and agrees(case.expected, given, kind)
+    return begins_alike(case.given, given.given) and agrees(case.expected, given.expected, kind)
 
 
 def _lines_begin_alike(asked: str, known: str) -> bool:

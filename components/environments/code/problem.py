@@ -1,12 +1,16 @@
 """A programming problem; its JSON is the payload."""
 
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from components.artifacts.refs import Frozen
 
 Kind = Literal["stdin", "function"]
 """stdin: a program that reads and prints. function: a function that is called and returns."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
+Grader = Literal["usual", "exact", "livecodebench", "apps", "code_contests"]
+"""How outputs are compared with expected ones: usual is ours, the others are those of datasets (`graders.py`)."""
 
 
 class Case(NamedTuple):
@@ -31,6 +35,10 @@ class CodeProblem(Frozen):
     `visible` tests are shown, `hidden` ones decide and are never shown, `spare` ones are the expert tester's. `preamble` is
     put before every program; `entry` is the function to write, empty in a stdin problem. `reference` is a correct program,
     None if the dataset has none.
+
+    `checker` is a program that judges outputs where several are right, empty where `grader` compares them with the expected one.
+    `cpu_seconds` and `memory_mib` are the dataset's limits of one test, None if it gives none. With `shown_decide` a program
+    must pass the visible tests too, as in datasets whose authors count them.
     """
 
     kind: Kind
@@ -42,3 +50,14 @@ class CodeProblem(Frozen):
     hidden: tuple[Case, ...]
     spare: tuple[Case, ...]
     bounds: Bounds
+    grader: Grader = "usual"
+    checker: str = ""
+    cpu_seconds: float | None = None
+    memory_mib: int | None = None
+    shown_decide: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Fields with a default are left out at it, so that only problems that use them carry them."""
+        defaults = {name: known.default for name, known in type(self).model_fields.items() if not known.is_required()}
+        return {name: value for name, value in handler(self).items() if name not in defaults or value != defaults[name]}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from components.bounded_json import bounded_json
-from components.environments.code.checker import outputs_match, values_match
-from components.environments.code.problem import Case, CodeProblem, Kind
+from components.environments.code.graders import printed_match, returned_match
+from components.environments.code.problem import Case, CodeProblem, Grader, Kind
 from components.environments.code.text import nests_deep, printable
 from components.environments.shared.text import is_text
 from components.errors import MalformedAction
@@ -37,6 +37,12 @@ _sys.stdout.write("\\n{frame}" + _json.dumps(_value) + "\\n")
 """
 _warning_filters = threading.Lock()
 """Warning filters belong to the process, so one thread at a time sets them."""
+MAX_OUTPUT_KIB = 4096
+"""The longest output that a box sends back."""
+_LEAST_MEMORY_MIB = 96
+"""Python and the modules of a box need about 60 MiB of address space."""
+_INTERPRETER_MIB = 32
+_TIMEOUTS = frozenset({"wall_timeout", "cpu_timeout"})
 _ENDINGS = {
     "wall_timeout": "time limit",
     "cpu_timeout": "time limit",
@@ -100,11 +106,33 @@ def _parse_fault(program: str) -> str | None:
 
 def execution(problem: CodeProblem, program: str, case: Case, *, limits: Limits | None = None) -> Execution:
     """The run of `program` on `case`. A driver appended to it calls a function with the arguments from standard input; the
-    text does not depend on the case, and the run does not contain the expected output."""
+    text does not depend on the case, and the run does not contain the expected output. `limits` None: those of the test."""
     text = f"{problem.preamble}{program}"
     if problem.kind == "function":
         text += _DRIVER.format(name=problem.entry, frame=FRAME)
-    return Execution(program=text, stdin=case.given, limits=limits)
+    return Execution(program=text, stdin=case.given, limits=limits or limits_of(problem, case))
+
+
+def limits_of(problem: CodeProblem, case: Case) -> Limits | None:
+    """The limits of one test; None for those of the run.
+
+    The dataset's CPU time replaces the run's, and twice as much wall time is allowed where that is more than the run's. Its
+    memory limit holds below the run's, which is that of a box, with the 32 MiB for the interpreter that CodeContests' authors
+    add. Output may be twice as long as expected.
+    """
+    usual = Limits()
+    output_kib = min(MAX_OUTPUT_KIB, max(usual.output_kib, len(case.expected.encode("utf-8", "replace")) // 512))
+    cpu_seconds = problem.cpu_seconds or usual.cpu_seconds
+    memory_mib = usual.memory_mib
+    if problem.memory_mib is not None:
+        memory_mib = min(memory_mib, max(_LEAST_MEMORY_MIB, problem.memory_mib + _INTERPRETER_MIB))
+    limits = Limits(
+        wall_seconds=max(usual.wall_seconds, 2 * cpu_seconds),
+        cpu_seconds=cpu_seconds,
+        memory_mib=memory_mib,
+        output_kib=output_kib,
+    )
+    return None if limits == usual else limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,25 +143,39 @@ class Verdict:
     got: str
 
 
-def verdict(result: ExecutionResult, case: Case, kind: Kind) -> Verdict:
-    """The verdict of a run: passed only if the program ended well with the expected output."""
+def output_of(result: ExecutionResult, kind: Kind) -> str | None:
+    """What a program printed, or the JSON that its function returned; None unless it ended well."""
+    if result.status != "ok":
+        return None
+    return result.stdout if kind == "stdin" else framed_value(result.stdout)
+
+
+def timed_out(result: ExecutionResult) -> bool:
+    """Whether the run was ended for its CPU or wall time."""
+    return result.status in _TIMEOUTS
+
+
+def verdict(
+    result: ExecutionResult, case: Case, kind: Kind, grader: Grader = "usual", *, accepted: bool | None = None
+) -> Verdict:
+    """The verdict of a run: passed only if the program ended well with an output that `grader` accepts for the expected one,
+    or, where `accepted` is given, with one that a checker accepted."""
     if result.status != "ok":
         return Verdict(passed=False, got=_ENDINGS.get(result.status) or _last_line(result.stderr) or "an error")
-    if kind == "stdin":
-        passed = agrees(result.stdout, case, kind)
-        return Verdict(passed=passed, got="" if passed else escaped(result.stdout[:MAX_GOT_CHARACTERS]) or "nothing")
-    value = framed_value(result.stdout)
-    if value is None:
+    output = output_of(result, kind)
+    if output is None:
         return Verdict(passed=False, got="no result")
-    passed = agrees(value, case, kind)
-    return Verdict(passed=passed, got="" if passed else printable(value[:MAX_GOT_CHARACTERS]))
+    if agrees(output, case.expected, kind, grader) if accepted is None else accepted:
+        return Verdict(passed=True, got="")
+    shown = output[:MAX_GOT_CHARACTERS]
+    return Verdict(passed=False, got=(escaped(shown) or "nothing") if kind == "stdin" else printable(shown))
 
 
-def agrees(given: str, case: Case, kind: Kind) -> bool:
-    """Whether printed text, or the JSON of a returned value, is what `case` expects."""
+def agrees(given: str, expected: str, kind: Kind, grader: Grader = "usual") -> bool:
+    """Whether printed text, or the JSON of a returned value, is what `grader` accepts for `expected`."""
     if kind == "stdin":
-        return outputs_match(given, case.expected)
-    return values_match(json.loads(given), json.loads(case.expected))
+        return printed_match(grader, given, expected)
+    return returned_match(grader, json.loads(given), json.loads(expected))
 
 
 def framed_value(stdout: str) -> str | None:

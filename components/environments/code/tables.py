@@ -1,10 +1,13 @@
 """Problems read from datasets: the table of each split, without test problems among the train problems."""
 
 import hashlib
+import logging
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from datetime import date
+from functools import cache, lru_cache
 
 from components.environments.base import Split
 from components.environments.code.layouts.apps import APPS
@@ -15,8 +18,9 @@ from components.environments.code.layouts.livecodebench import LIVECODEBENCH
 from components.environments.code.layouts.own import OWN
 from components.environments.code.options import CodeOptions, Dataset
 from components.environments.code.problem import CodeProblem
-from components.environments.shared.dataset_rows import DatasetSource
+from components.environments.shared.dataset_rows import DatasetSource, columns_of
 from components.environments.shared.splits import divided, shuffled_index, train_without_test
+from components.environments.shared.text import shortened
 from components.errors import ConfigurationError
 
 LAYOUTS: Mapping[Dataset, Layout] = {
@@ -27,6 +31,7 @@ LAYOUTS: Mapping[Dataset, Layout] = {
     "own": OWN,
 }
 _MAX_SKIPPED = 1000
+_log = logging.getLogger("troupe.environments.data")
 _FAULTS = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 """Raised by rows in another layout. Such rows are skipped, unless no row makes a problem."""
 
@@ -39,6 +44,8 @@ class Table:
     source: DatasetSource | None
     field: str
     """The option of the source, for error messages."""
+    window: tuple[date | None, date | None] = (None, None)
+    """The first and the last contest day; None: no limit."""
 
     @property
     def layout(self) -> Layout:
@@ -55,16 +62,17 @@ class Table:
 
 def tables(options: CodeOptions) -> Mapping[Split, Table]:
     """The table of each split; the same one twice if it is to be divided by content."""
-    train = _table(options.dataset, options.source, "train", "environment.options.source")
+    train = _table(options, options.dataset, options.source, "train")
     if options.test_dataset is None and options.test_source is None and options.source is not None:
         return {"train": train, "test": train}
     dataset = options.test_dataset or options.dataset
-    test = _table(dataset, options.test_source, "test", "environment.options.test_source")
+    test = _table(options, dataset, options.test_source, "test")
     same = (train.dataset, train.source) == (test.dataset, test.source)
     return {"train": train, "test": train if same else test}
 
 
-def _table(dataset: Dataset, source: DatasetSource | None, split: Split, field: str) -> Table:
+def _table(options: CodeOptions, dataset: Dataset, source: DatasetSource | None, split: Split) -> Table:
+    field = "environment.options.source" if split == "train" else "environment.options.test_source"
     if dataset in ("procedural", "humaneval"):
         if source is not None:
             raise ConfigurationError(f"{field} {source.path!r}: {dataset} has no source; leave it out")
@@ -74,7 +82,22 @@ def _table(dataset: Dataset, source: DatasetSource | None, split: Split, field: 
         raise ConfigurationError(
             f"{field}: problems of one's own are read from a file; name it, as {{path: mine.jsonl}}"
         )
-    return Table(dataset=dataset, source=source or places.get(split) or next(iter(places.values())), field=field)
+    source = source or places.get(split) or next(iter(places.values()))
+    if dataset != "livecodebench":
+        return Table(dataset=dataset, source=source, field=field)
+    if options.release is not None:
+        source = _of_release(source, options.release, field)
+    return Table(dataset=dataset, source=source, field=field, window=(options.from_date, options.to_date))
+
+
+def _of_release(source: DatasetSource, release: str, field: str) -> DatasetSource:
+    """The configuration of `source` with the problems of a release."""
+    if source.is_file:
+        raise ConfigurationError(
+            f"environment.options.release {release!r}: {field} {source.path!r} is one file, whose problems are its own; "
+            "leave release out, or name the hub's dataset or a folder of it"
+        )
+    return source.model_copy(update={"name": release})
 
 
 def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) -> CodeProblem:
@@ -93,15 +116,44 @@ def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) 
     rows, reasons = table.rows, set[str]()
     for step in range(min(2 * len(positions), _MAX_SKIPPED)):  # the rest of this epoch and the whole next one
         place = shuffled_index(index + step, num_rows=len(positions), seed=seed, split=split)
+        row = rows[positions[place]]
         try:
-            return table.layout.problem(rows[positions[place]], options)
-        except Unusable as reason:
-            reasons.add(str(reason))
+            problem = table.layout.problem(row, options)
+        except Unusable as unusable:
+            reason = str(unusable)
         except _FAULTS as fault:
-            reasons.add(f"a row not in the layout of {table.dataset} ({type(fault).__name__}: {fault})")
+            reason = f"a row not in the layout of {table.dataset} ({type(fault).__name__}: {fault})"
+        else:
+            if problem.reference is None:
+                _tell_of_missing_references(table)
+            return problem
+        reasons.add(reason)
+        _tell_of_exclusion(table, positions[place], str(row[table.layout.statement]), reason)
     raise ConfigurationError(
         f"{table.named}: no row of {table.dataset} makes a problem: "
         f"{'; '.join(sorted(reasons)[:3])}; raise max_test_characters, correct the dataset, or use another file"
+    )
+
+
+_excluded = Counter[str]()
+
+
+@cache
+def _tell_of_exclusion(table: Table, position: int, statement: str, reason: str) -> None:
+    """One line in the log per row that makes no problem, with their number so far."""
+    _excluded[table.named] += 1
+    words = shortened(" ".join(statement.split()), 60)
+    _log.warning(
+        "%s: row %d is left out (%d so far), %r: %s", table.named, position, _excluded[table.named], words, reason
+    )
+
+
+@cache
+def _tell_of_missing_references(table: Table) -> None:
+    _log.warning(
+        "%s: problems without a correct program: the tester's own rewards are known only for inputs of the dataset's tests, so "
+        "it hardly learns here; procedural, humaneval, apps and code_contests have such programs",
+        table.named,
     )
 
 
@@ -114,20 +166,40 @@ def statement_id(statement: str) -> str:
 @lru_cache(maxsize=8)
 def _positions(train: Table, test: Table, split: Split) -> Sequence[int]:
     """The rows of a split, found once per process."""
-    if train == test:
-        return divided(_ids(train))[split]
-    return train_without_test(_ids(train), _ids(test)) if split == "train" else range(len(_ids(test)))
+    if split == "test" and train != test:
+        return list(_ids(test))
+    places, ids = list(_ids(train)), list(_ids(train).values())
+    kept = divided(ids)[split] if train == test else train_without_test(ids, list(_ids(test).values()))
+    return [places[position] for position in kept]
 
 
 @lru_cache(maxsize=4)
-def _ids(table: Table) -> Sequence[str]:
-    """The statement id of each row; empty for a procedural table."""
+def _ids(table: Table) -> Mapping[int, str]:
+    """Row -> its statement's id, for the rows in the table's window; empty for a procedural table.
+
+    Only the columns of statement and date are read.
+    """
     if table.dataset == "procedural":
-        return ()
+        return {}
+    layout = table.layout
+    names = [name for name in (layout.statement, layout.date) if name is not None]
     try:
-        return tuple(statement_id(str(row[table.layout.statement])) for row in table.rows)
-    except (KeyError, TypeError, AttributeError) as error:
+        return {
+            position: statement_id(str(row[layout.statement]))
+            for position, row in enumerate(columns_of(table.rows, names))
+            if layout.date is None or _is_within(table.window, row, layout.date)
+        }
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ConfigurationError(
             f"{table.named}: rows not in the layout of {table.dataset} "
             f"({type(error).__name__}: {error}); correct the dataset or the path"
         ) from error
+
+
+def _is_within(window: tuple[date | None, date | None], row: Row, column: str) -> bool:
+    """Whether a row's contest day is in the window, both ends included. Without a window the day is not read."""
+    first, last = window
+    if first is None and last is None:
+        return True
+    day = date.fromisoformat(str(row[column])[:10])
+    return (first is None or first <= day) and (last is None or day <= last)

@@ -125,6 +125,11 @@ class Layout:
         """The required columns."""
         return (self.statement, self.answer, *self.required)
 
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """The columns that make a question."""
+        return (*self.columns, self.year) if isinstance(self.year, str) else self.columns
+
     def question(self, row: Mapping[str, Any]) -> Question | None:
         """The question of a row with these columns; None if its statement or its answer is missing or too long."""
         cells = self.cleaned(row[self.statement], row[self.answer])

@@ -5,7 +5,7 @@ from functools import lru_cache
 from components.environments.base import Split
 from components.environments.math.layouts import LAYOUTS, Question
 from components.environments.math.options import MathOptions
-from components.environments.shared.dataset_rows import DatasetSource
+from components.environments.shared.dataset_rows import DatasetSource, columns_of
 from components.environments.shared.splits import divided, train_without_test
 from components.errors import ConfigurationError
 
@@ -50,7 +50,7 @@ def _read(options: MathOptions, split: Split) -> list[Question]:
             f"{field}: has no column {', '.join(missing)}, as {name} has; it has {sorted(rows[0])}"
         )
     questions: dict[str, Question] = {}
-    for row in rows:
+    for row in columns_of(rows, layout.read_columns):
         try:
             question = layout.question(row)
         except (KeyError, TypeError, AttributeError) as error:

@@ -72,6 +72,13 @@ def _loaded(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
     return _Rows(loaded)
 
 
+def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Each of `rows` with at least those of the columns `names` that it has. Of a loaded dataset no other column is read, which
+    may be gigabytes of tests.
+    """
+    return rows.with_columns(names) if isinstance(rows, _Rows) else iter(rows)
+
+
 class _Rows(Sequence[Mapping[str, Any]]):
     """A dataset as a plain sequence; iteration reads whole batches, many times faster than rows."""
 
@@ -87,11 +94,20 @@ class _Rows(Sequence[Mapping[str, Any]]):
         return self._dataset[range(len(self))[index]]
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        bytes_per_row = 1 + self._dataset.data.nbytes // max(1, len(self))
-        num_rows = max(1, min(_ROWS_PER_BATCH, _BYTES_PER_BATCH // bytes_per_row))
-        for columns in self._dataset.iter(batch_size=num_rows):
-            for values in zip(*columns.values(), strict=True):
-                yield dict(zip(columns, values, strict=True))
+        return _iterated(self._dataset)
+
+    def with_columns(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """The rows with only those of the columns `names` that exist."""
+        known = [name for name in names if name in self._dataset.column_names]
+        return _iterated(self._dataset.select_columns(known)) if known else ({} for _ in range(len(self)))
+
+
+def _iterated(dataset: Any) -> Iterator[Mapping[str, Any]]:
+    bytes_per_row = 1 + dataset.data.nbytes // max(1, len(dataset))
+    num_rows = max(1, min(_ROWS_PER_BATCH, _BYTES_PER_BATCH // bytes_per_row))
+    for columns in dataset.iter(batch_size=num_rows):
+        for values in zip(*columns.values(), strict=True):
+            yield dict(zip(columns, values, strict=True))
 
 
 def _read(source: DatasetSource, field: str) -> Any:

@@ -5,7 +5,15 @@ from typing import Any
 
 from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
-from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Layout, Row, Unusable, assembled, split_shown
+from components.environments.code.layouts.layout import (
+    LEETCODE_PREAMBLE,
+    Grading,
+    Layout,
+    Row,
+    Unusable,
+    assembled,
+    split_shown,
+)
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
@@ -13,6 +21,10 @@ from components.environments.shared.dataset_rows import DatasetSource
 _HUB = {"path": "codeparrot/apps", "revision": "refs/convert/parquet"}
 """The main branch is a script, which `datasets` does not run. This branch has no configurations: it holds the problems by
 difficulty and all together, so each twice; train splits and evaluation suites drop the second copy."""
+
+
+_GRADING = Grading(grader="apps", cpu_seconds=4.0)
+"""The authors' `eval/testing_util.py`: 4 s per test, no limit of memory."""
 
 
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
@@ -32,6 +44,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         statement=str(row["question"]),
         shown=shown,
         deciding=deciding,
+        grading=_GRADING,
         solutions=solutions,
         entry=entry,
         preamble=LEETCODE_PREAMBLE if entry else "",

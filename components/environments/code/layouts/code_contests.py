@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 from components.environments.code.grammar import stdin_case
-from components.environments.code.layouts.layout import Layout, Row, Unusable, assembled
+from components.environments.code.layouts.layout import Grading, Layout, Row, Unusable, assembled
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
 
 _PYTHON3 = 3
 """In the column `solutions.language`; 1 is Python 2."""
+_MAX_SECONDS = 60.0
+"""A few rows hold nonsense here; no contest allows more."""
 _HUB = "deepmind/code_contests"
 
 
@@ -22,7 +24,20 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         statement=str(row["description"]),
         shown=_cases(row["public_tests"]),
         deciding=[*_cases(row["private_tests"]), *_cases(row["generated_tests"])],
+        grading=_grading(row),
         solutions=[text for language, text in solutions if language == _PYTHON3],
+    )
+
+
+def _grading(row: Row) -> Grading:
+    """The authors' grader runs public, private and generated tests, under the limits of the contest. The limit of time is null
+    where the contest gave none, and that of memory is then 0."""
+    limit, memory_bytes = row.get("time_limit"), row.get("memory_limit_bytes")
+    seconds = limit["seconds"] + limit.get("nanos", 0) / 1e9 if limit else 0.0
+    return Grading(
+        grader="code_contests",
+        cpu_seconds=min(seconds, _MAX_SECONDS) if seconds > 0 else None,
+        memory_mib=memory_bytes >> 20 if memory_bytes else None,
     )
 
 

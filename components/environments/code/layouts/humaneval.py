@@ -12,12 +12,14 @@ from typing import Any
 
 from components.environments.code.grammar import function_case
 from components.environments.code.layouts.constants import constant
-from components.environments.code.layouts.layout import Layout, Row, assembled
+from components.environments.code.layouts.layout import Grading, Layout, Row, assembled
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 
 _WRONG_EXAMPLES = frozenset({"HumanEval/47", "HumanEval/116", "HumanEval/130", "HumanEval/148"})
 """Problems whose docstring shows a value that the reference does not give."""
+_TOLERATES = "abs("
+"""In the check functions that allow a difference, of 1e-6."""
 _SEPARATOR = re.compile(r"\s*(?:==>|==|=>|->|\u27f6|\u2192|\u279e|=|returns?|should return|#\s*(?:==>|=>|returns?))\s*")
 
 
@@ -40,7 +42,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         solutions=[definition + rest + row["canonical_solution"]],
         entry=entry,
         preamble=preamble,
-        num_hidden=1000,  # all, within the limit of the option
+        grading=Grading(grader="usual" if _TOLERATES in row["test"] else "exact", shown_decide=False),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from components.environments.base import Split
 from components.environments.code.options import CodeOptions
-from components.environments.code.problem import Case, CodeProblem
+from components.environments.code.problem import Case, CodeProblem, Grader
 from components.environments.code.text import plain_prose
 from components.environments.shared.dataset_rows import DatasetSource, load_rows
 from components.environments.shared.text import shortened
@@ -23,8 +23,26 @@ LEETCODE_PREAMBLE = (
 """The imports that LeetCode-like sites provide."""
 
 
+MAX_GIVEN_BYTES = 15 << 20
+"""Of a test's input: a sandbox takes 16 MiB with the program."""
+MAX_EXPECTED_BYTES = (4 << 20) - 1024
+"""Of its output: a sandbox returns 4 MiB."""
+
+
 class Unusable(Exception):
     """Why a row makes no problem. Caught while a dataset is loaded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grading:
+    """How the authors of a dataset score a program on one problem: their comparison or checker, their limits of one test
+    (None: none), and whether the tests that are shown count as well."""
+
+    grader: Grader = "usual"
+    checker: str = ""
+    cpu_seconds: float | None = None
+    memory_mib: int | None = None
+    shown_decide: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +55,8 @@ class Layout:
     """The column of the statement. Rows with equal statements are equal problems."""
     problem: Callable[[Row, CodeOptions], CodeProblem]
     """A row as a problem. Raises Unusable."""
+    date: str | None = None
+    """The column of the contest's date, which begins with an ISO day."""
     load: Callable[[DatasetSource, str], Sequence[Row]] = load_rows
     """The rows of a source, given with its option's name. Raises ConfigurationError."""
 
@@ -47,27 +67,35 @@ def assembled(
     statement: str,
     shown: Sequence[Case],
     deciding: Sequence[Case],
-    num_hidden: int = 12,
+    grading: Grading,
     solutions: Iterable[str] = (),
     entry: str = "",
     preamble: str = "",
     notes: Sequence[str] = (),
 ) -> CodeProblem:
     """The problem of a row: visible tests from the dataset's public ones (`shown`), hidden and then spare ones from its private
-    ones (`deciding`); `num_hidden` is the default of that option. `notes` follow the statement and are never cut.
+    ones (`deciding`). `notes` follow the statement and are never cut.
 
-    A test is not both visible and hidden; if only shown tests can decide, they are hidden. Raises Unusable without any
-    deciding test. The reference is the shortest solution that can be parsed.
+    All tests decide: where `grading.shown_decide`, public tests beyond the visible ones are hidden, before the private ones, and
+    the visible ones must pass too. A test is not both visible and hidden; if only shown tests can decide, they are hidden.
+    Raises Unusable without any deciding test, and if a test fits into no sandbox or is longer than the option allows. The
+    reference is the shortest solution that can be parsed.
     """
-    fitting = [_distinct(cases, options.max_test_characters) for cases in (shown, deciding)]
-    shown_inputs = {case.given.rstrip() for case in fitting[0]}
-    kept_back = [case for case in fitting[1] if case.given.rstrip() not in shown_inputs] or fitting[1]
-    if not kept_back:
+    public, private = _distinct(shown), _distinct(deciding)
+    _check_sizes((*public, *private), options.max_test_characters, has_checker=bool(grading.checker))
+    if grading.shown_decide:
+        private = [*public[options.num_visible_tests :], *private]
+        public = public[: options.num_visible_tests]
+    shown_inputs = {case.given.rstrip() for case in public}
+    kept_back = [case for case in private if case.given.rstrip() not in shown_inputs] or private
+    kept_back = _distinct(kept_back)
+    if not any(case.expected for case in kept_back):
         raise Unusable("no test decides")
-    num_hidden = options.num_hidden_tests or num_hidden
+    num_hidden = options.num_hidden_tests or len(kept_back)
     hidden = tuple(kept_back[:num_hidden])
     hidden_inputs = {case.given.rstrip() for case in hidden}
-    visible = [case for case in fitting[0] if case.given.rstrip() not in hidden_inputs]
+    visible = [case for case in public if case.given.rstrip() not in hidden_inputs]
+    cpu_seconds = grading.cpu_seconds
     return CodeProblem(
         kind="function" if entry else "stdin",
         statement=shortened(plain_prose(statement).strip(), options.max_statement_characters)
@@ -79,6 +107,11 @@ def assembled(
         hidden=hidden,
         spare=tuple(kept_back[num_hidden:][: options.max_generated_tests]),
         bounds=options.bounds,
+        grader="usual" if options.comparison == "usual" else grading.grader,
+        checker=grading.checker,
+        cpu_seconds=None if cpu_seconds is None else cpu_seconds * options.time_limit_factor,
+        memory_mib=grading.memory_mib,
+        shown_decide=grading.shown_decide,
     )
 
 
@@ -88,13 +121,25 @@ def split_shown(cases: Sequence[Case], options: CodeOptions) -> tuple[Sequence[C
     return cases[:num_shown], cases[num_shown:]
 
 
-def _distinct(cases: Iterable[Case], max_characters: int) -> list[Case]:
-    """One test per input, trailing white space aside, without too long ones."""
+def _distinct(cases: Iterable[Case]) -> list[Case]:
+    """One test per input, trailing white space aside."""
     found: dict[str, Case] = {}
     for case in cases:
-        if max(len(case.given), len(case.expected)) <= max_characters and case.expected:
-            found.setdefault(case.given.rstrip(), case)
+        found.setdefault(case.given.rstrip(), case)
     return list(found.values())
+
+
+def _check_sizes(cases: Iterable[Case], max_characters: int | None, *, has_checker: bool) -> None:
+    """Raise Unusable for a test that is too long. A checker gets input, expected and actual output together."""
+    max_given = MAX_GIVEN_BYTES // 2 if has_checker else MAX_GIVEN_BYTES
+    for case in cases:
+        given, expected = len(case.given.encode("utf-8", "replace")), len(case.expected.encode("utf-8", "replace"))
+        if given > max_given or expected > MAX_EXPECTED_BYTES:
+            raise Unusable(f"a test of {given} bytes of input and {expected} of output, more than a sandbox takes")
+        if max_characters is not None and max(len(case.given), len(case.expected)) > max_characters:
+            raise Unusable(
+                f"a test of {max(len(case.given), len(case.expected))} characters; max_test_characters is {max_characters}"
+            )
 
 
 def _reference(solutions: Iterable[str]) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
-from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Layout, Row, Unusable, assembled
+from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Grading, Layout, Row, Unusable, assembled
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
@@ -17,6 +17,10 @@ _PICKLE = b"\x80"
 """The first byte of every pickle of protocol 2 and above, and of no JSON."""
 _TEXT_OPCODES = frozenset({"PROTO", "FRAME", "SHORT_BINUNICODE", "BINUNICODE", "MEMOIZE", "BINPUT", "STOP"})
 """The opcodes in the pickle of one text."""
+
+
+_GRADING = Grading(grader="livecodebench", cpu_seconds=6.0)
+"""The authors' `testing_util.py`: public and private tests, 6 s for each, no limit of memory."""
 
 
 def unpacked_tests(text: str) -> list[dict[str, Any]]:
@@ -73,6 +77,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         statement=str(row["question_content"]),
         shown=[_case(test) for test in shown],
         deciding=[_case(test) for test in deciding],
+        grading=_GRADING,
         entry=entry,
         preamble=LEETCODE_PREAMBLE if entry else "",
         notes=[f"Write the function {entry}.", row["starter_code"]] if entry else (),
@@ -93,5 +98,6 @@ def _case(test: dict[str, Any]) -> Case:
 LIVECODEBENCH = Layout(
     places={"test": DatasetSource(path="lighteval/code_generation_lite", name="release_v6", split="test")},
     statement="question_content",
+    date="contest_date",
     problem=_problem,
 )

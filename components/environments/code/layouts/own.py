@@ -5,9 +5,10 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from components.environments.code.grammar import function_case, stdin_case
-from components.environments.code.layouts.layout import Layout, Row, assembled, split_shown
+from components.environments.code.layouts.layout import Grading, Layout, Row, assembled, split_shown
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import CodeProblem
+from components.environments.code.programs import syntax_fault
 from components.environments.shared.own_rows import OwnRow, own_rows_as
 
 
@@ -21,7 +22,9 @@ class OwnTest(OwnRow):
 class OwnProblem(OwnRow):
     """One line: a task, and the tests that decide. The first tests are shown to the team.
 
-    With `entry` the tests call a function of that name. `solution` is a correct program, for experts and mutants.
+    With `entry` the tests call a function of that name. `solution` is a correct program, for experts and mutants. `checker` is a
+    Python program that judges outputs where several are right (`judging.checking`): it reads the files input, expected and
+    output, values of functions as JSON, and accepts by ending normally.
 
     **Example** `{"prompt": "Print the sum of two numbers.", "tests": [{"input": "1 2", "output": "3"}, ...]}`, and
     `{"prompt": "Add two numbers.", "entry": "add", "tests": [{"input": [1, 2], "output": 3}, ...]}`.
@@ -31,6 +34,11 @@ class OwnProblem(OwnRow):
     tests: list[OwnTest] = Field(min_length=1)
     entry: str = ""
     solution: str | None = None
+    checker: str | None = None
+    time_limit_seconds: float | None = Field(None, gt=0.0, le=600.0)
+    """CPU time of one test; None: the run's."""
+    memory_limit_mib: int | None = Field(None, ge=1)
+    """Holds below the run's limit."""
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Self:
@@ -38,10 +46,16 @@ class OwnProblem(OwnRow):
             raise ValueError("prompt: empty")
         if self.entry and not self.entry.isidentifier():
             raise ValueError(f"entry: {self.entry!r} is no name of a function")
+        if self.checker is not None and (fault := syntax_fault(self.checker) or _emptiness(self.checker)):
+            raise ValueError(f"checker: {fault}")
         for number, test in enumerate(self.tests):
             if fault := _fault(test, is_function=bool(self.entry)):
                 raise ValueError(f"tests.{number}.{fault}")
         return self
+
+
+def _emptiness(program: str) -> str | None:
+    return None if program.strip() else "empty, so that it would accept everything"
 
 
 def _fault(test: OwnTest, *, is_function: bool) -> str | None:
@@ -66,7 +80,9 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         solutions=[row["solution"]] if row["solution"] else (),
         entry=entry,
         notes=[f"Write the function {entry}."] if entry else (),
-        num_hidden=1000,  # all, within the limit of the option
+        grading=Grading(
+            checker=row["checker"] or "", cpu_seconds=row["time_limit_seconds"], memory_mib=row["memory_limit_mib"]
+        ),
     )
 
 

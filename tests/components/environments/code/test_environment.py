@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from components.environments.code.environment import CodeEnv
 from components.environments.code.problem import Case, CodeProblem
 from components.errors import ExecutionFailed
-from components.schema import Execution, ExecutionResult
+from components.schema import Execution, ExecutionResult, Limits
 
 Made = Callable[..., CodeProblem]
 TESTER, CODER = "tester", "coder"
@@ -139,10 +140,26 @@ def test_a_given_call_in_other_words_is_no_new_test(answer: str, valid: float, d
     assert CodeEnv(problem, host_tools).apply(TESTER, answer).local["valid"] == valid
 
 
-def test_without_a_reference_the_tester_has_no_reward_of_its_own(doubling: Made, host_tools: Any) -> None:
+@pytest.mark.parametrize(
+    ("answer", "known"),
+    [
+        ("7 => 14", {}),
+        ("7 => 15", {}),
+        ("3 => 6", {}),
+        ("7 => 14\n7000 => 14000", {"valid": 0.5}),
+        ("7000 => 14000", {"valid": 1.0}),
+        ("7000 => 1", {"valid": 0.0}),
+        ("11 => 22", {"valid": 1.0}),
+    ],
+)
+def test_without_a_reference_the_tester_earns_what_the_datasets_tests_tell_and_unknown_components_are_absent(
+    answer: str, known: dict[str, float], doubling: Made, host_tools: Any
+) -> None:
+    """Whether 7 => 15 is right is not known without a correct program; a reward of 0 would call it wrong."""
     env = CodeEnv(doubling(reference=None), host_tools)
-    assert env.calls(TESTER, "7 => 14\n7000 => 14000") == ()
-    assert env.apply(TESTER, "7 => 14\n7000 => 14000").local == {"valid": 0.0, "killed": 0.0, "malformed": 0.0}
+    assert env.calls(TESTER, answer) == ()
+    assert env.apply(TESTER, answer).local == {**known, "malformed": 0.0}
+    assert env.apply(TESTER, "no test").local == {"malformed": 1.0}
     assert not host_tools.ran
 
 
@@ -365,3 +382,116 @@ def test_ten_thousand_mutated_answers_are_outcomes_within_a_second_each(kind: st
         slowest = max(slowest, time.perf_counter() - started)
     assert slowest < 1.0
     assert 1_000 < num_refused < 9_000
+
+
+class ManyTools:
+    """Tools that answer by rule: a program that says `slow` times out, any other prints twice its input."""
+
+    def __init__(self) -> None:
+        self.prepared: list[int] = []
+        self.ran: list[Execution] = []
+
+    def run(self, execution: Execution) -> ExecutionResult:
+        self.ran.append(execution)
+        is_slow = "slow" in execution.program and int(execution.stdin) >= 20
+        printed = "" if is_slow else str(2 * int(execution.stdin))
+        return ExecutionResult(
+            status="cpu_timeout" if is_slow else "ok",
+            stdout=printed,
+            stderr="",
+            exit_code=0,
+            wall_seconds=0.0,
+            cpu_seconds=0.0,
+        )
+
+    def retrieve(self, query: Any) -> Any:
+        raise AssertionError(query)
+
+    def prepare(self, calls: Any) -> None:
+        self.prepared.append(len(calls))
+
+
+def test_every_hidden_test_decides_and_a_program_that_only_times_out_is_not_run_on_all(doubling: Made) -> None:
+    hidden = tuple(Case(given=f"{n}\n", expected=str(2 * n)) for n in range(100))
+    tools = ManyTools()
+    env = CodeEnv(doubling(visible=(), hidden=hidden), tools)
+    assert len(env.calls(CODER, "x = 1")) == 16
+    assert env.apply(CODER, "x = 1").team == {"solved": 1.0, "passed": 1.0}
+    assert tools.prepared == [16, 16, 16, 16, 16, 4]
+    assert len(tools.ran) == 100
+    one_wrong = (*hidden[:99], Case(given="99\n", expected="0"))
+    assert CodeEnv(doubling(visible=(), hidden=one_wrong), ManyTools()).apply(CODER, "x = 1").team == {
+        "solved": 0.0,
+        "passed": 0.99,
+    }
+    slow = ManyTools()
+    assert CodeEnv(doubling(visible=(), hidden=hidden), slow).apply(CODER, "slow = 1").team == {
+        "solved": 0.0,
+        "passed": 0.2,
+    }
+    assert len(slow.ran) == 32
+
+
+def test_where_the_authors_count_shown_tests_a_program_must_pass_them_too(doubling: Made, host_tools: Any) -> None:
+    all_but_three = "n = int(input())\nprint(2 * n if n != 3 else 0)"
+    assert CodeEnv(doubling(), host_tools).apply(CODER, all_but_three).solves
+    env = CodeEnv(doubling(shown_decide=True), host_tools)
+    outcome = env.apply(CODER, all_but_three)
+    assert (outcome.solves, env.success, outcome.team) == (False, False, {"solved": 0.0, "passed": 1.0})
+    env.apply(CODER, RIGHT)
+    assert env.success
+
+
+def test_a_datasets_limits_replace_the_runs_and_a_long_output_fits(doubling: Made) -> None:
+    plain = CodeEnv(doubling(), ManyTools())
+    assert {call.limits for call in plain.calls(CODER, RIGHT)} == {None}
+    long = Case(given="1\n", expected="7" * 3_000_000)
+    env = CodeEnv(
+        doubling(cpu_seconds=6.0, memory_mib=64, hidden=(Case(given="9\n", expected="18"), long)), ManyTools()
+    )
+    limits = [call.limits for call in env.calls(CODER, RIGHT)]
+    assert limits[0] == Limits(wall_seconds=12.0, cpu_seconds=6.0, memory_mib=96)
+    assert limits[-1] == replace(limits[0], output_kib=4096)
+    roomy = CodeEnv(doubling(memory_mib=4096, cpu_seconds=2.0), ManyTools())
+    assert roomy.calls(CODER, RIGHT)[0].limits == Limits(cpu_seconds=2.0)
+
+
+SUMS = 'a, b = map(int, open("output").read().split())\nassert a + b == int(open("input").read())\n'
+"""A checker: two numbers that sum to the input."""
+
+
+def test_a_checker_decides_where_several_outputs_are_right(doubling: Made, sandbox_tools: Any) -> None:
+    cases = tuple(Case(given=f"{n}\n", expected=f"0 {n}") for n in (10, 20))
+    parts = {"visible": cases[:1], "hidden": cases[1:], "spare": (), "checker": SUMS, "reference": None}
+    for program, passed in (
+        ("n = int(input())\nprint(n - 3, 3)", 1.0),
+        ("n = int(input())\nprint(0, n)", 1.0),
+        ("n = int(input())\nprint(n, 3)", 0.0),
+        ("print('hello')", 0.0),
+        ("print(open('expected').read())", 0.0),
+    ):
+        env = CodeEnv(doubling(**parts), sandbox_tools)
+        env.apply(TESTER, "4 => 2 2")
+        outcome = env.apply(CODER, program)
+        assert (outcome.team["passed"], outcome.local["visible"]) == (passed, passed), program
+        assert outcome.done == (passed == 1.0)
+    known = CodeEnv(doubling(**parts), sandbox_tools)
+    assert known.apply(TESTER, "20 => 8 12").local["valid"] == 1.0
+    assert known.apply(TESTER, "20 => 8 13").local["valid"] == 0.0
+
+
+def test_a_checker_judges_a_testers_outputs_beside_the_references(doubling: Made, sandbox_tools: Any) -> None:
+    cases = tuple(Case(given=f"{n}\n", expected=f"0 {n}") for n in (10, 20))
+    reference = "n = int(input())\nprint(0, n)\n"
+    env = CodeEnv(
+        doubling(visible=cases[:1], hidden=cases[1:], spare=(), checker=SUMS, reference=reference), sandbox_tools
+    )
+    assert env.apply(TESTER, "7 => 3 4\n8 => 3 4").local["valid"] == 0.5
+
+
+def test_a_checker_that_refuses_the_expected_output_is_an_error(doubling: Made, sandbox_tools: Any) -> None:
+    env = CodeEnv(doubling(checker="assert False"), sandbox_tools)
+    before = env.snapshot()
+    with pytest.raises(ExecutionFailed, match="refuses an expected output"):
+        env.apply(CODER, WRONG)
+    assert env.snapshot() == before

@@ -13,13 +13,18 @@ from typing import Any
 import pytest
 from datasets import Dataset
 
+from components.environments.code import programs
 from components.environments.code.family import CodeFamily
 from components.environments.code.layouts.apps import APPS
-from components.environments.code.layouts.layout import Unusable
+from components.environments.code.layouts.layout import MAX_EXPECTED_BYTES, MAX_GIVEN_BYTES, Unusable
 from components.environments.code.layouts.livecodebench import unpacked_tests
 from components.environments.code.problem import Case, CodeProblem
+from components.environments.code.programs import MAX_PROGRAM_CHARACTERS
+from components.environments.code.tables import tables
 from components.environments.registry import family_options
+from components.environments.shared.dataset_rows import DatasetSource, columns_of, load_rows
 from components.errors import ConfigurationError
+from components.sandbox import protocol
 from tests.costs import assert_cheap
 
 FAMILY = CodeFamily()
@@ -385,3 +390,165 @@ def test_a_long_statement_is_cut_and_its_task_is_kept(tmp_path: Path) -> None:
     path = written(tmp_path, "a.jsonl", [apps_row("é" + "x" * 9000, input_output=tests)])
     options = {"dataset": "apps", "source": {"path": path}, "test_dataset": "humaneval", "max_statement_characters": 50}
     assert read(options).statement == "e" + "x" * 46 + "...\nWrite the function mix.\n"
+
+
+def test_all_tests_of_a_dataset_decide_under_its_authors_rule_and_limits(tmp_path: Path) -> None:
+    """Public tests beyond the shown ones are among the hidden; none is dropped for its length."""
+    many = {"input": [f"{n}\n" for n in range(40)], "output": [f"{2 * n}\n" for n in range(40)]}
+    long = {"input": ["1 " * 200_000, "5\n"], "output": ["8 " * 200_000, "10\n"]}
+    row = contests_row(
+        "Double.",
+        public_tests=many,
+        private_tests=long,
+        memory_limit_bytes=256_000_000,
+        time_limit={"seconds": 1, "nanos": 5 * 10**8},
+    )
+    path = written(tmp_path, "c.jsonl", [row])
+    options = {"dataset": "code_contests", "source": {"path": path}, "test_dataset": "humaneval"}
+    problem = read(options)
+    assert len(problem.visible) == 1
+    assert len(problem.hidden) == 39 + 2
+    assert max(len(case.given) for case in problem.hidden) == 400_001
+    assert (problem.grader, problem.shown_decide, problem.cpu_seconds, problem.memory_mib) == (
+        "code_contests",
+        True,
+        1.5,
+        244,
+    )
+    assert read({**options, "time_limit_factor": 4}).cpu_seconds == 6.0
+    assert read({**options, "comparison": "usual"}).grader == "usual"
+    assert len(read({**options, "num_hidden_tests": 7}).hidden) == 7
+    unlimited = written(tmp_path, "n.jsonl", [{**row, "time_limit": None, "memory_limit_bytes": 0}])
+    assert read({**options, "source": {"path": unlimited}}).cpu_seconds is None
+
+
+def test_apps_and_livecodebench_have_their_authors_limits(tmp_path: Path) -> None:
+    apps = read(
+        {
+            "dataset": "apps",
+            "source": {"path": written(tmp_path, "a.jsonl", [apps_row("One.")])},
+            "test_dataset": "humaneval",
+        }
+    )
+    assert (apps.grader, apps.cpu_seconds, apps.shown_decide) == ("apps", 4.0, True)
+    rows = [live_row(f"Total {n}", functional=True) for n in range(9)]
+    live = read({"dataset": "livecodebench", "source": {"path": written(tmp_path, "l.jsonl", rows)}})
+    assert (live.grader, live.cpu_seconds, live.shown_decide) == ("livecodebench", 6.0, True)
+
+
+def test_a_problem_that_no_sandbox_takes_is_left_out_by_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert MAX_GIVEN_BYTES + MAX_PROGRAM_CHARACTERS * 4 <= protocol.MAX_INPUT_BYTES
+    assert MAX_EXPECTED_BYTES < programs.MAX_OUTPUT_KIB << 10 == protocol.MAX_OUTPUT_KIB << 10
+    huge = json.dumps({"inputs": ["1", "9" * (16 << 20)], "outputs": ["1", "2"]})
+    rows = [apps_row("A huge one.", input_output=huge), *(apps_row(f"Good, number {n}.") for n in range(3))]
+    options = {"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", rows)}, "test_dataset": "humaneval"}
+    with caplog.at_level(logging.WARNING, "troupe.environments.data"):
+        assert len(every(options, 12, "train")) == 3
+    told = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert len(told) == 1
+    assert "row 0 is left out (1 so far), 'A huge one.': a test of 16777217 bytes of input" in told[0]
+
+
+def test_a_limit_of_characters_leaves_whole_problems_out(tmp_path: Path) -> None:
+    long = json.dumps({"inputs": ["1", "2" * 200, "3"], "outputs": ["1", "2", "3"]})
+    rows = [apps_row("Long.", input_output=long), apps_row("Short.")]
+    options = {"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", rows)}, "test_dataset": "humaneval"}
+    assert {*every(options, 6, "train")} == {"Long.", "Short."}
+    assert {*every({**options, "max_test_characters": 100}, 6, "train")} == {"Short."}
+
+
+def dated(day: str) -> dict[str, Any]:
+    return {**live_row(f"Double on {day}", functional=False), "contest_date": f"{day}T00:00:00"}
+
+
+def test_a_window_of_contest_days(tmp_path: Path) -> None:
+    days = ("2024-08-01", "2024-09-30", "2024-10-01", "2025-01-31", "2025-02-01")
+    path = written(tmp_path, "test6.jsonl", [dated(day) for day in days])
+    options = {
+        "dataset": "humaneval",
+        "test_dataset": "livecodebench",
+        "test_source": {"path": path},
+        "from_date": "2024-09-30",
+        "to_date": "2025-01-31",
+    }
+    found = every(options, 9, "test")
+    assert {statement.removeprefix("Double on ") for statement in found} == {*days[1:4]}
+    with pytest.raises(ConfigurationError, match="no problem of the test split"):
+        read({**options, "from_date": "2026-01-01", "to_date": None}, split="test")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"dataset": "livecodebench", "release": "v7"}, "release"),
+        ({"dataset": "livecodebench", "release": "release_v6", "from_date": "2025-13-01"}, "from_date"),
+        ({"dataset": "livecodebench", "release": "v6_v4"}, "write the earlier version first"),
+        ({"dataset": "livecodebench", "from_date": "2025-02-01", "to_date": "2025-01-01"}, "is after to_date"),
+        ({"dataset": "apps", "release": "v6"}, "only livecodebench has releases"),
+    ],
+)
+def test_releases_and_windows_are_checked(options: Mapping[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        family_options("code", options)
+
+
+def test_a_release_is_a_configuration_of_the_dataset_and_not_of_a_file(tmp_path: Path) -> None:
+    def source_of(**options: Any) -> Any:
+        checked: Any = family_options("code", {"dataset": "livecodebench", **options})
+        return tables(checked)["test"].source
+
+    assert source_of().name == "release_v6"
+    assert source_of(release="v6").name == "v6"
+    assert source_of(release="v4_v6", source={"path": str(tmp_path), "split": "test"}).name == "v4_v6"
+    with pytest.raises(ConfigurationError, match="whose problems are its own"):
+        source_of(release="v6", source={"path": written(tmp_path, "test6.jsonl", [dated("2025-01-01")])})
+
+
+def test_the_pass_over_statements_reads_their_column_alone(tmp_path: Path) -> None:
+    rows = [contests_row(f"Double {n}.") for n in range(5)]
+    Dataset.from_list(rows).to_parquet(tmp_path / "c.parquet")
+    loaded: Any = load_rows(DatasetSource(path=str(tmp_path / "c.parquet")), field="source")
+    assert [{**row} for row in columns_of(loaded, ("description", "contest_date"))] == [
+        {"description": row["description"]} for row in rows
+    ]
+    read_columns = []
+    original = loaded._dataset
+    loaded._dataset = _Recorded(original, read_columns)
+    assert len([*columns_of(loaded, ("description",))]) == 5
+    assert read_columns == [["description"]]
+
+
+class _Recorded:
+    """A dataset that only lets itself be narrowed, and says to what."""
+
+    def __init__(self, dataset: Any, narrowed: list[list[str]]) -> None:
+        self._dataset, self._narrowed = dataset, narrowed
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self._dataset.column_names)
+
+    def select_columns(self, names: list[str]) -> Any:
+        self._narrowed.append(names)
+        return self._dataset.select_columns(names)
+
+
+def test_own_problems_may_have_a_checker_and_limits(tmp_path: Path) -> None:
+    tests = [{"input": str(n), "output": f"0 {n}"} for n in range(4)]
+    row = {"prompt": "Split.", "tests": tests, "checker": "assert open('output').read()", "time_limit_seconds": 3}
+    options = {"dataset": "own", "test_dataset": "humaneval"}
+    problem = read({**options, "source": {"path": written(tmp_path, "o.jsonl", [{**row, "memory_limit_mib": 64}])}})
+    assert (problem.checker, problem.cpu_seconds, problem.memory_mib) == (row["checker"], 3.0, 64)
+    for checker, told in (("def", "checker: syntax error"), ("  ", "checker: empty")):
+        path = written(tmp_path, f"{len(told)}.jsonl", [{**row, "checker": checker}])
+        with pytest.raises(ConfigurationError, match=told):
+            read({**options, "source": {"path": path}})
+
+
+def test_a_dataset_without_programs_tells_once_that_its_tester_hardly_learns(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = written(tmp_path, "l.jsonl", [live_row(f"Double {n}", functional=False) for n in range(9)])
+    with caplog.at_level(logging.WARNING, "troupe.environments.data"):
+        every({"dataset": "livecodebench", "source": {"path": path}}, 5, "train")
+    assert sum("the tester's own rewards are known only" in record.getMessage() for record in caplog.records) == 1
