@@ -7,6 +7,7 @@ from components.algorithms.learning_signal import has_signal
 from components.artifacts.refs import Frozen
 from components.config import RunConfig
 from components.environments.base import EnvironmentFamily
+from components.environments.horizon import KnowsItsEnd
 from components.environments.registry import family, family_options, source_of
 from components.environments.turn_orders import turn_order_of
 from components.evaluation.held_out import EvalPlan
@@ -123,4 +124,7 @@ def scenario_of(config: RunConfig) -> Scenario:
     name, source = config.environment.name, config.environment.source
     if source is not None:
         check_source("environment.name", name, wanted=source, found=source_of(name))
-    return Scenario(config, family(name), family_options(name, config.environment.options))
+    options = family_options(name, config.environment.options)
+    if isinstance(options, KnowsItsEnd):
+        options = options.ending_after(config.environment.max_turns, config.environment.turn_order)
+    return Scenario(config, family(name), options)

@@ -9,7 +9,8 @@ MAX_FINAL_CHARACTERS = 400
 
 _BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|[{}]")
 _CHARACTERS = str.maketrans(
-    {"−": "-", "–": "-", "×": "*", "·": "*", "⋅": "*", "÷": "/", "’": "'", "\u00a0": " ", "\u202f": " ", "°": ""}
+    {"−": "-", "–": "-", "×": "*", "·": "*", "⋅": "*", "÷": "/", "’": "'", "\u00a0": " ", "\u202f": " ", "°": r"^\circ "}
+    | dict.fromkeys("€£¥₹¢", "")
     | {"π": r"\pi ", "∞": r"\infty ", "∪": r"\cup ", "≤": r"\le ", "≥": r"\ge ", "±": r"\pm "}
 )
 _FONTS = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)"
@@ -36,7 +37,7 @@ _REWRITES = tuple(
         (_UPRIGHT_UNITS, r"\g<kept>"),
         (_FONTS + r"\s*\{([^{}]*)\}", r" \1 "),
         (_SPELLED_UNIT, ""),
-        (r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)|\\degree", ""),
+        (r"(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|\\degree)(?:\s*[CF](?=[\s.]*$))?", ""),
         (r"\\%", "%"),
         (r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup "),
         (r"\s+", " "),

@@ -14,6 +14,7 @@ from pathlib import Path
 from components.environments.math import formulas
 from components.environments.math.judging import NeedsFormulas, compared
 from components.environments.math.spelling import MAX_CHARACTERS, plain
+from components.environments.math.units import units_differ
 from components.errors import ExecutionFailed
 
 _NUM_PROCESSES = min(4, os.cpu_count() or 1)
@@ -26,7 +27,8 @@ _ROOT = Path(__file__).resolve().parents[3]
 def verdict(answer: str, expected: str) -> bool:
     r"""Whether `answer` is mathematically equal to `expected`. A pure, thread-safe function.
 
-    An expected number requires a written-out number: a sum with that value does not count. Tuples, intervals and sets are
+    An expected number requires a written-out number: a sum with that value does not count. Units must agree where both answers
+    have one, and two numbers side by side are not one number. Tuples, intervals and sets are
     compared part by part. math-verify compares everything else within limits of CPU time and memory; what it cannot prove
     equal within them is different.
 
@@ -37,7 +39,7 @@ def verdict(answer: str, expected: str) -> bool:
     """
     if len(answer) > MAX_CHARACTERS or len(expected) > MAX_CHARACTERS:
         return False
-    return _verdict(plain(answer), plain(expected))
+    return not units_differ(answer, expected) and _verdict(plain(answer), plain(expected))
 
 
 @lru_cache(maxsize=65536)

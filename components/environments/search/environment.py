@@ -43,10 +43,14 @@ class SearchEnv(MultiAgentEnv):
 
     _state: SearchState
 
-    def __init__(self, question: Question, sizes: Sizes, tools: Tools = NO_TOOLS) -> None:
+    def __init__(
+        self, question: Question, sizes: Sizes, tools: Tools = NO_TOOLS, *, num_reasoner_turns: int | None = None
+    ) -> None:
+        """`num_reasoner_turns`: the reasoner's actions in an episode, None if unknown."""
         super().__init__(SearchState())
         self.question = question
         self.sizes = sizes
+        self.num_reasoner_turns = num_reasoner_turns
         self._tools = tools
         self._hidden = frozenset(
             number for number, hop in enumerate(question.hops) if hop.names and not hop.is_asked_by(question.text)
@@ -69,11 +73,14 @@ class SearchEnv(MultiAgentEnv):
 
     def step(self, agent: str, answer: str) -> Step:
         step = self._searched(self._planned(answer)) if agent == SEARCHER else self._reasoned(answer)
-        return replace(step, state=replace(step.state, refused=step.state.refused - {agent}))
+        return replace(step, state=self._after(step.state, agent, step.state.refused - {agent}))
 
     def after_malformed(self, agent: str, error: MalformedAction) -> Step:
-        state = replace(self._state, refused=self._state.refused | {agent})
+        state = self._after(self._state, agent, self._state.refused | {agent})
         return Step(state=state, team={"f1": 0.0}, local=dict.fromkeys(_LOCALS[agent], 0.0))
+
+    def _after(self, state: SearchState, agent: str, refused: frozenset[str]) -> SearchState:
+        return replace(state, refused=refused, num_reasoned=self._state.num_reasoned + (agent == REASONER))
 
     def _planned(self, action: str) -> _Plan:
         """A note holds from its line on, so a later query of the same answer may refer to it."""
@@ -144,9 +151,14 @@ class SearchEnv(MultiAgentEnv):
             sub_questions=(*before, *(SubQuestion(text=text) for text in texts)),
             asked=self._state.asked | named,
         )
-        share = len(named) / max(1, len(self._hidden))
+        share = 0.0 if self._is_last else len(named) / max(1, len(self._hidden))
         local = {"asked": share * self._focus(texts, named), "malformed": 0.0}
         return Step(state=state, team={"f1": 0.0}, local=local)
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether the reasoner acts for the last time: nobody would search for a sub-question, so asking is no answer."""
+        return self.num_reasoner_turns is not None and self._state.num_reasoned + 1 >= self.num_reasoner_turns
 
     def _focus(self, texts: tuple[str, ...], named: frozenset[int]) -> float:
         """1 for sub-questions that mention little from the passages beyond what they need. Listing n names of which one is

@@ -43,11 +43,18 @@ class SearchFamily(Demonstrations, Family[SearchOptions, SearchEnv]):
         question = questions[shuffled_index(index, num_rows=len(questions), seed=seed, split=split)]
         if options.sizes.ascii_only:
             question = _with_ascii_answers(question)
-        return {**question.model_dump(mode="json", by_alias=True), "sizes": options.sizes.model_dump()}
+        payload = {**question.model_dump(mode="json", by_alias=True), "sizes": options.sizes.model_dump()}
+        turns = options.num_reasoner_turns
+        return payload if turns is None else {**payload, "num_reasoner_turns": turns}
 
     def play(self, payload: Mapping[str, Any], tools: Tools) -> SearchEnv:
-        question = {name: value for name, value in payload.items() if name != "sizes"}
-        return SearchEnv(Question.model_validate(question), Sizes.model_validate(payload["sizes"]), tools=tools)
+        question = {name: value for name, value in payload.items() if name not in ("sizes", "num_reasoner_turns")}
+        return SearchEnv(
+            Question.model_validate(question),
+            Sizes.model_validate(payload["sizes"]),
+            tools=tools,
+            num_reasoner_turns=payload.get("num_reasoner_turns"),
+        )
 
     def retriever(self, options: Frozen) -> Retriever | None:
         return retriever_for(self.checked(options))

@@ -1,14 +1,16 @@
 """The options of `search`."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from components.artifacts.refs import Frozen
 from components.config.names import Address
+from components.environments.search.observing import REASONER
 from components.environments.search.sizes import SIZES_BY_LEVEL, Sizes
 from components.environments.shared.dataset_rows import DatasetSource
+from components.turn_order import TurnOrder
 
 DatasetName = Literal["procedural", "hotpotqa", "2wiki", "musique", "bamboogle", "nq"]
 
@@ -42,6 +44,9 @@ class SearchOptions(Frozen):
     level: int | None = Field(None, ge=0, le=2)
     """Default sizes: 0 for a character-level model, 1 for a small language model, 2 for real passages. None: 0 for procedural
     questions, 2 for datasets."""
+    num_reasoner_turns: int | None = Field(None, ge=1)
+    """How often the reasoner acts in an episode: asking in its last action earns nothing. None: in a run, as
+    environment.max_turns and turn_order say."""
     world_seed: int = 0
     """Seed of the invented world's names and facts."""
     corpus: str | None = None
@@ -85,6 +90,13 @@ class SearchOptions(Frozen):
     def dataset_of(self, split: str) -> DatasetName:
         """The dataset of the questions of `split`."""
         return self.test_dataset or self.dataset if split == "test" else self.dataset
+
+    def ending_after(self, max_turns: int, turn_order: TurnOrder | None) -> Self:
+        """These options for episodes of `max_turns` turns, unless the number of the reasoner's actions is set."""
+        if self.num_reasoner_turns is not None:
+            return self
+        acting = [role for entry in turn_order or (REASONER,) for role in ((entry,) if isinstance(entry, str) else entry)]
+        return self.model_copy(update={"num_reasoner_turns": max_turns * max(1, acting.count(REASONER))})
 
     @property
     def chosen_level(self) -> int:

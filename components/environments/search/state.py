@@ -21,7 +21,8 @@ class SubQuestion:
 class SearchState:
     """`found` and `asked` (numbers of hops) and `noted` (normalised answers) are what has already been rewarded.
 
-    `evidence` lists passages, newest first. `refused` names the roles whose newest answer was malformed.
+    `evidence` lists passages, newest first. `refused` names the roles whose newest answer was malformed. `num_reasoned` counts
+    the reasoner's answers, malformed ones too.
     """
 
     sub_questions: tuple[SubQuestion, ...] = ()
@@ -32,6 +33,7 @@ class SearchState:
     answer: str | None = None
     verdict: Verdict = NOTHING
     refused: frozenset[str] = frozenset()
+    num_reasoned: int = 0
 
     @property
     def answers(self) -> tuple[str | None, ...]:

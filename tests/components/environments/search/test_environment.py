@@ -219,7 +219,7 @@ def test_no_answer_raises_and_a_snapshot_brings_everything_back(
         env.calls(role, text)
         outcome = env.apply(role, text)
         if outcome.error is not None:
-            assert replace(env.state, refused=before.refused) == before
+            assert replace(env.state, refused=before.refused, num_reasoned=before.num_reasoned) == before
             assert set(outcome.team.values()) == {0.0}
             assert outcome.local["malformed"] == 1.0
         assert len(env.observe(role).state) <= observation_characters(env.sizes)
