@@ -43,7 +43,7 @@ them would cost minutes per program."""
 class CodeEnv(MultiAgentEnv):
     """The `MultiAgentEnv` of a programming problem.
 
-    `success` means that the newest program passes every hidden test, and the given ones if the dataset counts them; `done` that
+    `success` means that the newest program passes every hidden test, and those given ones that the dataset counts; `done` that
     it passes all given and generated tests, which is all that the team can know.
     """
 
@@ -143,7 +143,7 @@ class CodeEnv(MultiAgentEnv):
         if problem.reference is None or not new:
             return
         for case in new:
-            if case.given not in self._known:
+            if case.given.rstrip() not in self._known:
                 yield execution(problem, problem.reference, case, limits=_REFERENCE_LIMITS)
         for mutant in self._mutants:
             for case in (*self._equivalence_cases, *new):
@@ -168,14 +168,13 @@ class CodeEnv(MultiAgentEnv):
     def _known_validity(self, new: Sequence[Case], num_cases: int) -> dict[str, float]:
         """`valid` without a reference: only inputs of the problem's own tests tell which outputs are right. Without such an
         input nothing is known, and the component is absent."""
-        known = [self._is_valid(case) for case in new if case.given in self._known]
+        known = [self._is_valid(case) for case in new if case.given.rstrip() in self._known]
         return {"valid": sum(known) / num_cases} if known else {}
 
     def _is_valid(self, case: Case) -> bool:
         """Whether the output that the tester expects is right: the dataset's for a known input, else the reference's."""
-        if case.given in self._known:
-            right: str | None = self._known[case.given]
-        else:
+        right: str | None = self._known.get(case.given.rstrip())
+        if right is None:
             assert self.problem.reference is not None, "without a reference only known inputs are judged"
             (result,) = self._results(self.problem.reference, [case], limits=_REFERENCE_LIMITS)
             right = output_of(result, self.problem.kind)
@@ -220,7 +219,7 @@ class CodeEnv(MultiAgentEnv):
         self._tools.prepare(checks)
         accepted = [accepts(self._tools.run(check)) for check in checks]
         for (given, wanted, _), good in zip(triples, accepted, strict=True):
-            if not good and self._known.get(given) == wanted:
+            if not good and self._known.get(given.rstrip()) == wanted:
                 itself = checking(problem, given=given, expected=wanted, output=wanted)
                 if not accepts(self._tools.run(itself)):
                     raise ExecutionFailed(f"the checker of {problem.statement[:60]!r} refuses an expected output")
@@ -236,9 +235,9 @@ class CodeEnv(MultiAgentEnv):
 
     @cached_property
     def _known(self) -> Mapping[str, str]:
-        """The right outputs for the problem's own inputs."""
+        """The right outputs for the problem's own inputs, without trailing white space."""
         problem = self.problem
-        return {case.given: case.expected for case in (*problem.visible, *problem.hidden, *problem.spare)}
+        return {case.given.rstrip(): case.expected for case in (*problem.visible, *problem.hidden, *problem.spare)}
 
     @cached_property
     def _mutants(self) -> tuple[str, ...]:
@@ -258,7 +257,7 @@ class CodeEnv(MultiAgentEnv):
         return tuple(mutant for mutant in self._mutants if any(self._failed(mutant, self._equivalence_cases)))
 
     def _solved(self, state: State) -> bool:
-        shown_pass = not self.problem.shown_decide or all(one.passed for one in state.visible)
+        shown_pass = all(one.passed for one in state.visible[: self.problem.num_visible_deciding])
         return shown_pass and state.num_hidden_passed == len(self.problem.hidden)
 
     @property

@@ -47,10 +47,12 @@ def apps_outputs_match(actual: str, expected: str) -> bool:
     given, wanted = ([line.split() for line in text.splitlines() if line.strip()] for text in (actual, expected))
     if _as_sets(given) == _as_sets(wanted):
         return True
-    numbers = _numbers(given), _numbers(wanted)
-    if numbers[0] is None or numbers[1] is None:
+    given_numbers, wanted_numbers = _numbers(given), _numbers(wanted)
+    if given_numbers is None or wanted_numbers is None:
         return False
-    return _all_close(*numbers) or _as_rounded_sets(numbers[0]) == _as_rounded_sets(numbers[1])
+    return _all_close(given_numbers, wanted_numbers) or _as_rounded_sets(given_numbers) == _as_rounded_sets(
+        wanted_numbers
+    )
 
 
 def contests_outputs_match(actual: str, expected: str) -> bool:

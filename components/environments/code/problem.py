@@ -36,9 +36,9 @@ class CodeProblem(Frozen):
     put before every program; `entry` is the function to write, empty in a stdin problem. `reference` is a correct program,
     None if the dataset has none.
 
-    `checker` is a program that judges outputs where several are right, empty where `grader` compares them with the expected one.
-    `cpu_seconds` and `memory_mib` are the dataset's limits of one test, None if it gives none. With `shown_decide` a program
-    must pass the visible tests too, as in datasets whose authors count them.
+    `checker` is a program that judges outputs where several are right, empty where `grader` compares them with the expected
+    one. `cpu_seconds` and `memory_mib` are the dataset's limits of one test, None if it gives none. A program must pass the
+    first `num_visible_deciding` visible tests too, which the dataset's authors count.
     """
 
     kind: Kind
@@ -54,7 +54,7 @@ class CodeProblem(Frozen):
     checker: str = ""
     cpu_seconds: float | None = None
     memory_mib: int | None = None
-    shown_decide: bool = False
+    num_visible_deciding: int = 0
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

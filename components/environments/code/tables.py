@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -135,17 +134,12 @@ def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) 
     )
 
 
-_excluded = Counter[str]()
-
-
 @cache
 def _tell_of_exclusion(table: Table, position: int, statement: str, reason: str) -> None:
-    """One line in the log per row that makes no problem, with their number so far."""
-    _excluded[table.named] += 1
+    """One line in the log per row that makes no problem, with their number in this process so far."""
+    number = _tell_of_exclusion.cache_info().currsize + 1
     words = shortened(" ".join(statement.split()), 60)
-    _log.warning(
-        "%s: row %d is left out (%d so far), %r: %s", table.named, position, _excluded[table.named], words, reason
-    )
+    _log.warning("%s: row %d is left out (%d so far), %r: %s", table.named, position, number, words, reason)
 
 
 @cache

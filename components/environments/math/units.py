@@ -51,7 +51,21 @@ _POWERS = {"square": 2, "sq": 2, "squared": 2, "^2": 2, "cubic": 3, "cu": 3, "cu
 _NOUN = "a noun"
 """The unit of words that are none, such as apples."""
 _NO_NOUNS = frozenset(
-    {"units", "unit", "hundred", "thousand", "million", "billion", "trillion", "dozen", "half", "halves", "and", "or", "not"}
+    {
+        "units",
+        "unit",
+        "hundred",
+        "thousand",
+        "million",
+        "billion",
+        "trillion",
+        "dozen",
+        "half",
+        "halves",
+        "and",
+        "or",
+        "not",
+    }
 )
 _LONGEST_SYMBOL = 2
 """Letters of a unit that could be variables instead: it is one only after a number without other letters."""
@@ -60,7 +74,9 @@ _WORD = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
 _POWERED = rf"(?:(?:square|sq|cubic|cu)\.? )?(?:{_WORD})s?(?: ?\^ ?[23]| squared| cubed)?(?![a-z])"
 _END = re.compile(rf"(?:^|(?<=[\d\s)\]°]))(?P<above>{_POWERED})(?: ?(?:/| per ) ?(?P<below>{_POWERED}))?$")
 _PHRASE = re.compile(r"(?<=[\d)]) ?(?P<words>[a-z]{3,}(?: [a-z]+)*)$")
-_PARTS = re.compile(rf"(?P<before>(?:square|sq|cubic|cu)(?=\.? ))?\.? ?(?P<word>{_WORD})s? ?(?P<after>\^ ?[23]|squared|cubed)?")
+_PARTS = re.compile(
+    rf"(?P<before>(?:square|sq|cubic|cu)(?=\.? ))?\.? ?(?P<word>{_WORD})s? ?(?P<after>\^ ?[23]|squared|cubed)?"
+)
 _SIGNED_MONEY = re.compile(r"[+-]? ?\\?(?P<sign>[$£€¥₹]) ?[\d.]")
 _DEGREES = re.compile(r"\s*\^?\s*\\(?:circ|degree)(?![A-Za-z])\s*")
 _FORMATTING = re.compile(
@@ -79,7 +95,7 @@ def units_differ(answer: str, expected: str) -> bool:
     Spellings, plurals and abbreviations of a unit are equal. Words that are no unit differ from every unit, and not from each
     other. Takes linear time.
 
-    **Example** `5 cm`, `5\text{ centimeters}` and `5` do not differ; `5 cm` and `5 m` do, `$5` and `5 cents`, `3 h` and `3 cats`.
+    **Example** `5 cm`, `5\text{ centimeters}` and `5` do not differ; `5 cm` and `5 m` do, `\$5` and `5 cents`.
     """
     if _LISTED.search(answer) or _LISTED.search(expected):
         return False

@@ -95,7 +95,9 @@ class SearchOptions(Frozen):
         """These options for episodes of `max_turns` turns, unless the number of the reasoner's actions is set."""
         if self.num_reasoner_turns is not None:
             return self
-        acting = [role for entry in turn_order or (REASONER,) for role in ((entry,) if isinstance(entry, str) else entry)]
+        acting = [
+            role for entry in turn_order or (REASONER,) for role in ((entry,) if isinstance(entry, str) else entry)
+        ]
         return self.model_copy(update={"num_reasoner_turns": max_turns * max(1, acting.count(REASONER))})
 
     @property

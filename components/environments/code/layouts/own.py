@@ -22,8 +22,8 @@ class OwnTest(OwnRow):
 class OwnProblem(OwnRow):
     """One line: a task, and the tests that decide. The first tests are shown to the team.
 
-    With `entry` the tests call a function of that name. `solution` is a correct program, for experts and mutants. `checker` is a
-    Python program that judges outputs where several are right (`judging.checking`): it reads the files input, expected and
+    With `entry` the tests call a function of that name. `solution` is a correct program, for experts and mutants. `checker` is
+    a Python program that judges outputs where several are right (`judging.checking`): it reads the files input, expected and
     output, values of functions as JSON, and accepts by ending normally.
 
     **Example** `{"prompt": "Print the sum of two numbers.", "tests": [{"input": "1 2", "output": "3"}, ...]}`, and

@@ -435,11 +435,14 @@ def test_every_hidden_test_decides_and_a_program_that_only_times_out_is_not_run_
 def test_where_the_authors_count_shown_tests_a_program_must_pass_them_too(doubling: Made, host_tools: Any) -> None:
     all_but_three = "n = int(input())\nprint(2 * n if n != 3 else 0)"
     assert CodeEnv(doubling(), host_tools).apply(CODER, all_but_three).solves
-    env = CodeEnv(doubling(shown_decide=True), host_tools)
+    env = CodeEnv(doubling(num_visible_deciding=2), host_tools)
     outcome = env.apply(CODER, all_but_three)
     assert (outcome.solves, env.success, outcome.team) == (False, False, {"solved": 0.0, "passed": 1.0})
     env.apply(CODER, RIGHT)
     assert env.success
+    three_is_second = (Case(given="5\n", expected="10"), Case(given="3\n", expected="6"))
+    first_counts = doubling(visible=three_is_second, num_visible_deciding=1)
+    assert CodeEnv(first_counts, host_tools).apply(CODER, all_but_three).solves
 
 
 def test_a_datasets_limits_replace_the_runs_and_a_long_output_fits(doubling: Made) -> None:

@@ -409,9 +409,9 @@ def test_all_tests_of_a_dataset_decide_under_its_authors_rule_and_limits(tmp_pat
     assert len(problem.visible) == 1
     assert len(problem.hidden) == 39 + 2
     assert max(len(case.given) for case in problem.hidden) == 400_001
-    assert (problem.grader, problem.shown_decide, problem.cpu_seconds, problem.memory_mib) == (
+    assert (problem.grader, problem.num_visible_deciding, problem.cpu_seconds, problem.memory_mib) == (
         "code_contests",
-        True,
+        1,
         1.5,
         244,
     )
@@ -430,10 +430,10 @@ def test_apps_and_livecodebench_have_their_authors_limits(tmp_path: Path) -> Non
             "test_dataset": "humaneval",
         }
     )
-    assert (apps.grader, apps.cpu_seconds, apps.shown_decide) == ("apps", 4.0, True)
+    assert (apps.grader, apps.cpu_seconds, apps.num_visible_deciding) == ("apps", 4.0, 1)
     rows = [live_row(f"Total {n}", functional=True) for n in range(9)]
     live = read({"dataset": "livecodebench", "source": {"path": written(tmp_path, "l.jsonl", rows)}})
-    assert (live.grader, live.cpu_seconds, live.shown_decide) == ("livecodebench", 6.0, True)
+    assert (live.grader, live.cpu_seconds, live.num_visible_deciding) == ("livecodebench", 6.0, 1)
 
 
 def test_a_problem_that_no_sandbox_takes_is_left_out_by_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
