@@ -1,10 +1,12 @@
 """A programming problem; its JSON is the payload."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from components.artifacts.refs import Frozen
+from components.environments.code.packed import packed, unpacked
 
 Kind = Literal["stdin", "function"]
 """stdin: a program that reads and prints. function: a function that is called and returns."""
@@ -57,7 +59,13 @@ class CodeProblem(Frozen):
     num_visible_deciding: int = 0
 
     @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Fields with a default are left out at it, so that only problems that use them carry them."""
+    def _shortened(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Fields with a default are left out at it, so that only problems that use them carry them; long tests are packed."""
         defaults = {name: known.default for name, known in type(self).model_fields.items() if not known.is_required()}
-        return {name: value for name, value in handler(self).items() if name not in defaults or value != defaults[name]}
+        written = handler(self).items()
+        return packed({name: value for name, value in written if name not in defaults or value != defaults[name]})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_tests(cls, value: Any) -> Any:
+        return unpacked(value) if isinstance(value, Mapping) else value

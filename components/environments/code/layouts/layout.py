@@ -1,12 +1,14 @@
 """The interface of a dataset layout, and the division of a row's tests into visible, hidden and spare ones."""
 
 import ast
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from components.environments.base import Split
 from components.environments.code.options import CodeOptions
+from components.environments.code.packed import MAX_TESTS_BYTES
 from components.environments.code.problem import Case, CodeProblem, Grader
 from components.environments.code.text import plain_prose
 from components.environments.shared.dataset_rows import DatasetSource, load_rows
@@ -135,14 +137,18 @@ def _distinct(cases: Iterable[Case]) -> list[Case]:
 def _check_sizes(cases: Iterable[Case], max_characters: int | None, *, has_checker: bool) -> None:
     """Raise Unusable for a test that is too long. A checker gets input, expected and actual output together."""
     max_given = MAX_GIVEN_BYTES // 2 if has_checker else MAX_GIVEN_BYTES
+    num_bytes = 0
     for case in cases:
         given, expected = len(case.given.encode("utf-8", "replace")), len(case.expected.encode("utf-8", "replace"))
         if given > max_given or expected > MAX_EXPECTED_BYTES:
             raise Unusable(f"a test of {given} bytes of input and {expected} of output, more than a sandbox takes")
+        num_bytes += len(json.dumps(case))
         if max_characters is not None and max(len(case.given), len(case.expected)) > max_characters:
             raise Unusable(
                 f"a test of {max(len(case.given), len(case.expected))} characters; max_test_characters is {max_characters}"
             )
+    if num_bytes > MAX_TESTS_BYTES - 1024:
+        raise Unusable(f"tests of {num_bytes} bytes; at most {MAX_TESTS_BYTES} are kept")
 
 
 def _reference(solutions: Iterable[str]) -> str | None:

@@ -9,10 +9,11 @@ from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Grading, Layout, Row, Unusable, assembled
 from components.environments.code.options import CodeOptions
+from components.environments.code.packed import MAX_TESTS_BYTES
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
 
-_MAX_UNPACKED_BYTES = 64 << 20
+_MAX_UNPACKED_BYTES = MAX_TESTS_BYTES
 _PICKLE = b"\x80"
 """The first byte of every pickle of protocol 2 and above, and of no JSON."""
 _TEXT_OPCODES = frozenset({"PROTO", "FRAME", "SHORT_BINUNICODE", "BINUNICODE", "MEMOIZE", "BINPUT", "STOP"})

@@ -14,7 +14,7 @@ from components.rewards.base import Rubric
 from tests.components.environments.search.tables import REASONER, SEARCHER, opened, options_of, the_family
 
 NUM_TURNS = 3
-NUM_PROBLEMS = 40
+NUM_PROBLEMS = 16
 RUBRIC = Rubric(team_weight=1.0, weights=the_family().default_weights)
 ANSWERS = ("expert", "read", "random name", "word of the question")
 NO_ANSWERS = ("ask well", "ask at random", "nonsense", "nothing")
