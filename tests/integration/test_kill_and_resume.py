@@ -18,7 +18,7 @@ MOST_KILLS_OF_ONE_RUN = 5
 BOUNDARIES = [
     # stage, the part of its key that names one piece of it
     ("warm_start", "_shared/steps/000000/warm_start-v2/"),
-    ("evaluate_policy", "/steps/000000/evaluate_policy-v1/greedy/"),
+    ("evaluate_policy", "/steps/000000/evaluate_policy-v2/greedy/"),
     ("collect_rollouts", "/steps/000001/collect_rollouts-v2/1/"),
     ("compute_rewards", "/steps/000001/compute_rewards-v2/0/"),
     ("compute_advantages", "/steps/000001/compute_advantages-v2/"),
