@@ -67,6 +67,8 @@ _NO_NOUNS = frozenset(
         "not",
     }
 )
+_MONEY = frozenset({"dollar", "cent", "euro", "yen", "rupee"})
+"""What they are paid for (per day) is left out."""
 _LONGEST_SYMBOL = 2
 """Letters of a unit that could be variables instead: it is one only after a number without other letters."""
 
@@ -130,8 +132,8 @@ def unit_of(text: str) -> str | None:
         return None
     if _is_symbol(found["above"]) and _LETTER.search(_COMMAND.sub("", text[:start] + before)):
         return None
-    below = f"/{_canonical(found['below'])}" if found["below"] else ""
-    return _canonical(found["above"]) + below
+    above = _canonical(found["above"])
+    return f"{above}/{_canonical(found['below'])}" if found["below"] and above not in _MONEY else above
 
 
 def _of_phrase(tail: str) -> str | None:

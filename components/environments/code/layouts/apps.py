@@ -6,7 +6,6 @@ from typing import Any
 from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.layouts.layout import (
-    LEETCODE_PREAMBLE,
     Grading,
     Layout,
     Row,
@@ -23,6 +22,13 @@ _HUB = {"path": "codeparrot/apps", "revision": "refs/convert/parquet"}
 difficulty and all together, so each twice; train splits and evaluation suites drop the second copy."""
 
 
+_PREAMBLE = (
+    "import bisect, collections, fractions, functools, heapq, itertools, math, random, re, string, sys, time\n"
+    "from itertools import accumulate, product, permutations, combinations\n"
+    "from collections import *\nfrom functools import lru_cache\nfrom heapq import *\nfrom typing import *\n"
+    "from math import sqrt, sin, cos, tan, ceil, fabs, floor, gcd, exp, log, log2\n\n"
+)
+"""The imports that the authors put before every program, without numpy, which no sandbox has."""
 _GRADING = Grading(grader="apps", cpu_seconds=4.0)
 """The authors' `eval/testing_util.py`: 4 s per test, no limit of memory."""
 
@@ -47,7 +53,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         grading=_GRADING,
         solutions=solutions,
         entry=entry,
-        preamble=LEETCODE_PREAMBLE if entry else "",
+        preamble=_PREAMBLE,
         notes=[f"Write the function {entry}.", row["starter_code"] or ""] if entry else (),
     )
 

@@ -18,13 +18,6 @@ Row = Mapping[str, Any]
 _MAX_SOLUTION_CHARACTERS = 20_000
 """Longer solutions do not become the reference."""
 
-LEETCODE_PREAMBLE = (
-    "import bisect, collections, functools, heapq, itertools, math, random, re, string\n"
-    "from collections import *\nfrom typing import *\n\n"
-)
-"""The imports that LeetCode-like sites provide."""
-
-
 MAX_GIVEN_BYTES = 15 << 20
 """Of a test's input: a sandbox takes 16 MiB with the program."""
 MAX_EXPECTED_BYTES = (4 << 20) - 1024

@@ -7,7 +7,7 @@ from typing import Any
 
 from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
-from components.environments.code.layouts.layout import LEETCODE_PREAMBLE, Grading, Layout, Row, Unusable, assembled
+from components.environments.code.layouts.layout import Grading, Layout, Row, Unusable, assembled
 from components.environments.code.options import CodeOptions
 from components.environments.code.packed import MAX_TESTS_BYTES
 from components.environments.code.problem import Case, CodeProblem
@@ -20,6 +20,31 @@ _TEXT_OPCODES = frozenset({"PROTO", "FRAME", "SHORT_BINUNICODE", "BINUNICODE", "
 """The opcodes in the pickle of one text."""
 
 
+_STARRED = (
+    *(
+        "string",
+        "re",
+        "datetime",
+        "collections",
+        "heapq",
+        "bisect",
+        "copy",
+        "math",
+        "random",
+        "statistics",
+        "itertools",
+    ),
+    *("functools", "operator", "io", "sys", "json", "builtins", "typing"),
+)
+"""Builtins are near the end, so that the names of operator and io do not hide them."""
+_PREAMBLE = "".join(
+    [
+        *(f"from {module} import *\n" for module in _STARRED),
+        f"import {', '.join(_STARRED[: _STARRED.index('builtins')])}\n",
+        "sys.setrecursionlimit(50000)\n\n",
+    ]
+)
+"""What the authors put before every program."""
 _GRADING = Grading(grader="livecodebench", cpu_seconds=6.0)
 """The authors' `testing_util.py`: public and private tests, 6 s for each, no limit of memory."""
 
@@ -80,7 +105,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         deciding=[_case(test) for test in deciding],
         grading=_GRADING,
         entry=entry,
-        preamble=LEETCODE_PREAMBLE if entry else "",
+        preamble=_PREAMBLE,
         notes=[f"Write the function {entry}.", row["starter_code"]] if entry else (),
     )
 

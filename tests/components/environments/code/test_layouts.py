@@ -15,6 +15,7 @@ import pytest
 from datasets import Dataset
 
 from components.environments.code import programs
+from components.environments.code.environment import CodeEnv
 from components.environments.code.family import CodeFamily
 from components.environments.code.layouts.apps import APPS
 from components.environments.code.layouts.layout import MAX_EXPECTED_BYTES, MAX_GIVEN_BYTES, Unusable
@@ -553,3 +554,25 @@ def test_a_dataset_without_programs_tells_once_that_its_tester_hardly_learns(
     with caplog.at_level(logging.WARNING, "troupe.environments.data"):
         every({"dataset": "livecodebench", "source": {"path": path}}, 5, "train")
     assert sum("the tester's own rewards are known only" in record.getMessage() for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize("functional", [True, False])
+def test_the_names_that_authors_import_for_every_program_are_there(
+    functional: bool, tmp_path: Path, sandbox_tools: Any
+) -> None:
+    rows = [live_row(f"Total {n}", functional=functional) for n in range(9)]
+    live = read({"dataset": "livecodebench", "source": {"path": written(tmp_path, "l.jsonl", rows)}})
+    inputs = {"inputs": [[[1, 2], 3], [[4], 5]], "outputs": [6, 9], "fn_name": "total"} if functional else {}
+    row = apps_row("One.", input_output=json.dumps(inputs)) if functional else apps_row("One.")
+    apps = read(
+        {"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", [row])}, "test_dataset": "humaneval"}
+    )
+    for problem, used in ((live, "gcd(reduce(add, [2, 2]), isqrt(16))"), (apps, "floor(sqrt(gcd(16, 32)))")):
+        body = f"assert {used} == 4; heapify([]); Counter(); combinations; deque; sys.stdin"
+        program = (
+            f"class Solution:\n    def total(self, x: List[int], y: int) -> int:\n        {body}\n        return sum(x) + y\n"
+            if functional
+            else f"{body}\nprint(2 * int(input()))\n"
+        )
+        env = CodeEnv(problem, sandbox_tools)
+        assert env.apply("coder", program).solves, problem.statement
