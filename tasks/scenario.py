@@ -121,10 +121,11 @@ class Scenario:
 def scenario_of(config: RunConfig) -> Scenario:
     """The scenario of a configuration. Raises ConfigurationError for unknown names or options, and for own code that
     differs from the digests in the configuration."""
-    name, source = config.environment.name, config.environment.source
+    settings = config.environment
+    name, source = settings.name, settings.source
     if source is not None:
         check_source("environment.name", name, wanted=source, found=source_of(name))
-    options = family_options(name, config.environment.options)
+    options = family_options(name, settings.options)
     if isinstance(options, KnowsItsEnd):
-        options = options.ending_after(config.environment.max_turns, config.environment.turn_order)
-    return Scenario(config, family(name), options)
+        options = options.ending_after(settings.max_turns, settings.turn_order)
+    return Scenario(config, family(name, settings.answers), options)

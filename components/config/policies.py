@@ -174,7 +174,8 @@ class AgentConfig(Section):
     """At which this role's answers are drawn and trained, also in evaluations that sample; None uses rollout.temperature, and 1
     in evaluations. Greedy evaluations ignore it."""
     max_new_tokens: int | None = Field(None, ge=1)
-    """Maximal tokens of an answer; None allows the environment's longest well-formed answer and its end."""
+    """Maximal tokens of an answer; None allows the environment's longest well-formed answer and its end, and 1024 more under
+    environment.answers reasoned."""
     max_thinking_tokens: int | None = Field(None, ge=1)
     """Maximal tokens of thinking before the answer, from <think> up to </think>, beside `max_new_tokens` for what follows. An
     answer that still thinks at this limit ends there, truncated; one that does not begin with <think> has `max_new_tokens`

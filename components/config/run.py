@@ -228,6 +228,8 @@ def stage_config(config: RunConfig, stage: str) -> dict[str, Any]:
     team_credit = whole["rewards"]["team_credit"]
     if team_credit == "node":
         del whole["rewards"]["team_credit"]
+    if whole["environment"]["answers"] == "compact":
+        del whole["environment"]["answers"]  # as before answers could reason: covered by the versions of the stages
     fields = {section: value for section, value in whole.items() if section in included}
     if stage == "collect_rollouts" and team_credit != "node":
         fields["team_credit"] = team_credit  # it decides which continuations are played

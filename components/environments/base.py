@@ -8,6 +8,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NoReturn, Protocol, runtime_checkable
 
 from components.artifacts.refs import Frozen
+from components.environments.shared.reading import final_text
+from components.environments.shared.thinking import without_thinking
 from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
 from components.schema import (
     ActionOutcome,
@@ -21,6 +23,8 @@ from components.schema import (
 )
 
 Split = Literal["train", "test"]
+Answers = Literal["compact", "reasoned"]
+"""How answers are read. compact: the answer and nothing else. reasoned: a reader's view of a text that may reason first."""
 Snapshot = Any
 """An opaque immutable value that `restore` accepts; taking one must be cheap."""
 
@@ -115,7 +119,8 @@ class MultiAgentEnv(ABC):
     """One problem being played by one team, with immutable states. Single-use: there is no reset.
 
     Agents act in turn order; each reads `observe(agent)` and answers with text. Subclasses define `roles`, `weights`,
-    `observe`, `step`, `success` and `render`, and declare the type of `_state`.
+    `observe`, `step`, `success` and `render`, and declare the type of `_state`; and `final_answer`, if an answer that reasons
+    first ends otherwise than with a fenced block or a line.
     """
 
     roles: tuple[str, ...]
@@ -128,6 +133,8 @@ class MultiAgentEnv(ABC):
     """Whether outcomes hold `value_gain`, which costs a solver's search in some environments. Set by who plays."""
     over: ClassVar[str] = "the episode is over"
     """The error of an answer after the end."""
+    answers: Answers = "compact"
+    """How answers are read. Families set it on the environments that they build."""
     _state: Any
 
     def __init__(self, start: Any) -> None:
@@ -144,6 +151,13 @@ class MultiAgentEnv(ABC):
     def after_malformed(self, agent: str, error: MalformedAction) -> Step:
         """The result of a malformed answer; the state unchanged by default. `local.malformed` is added."""
         return Step(state=self._state)
+
+    def final_answer(self, agent: str, text: str) -> str:
+        """The answer in a text that may reason first, as `step` reads it; in time linear in the text.
+
+        A text without one is returned as it is, for `step` to refuse. Raises MalformedAction.
+        """
+        return final_text(text)
 
     def asked(self, agent: str, answer: str) -> Iterable[ToolCall]:
         """The tool calls of `step`. Raises MalformedAction."""
@@ -166,22 +180,21 @@ class MultiAgentEnv(ABC):
     def calls(self, agent: str, action: str) -> tuple[ToolCall, ...]:
         """The tool calls that `apply(agent, action)` would make in the current state, to be answered in parallel before it."""
         try:
-            self._check_readable(action)
-            return tuple(self.asked(agent, action))
+            return tuple(self.asked(agent, self._read(agent, action)))
         except MalformedAction:
             return ()
 
     def apply(self, agent: str, action: str) -> ActionOutcome:
         """Let `agent` act, change the state, and return the outcome.
 
-        Never raises on an agent's text: an answer is malformed, an outcome with `error`, after the end, beyond
-        `MAX_ANSWER_CHARACTERS`, or if `step` refuses it. Raises ExecutionFailed, with the state unchanged, if a tool failed.
+        Thinking in `<think>` tags is left out, and of an answer that reasons first `final_answer` is read. Never raises on an
+        agent's text: an answer is malformed, an outcome with `error`, after the end, beyond `MAX_ANSWER_CHARACTERS`, if its
+        thinking never ends, or if `step` refuses it. Raises ExecutionFailed, with the state unchanged, if a tool failed.
         """
         assert agent in self.roles, f"agent {agent!r} is none of {self.roles}"
         error = None
         try:
-            self._check_readable(action)
-            step = self.step(agent, action)
+            step = self.step(agent, self._read(agent, action))
             local, solves, done = step.local, step.solved, step.solved if step.done is None else step.done
         except MalformedAction as malformed:
             error = str(malformed) or "malformed"
@@ -200,11 +213,14 @@ class MultiAgentEnv(ABC):
             value_gain=step.value_gain,
         )
 
-    def _check_readable(self, action: str) -> None:
+    def _read(self, agent: str, action: str) -> str:
+        """The answer in `action`. Raises MalformedAction."""
         if self.done:
             raise MalformedAction(self.over)
         if len(action) > MAX_ANSWER_CHARACTERS:
             raise MalformedAction(f"an answer of {len(action)} characters; at most {MAX_ANSWER_CHARACTERS} are read")
+        text = without_thinking(action)
+        return text if self.answers == "compact" else self.final_answer(agent, text)
 
     def snapshot(self) -> Snapshot:
         """The whole state as an immutable value."""

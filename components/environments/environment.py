@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from components.artifacts.refs import Frozen
 from components.environments.base import Step
+from components.environments.shared.reading import final_text
 from components.environments.shared.text import PRINTABLE
 from components.turn_order import TurnOrder
 
@@ -50,7 +51,10 @@ class Environment(ABC):
     weights: ClassVar[Mapping[str, float]] = {}
     """Reward weights by component, `team.<name>` and `local.<name>`, beside `team.solved` (1) and `local.malformed` (-.1)."""
     max_answer_characters: ClassVar[int] = 64
-    """Longer answers are malformed. The default of `max_new_tokens` allows one token per character."""
+    """Longer answers are malformed, without the reasoning before them. The default of `max_new_tokens` allows one token per
+    character."""
+    answer_ending: ClassVar[str] = "your answer alone in the last ``` block, or else in the last line."
+    """How an answer that reasons first ends, for the instructions under `environment.answers: reasoned`."""
     alphabet: ClassVar[str] = PRINTABLE
     """All characters of observations and answers, for models trained from scratch."""
 
@@ -90,6 +94,16 @@ class Environment(ABC):
     def instructions(self, agent: str) -> str:
         """The role and answer grammar of an agent, for chat models. Small models only see `observe`."""
         return ""
+
+    def final_answer(self, agent: str, text: str) -> str:
+        """The answer in a text that may reason first, for `step`; read under `environment.answers: reasoned`, without the
+        thinking in `<think>` tags. It takes time linear in the text.
+
+        By default the last fenced block, unless a line such as `Answer: 5` follows it; else what such a line tells, or else the
+        last line. Override it, and `answer_ending`, if answers have several lines or another end. An answer without reasoning
+        must come back as it is.
+        """
+        return final_text(text)
 
     def render(self, state: Any) -> str:
         """A state rendered for people."""

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from components.artifacts.refs import Frozen
-from components.environments.base import NO_TOOLS, MultiAgentEnv, Retriever, Split, Tools
+from components.environments.base import NO_TOOLS, Answers, MultiAgentEnv, Retriever, Split, Tools
 from components.environments.shared.splits import split_of
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError
@@ -27,6 +27,9 @@ class Family(ABC, Generic[Options, Env]):
     options_type: type[Options]
     env_type: type[MultiAgentEnv]
     """The class of the environments: `Env`."""
+
+    def __init__(self, answers: Answers = "compact") -> None:
+        self.answers: Answers = answers
 
     @abstractmethod
     def payload(self, options: Options, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
@@ -69,7 +72,9 @@ class Family(ABC, Generic[Options, Env]):
 
     def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> Env:
         assert problem.environment == self.name, f"{problem.problem_id} belongs to {problem.environment!r}"
-        return self.play(problem.payload, tools)
+        env = self.play(problem.payload, tools)
+        env.answers = self.answers
+        return env
 
     def checked(self, options: Frozen) -> Options:
         """`options` as this family's own type."""

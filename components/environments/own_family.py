@@ -7,9 +7,10 @@ from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 from components.artifacts.refs import Frozen
-from components.environments.base import MultiAgentEnv, Step, Tools
+from components.environments.base import Answers, MultiAgentEnv, Step, Tools
 from components.environments.environment import Environment
 from components.environments.family import DrawnFamily
+from components.environments.shared.reading import reasoning_instructions
 from components.errors import ConfigurationError, MalformedAction
 from components.identity import canonical_json, content_id
 from components.nearest import remedy_for
@@ -71,7 +72,16 @@ class OwnEnv(MultiAgentEnv):
         text: Any = self._asked("observe", self._environment.observe, self.state, agent)
         if not isinstance(text, str):
             raise ConfigurationError(f"observe() returned {type(text).__name__}, not text, for {agent!r}")
-        return Observation(instructions=self._asked("instructions", self._environment.instructions, agent), state=text)
+        told = self._asked("instructions", self._environment.instructions, agent)
+        if self.answers == "reasoned":
+            told = reasoning_instructions(told, self._environment.answer_ending)
+        return Observation(instructions=told, state=text)
+
+    def final_answer(self, agent: str, text: str) -> str:
+        found: Any = self._asked("final_answer", self._environment.final_answer, agent, text)
+        if not isinstance(found, str):
+            raise ConfigurationError(f"final_answer() returned {type(found).__name__}, not text, for {agent!r}")
+        return found
 
     def step(self, agent: str, answer: str) -> Step:
         longest = self._environment.max_answer_characters
@@ -105,7 +115,8 @@ class OwnFamily(DrawnFamily[Frozen, OwnEnv]):
     env_type = OwnEnv
     remedy = "a fifth of all different problems is for tests, so let draw() make more different ones"
 
-    def __init__(self, name: str, environment: Environment) -> None:
+    def __init__(self, name: str, environment: Environment, answers: Answers = "compact") -> None:
+        super().__init__(answers)
         self.name = name
         self.environment = environment
         self.options_type = environment.Options
@@ -196,10 +207,10 @@ class OwnDemonstrator(OwnFamily):
         """Leave the episode at its start."""
 
 
-def own_family(name: str, environment: Environment) -> OwnFamily:
-    """The family of an environment; a `Demonstrator` if it has an expert."""
+def own_family(name: str, environment: Environment, answers: Answers = "compact") -> OwnFamily:
+    """The family of an environment, which reads answers as `answers` says; a `Demonstrator` if it has an expert."""
     has_expert = type(environment).expert is not Environment.expert
-    return OwnDemonstrator(name, environment) if has_expert else OwnFamily(name, environment)
+    return (OwnDemonstrator if has_expert else OwnFamily)(name, environment, answers)
 
 
 def _kind(letter: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from components.artifacts.refs import Frozen
-from components.environments.base import EnvironmentFamily
+from components.environments.base import Answers, EnvironmentFamily
 from components.environments.environment import Environment
 from components.environments.own_family import own_family
 from components.environments.turn_orders import checked_team
@@ -36,11 +36,14 @@ ENTRY_POINTS = "troupe.environments"
 """The entry point group of installed packages' environments."""
 
 
-def family(name: str) -> EnvironmentFamily:
-    """The family of an environment. Raises ConfigurationError with the nearest name, or the place of an error in user code."""
+def family(name: str, answers: Answers = "compact") -> EnvironmentFamily:
+    """The family of an environment, which reads answers as `answers` says.
+
+    Raises ConfigurationError with the nearest name, or the place of an error in user code.
+    """
     if name in FAMILIES:
-        return _imported(FAMILIES[name])
-    return _own(name, _own_place(name))
+        return _imported(FAMILIES[name], answers)
+    return _own(name, _own_place(name), answers)
 
 
 def source_of(name: str) -> str | None:
@@ -67,14 +70,14 @@ def _own_place(name: str) -> str:
 
 
 @cache
-def _own(name: str, place: str) -> EnvironmentFamily:
+def _own(name: str, place: str, answers: Answers) -> EnvironmentFamily:
     source_digest(place.partition(":")[0])  # before the import: the file may change later
     found = imported("environment.name", place)
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise ConfigurationError(f"environment.name {name!r}: {place} is no subclass of troupe.Environment")
     checked_team(name, found)
     try:
-        return own_family(name, found())
+        return own_family(name, found(), answers)
     except ConfigurationError:
         raise
     except Exception as error:  # the border to user code, which may raise anything
@@ -82,9 +85,9 @@ def _own(name: str, place: str) -> EnvironmentFamily:
 
 
 @cache
-def _imported(path: str) -> EnvironmentFamily:
+def _imported(path: str, answers: Answers) -> EnvironmentFamily:
     module, _, class_name = path.partition(":")
-    made: EnvironmentFamily = getattr(import_module(module), class_name)()
+    made: EnvironmentFamily = getattr(import_module(module), class_name)(answers)
     return made
 
 

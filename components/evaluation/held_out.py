@@ -13,7 +13,7 @@ from components.rollout.play import play
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
 from components.rollout.statistics import handovers, usage_metrics
-from components.schema import ApiUsage, Episode, EvalReport, Problem
+from components.schema import ActionOutcome, ApiUsage, Episode, EvalReport, Problem
 from components.turn_order import TurnOrder, in_phases
 
 Sampling = Literal["sample", "greedy"]
@@ -84,14 +84,14 @@ def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, sui
 
 
 def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsage]) -> EvalReport:
-    """The report, its numbers also under their metric names, with each agent's fraction of solving actions."""
+    """The report, its numbers also under their metric names, with each agent's fractions of solving and of malformed answers."""
     num_successes, num_episodes = sum(episode.success for episode in episodes), len(episodes)
     handed = handovers(episodes, last_agent=in_phases(plan.turn_order)[-1][-1] if plan.turn_order else None)
     mean_reward = metrics.mean(_outcome_reward(episode) for episode in episodes)
-    solved: dict[str, list[bool]] = {}
+    answered: dict[str, list[ActionOutcome]] = {}
     for episode in episodes:
         for node in episode.path:
-            solved.setdefault(node.group.agent, []).append(node.candidates[0].outcome.solves)
+            answered.setdefault(node.group.agent, []).append(node.candidates[0].outcome)
     values: dict[str, float | None] = {
         "success_rate": num_successes / num_episodes,
         "mean_reward": mean_reward,
@@ -100,7 +100,8 @@ def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsag
         "num_failed_episodes": float(sum(episode.error is not None for episode in episodes)),
         "num_generated_tokens": float(sum(episode.num_generated_tokens for episode in episodes)),
         "mean_nodes": metrics.mean(len(episode.path) for episode in episodes),
-        **{f"{agent}/solve_rate": metrics.mean(flags) for agent, flags in solved.items()},
+        **{f"{agent}/solve_rate": metrics.mean(each.solves for each in made) for agent, made in answered.items()},
+        **{f"{agent}/malformed_rate": metrics.mean(map(_is_malformed, made)) for agent, made in answered.items()},
         **usage_metrics(usage),
     }
     return EvalReport(
@@ -116,6 +117,10 @@ def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsag
         repair_rate=handed.repair_rate,
         metrics={metrics.evaluation(plan.sampling, name): v for name, v in values.items() if v is not None},
     )
+
+
+def _is_malformed(outcome: ActionOutcome) -> bool:
+    return outcome.error is not None
 
 
 def _outcome_reward(episode: Episode) -> float:

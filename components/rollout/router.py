@@ -10,6 +10,9 @@ from components.generation.base import Completion, GenerationRequest, Generator,
 from components.rollout.prompts import PromptFormat, encode_observation
 from components.schema import ApiUsage, Observation, PolicyVersion
 
+REASONING_TOKENS = 1024
+"""How many tokens more than a compact answer one that reasons first may have by default."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
@@ -50,12 +53,14 @@ class RoleRequest:
 
 
 def seats_of(config: RunConfig, *, max_action_characters: int) -> dict[str, Seat]:
-    """The seat of each role. The default answer limit is the longest well-formed action and its end token."""
+    """The seat of each role. The default answer limit is the longest well-formed action and its end token, and
+    `REASONING_TOKENS` more if answers may reason first."""
+    reasoning = REASONING_TOKENS if config.environment.answers == "reasoned" else 0
     return {
         role: Seat(
             policy=agent.policy,
             prompt_format=config.policies[agent.policy].prompt_format,
-            max_new_tokens=agent.max_new_tokens or max_action_characters + 1,
+            max_new_tokens=agent.max_new_tokens or max_action_characters + 1 + reasoning,
             max_thinking_tokens=agent.max_thinking_tokens,
             stop=agent.stop,
             temperature=agent.temperature,

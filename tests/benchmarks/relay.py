@@ -73,6 +73,9 @@ class RelayFamily:
     default_weights: Mapping[str, float] = {"team.worth": 1.0}
     copies_proposals = True
 
+    def __init__(self, answers: str = "compact") -> None:
+        """A relay reads all answers alike."""
+
     @property
     def name(self) -> str:
         return f"relay{self.num_agents}"

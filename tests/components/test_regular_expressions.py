@@ -19,8 +19,8 @@ AT_THE_START_ALONE = {
     "components.environments.code.layouts.humaneval._SEPARATOR",
     "components.environments.math.numbers._SLASHED",
     "components.environments.math.numbers._STACKED",
-    "components.environments.search.grammar._SEARCH",
-    "components.environments.search.grammar._ANSWER",
+    "components.environments.search.grammar.SEARCH",
+    "components.environments.search.grammar.ANSWER",
 }
 MADE_ON_DEMAND = {
     "moves": parsing.patterns(f"[{parsing.MOVES}]", False)[0],

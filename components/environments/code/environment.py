@@ -14,6 +14,8 @@ from components.environments.code.observations import CODER, ROLES, TESTER, Stat
 from components.environments.code.picture import picture
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import Verdict, agrees, execution, output_of, program_in, timed_out, verdict
+from components.environments.code.reading import PROGRAM_ENDING, TESTS_ENDING, final_tests
+from components.environments.shared.reading import final_program, reasoning_instructions
 from components.errors import ExecutionFailed, MalformedAction
 from components.schema import ExecutionResult, Limits, Observation
 
@@ -66,7 +68,17 @@ class CodeEnv(MultiAgentEnv):
 
     def observe(self, agent: str) -> Observation:
         assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
-        return observation(self.problem, self._state, agent)
+        seen = observation(self.problem, self._state, agent)
+        if self.answers == "compact":
+            return seen
+        ending = TESTS_ENDING if agent == TESTER else PROGRAM_ENDING
+        return replace(seen, instructions=reasoning_instructions(seen.instructions, ending))
+
+    def final_answer(self, agent: str, text: str) -> str:
+        """The last tests, or the last block of a program."""
+        if agent == TESTER:
+            return final_tests(text, max_cases=self.problem.bounds.max_cases)
+        return final_program(text)
 
     def asked(self, agent: str, answer: str) -> Iterator[ToolCall]:
         return self._tester_calls(answer) if agent == TESTER else self._coder_calls(answer)

@@ -83,7 +83,7 @@ def _headed(answer: str) -> Iterator[tuple[str, str]]:
     """The texts under each input heading and the output headings that follow it."""
     part, parts = "", {"input": list[str](), "output": list[str]()}
     for line in (*answer.splitlines(), "input:"):
-        heading = _HEADINGS.get(line.strip(" *#:_").lower(), "") if line.rstrip(" *").endswith(":") else ""
+        heading = heading_of(line)
         if heading == "input":
             yield "\n".join(parts["input"]), "\n".join(parts["output"])
             parts = {"input": [], "output": []}
@@ -91,6 +91,11 @@ def _headed(answer: str) -> Iterator[tuple[str, str]]:
             part = heading
         elif part:
             parts[part].append(line)
+
+
+def heading_of(line: str) -> str:
+    """ "input" or "output" for a line that is such a heading, else empty."""
+    return _HEADINGS.get(line.strip(" *#:_").lower(), "") if line.rstrip(" *").endswith(":") else ""
 
 
 def _unfenced(text: str) -> str:

@@ -19,7 +19,9 @@ from components.environments.games.python_tool import (
     execution_of,
     printed_moves,
 )
+from components.environments.games.reading import LIST_ENDING, PROGRAM_ENDING, final_moves
 from components.environments.shared.progress import progress, value_gain
+from components.environments.shared.reading import final_program, reasoning_instructions
 from components.errors import MalformedAction
 from components.schema import Execution, Observation
 
@@ -181,6 +183,12 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
         return Observation(instructions=self._instructions(agent), state=text)
 
     def _instructions(self, agent: str) -> str:
+        told = self._compact_instructions(agent)
+        if self.answers == "compact":
+            return told
+        return reasoning_instructions(told, PROGRAM_ENDING if self._writes_program(agent) else LIST_ENDING)
+
+    def _compact_instructions(self, agent: str) -> str:
         if agent == PLAN_AGENT:
             explained = f" Other marks: {MARKS_MEANING}." if self.max_program_characters else ""
             duty = f"{_PLAN_DUTY.format(report=self.game.report_meaning)}{explained}"
@@ -194,6 +202,15 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
         proposal = self._state.proposal or _Proposal(state=self.state, mark=PAD)
         moves = "".join(proposal.moves).ljust(self.game.max_moves * self.game.move_width, PAD)
         return f"{moves}|{self.game.report_text(proposal.state)}{proposal.mark}"
+
+    def _writes_program(self, agent: str) -> bool:
+        return agent == TOOL_AGENT and self.max_program_characters is not None
+
+    def final_answer(self, agent: str, text: str) -> str:
+        """The last block of a program, or the last list of moves."""
+        if self._writes_program(agent):
+            return final_program(text)
+        return final_moves(text, self.game.move_list, move_width=self.game.move_width)
 
     def asked(self, agent: str, answer: str) -> tuple[Execution, ...]:
         if agent != TOOL_AGENT or self.max_program_characters is None:

@@ -7,6 +7,7 @@ from typing import Any
 from components.environments.base import MultiAgentEnv, Step, Tools
 from components.environments.math.grammar import failure, parse_answer, parse_program, printed_answer
 from components.environments.math.history import Progress, Round, Run
+from components.environments.math.reading import PROGRAM_ENDING, VALUE_ENDING, final_value
 from components.environments.math.verifier import verdict
 from components.environments.math.views import (
     REASONER,
@@ -17,6 +18,7 @@ from components.environments.math.views import (
     prose_view,
     shown_output,
 )
+from components.environments.shared.reading import final_program, reasoning_instructions
 from components.errors import MalformedAction
 from components.schema import Execution, Observation
 
@@ -56,7 +58,14 @@ class MathEnv(MultiAgentEnv):
         compact: bool = self.payload["compact"]
         view = compact_view if compact else prose_view
         state = view(agent, self.payload["statement"], self.progress)
-        return Observation(instructions=instructions(agent, compact=compact), state=state)
+        told = instructions(agent, compact=compact)
+        if self.answers == "reasoned":
+            told = reasoning_instructions(told, PROGRAM_ENDING if agent == TOOL_AGENT else VALUE_ENDING)
+        return Observation(instructions=told, state=state)
+
+    def final_answer(self, agent: str, text: str) -> str:
+        """The last block of a program, or the final value."""
+        return final_program(text) if agent == TOOL_AGENT else final_value(text, numbers_only=self.payload["compact"])
 
     def asked(self, agent: str, answer: str) -> tuple[Execution, ...]:
         return (self._execution(answer),) if agent == TOOL_AGENT else ()

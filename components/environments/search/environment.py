@@ -8,8 +8,10 @@ from components.environments.search.judges import judge, mentions, normalized, w
 from components.environments.search.observing import REASONER, ROLES, SEARCHER, instructions, state_text
 from components.environments.search.picture import picture
 from components.environments.search.questions import Question, Text
+from components.environments.search.reading import LINES_ENDING, final_lines
 from components.environments.search.sizes import Sizes
 from components.environments.search.state import SearchState, SubQuestion
+from components.environments.shared.reading import reasoning_instructions
 from components.errors import MalformedAction
 from components.schema import Observation, Query
 
@@ -63,10 +65,15 @@ class SearchEnv(MultiAgentEnv):
 
     def observe(self, agent: str) -> Observation:
         assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
+        told = instructions(agent, self.sizes)
         return Observation(
-            instructions=instructions(agent, self.sizes),
+            instructions=told if self.answers == "compact" else reasoning_instructions(told, LINES_ENDING),
             state=state_text(self.question.text, self._state, agent, self.sizes),
         )
+
+    def final_answer(self, agent: str, text: str) -> str:
+        """The last marked lines."""
+        return final_lines(text, answers=agent == REASONER, max_lines=self.sizes.num_lines)
 
     def asked(self, agent: str, answer: str) -> tuple[Query, ...]:
         return self._planned(answer).queries if agent == SEARCHER else ()

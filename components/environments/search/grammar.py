@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from components.environments.search.sizes import Sizes
 from components.errors import MalformedAction
 
-_SEARCH = re.compile(r"(?:\?|\**+search query:\**+)(?P<text>.*)", re.IGNORECASE)
-_NOTE = re.compile(r"#(?P<number>\d{1,4})\s*=(?P<text>.*)")
-_ASK = re.compile(r"(?:\?|###(?!#))(?P<text>.*)")
-_ANSWER = re.compile(r"(?:=|\**+answer:\**+)(?P<text>.*)", re.IGNORECASE)
+SEARCH = re.compile(r"(?:\?|\**+search query:\**+)(?P<text>.*)", re.IGNORECASE)
+NOTE = re.compile(r"#(?P<number>\d{1,4})\s*=(?P<text>.*)")
+ASK = re.compile(r"(?:\?|###(?!#))(?P<text>.*)")
+ANSWER = re.compile(r"(?:=|\**+answer:\**+)(?P<text>.*)", re.IGNORECASE)
 _REFERENCE = re.compile(r"#(\d{1,4})\b")
 
 
@@ -41,9 +41,9 @@ def parse_searcher(text: str, sizes: Sizes) -> tuple[Search | Note, ...]:
     """
     lines: list[Search | Note] = []
     for line in map(str.strip, text.splitlines()):
-        if note := _NOTE.fullmatch(line):
+        if note := NOTE.fullmatch(line):
             lines.append(Note(int(note["number"]), _content(note, sizes)))
-        elif search := _SEARCH.fullmatch(line):
+        elif search := SEARCH.fullmatch(line):
             lines.append(Search(_content(search, sizes)))
     if not lines:
         raise MalformedAction("no line begins with ? (a query) or #1 = (the answer of a sub-question)")
@@ -60,9 +60,9 @@ def parse_reasoner(text: str, sizes: Sizes) -> tuple[str, ...] | str:
     asked: list[str] = []
     answers: list[str] = []
     for line in map(str.strip, text.splitlines()):
-        if ask := _ASK.fullmatch(line):
+        if ask := ASK.fullmatch(line):
             asked.append(_content(ask, sizes))
-        elif answer := _ANSWER.fullmatch(line):
+        elif answer := ANSWER.fullmatch(line):
             answers.append(_content(answer, sizes))
     if not asked and not answers:
         raise MalformedAction("no line begins with ? (a sub-question) or = (the final answer)")

@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 
 from components.environments.base import MultiAgentEnv, Step
 from components.environments.shared.progress import progress
+from components.environments.shared.reading import reasoning_instructions
+from components.environments.stateful.reading import CALLS_ENDING, PLAN_ENDING, final_calls, final_plan
 from components.environments.stateful.tool_world import STEP_SEPARATOR, ToolWorld, calls_of_plan, list_characters
 from components.environments.stateful.tools import Call, Refusal, compact_json, parse_calls, run_calls
 from components.errors import MalformedAction
@@ -94,10 +96,20 @@ class PlannedWorldEnv(MultiAgentEnv, Generic[State]):
         table, world = self._state, self.world
         if agent == PLANNER:
             text = f"P{world.goal_text}|{world.planner_view(table.state)}|{table.news}>"
-            return Observation(instructions=f"{_PLANNER_DUTY}\n{world.planner_guide}", state=text)
+            told = self._told(f"{_PLANNER_DUTY}\n{world.planner_guide}", PLAN_ENDING)
+            return Observation(instructions=told, state=text)
         assert agent == TOOL_AGENT, f"agent {agent!r} is none of {ROLES}"
         text = f"T{self._plan_text()}|{world.tool_view(table.state)}|{self._answers_text()}>"
-        return Observation(instructions=self._tool_instructions(), state=text)
+        return Observation(instructions=self._told(self._tool_instructions(), CALLS_ENDING), state=text)
+
+    def _told(self, instructions: str, ending: str) -> str:
+        return instructions if self.answers == "compact" else reasoning_instructions(instructions, ending)
+
+    def final_answer(self, agent: str, text: str) -> str:
+        """The last steps of a plan, or the last calls."""
+        if agent == PLANNER:
+            return final_plan(text, self.world.step_pattern, max_steps=self.world.max_steps)
+        return final_calls(text)
 
     def _plan_text(self) -> str:
         if self.plan is None:

@@ -1,0 +1,126 @@
+"""What a reader takes for the answer in a text that reasons first: its last fenced block, labelled line, or line."""
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+REASON_FIRST = "You may reason first, at any length; a correction counts, because only the end of your answer is read:"
+_ALONE = (" and nothing else", ", or with nothing but the program")
+"""What the instructions for compact answers ask for."""
+MAX_LINES = 4096
+"""Lines of a text, from its end, in which marked lines are looked for."""
+_MAX_LABELS = 64
+_LABEL = re.compile(
+    r"(?P<answer>\b(?:answers?|antwort|réponse|respuesta|resposta|risposta|ответ)\b|答案|回答|答え|解答|정답)"
+    r"|\b(?:solution|result|lösung|ergebnis|résultat|solución|resultado|решение|final)\b"
+    r"|(?P<moves>\b(?:moves?|list|path|plan|steps?|placements?|züge|coups|movimientos|mosse|ходы)\b)",
+    re.IGNORECASE,
+)
+_SAYS = re.compile(r"[^\n:：=.,;!?()\[\]{}]{0,40}?(?:\([^()\n]{0,40}\)[ \t*_`~]{0,4})?[:：=][\s*_`~:：=]*+")
+_IS = re.compile(
+    r"[^\n:：=.,;!?()\[\]{}]{0,40}?(?:[:：=]|\b(?:is|are|ist|sind|lautet|est|es|son|é|è)\b|это|是|为|は|는)[\s*_`~:：=]*+",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"^(?P<indent>[ \t]*)`{3,}(?P<language>[^`\n]*)$", re.MULTILINE)
+_BULLET = re.compile(r"\A(?:[-*+•>]|\d{1,3}[.)])\s+")
+_MARKUP = "*_`~"
+_PYTHON = ("python", "py", "python3")
+
+
+class Block(NamedTuple):
+    """A fenced block; `start` and `end` are its place in the text, with its fences."""
+
+    language: str
+    body: str
+    start: int
+    end: int
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks of `text`. One that is left open goes to the next one with a language, or to the end."""
+    if "```" not in text:
+        return []
+    found, opened = list[Block](), None
+    for fence in _FENCE.finditer(text):
+        language = fence["language"].strip()
+        if opened is not None:
+            found.append(_block(opened, text, fence.start(), fence.start() if language else fence.end()))
+        opened = fence if opened is None or language else None
+    if opened is not None and text[opened.end() :].strip():
+        found.append(_block(opened, text, len(text), len(text)))
+    return found
+
+
+def _block(opened: re.Match[str], text: str, body_end: int, end: int) -> Block:
+    body = text[opened.end() + 1 : body_end].removesuffix("\n")
+    if indent := opened["indent"]:
+        body = "\n".join(line.removeprefix(indent) for line in body.split("\n"))
+    return Block(language=opened["language"].strip().lower(), body=body, start=opened.start(), end=end)
+
+
+def final_program(text: str) -> str:
+    """The program in `text`: the last block fenced as Python, else the last fenced block, else the whole text."""
+    fenced = blocks(text)
+    named = [block for block in fenced if block.language.partition(" ")[0] in _PYTHON]
+    return (named or fenced)[-1].body if fenced else text
+
+
+def final_text(text: str) -> str:
+    """The answer in `text` if nothing is known of its grammar: the last fenced block, unless a labelled line follows it; else
+    the last labelled line, else the last line that is not empty. One pair of Markdown marks around it is left out.
+
+    **Example** `"6 * 7 is 42.\\n**Answer:** 42\\n\\nI hope this helps."` is `"42"`.
+    """
+    fenced = blocks(text)
+    rest = text[fenced[-1].end :] if fenced else text
+    told = labelled(rest)
+    if told is not None:
+        return told
+    if fenced:
+        return fenced[-1].body
+    return bare(text.strip().rpartition("\n")[2])
+
+
+def label_ends(text: str, *, of_moves: bool = False) -> Iterator[int]:
+    """Where the text behind each label begins, the last first, possibly on the next line: "Final answer:", "La respuesta es",
+    "答案："; with `of_moves` also "Moves:".
+
+    Words of other languages are not known; their lines still count as lines. At most the last 64 words are looked at.
+    """
+    for word in reversed(deque(_LABEL.finditer(text), maxlen=_MAX_LABELS)):
+        if word["moves"] is None or of_moves:
+            said = (_SAYS if word["answer"] is None else _IS).match(text, word.end())
+            if said is not None and said.end() < len(text):
+                yield said.end()
+
+
+def labelled(text: str) -> str | None:
+    """What follows the last label in `text`, on one line; None without a label. **Example** `"Answer: 4."` is `"4"`."""
+    start = next(label_ends(text), None)
+    return None if start is None else bare(text[start:].partition("\n")[0])
+
+
+def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The last match of `pattern` in `text`."""
+    last = deque(pattern.finditer(text), maxlen=1)
+    return last[0] if last else None
+
+
+def bare(line: str) -> str:
+    """`line` without Markdown marks around it, or a full stop behind it. **Example** `"**42**."` is `"42"`."""
+    text = line.strip().strip(_MARKUP).strip()
+    return text.rstrip(".。").rstrip(_MARKUP) or text
+
+
+def unbulleted(line: str) -> str:
+    """`line` without the mark of a list item, and without Markdown marks around it."""
+    line = line.strip()
+    return _BULLET.sub("", line, count=1).strip().strip(_MARKUP).strip()
+
+
+def reasoning_instructions(instructions: str, ending: str) -> str:
+    """`instructions` for answers that may reason first and whose end is `ending`."""
+    for compact in _ALONE:
+        instructions = instructions.replace(compact, "")
+    return f"{instructions}\n{REASON_FIRST} {ending}".lstrip("\n")

@@ -1,0 +1,49 @@
+"""The thinking of a model, which stands before its answer and is never read as part of it."""
+
+import re
+
+from components.errors import MalformedAction
+
+OPENING, CLOSING = "<think>", "</think>"
+"""The tags of DeepSeek-R1, Qwen3, GLM and their like."""
+_MARKS = re.compile(
+    r"(?P<alone>^[ \t]*</think>[ \t]*$)|(?P<fence>^[ \t]*```(?P<language>[^`\n]*)$)|(?P<tag></?think>)"
+    r"""|"[^"\n]*"|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)""",
+    re.MULTILINE,
+)
+"""Tags, lines of ```, and quotations, whose tags are text."""
+
+
+def without_thinking(text: str) -> str:
+    """`text` without what a model thought; unchanged if there is no tag.
+
+    Thinking goes from `<think>` to the next `</think>`; where the prompt opened it, from the beginning to a `</think>` alone.
+    Tags in quotes, backticks or a fenced block are text, except a closing tag that is a whole line.
+
+    Raises MalformedAction for thinking that never ends, or that no answer follows.
+
+    **Example** `"<think>U or D?</think> [U]"` and `"U or D?</think> [U]"` are `"[U]"`; `'print("<think>")'` stays.
+    """
+    if "think>" not in text:
+        return text
+    kept, start = list[str](), 0
+    is_thinking = is_fenced = has_thought = False
+    for mark in _MARKS.finditer(text):
+        if mark["fence"] is not None:
+            is_fenced = not is_thinking and (not is_fenced or bool(mark["language"].strip()))
+        elif mark["alone"] is not None or (mark["tag"] == CLOSING and not is_fenced):
+            if not is_thinking:
+                kept.clear()
+            start, has_thought = mark.end(), True
+            is_thinking = is_fenced = False
+        elif mark["tag"] == OPENING and not is_fenced and not is_thinking:
+            kept.append(text[start : mark.start()])
+            is_thinking = True
+    if is_thinking:
+        raise MalformedAction(f"thinking that never ends: {OPENING} without {CLOSING}")
+    if not has_thought:
+        return text
+    answer = "".join((*kept, text[start:])).strip()
+    if not answer:
+        raise MalformedAction("no answer follows the thinking")
+    return answer

@@ -1,0 +1,108 @@
+"""The plan or the calls in an answer that reasons first, as a reader sees them."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from components.environments.shared.reading import MAX_LINES, unbulleted
+from components.environments.stateful.tool_world import STEP_SEPARATOR
+
+PLAN_ENDING = "the last steps, on one line or one a line."
+CALLS_ENDING = "the last JSON list of calls."
+"""How answers that reason first end, for the instructions."""
+_MAX_STEP_LINE = 2000
+_SPACE = r"[ \t\r\n]*+"
+_TEXT = r'"(?:[^"\\\n]|\\.)*+"'
+_SCALAR = rf"(?:{_TEXT}|-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?|true|false|null)"
+
+
+def _list_of(value: str) -> str:
+    return rf"\[{_SPACE}(?:{value}{_SPACE}(?:,{_SPACE}{value}{_SPACE})*+)?+\]"
+
+
+def _object_of(value: str) -> str:
+    member = rf"{_TEXT}{_SPACE}:{_SPACE}{value}{_SPACE}"
+    return rf"\{{{_SPACE}(?:{member}(?:,{_SPACE}{member})*+)?+\}}"
+
+
+@cache
+def calls_pattern() -> re.Pattern[str]:
+    """A list of objects, or an object alone, with values as deep as the grammar of calls allows. Possessive: it takes linear
+    time."""
+    flat = rf"(?:{_SCALAR}|{_list_of(_SCALAR)}|{_object_of(_SCALAR)})"
+    call = _object_of(flat)
+    return re.compile(rf"(?P<list>{_list_of(call)})|(?P<call>{call})")
+
+
+_TOOL = re.compile(r"""\{\s*+(?:"tool"|'tool'|tool\b)""")
+_IN_LIST = re.compile(r"(?:\[|\}\s{0,64},)\s{0,64}\Z")
+_LOOK_BACK = 132
+_BETWEEN = re.compile(r"(?:[\s,;]|</?tool_call>)*+")
+
+
+def final_calls(text: str) -> str:
+    """The last JSON list of calls in `text`, or the last calls one after another; `text` itself without any.
+
+    If an object with a tool follows that is no JSON, or the list is cut off, `text` is returned, to be refused.
+
+    **Example** `'First pay: {"tool":"pay"}\\nNo:\\n```json\\n[]\\n```'` is `"[]"`.
+    """
+    calls, end = list[str](), 0
+    for found in calls_pattern().finditer(text):
+        if found["list"] is not None:
+            calls = [found["list"]]
+        elif not _TOOL.match(found["call"]):
+            continue
+        elif calls and calls[0][0] == "{" and _BETWEEN.fullmatch(text, end, found.start()):
+            calls.append(found["call"])
+        else:
+            if _IN_LIST.search(text[max(0, found.start() - _LOOK_BACK) : found.start()]):
+                return text
+            calls = [found["call"]]
+        end = found.end()
+    if not calls or _TOOL.search(text, end):
+        return text
+    return calls[0] if len(calls) == 1 else f"[{','.join(calls)}]"
+
+
+def final_plan(text: str, step: re.Pattern[str], *, max_steps: int) -> str:
+    """The last steps of `text`, each matching `step`, on lines without a remark between them; `text` itself without any.
+
+    The steps of a line are all of it without Markdown, what follows its last colon, or its only text in backticks. If a line
+    of steps and other words with a separator follows, it is returned, to be refused.
+
+    **Example** for a shop: `"First pay? No.\\n1. **buy 2 pear**\\n2. pay\\nGood luck!"` is `"buy 2 pear\\npay"`.
+    """
+    steps = list[str]()
+    for line in reversed(text.splitlines()[-MAX_LINES:]):
+        if not line or line.isspace() or line.startswith("```"):
+            continue
+        if (found := _steps(line, step)) is not None:
+            steps.append(found)
+        elif steps:
+            break
+        elif _breaks_a_plan(line, step):
+            return line
+        if len(steps) > max_steps:
+            break
+    return "\n".join(reversed(steps)) or text
+
+
+def _steps(line: str, step: re.Pattern[str]) -> str | None:
+    """The steps that a line consists of; None if it does not."""
+    if len(line) > _MAX_STEP_LINE or not step.search(line.lower()):
+        return None
+    quoted = line.split("`")[1::2]
+    parts = (unbulleted(line), line.rpartition(":")[2], *(quoted if len(quoted) == 1 else ()))
+    plain = (part.strip().strip("*_`").rstrip(".;").rstrip("*_`") for part in parts)
+    return next((part for part in plain if part and all(_are_steps(part, step))), None)
+
+
+def _are_steps(text: str, step: re.Pattern[str]) -> Iterator[bool]:
+    for part in text.split(STEP_SEPARATOR):
+        yield step.fullmatch(" ".join(part.split()).lower()) is not None
+
+
+def _breaks_a_plan(line: str, step: re.Pattern[str]) -> bool:
+    """Whether some, but not all parts of a line between separators are steps."""
+    return STEP_SEPARATOR in line and len(line) <= _MAX_STEP_LINE and any(_are_steps(line, step))

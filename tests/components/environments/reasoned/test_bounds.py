@@ -1,0 +1,130 @@
+"""A text that reasons first costs little to read at the greatest length: half a second of CPU with all that is done twice."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from components.environments.base import MAX_ANSWER_CHARACTERS
+from components.environments.shared.thinking import without_thinking
+from components.errors import MalformedAction
+from tests.components.environments.hostile import ENDS, LEADS, nests, repeated, simple_texts, spread
+from tests.components.environments.test_parser_bounds import AnyTools, playing
+from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap
+
+LISTS = (
+    "[U,",
+    "[U, R] ",
+    "[A, B] ",
+    "U -> ",
+    "U\n",
+    "1. U\n",
+    "- 123\n",
+    "[123] ",
+    "123 ",
+    "**U**\n",
+    "<answer>U",
+    "\\boxed{U} ",
+)
+LABELS = (
+    "answer is ",
+    "Answer: ",
+    "answer ",
+    "the answer (",
+    "final ",
+    "答案",
+    "答案：",
+    "moves: ",
+    "answer: U ",
+    "so ",
+    "= 1\n",
+)
+CALLS = (
+    '{"tool":"pay"},',
+    '{"tool":"pay"} x',
+    '[{"tool":',
+    '{"a":[1,',
+    '{"a":{"a":1},',
+    "{'tool':",
+    '{"a\\"',
+    '[{"a":1},',
+    "[{},",
+)
+PLANS = ("buy 1 pear;", "buy 1 pear\n", "pay; x\n", "`pay` ", "plan: pay\n", "pay x\n")
+TESTS = ("1 => 2. Hm\n", "`1 => 2` ", "=> a b c d.\n", "Input:\n")
+LINES = (
+    "? a\nb\n",
+    "= a\nb\n",
+    "final answer: b\n",
+    "### a\nb\n",
+    ":\n",
+    "=\n",
+    "#\n",
+    "a\n",
+    "\n",
+    " \n",
+    "#### 4\n",
+    "\\boxed{1} ",
+)
+BLOCKS = ("```python\n1\n```\n", "```python\n", "```\n", "   ```\n")
+THOUGHTS = (
+    "<think>",
+    "</think>",
+    "<think></think>",
+    "</think>\n",
+    '"</think>',
+    "'</think>' ",
+    "`<think>` ",
+    "```\n<think>\n",
+)
+SEATS = {
+    "plan_path-plan_agent": ({}, (*LISTS, *LABELS)),
+    "sudoku-plan_agent": ({}, LISTS),
+    "sokoban-tool_agent": ({"tool": "python"}, BLOCKS),
+    "math-reasoner": ({"prose": True}, (*LABELS, *LINES)),
+    "search-searcher": ({}, LINES),
+    "search-reasoner": ({}, (*LABELS, *LINES)),
+    "code-tester": ({}, (*TESTS, *BLOCKS, *LINES)),
+    "shop-planner": ({}, (*PLANS, *LINES)),
+    "shop-tool_agent": ({}, CALLS),
+}  # fmt: skip
+
+
+def hostile(units: tuple[str, ...], share: int) -> Iterator[str]:
+    for number, unit in enumerate(units):
+        yield repeated(unit, MAX_ANSWER_CHARACTERS, LEADS[number % len(LEADS)], ENDS[number % len(ENDS)])
+    yield from spread(simple_texts(MAX_ANSWER_CHARACTERS), share)
+    yield from spread(nests(MAX_ANSWER_CHARACTERS), 3)
+
+
+def check_reader(seat: str, units: tuple[str, ...], share: int) -> None:
+    name, _, role = seat.partition("-")
+    env = playing(name, SEATS[seat][0], AnyTools())
+
+    def pieces() -> Iterator[Piece]:
+        for text in hostile(units, share):
+            yield f"{text[:40]!r}...{text[-8:]!r}", lambda text=text: env.final_answer(role, text)  # type: ignore[misc]
+
+    cost = assert_cheap(pieces())
+    assert cost.cpu_seconds < MAX_CPU_SECONDS / 2, cost
+
+
+@pytest.mark.parametrize("seat", SEATS)
+def test_a_reader_reads_the_longest_texts_cheaply(seat: str) -> None:
+    check_reader(seat, SEATS[seat][1], 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seat", SEATS)
+def test_a_reader_reads_every_hostile_text_cheaply(seat: str) -> None:
+    every = tuple(dict.fromkeys((*LISTS, *LABELS, *CALLS, *PLANS, *TESTS, *LINES, *BLOCKS)))
+    check_reader(seat, every, 3)
+
+
+def test_thinking_is_left_out_cheaply() -> None:
+    def read(text: str) -> None:
+        try:
+            without_thinking(text)
+        except MalformedAction:
+            pass
+
+    assert_cheap([(unit, lambda text=text: read(text)) for unit in THOUGHTS for text in [repeated(unit, MAX_ANSWER_CHARACTERS), repeated(unit, MAX_ANSWER_CHARACTERS, "<think>", "\n")]])  # type: ignore[misc]
