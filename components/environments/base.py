@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, NoReturn, Protocol, runtime_checkable
 
 from components.artifacts.refs import Frozen
 from components.environments.shared.reading import final_text
-from components.environments.shared.thinking import without_thinking
 from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
 from components.schema import (
     ActionOutcome,
@@ -21,6 +20,7 @@ from components.schema import (
     Query,
     ToolRecord,
 )
+from components.thinking import without_thinking
 
 Split = Literal["train", "test"]
 Answers = Literal["compact", "reasoned"]

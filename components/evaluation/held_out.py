@@ -84,7 +84,7 @@ def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, sui
 
 
 def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsage]) -> EvalReport:
-    """The report, its numbers also under their metric names, with each agent's fractions of solving and of malformed answers."""
+    """The report, its numbers also under their metric names, with each agent's solving and malformed answers."""
     num_successes, num_episodes = sum(episode.success for episode in episodes), len(episodes)
     handed = handovers(episodes, last_agent=in_phases(plan.turn_order)[-1][-1] if plan.turn_order else None)
     mean_reward = metrics.mean(_outcome_reward(episode) for episode in episodes)

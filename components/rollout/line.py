@@ -104,7 +104,8 @@ class Line:
         """The candidates of `node` as text, or None if the line fails here."""
         agent = node.group.agent
         texts_K = self._attempt(
-            _doing(node), lambda: tuple(router.decode(agent, completion.tokens) for completion in completions_K)
+            _doing(node),
+            lambda: tuple(router.decode(agent, completion.tokens, node.prompt_tokens) for completion in completions_K),
         )
         if texts_K is None:
             return None

@@ -9,9 +9,12 @@ from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest, Generator, Metered, before_stop
 from components.rollout.prompts import PromptFormat, encode_observation
 from components.schema import ApiUsage, Observation, PolicyVersion
+from components.thinking import OPENING
 
 REASONING_TOKENS = 1024
 """How many tokens more than a compact answer one that reasons first may have by default."""
+_TAG_TOKENS = 16
+"""At least as many as a thinking tag and white space behind it, also if each is a character."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +110,15 @@ class Router:
         tokenizer = self._generators[seat.policy].tokenizer
         return encode_observation(seat.shown(observation), tokenizer, seat.prompt_format, seat.chat_template_arguments)
 
-    def decode(self, role: str, tokens: Sequence[int]) -> str:
-        """The text of an answer of `role`, up to a stop string."""
+    def decode(self, role: str, tokens: Sequence[int], prompt_tokens: Sequence[int] = ()) -> str:
+        """The text of an answer of `role`, up to a stop string. If its chat template has opened the thinking at the end of the
+        prompt, the text begins with that tag: cut-off thinking is then no answer."""
         seat = self._seats[role]
-        return before_stop(self._generators[seat.policy].tokenizer.decode(tokens), seat.stop)
+        tokenizer = self._generators[seat.policy].tokenizer
+        text = before_stop(tokenizer.decode(tokens), seat.stop)
+        if seat.prompt_format == "chat" and tokenizer.decode(prompt_tokens[-_TAG_TOKENS:]).rstrip().endswith(OPENING):
+            return OPENING + text
+        return text
 
     def own_temperature(self, role: str, temperature: float) -> float | None:
         """The role's own temperature in play at `temperature`; None if it plays at that, as all roles do in greedy play."""

@@ -23,7 +23,7 @@ from tasks.toolbox import Toolbox
 from troupe.teams.players import SCRIPTED, finished_episodes, scripted
 from troupe.teams.reports import EvaluationReport, counted
 from troupe.teams.run_team import Team, checked_sampling, run_team, stored_run, team_order
-from troupe.teams.suite_choice import suite_config
+from troupe.teams.suite_choice import read_as, suite_config
 
 _PROBLEMS_AT_ONCE = 50
 
@@ -76,6 +76,8 @@ def evaluate(
     run = stored_run(who, store) if is_run else None
     if suite is not None:
         config, name = suite_config(suite, overrides)
+        if run is not None and not any(each.startswith("environment.answers") for each in overrides):
+            config = read_as(config, run.config)
     else:
         assert run is not None, who
         config, name = parse_config(with_overrides(run.config.model_dump(mode="json"), overrides)), "test"

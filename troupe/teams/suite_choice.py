@@ -45,7 +45,7 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
     if own is not None and name in (None, own.environment.name):
         chosen = own
     elif name is not None and _is_environment(name):
-        return bare_config(name, options)
+        return read_as(bare_config(name, options), own)
     elif name in presets:
         chosen = parse_config(presets[name])
     else:
@@ -53,7 +53,15 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
         remedy = remedy_for(str(name), known, otherwise=f"there are {', '.join(known)}")
         raise ConfigurationError(f"environment.name {name!r}: no environment and no preset; {remedy}")
     environment = chosen.environment.model_copy(update={"options": {**chosen.environment.options, **options}})
-    return chosen.model_copy(update={"environment": environment})
+    return read_as(chosen.model_copy(update={"environment": environment}), own)
+
+
+def read_as(config: RunConfig, own: RunConfig | None) -> RunConfig:
+    """`config` with answers read as in the configuration of the run that plays it (`own`), because its team learned so."""
+    if own is None:
+        return config
+    environment = config.environment.model_copy(update={"answers": own.environment.answers})
+    return config.model_copy(update={"environment": environment})
 
 
 def bare_config(environment: str, options: Mapping[str, Any]) -> RunConfig:

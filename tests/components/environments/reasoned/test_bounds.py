@@ -1,12 +1,13 @@
 """A text that reasons first costs little to read at the greatest length: half a second of CPU with all that is done twice."""
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
 from components.environments.base import MAX_ANSWER_CHARACTERS
-from components.environments.shared.thinking import without_thinking
 from components.errors import MalformedAction
+from components.thinking import without_thinking
 from tests.components.environments.hostile import ENDS, LEADS, nests, repeated, simple_texts, spread
 from tests.components.environments.test_parser_bounds import AnyTools, playing
 from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap
@@ -122,9 +123,13 @@ def test_a_reader_reads_every_hostile_text_cheaply(seat: str) -> None:
 
 def test_thinking_is_left_out_cheaply() -> None:
     def read(text: str) -> None:
-        try:
+        with contextlib.suppress(MalformedAction):
             without_thinking(text)
-        except MalformedAction:
-            pass
 
-    assert_cheap([(unit, lambda text=text: read(text)) for unit in THOUGHTS for text in [repeated(unit, MAX_ANSWER_CHARACTERS), repeated(unit, MAX_ANSWER_CHARACTERS, "<think>", "\n")]])  # type: ignore[misc]
+    assert_cheap(
+        [
+            (unit, lambda text=text: read(text))
+            for unit in THOUGHTS
+            for text in [repeated(unit, MAX_ANSWER_CHARACTERS), repeated(unit, MAX_ANSWER_CHARACTERS, "<think>", "\n")]
+        ]
+    )  # type: ignore[misc]
