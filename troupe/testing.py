@@ -6,7 +6,7 @@ from random import Random
 from time import thread_time
 from typing import Any
 
-from components.environments.base import Demonstrator, MultiAgentEnv
+from components.environments.base import Answers, Demonstrator, MultiAgentEnv
 from components.environments.environment import Environment
 from components.environments.own_family import OwnFamily, own_family
 from components.environments.registry import validated
@@ -30,13 +30,15 @@ def check_environment(
     *,
     num_problems: int = 25,
     max_turns: int = 4,
+    answers: Answers = "compact",
 ) -> None:
     """Check that `environment` with `options` satisfies what training relies on; raise AssertionError with the violation.
 
     Problems are plain JSON and determined by their seed; train and test share none. Observations and the effect of an answer
     depend on the state alone. Every answer up to `max_answer_characters` is accepted or refused as malformed, and nothing else
     is raised; a refused answer changes nothing; a snapshot restores the state. The answers of an expert, if there is one, are
-    well-formed, written in `alphabet`, and solve every problem within `max_turns`.
+    well-formed, written in `alphabet`, and solve every problem within `max_turns`. With `answers` "reasoned" all is read as
+    under `environment.answers: reasoned`, and `final_answer` keeps the expert's answers as they are.
 
     **Example**
 
@@ -44,7 +46,7 @@ def check_environment(
     """
     try:
         checked_team(environment.__qualname__, environment)
-        family = own_family(environment.__qualname__, environment())
+        family = own_family(environment.__qualname__, environment(), answers)
         settings = validated(family.options_type, options or {})
         problems = {
             split: [family.problem(settings, split=split, index=i, seed=_SEED) for i in range(num_problems)]
@@ -146,6 +148,11 @@ def _check_expert(family: Demonstrator, settings: Any, problem: Problem, max_tur
                 )
             longest = family.max_action_characters(settings)
             assert len(answer) <= longest, f"expert(): {answer!r} is longer than max_answer_characters, {longest}"
+            if env.answers == "reasoned":
+                kept = env.final_answer(role, answer)
+                assert kept == answer, (
+                    f"expert(): {answer!r} of {role} is read as {kept!r}; let final_answer() return such answers as they are"
+                )
             outcome = _applied(env, role, answer)
             assert outcome.error is None, f"expert(): {answer!r} of {role} is malformed: {outcome.error}"
     assert env.success, f"expert() does not solve {problem.payload!r} in {max_turns} turns"

@@ -12,7 +12,8 @@ PROGRAM_ENDING = "the last ```python block, with the whole program."
 _QUOTES = "[\"'`“”‘’]*+"
 _GAP = r"(?:[\s,;|→⇒、，]|->)"
 _GAP_IN_LINE = r"(?:[ \t,;|→⇒、，]|->)"
-_MARKUP = r"[*_`~$()>]*+"
+_MARKUP = r"[*_`~$()]*+"
+_MARGIN = r"[ \t]*+(?:>[ \t]*+)*+"
 _ITEM = r"(?:[-*+•][ \t]++|\d{1,3}[.)][ \t]++)?+"
 
 
@@ -60,8 +61,8 @@ def list_patterns(move: str, is_separated: bool, move_width: int) -> tuple[re.Pa
     boxes = rf"\\boxed\{{(?:\\text\{{)?(?P<box>{listed})\}}|<answer>(?P<tag>{listed})</answer>"
     behind_label = rf"{_MARKUP}(?P<label>{in_line})(?=[ \t]*+{_MARKUP}[ \t]*+(?:[.,;:!?。]|$))"
     end = rf"[ \t]*+{_MARKUP}[.,;!。]*+{_MARKUP}[ \t]*+$"
-    stacked = rf"(?P<stack>(?:^[ \t]*+{_MARKUP}{one}{end}(?:\n|\Z)){{2,}}+)"
-    line = rf"{stacked}|^[ \t]*+{_MARKUP}[ \t]*+(?P<line>{in_line}){end}"
-    column = rf"(?P<column>(?:^[ \t]*+{_ITEM}{_MARKUP}{in_line}{end}(?:\n\s*+|\Z))++)"
+    stacked = rf"(?P<stack>(?:^{_MARGIN}{_MARKUP}{one}{end}(?:\n|\Z)){{2,}}+)"
+    line = rf"{stacked}|^{_MARGIN}{_MARKUP}(?P<line>{in_line}){end}"
+    column = rf"(?P<column>(?:^{_MARGIN}{_ITEM}{_MARKUP}{in_line}{end}(?:\n\s*+|\Z))++)"
     marked = f"{brackets}|{boxes}" if is_separated else f"{brackets}|{boxes}|{line}"
     return tuple(re.compile(pattern, re.MULTILINE) for pattern in (marked, column, behind_label))

@@ -11,6 +11,7 @@ PLAN_ENDING = "the last steps, on one line or one a line."
 CALLS_ENDING = "the last JSON list of calls."
 """How answers that reason first end, for the instructions."""
 _MAX_STEP_LINE = 2000
+_COLON = re.compile("[:：]")
 _SPACE = r"[ \t\r\n]*+"
 _TEXT = r'"(?:[^"\\\n]|\\.)*+"'
 _SCALAR = rf"(?:{_TEXT}|-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?|true|false|null)"
@@ -93,7 +94,7 @@ def _steps(line: str, step: re.Pattern[str]) -> str | None:
     if len(line) > _MAX_STEP_LINE or not step.search(line.lower()):
         return None
     quoted = line.split("`")[1::2]
-    parts = (unbulleted(line), line.rpartition(":")[2], *(quoted if len(quoted) == 1 else ()))
+    parts = (unbulleted(line), _COLON.split(line)[-1], *(quoted if len(quoted) == 1 else ()))
     plain = (part.strip().strip("*_`").rstrip(".;").rstrip("*_`") for part in parts)
     return next((part for part in plain if part and all(_are_steps(part, step))), None)
 

@@ -1,0 +1,91 @@
+"""Answers that reason first in the tool worlds: plans and JSON calls."""
+
+from tests.components.environments.reasoned.row import MALFORMED, Row
+
+PLANNER, TOOL = "planner", "tool_agent"
+
+SHOP = (
+    Row(PLANNER, "Two pears are wanted and one is in the cart, so one more and then the till.\n\nbuy 1 pear;pay",
+        "buy 1 pear;pay"),
+    Row(PLANNER, "<think>buy 2 pear? One is there.</think>\nBuy 1 pear; pay", "buy 1 pear;pay"),
+    Row(PLANNER, "1. buy 1 pear\n2. drop 1 fig\n3. pay\n\nLet me know!", "buy 1 pear;drop 1 fig;pay"),
+    Row(PLANNER, "First idea:\nbuy 3 pear;pay\nThat costs too much. Better:\nbuy 2 pear;pay coupon", "buy 2 pear;pay coupon"),
+    Row(PLANNER, "```\nbuy 1 pear\npay\n```\nThat is all.", "buy 1 pear;pay"),
+    Row(PLANNER, "**Plan:** cancel 1; buy 2 fig; pay.", "cancel 1;buy 2 fig;pay"),
+    Row(PLANNER, "Der Gutschein lohnt sich.\nPlan: `buy 2 fig;pay coupon`", "buy 2 fig;pay coupon"),
+    Row(PLANNER, "We should get pears, and then pay at the till.", MALFORMED),
+    Row(PLANNER, "buy 1 pear;pay\nOr rather:\nbuy 1 pear;fly away", MALFORMED),
+    Row(PLANNER, "<think>buy 1 pear;pay", MALFORMED),
+    Row(TOOL, 'I look for pears first.\n[{"tool":"search","name":"pear"}]', '[{"tool":"search","name":"pear"}]'),
+    Row(TOOL, '<think>{"tool":"pay"}?</think>[{"tool":"add","offer":"a1","count":1},{"tool":"pay"}]',
+        '[{"tool":"add","offer":"a1","count":1},{"tool":"pay"}]'),
+    Row(TOOL, 'a1 is cheapest.\n```json\n[\n  {"tool": "add", "offer": "a1", "count": 2},\n  {"tool": "pay"}\n]\n```\nDone!',
+        '[{"tool":"add","offer":"a1","count":2},{"tool":"pay"}]'),
+    Row(TOOL, 'Buying now.\n{"tool": "pay", "coupon": "C5"}', '{"tool":"pay","coupon":"C5"}'),
+    Row(TOOL, '{"tool":"add","offer":"a1","count":1}\n{"tool":"pay"}',
+        '[{"tool":"add","offer":"a1","count":1},{"tool":"pay"}]'),
+    Row(TOOL, 'Before I got {"error":{"type":"out_of_stock","message":"a1"}}, so a2:\n[{"tool":"add","offer":"a2","count":1}]',
+        '[{"tool":"add","offer":"a2","count":1}]'),
+    Row(TOOL, '[{"tool":"pay"}] would fail, as the cart is empty. So: [{"tool":"search","name":"fig"}]',
+        '[{"tool":"search","name":"fig"}]'),
+    Row(TOOL, '[{"tool":"search","name":"fig"},{"tool":"pa', MALFORMED),
+    Row(TOOL, "The form is [{\"tool\":\"search\",\"name\":\"anvil\"}]. I call [{'tool': 'pay'}].", MALFORMED),
+    Row(TOOL, 'The plan is malformed, so there is nothing to do: []', "[]"),
+)  # fmt: skip
+
+CALENDAR = (
+    Row(PLANNER, "opera needs zoe, who is free in 1.\n\nmeet opera zoe 1-2", "meet opera zoe 1-2"),
+    Row(PLANNER, "Zoe kann nur früh.\n- meet opera zoe,ann 1-2\n- cancel lunch", "meet opera zoe,ann 1-2;cancel lunch"),
+    Row(PLANNER, "okay, lunch must go first</think>\ncancel lunch;move opera 3-4", "cancel lunch;move opera 3-4"),
+    Row(PLANNER, "Steps:\n\nCancel lunch\nMove opera 3-4", "cancel lunch;move opera 3-4"),
+    Row(PLANNER, "I'd say `move opera 3-4`, since nothing else is asked.", "move opera 3-4"),
+    Row(PLANNER, "cancel opera\n\nNo, that one must stay. Instead:\n\ncancel lunch", "cancel lunch"),
+    Row(PLANNER, "步骤：move opera 2-3;cancel lunch", "move opera 2-3;cancel lunch"),
+    Row(PLANNER, "> **meet opera zoe 1-2;**", "meet opera zoe 1-2"),
+    Row(PLANNER, "opera should be moved a little later, if possible.", MALFORMED),
+    Row(PLANNER, "<think>cancel lunch</think>", MALFORMED),
+    Row(TOOL, 'zoe is free in 1 (zoe .#..).\n\n[{"tool":"meet","title":"opera","people":["zoe"],"slot":1}]',
+        '[{"tool":"meet","title":"opera","people":["zoe"],"slot":1}]'),
+    Row(TOOL, '<tool_call>\n{"tool":"cancel","title":"lunch"}\n</tool_call>', '{"tool":"cancel","title":"lunch"}'),
+    Row(TOOL, '<tool_call>{"tool":"cancel","title":"lunch"}</tool_call>\n'
+        '<tool_call>{"tool":"free","people":["zoe"]}</tool_call>',
+        '[{"tool":"cancel","title":"lunch"},{"tool":"free","people":["zoe"]}]'),
+    Row(TOOL, 'People: ["zoe", "ann"]; slots [1, 2].\n[{"tool":"free","people":["zoe","ann"]}]',
+        '[{"tool":"free","people":["zoe","ann"]}]'),
+    Row(TOOL, 'Voici : [{"tool":"move","title":"opera","slot":3}]. Bonne journée !',
+        '[{"tool":"move","title":"opera","slot":3}]'),
+    Row(TOOL, '```json\n{"tool":"move","title":"opera","slot":2}\n```\nHm, 2 is busy.\n```json\n'
+        '{"tool":"move","title":"opera","slot":3}\n```',
+        '{"tool":"move","title":"opera","slot":3}'),
+    Row(TOOL, 'cancel lunch, then done', MALFORMED),
+    Row(TOOL, '[{"tool":"cancel","title":"lunch"},]', MALFORMED),
+    Row(TOOL, '<think>[{"tool":"cancel","title":"lunch"}]', MALFORMED),
+    Row(TOOL, 'So be it.\n\n**[{"tool":"cancel","title":"a } brace"}]**', '[{"tool":"cancel","title":"a } brace"}]'),
+)  # fmt: skip
+
+FILE_TREE = (
+    Row(PLANNER, "x.log is 9 days old, so it is archived.\n\nmove x.log old", "move x.log old"),
+    Row(PLANNER, "<think>\nold is missing\n</think>\n\nmake old /\nmove x.log old\n\nThat is the whole plan.",
+        "make old /;move x.log old"),
+    Row(PLANNER, "1) make old /\n2) move x.log old\n3) prune", "make old /;move x.log old;prune"),
+    Row(PLANNER, "Final plan: **delete a.tmp; prune**", "delete a.tmp;prune"),
+    Row(PLANNER, "delete a.tmp;delete b.tmp\nwait, b.tmp is protected\ndelete a.tmp", "delete a.tmp"),
+    Row(PLANNER, "Il faut copier le fichier.\ncopy x.txt /docs", "copy x.txt /docs"),
+    Row(PLANNER, "```plan\nwrite note.txt /docs hello\n```", "write note.txt /docs hello"),
+    Row(PLANNER, "There is nothing left under /a, so I prune it.</think>prune", "prune"),
+    Row(PLANNER, "I would clean up the temporary files.", MALFORMED),
+    Row(PLANNER, "rm -rf /", MALFORMED),
+    Row(TOOL, 'Both logs match.\n[{"tool":"move","source":"/x.log","folder":"/old"}]',
+        '[{"tool":"move","source":"/x.log","folder":"/old"}]'),
+    Row(TOOL, 'Let me list first: {"tool":"find","ending":".tmp"}.', '{"tool":"find","ending":".tmp"}'),
+    Row(TOOL, "<think>\nmake or move?\n```json\n[{\"tool\":\"make\",\"folder\":\"/b\"}]\n```\n</think>\n"
+        '```json\n[{"tool":"make","folder":"/old"}]\n```', '[{"tool":"make","folder":"/old"}]'),
+    Row(TOOL, 'Explanation: {x} means any file.\n\n[{"tool":"delete","path":"/a.tmp"}]', '[{"tool":"delete","path":"/a.tmp"}]'),
+    Row(TOOL, '最初に作ります。[{"tool":"make","folder":"/old"}]よろしく。', '[{"tool":"make","folder":"/old"}]'),
+    Row(TOOL, '[{"tool":"make","folder":"/old"}]\n\n(1 call of at most 6)', '[{"tool":"make","folder":"/old"}]'),
+    Row(TOOL, '[{"tool":"write","file":"/n.txt","text":"say \\"[]\\" twice"}]',
+        '[{"tool":"write","file":"/n.txt","text":"say \\"[]\\" twice"}]'),
+    Row(TOOL, '{"tool": "make", "folder": "/old"},\n{"tool": "prune"}', '[{"tool":"make","folder":"/old"},{"tool":"prune"}]'),
+    Row(TOOL, 'make("/old")', MALFORMED),
+    Row(TOOL, '[{"tool":"make","folder":"/old"}]\nor simply {tool: prune}', MALFORMED),
+)  # fmt: skip

@@ -1,0 +1,127 @@
+"""Answers that reason first are read as a person reads them: a table for each environment."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from components.environments.base import MultiAgentEnv
+from components.environments.code.grammar import cases_in
+from components.environments.code.programs import program_in
+from components.environments.environment import Environment
+from components.environments.math.grammar import parse_answer, parse_program
+from components.environments.math.numbers import number
+from components.environments.math.spelling import plain
+from components.environments.own_family import own_family
+from components.environments.registry import FAMILIES, family, family_options
+from components.environments.search.grammar import parse_reasoner, parse_searcher
+from components.environments.stateful.tools import parse_calls
+from components.errors import MalformedAction
+from tests.components.environments.reasoned.guessing import Guess, read
+from tests.components.environments.reasoned.row import Row
+from tests.components.environments.reasoned.tables import codes, grids, maths, own, programs, searches, worlds
+from tests.components.environments.test_parser_bounds import AnyTools
+
+Meaning = Callable[[Any, str, str], object]
+"""(environment, role, compact answer) -> what the environment understands by it. Raises MalformedAction."""
+
+
+def moves(env: Any, role: str, answer: str) -> object:
+    return tuple(env.game.parse(answer))
+
+
+def steps_or_calls(env: Any, role: str, answer: str) -> object:
+    if role == "planner":
+        return env.world.parse_plan(answer)
+    return parse_calls(answer, max_calls=env.world.max_calls, max_characters=1000)
+
+
+def program_or_value(env: Any, role: str, answer: str) -> object:
+    if role == "tool_agent":
+        return parse_program(answer, max_characters=400)
+    return parse_answer(answer, max_characters=100, numbers_only=False).replace("\\boxed{", "").rstrip("}")
+
+
+def program_or_number(env: Any, role: str, answer: str) -> object:
+    if role == "tool_agent":
+        return parse_program(answer, max_characters=400)
+    return number(plain(parse_answer(answer, max_characters=100, numbers_only=True)))
+
+
+def lines(env: Any, role: str, answer: str) -> object:
+    return (parse_searcher if role == "searcher" else parse_reasoner)(answer, env.sizes)
+
+
+def program_or_tests(env: Any, role: str, answer: str) -> object:
+    return cases_in(answer, env.problem) if role == "tester" else program_in(answer, max_characters=4000)
+
+
+def whole_number(env: Any, role: str, answer: str) -> object:
+    return read(answer)
+
+
+TABLES: Mapping[str, tuple[Mapping[str, Any], Meaning, Sequence[Row]]] = {
+    "plan_path": ({}, moves, grids.PLAN_PATH),
+    "sokoban": ({}, moves, grids.SOKOBAN),
+    "sudoku": ({}, moves, codes.SUDOKU),
+    "blocksworld": ({}, moves, codes.BLOCKSWORLD),
+    "eight_queens": ({}, moves, codes.EIGHT_QUEENS),
+    "math": ({"prose": True}, program_or_value, maths.MATH),
+    "math ": ({}, program_or_number, maths.MATH_NUMBERS),
+    "search": ({"level": 1}, lines, searches.SEARCH),
+    "code": ({"kinds": ["stdin"]}, program_or_tests, programs.CODE),
+    "own": ({}, whole_number, own.OWN),
+    "shop": ({}, steps_or_calls, worlds.SHOP),
+    "calendar": ({}, steps_or_calls, worlds.CALENDAR),
+    "file_tree": ({}, steps_or_calls, worlds.FILE_TREE),
+}
+
+
+def built(name: str, options: Mapping[str, Any], answers: Any) -> MultiAgentEnv:
+    if name == "own":
+        return built_own(Guess(), answers)
+    chosen = family(name.strip(), answers)
+    return chosen.build(
+        chosen.problem(family_options(name.strip(), options), split="train", index=0, seed=1), AnyTools()
+    )
+
+
+def built_own(environment: Environment, answers: Any = "reasoned") -> MultiAgentEnv:
+    chosen = own_family("own", environment, answers)
+    return chosen.build(chosen.problem(chosen.options_type(), split="train", index=0, seed=1))
+
+
+def understood(env: MultiAgentEnv, role: str, text: str, meaning: Meaning) -> object:
+    """What `env` understands by an answer, None if it is malformed."""
+    told: list[str] = []
+
+    def step(agent: str, answer: str) -> Any:
+        told.append(answer)
+        raise MalformedAction("only listening")
+
+    env.step = step  # type: ignore[method-assign]
+    env.apply(role, text)
+    try:
+        return meaning(env, role, told[0]) if told else None
+    except MalformedAction:
+        return None
+
+
+CASES = [
+    pytest.param(name, number, id=f"{name}-{number}-{row.role}")
+    for name, (_, _, rows) in TABLES.items()
+    for number, row in enumerate(rows)
+]
+
+
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_a_text_is_read_as_a_person_reads_it(name: str, number: int) -> None:
+    options, meaning, rows = TABLES[name]
+    row = rows[number]
+    env = built(name, options, "reasoned")
+    wanted = None if row.reading is None else meaning(env, row.role, row.reading)
+    assert understood(env, row.role, row.text, meaning) == wanted
+
+
+def test_every_environment_has_twenty_texts() -> None:
+    assert {name for name in TABLES if len(TABLES[name][2]) >= 20} >= {*FAMILIES, "own"}
