@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.config import parse_config, stage_config
+from components.config import differing_fields, parse_config, stage_config
 from components.environments.environment import Environment
 from components.environments.own_family import own_family
 from components.environments.registry import family
@@ -58,6 +58,16 @@ def test_an_order_of_its_own_is_part_of_what_stages_depend_on_and_none_changes_n
         assert set(stage_config(plain, stage)["environment"]) == {"name", "options", "max_turns"}
         assert stage_config(ordered, stage) != stage_config(plain, stage)
     assert stage_config(ordered, "update_policy") == stage_config(plain, "update_policy")
+
+
+def test_how_answers_are_read_is_part_of_what_stages_depend_on_and_the_default_changes_nothing() -> None:
+    plain, reasoned = configured(), configured(answers="reasoned")
+    assert configured(answers="compact") == plain
+    for stage in ("warm_start", "collect_rollouts", "compute_rewards", "evaluate_policy"):
+        assert stage_config(reasoned, stage)["environment"]["answers"] == "reasoned"
+        assert "answers" not in stage_config(plain, stage)["environment"]
+    changed = differing_fields(plain.result_fields(), reasoned.result_fields())
+    assert changed == ["environment.answers: 'compact' -> 'reasoned'"]
 
 
 @pytest.mark.parametrize(

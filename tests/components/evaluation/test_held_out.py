@@ -102,6 +102,17 @@ def test_a_planner_that_repairs_is_told_from_one_that_copies() -> None:
     assert copied.metrics["eval/sample/tool_agent/solve_rate"] == copied.success_rate
 
 
+def test_malformed_answers_are_reported_by_agent() -> None:
+    def misspelt(solution: str, shown: str, seed: int) -> str:
+        return "T" if len(solution) % 2 else solution
+
+    found = report(plan(), misspelt, copying).metrics
+    num_odd = sum(len(each) % 2 for each in solutions(plan().problems).values())
+    assert 0 < num_odd < 40
+    assert found["eval/sample/tool_agent/malformed_rate"] == num_odd / 40
+    assert found["eval/sample/plan_agent/malformed_rate"] == 0.0
+
+
 def test_reaching_the_last_turn_is_not_success() -> None:
     result = report(plan(max_turns=3), lost, lost)
     assert (result.num_successes, result.keep_rate, result.repair_rate) == (0, None, 0.0)

@@ -8,7 +8,7 @@ from components.config import PromptConfig, parse_config
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.rollout.prompts import encode_observation
-from components.rollout.router import RoleRequest, Router, Seat, seats_of
+from components.rollout.router import REASONING_TOKENS, RoleRequest, Router, Seat, seats_of
 from components.schema import Observation, PolicyVersion
 from tests.components.generation.scripted import CharacterTokenizer
 from tests.components.rollout.toy_team import RecordingGenerator
@@ -94,6 +94,33 @@ def test_a_seat_without_its_own_limit_holds_the_longest_action_and_its_end() -> 
         "tool": Seat(policy="p", prompt_format="compact", max_new_tokens=3),
         "plan": Seat(policy="q", prompt_format="chat", max_new_tokens=11),
     }
+
+
+def test_answers_that_reason_first_may_be_longer_by_default() -> None:
+    values = {
+        "num_steps": 1,
+        "environment": {"name": "plan_path", "answers": "reasoned"},
+        "agents": {"tool": {"policy": "p", "max_new_tokens": 3}, "plan": {"policy": "p"}},
+        "policies": {"p": {}},
+    }
+    seats = seats_of(parse_config(values), max_action_characters=10)
+    assert {role: seat.max_new_tokens for role, seat in seats.items()} == {"tool": 3, "plan": 11 + REASONING_TOKENS}
+
+
+def test_an_answer_begins_with_the_thinking_tag_that_its_prompt_ends_with() -> None:
+    tokenizer = CharacterTokenizer("<think>/ab\n")
+    generators = {"large": RecordingGenerator(LARGE)}
+    generators["large"]._tokenizer = tokenizer
+    seats = {
+        "plan": Seat(policy="large", prompt_format="chat", max_new_tokens=9),
+        "tool": Seat(policy="large", prompt_format="compact", max_new_tokens=9),
+    }
+    routed = Router(generators, seats=seats, versions={"large": LARGE})
+    opened, closed, answer = map(tokenizer.encode, ("ab<think>\n", "<think>\n</think>\n", "a</think>b"))
+    assert routed.decode("plan", answer, prompt_tokens=opened) == "<think>a</think>b"
+    assert routed.decode("plan", answer, prompt_tokens=closed) == "a</think>b"
+    assert routed.decode("tool", answer, prompt_tokens=opened) == "a</think>b"
+    assert routed.decode("plan", answer) == "a</think>b"
 
 
 def test_a_role_whose_policy_has_no_engine_is_an_error() -> None:
