@@ -54,8 +54,8 @@ def check_environment(
         }
         _check_draws(family, settings, problems)
         for number, problem in enumerate((*problems["train"], *problems["test"])):
-            answers = list(_answers(family, settings, Random(number), every_character=number < _NUM_SEARCHED))
-            _check_play(family, problem, answers, Random(number), max_turns)
+            tried = list(_answers(family, settings, Random(number), every_character=number < _NUM_SEARCHED))
+            _check_play(family, problem, tried, Random(number), max_turns)
             if isinstance(family, Demonstrator):
                 _check_expert(family, settings, problem, max_turns)
     except ConfigurationError as error:

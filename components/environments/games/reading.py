@@ -59,7 +59,7 @@ def list_patterns(move: str, is_separated: bool, move_width: int) -> tuple[re.Pa
     alike = rf"\[\s*+{_QUOTES}{token}{_QUOTES}(?:\s*+,\s*+{_QUOTES}{token}{_QUOTES})++\s*+\]"
     brackets = rf"\[(?P<bracket>{listed})\]|(?P<empty>\[\])|(?P<alike>{alike})"
     boxes = rf"\\boxed\{{(?:\\text\{{)?(?P<box>{listed})\}}|<answer>(?P<tag>{listed})</answer>"
-    behind_label = rf"{_MARKUP}(?P<label>{in_line})(?=[ \t]*+{_MARKUP}[ \t]*+(?:[.,;:!?。]|$))"
+    behind_label = rf"{_MARKUP}(?P<label>{in_line})(?=[ \t]*+{_MARKUP}[ \t]*+(?:[.,;:!?。]|$|(?:because|since|as)\b))"
     end = rf"[ \t]*+{_MARKUP}[.,;!。]*+{_MARKUP}[ \t]*+$"
     stacked = rf"(?P<stack>(?:^{_MARGIN}{_MARKUP}{one}{end}(?:\n|\Z)){{2,}}+)"
     line = rf"{stacked}|^{_MARGIN}{_MARKUP}(?P<line>{in_line}){end}"

@@ -17,16 +17,18 @@ _BEFORE = r"=|≈|\b(?:so|thus|hence|therefore|equals|gives|is|get|have)\b[\s:,]
 _VALUE_LINE = re.compile(
     rf"^(?:.*(?:{_BEFORE}))?[ \t*_`~$]*+(?P<value>{_VALUE})[ \t]*+[*_`~$.!。]*+[ \t]*+$", re.MULTILINE
 )
-_REMARK = re.compile(r"[.;]\s|,?\s(?:because|since|as|which|not|where)\b|,?\s\(")
+_REMARK = re.compile(r"[.;]\s|,?\s(?:because|since|as|which|(?:and |but )?not|where)\b|,?\s\(")
+_ALONE = re.compile(rf"(?<![\w^{{(\\.,+*/=-]){_VALUE}(?![\w^}})(+*/=-]|[.,]\d)")
 _MAX_WORDS = 4
+_MAX_LINE = 1000
 
 
 def final_value(text: str, *, numbers_only: bool) -> str:
     r"""The last final answer of `text`; `text` itself without one.
 
     That is the last `\boxed{}`, unless a label such as "Answer:" with a number follows it; else what the last label or `####`
-    tells; else the last number that is a line or ends an equation or a conclusion; else a last line of a few words. With
-    `numbers_only` words behind a number are left out.
+    tells; else the last number that is a line or ends an equation or a conclusion; else the only number of a sentence in the
+    last line, or a last line of a few words. With `numbers_only` words behind a number are left out.
 
     **Example** `"\boxed{5}. Wait, 2 + 2 is 4, so the answer is 4 of them."` is `"4"` with `numbers_only`.
     """
@@ -40,7 +42,17 @@ def final_value(text: str, *, numbers_only: bool) -> str:
     if told is not None:
         return told
     line = bare(text.strip().rpartition("\n")[2])
+    if (only := _only_number(line)) is not None:
+        return only
     return line if "\n" in text.strip() and len(line.split()) <= _MAX_WORDS else text
+
+
+def _only_number(line: str) -> str | None:
+    """The number in a sentence, if it has a single one."""
+    if len(line) > _MAX_LINE or sum(word.strip(",;:").isalpha() for word in line.split()) < 2:
+        return None
+    found = [each[0] for each in _ALONE.finditer(line)]
+    return found[0].strip() if len(found) == 1 else None
 
 
 def _told(text: str, numbers_only: bool) -> str | None:

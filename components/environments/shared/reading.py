@@ -13,7 +13,7 @@ MAX_LINES = 4096
 _MAX_LABELS = 64
 _LABEL = re.compile(
     r"(?P<answer>\b(?:answers?|antwort|réponse|respuesta|resposta|risposta|ответ)\b|答案|回答|答え|解答|정답)"
-    r"|\b(?:solution|result|lösung|ergebnis|résultat|solución|resultado|решение|final)\b"
+    r"|\b(?:solution|result|lösung|ergebnis|résultat|solución|resultado|решение|output|value|final)\b"
     r"|(?P<moves>\b(?:moves?|list|path|plan|steps?|placements?|züge|coups|movimientos|mosse|ходы)\b)",
     re.IGNORECASE,
 )
@@ -22,7 +22,11 @@ _IS = re.compile(
     r"[^\n:：=.,;!?()\[\]{}]{0,40}?(?:[:：=]|\b(?:is|are|ist|sind|lautet|est|es|son|é|è)\b|это|是|为|は|는)[\s*_`~:：=]*+",
     re.IGNORECASE,
 )
-_FENCE = re.compile(r"^(?P<indent>[ \t]*)`{3,}(?P<language>[^`\n]*)$", re.MULTILINE)
+_FENCE = re.compile(r"^(?P<indent>[ \t]*)(?:`{3,}|~{3,})(?P<language>[^`~\n]*)$", re.MULTILINE)
+_STATEMENT = re.compile(
+    r"(?:import|from \S+ import|def|class|return) |(?:if|for|while|with) [^:]*+:|(?:try|else):|[@#)\]}]|print\(|"
+    r"[A-Za-z_][\w, .\[\]]{0,60}? [-+*/|&^%]?= "
+)
 _BULLET = re.compile(r"\A(?:[-*+•>]|\d{1,3}[.)])\s+")
 _MARKUP = "*_`~"
 _PYTHON = ("python", "py", "python3")
@@ -39,7 +43,7 @@ class Block(NamedTuple):
 
 def blocks(text: str) -> list[Block]:
     """The fenced blocks of `text`. One that is left open goes to the next one with a language, or to the end."""
-    if "```" not in text:
+    if "```" not in text and "~~~" not in text:
         return []
     found, opened = list[Block](), None
     for fence in _FENCE.finditer(text):
@@ -60,10 +64,24 @@ def _block(opened: re.Match[str], text: str, body_end: int, end: int) -> Block:
 
 
 def final_program(text: str) -> str:
-    """The program in `text`: the last block fenced as Python, else the last fenced block, else the whole text."""
+    """The program in `text`: the last block fenced as Python, else the last fenced block. Without a block, the lines from the
+    first that looks like a statement to the last, if remarks stand before it; else the whole text."""
     fenced = blocks(text)
     named = [block for block in fenced if block.language.partition(" ")[0] in _PYTHON]
-    return (named or fenced)[-1].body if fenced else text
+    return (named or fenced)[-1].body if fenced else _between_remarks(text)
+
+
+def _between_remarks(text: str) -> str:
+    lines = text.strip("\n").split("\n")
+    if len(lines) > MAX_LINES or _is_code(lines[0]):
+        return text
+    places = [number for number, line in enumerate(lines) if _is_code(line)]
+    return "\n".join(lines[places[0] : places[-1] + 1]) if places else text
+
+
+def _is_code(line: str) -> bool:
+    """Whether a line looks like a statement, or belongs to one."""
+    return bool(line.strip()) and (line[0] in " \t" or _STATEMENT.match(line) is not None)
 
 
 def final_text(text: str) -> str:

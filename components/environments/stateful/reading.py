@@ -12,6 +12,8 @@ CALLS_ENDING = "the last JSON list of calls."
 """How answers that reason first end, for the instructions."""
 _MAX_STEP_LINE = 2000
 _COLON = re.compile("[:：]")
+_MARKUP = str.maketrans("", "", "*`")
+_REMARK = re.compile(r"(?<=\S) {1,8}\([^()]*\)\s*\Z")
 _SPACE = r"[ \t\r\n]*+"
 _TEXT = r'"(?:[^"\\\n]|\\.)*+"'
 _SCALAR = rf"(?:{_TEXT}|-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?|true|false|null)"
@@ -38,7 +40,7 @@ def calls_pattern() -> re.Pattern[str]:
 _TOOL = re.compile(r"""\{\s*+(?:"tool"|'tool'|tool\b)""")
 _IN_LIST = re.compile(r"(?:\[|\}\s{0,64},)\s{0,64}\Z")
 _LOOK_BACK = 132
-_BETWEEN = re.compile(r"(?:[\s,;]|</?tool_call>)*+")
+_BETWEEN = re.compile(r"(?:[\s,;]|</?tool_call>|\b(?:and|then)\b)*+")
 
 
 def final_calls(text: str) -> str:
@@ -95,7 +97,7 @@ def _steps(line: str, step: re.Pattern[str]) -> str | None:
         return None
     quoted = line.split("`")[1::2]
     parts = (unbulleted(line), _COLON.split(line)[-1], *(quoted if len(quoted) == 1 else ()))
-    plain = (part.strip().strip("*_`").rstrip(".;").rstrip("*_`") for part in parts)
+    plain = (_REMARK.sub("", part.translate(_MARKUP)).strip().rstrip(".;") for part in parts)
     return next((part for part in plain if part and all(_are_steps(part, step))), None)
 
 

@@ -20,6 +20,7 @@ PLAN_PATH = (
     Row(PLAN, "先向上走两步，然后向右。\n最终答案：U U R", "UUR"),
     Row(PLAN, "El muro bloquea la derecha.\nLa respuesta final es [U, R].", "UR"),
     Row(PLAN, "So we step\nU\nU\nR\n\nand we are there.", "UUR"),
+    Row(PLAN, "The answer is URR because it is the shortest.", "URR"),
     Row(PLAN, "Step by step:\n1. U\n2. U\n3. R", "UUR"),
     Row(PLAN, "Moves: U -> U -> R", "UUR"),
     Row(PLAN, "Therefore \\boxed{UUR}.", "UUR"),

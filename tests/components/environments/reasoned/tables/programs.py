@@ -14,6 +14,7 @@ CODE = (
     Row(TESTER, "Der kleinste Fall:\n0 => 0", "0 => 0"),
     Row(TESTER, "I check one small number.\n\nInput:\n3\nOutput:\n6", "3 => 6"),
     Row(TESTER, "Maybe 1 => 2 is shown already.\n\n**Input:**\n```\n5\n```\n**Output:**\n```\n10\n```\n", "5 => 10"),
+    Row(TESTER, "Test 1: 3 => 6 (a small one)\n**Test 2:** 0 => 0  # nothing", "3 => 6\n0 => 0"),
     Row(TESTER, "An empty input should be tried.", MALFORMED),
     Row(TESTER, "<think>3 => 6", MALFORMED),
     Row(TESTER, "the base case</think>0 => 0", "0 => 0"),
@@ -29,6 +30,9 @@ CODE = (
     Row(CODER, "まず入力を読みます。\n```\nprint(2 * int(input()))\n```", "print(2 * int(input()))"),
     Row(CODER, "print(2 * int(input()))", "print(2 * int(input()))"),
     Row(CODER, "Here it is:\n```python\nprint(2 * int(input()))", "print(2 * int(input()))"),
+    Row(CODER, "Here it is, with a function:\n\ndef double(x):\n    return 2 * x\nprint(double(int(input())))\n\nHope so.",
+        "def double(x):\n    return 2 * x\nprint(double(int(input())))"),
+    Row(CODER, "~~~python\nprint(2)\n~~~", "print(2)"),
     Row(CODER, "I would double the number.", MALFORMED),
     Row(CODER, "```python\nprint(1)\n```\nBetter:\n```python\nprint(2\n```", MALFORMED),
 )  # fmt: skip
