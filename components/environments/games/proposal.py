@@ -210,7 +210,7 @@ class ProposalEnv(MultiAgentEnv, Generic[State]):
         """The last block of a program, or the last list of moves."""
         if self._writes_program(agent):
             return final_program(text)
-        return final_moves(text, self.game.move_list, move_width=self.game.move_width)
+        return final_moves(text, self.game.move_list)
 
     def asked(self, agent: str, answer: str) -> tuple[Execution, ...]:
         if agent != TOOL_AGENT or self.max_program_characters is None:

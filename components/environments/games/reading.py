@@ -17,12 +17,12 @@ _MARGIN = r"[ \t]*+(?:>[ \t]*+)*+"
 _ITEM = r"(?:[-*+•][ \t]++|\d{1,3}[.)][ \t]++)?+"
 
 
-def final_moves(text: str, moves: MoveList, *, move_width: int) -> str:
+def final_moves(text: str, moves: MoveList) -> str:
     r"""The last list of `text` in the grammar `moves`; `text` itself without one.
 
     A list stands in brackets, `\boxed{}` or `<answer>` tags, behind a label such as "Answer:", or alone on a line; without any,
     a list with one move per line counts. In a grammar with separators, whose lists look like the rows of a board, lines count
-    only without any other list. If the last list in brackets looks like one and breaks the grammar, it is returned, to be
+    only without any other list. A last list in brackets or behind a label that has a move and something else is returned, to be
     refused, and none before it is played.
 
     **Example** `"[U] hits a wall, so:\n**[R, U]**\nHope this helps!"` is `"R, U"`.
@@ -30,13 +30,13 @@ def final_moves(text: str, moves: MoveList, *, move_width: int) -> str:
     whole, part = patterns(moves.move, moves.is_separated)
     if whole.fullmatch(text.strip(" \n\r\t")):
         return text
-    *kinds, behind_label = list_patterns(moves.move, moves.is_separated, move_width)
+    *kinds, behind_label = list_patterns(moves.move, moves.is_separated)
     marked, column = (last_match(pattern, text) for pattern in kinds)
     for start in label_ends(text, of_moves=True):
         if marked is not None and start < marked.start():
             break
         if (told := behind_label.match(text, start)) is not None:
-            return ", ".join(part.findall(told["label"]))
+            return told["broken"] or ", ".join(part.findall(told["label"]))
     found = marked or column
     if found is None:
         return text
@@ -45,7 +45,7 @@ def final_moves(text: str, moves: MoveList, *, move_width: int) -> str:
 
 
 @cache
-def list_patterns(move: str, is_separated: bool, move_width: int) -> tuple[re.Pattern[str], ...]:
+def list_patterns(move: str, is_separated: bool) -> tuple[re.Pattern[str], ...]:
     """The patterns of lists on their own, of lists with a move per line, and of a list behind a label. The list is in the one
     named group that matched.
 
@@ -55,11 +55,14 @@ def list_patterns(move: str, is_separated: bool, move_width: int) -> tuple[re.Pa
     gap, gap_in_line = (f"{each}{'++' if is_separated else '*+'}" for each in (_GAP, _GAP_IN_LINE))
     listed = f"{_GAP}*+{one}(?:{gap}{one})*+{_GAP}*+"
     in_line = f"{one}(?:{gap_in_line}{one})*+"
-    token = "[A-Za-z]" if move_width == 1 else rf"[^\W_]{{{move_width}}}"
-    alike = rf"\[\s*+{_QUOTES}{token}{_QUOTES}(?:\s*+,\s*+{_QUOTES}{token}{_QUOTES})++\s*+\]"
+    word = rf"{_QUOTES}\w{{1,10}}{_QUOTES}"
+    alike = rf"\[(?=[^\[\]]*\b{move}\b)\s*+{word}(?:\s*+,\s*+{word})++\s*+\]"
+    broken = rf"(?P<broken>(?=[^\n]*\b{move}\b){word}(?:[ \t]*+,[ \t]*+{word})++(?=[ \t.!]*+$))"
     brackets = rf"\[(?P<bracket>{listed})\]|(?P<empty>\[\])|(?P<alike>{alike})"
     boxes = rf"\\boxed\{{(?:\\text\{{)?(?P<box>{listed})\}}|<answer>(?P<tag>{listed})</answer>"
-    behind_label = rf"{_MARKUP}(?P<label>{in_line})(?=[ \t]*+{_MARKUP}[ \t]*+(?:[.,;:!?。]|$|(?:because|since|as)\b))"
+    ended = rf"[.;:!?。]|,(?![ \t]*+{word}[ \t,.]*+$)|$|(?:because|since|as)\b"
+    after = rf"(?=[ \t]*+{_MARKUP}[ \t]*+(?:{ended}))"
+    behind_label = rf"{_MARKUP}(?:(?P<label>{in_line}){after}|{broken})"
     end = rf"[ \t]*+{_MARKUP}[.,;!。]*+{_MARKUP}[ \t]*+$"
     stacked = rf"(?P<stack>(?:^{_MARGIN}{_MARKUP}{one}{end}(?:\n|\Z)){{2,}}+)"
     line = rf"{stacked}|^{_MARGIN}{_MARKUP}(?P<line>{in_line}){end}"

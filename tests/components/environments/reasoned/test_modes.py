@@ -175,6 +175,19 @@ def test_scripted_answers_mean_the_same_in_both_modes(name: str, options: Mappin
             assert reasoned.observe(role).state == compact.observe(role).state
 
 
+@pytest.mark.parametrize(("name", "options", "role"), SEATS)
+def test_no_text_raises(name: str, options: Mapping[str, Any], role: str) -> None:
+    env, rng = built(name, options, "reasoned"), Random(3)
+    before = env.snapshot()
+    texts = [row.text for _, _, rows in TABLES.values() for row in rows]
+    for _ in range(40):
+        first, second = (rng.choice(texts) for _ in range(2))
+        text = first[: rng.randrange(len(first))] + rng.choice(["", "\n", "</think>", "[", "```\n", "\ud800"]) + second
+        env.restore(before)
+        env.calls(role, text)
+        env.apply(role, text)
+
+
 def test_a_family_reads_as_it_was_made() -> None:
     assert built("plan_path", {}, "reasoned").answers == "reasoned"
     assert family("plan_path") is not family("plan_path", "reasoned")

@@ -32,6 +32,7 @@ CODE = (
     Row(CODER, "Here it is:\n```python\nprint(2 * int(input()))", "print(2 * int(input()))"),
     Row(CODER, "Here it is, with a function:\n\ndef double(x):\n    return 2 * x\nprint(double(int(input())))\n\nHope so.",
         "def double(x):\n    return 2 * x\nprint(double(int(input())))"),
+    Row(CODER, "x=int(input())\nprint(2*x)", "x=int(input())\nprint(2*x)"),
     Row(CODER, "~~~python\nprint(2)\n~~~", "print(2)"),
     Row(CODER, "I would double the number.", MALFORMED),
     Row(CODER, "```python\nprint(1)\n```\nBetter:\n```python\nprint(2\n```", MALFORMED),
