@@ -70,7 +70,7 @@ class Team:
         prompt_tokens = self.router.encode(agent, observation)
         request = RoleRequest(role=agent, prompt_tokens=prompt_tokens, seeds_K=(seed,))
         ((completion,),) = self.router.generate([request], temperature=temperature_of(sampling))
-        return self.router.decode(agent, completion.tokens, prompt_tokens=prompt_tokens)
+        return self.router.decode(agent, completion.tokens, prompt_tokens)
 
     def play(self, index: int = 0, *, split: Split = "test", seed: int = 0, sampling: Sampling = "greedy") -> Episode:
         """Play problem `index` of a split of the run's environment as in an evaluation; the episode."""

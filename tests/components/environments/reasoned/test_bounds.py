@@ -111,7 +111,7 @@ def check_reader(seat: str, units: tuple[str, ...], share: int) -> None:
 
 @pytest.mark.parametrize("seat", SEATS)
 def test_a_reader_reads_the_longest_texts_cheaply(seat: str) -> None:
-    check_reader(seat, SEATS[seat][1][::3], 400)
+    check_reader(seat, SEATS[seat][1][::4], 400)
 
 
 @pytest.mark.slow

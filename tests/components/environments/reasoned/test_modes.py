@@ -61,7 +61,7 @@ def heard(env: MultiAgentEnv, role: str, text: str) -> list[str]:
     return told
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_a_text_without_the_tags_is_left_as_it_is(text: str) -> None:
     assert without_thinking(text) == text
