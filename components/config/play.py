@@ -25,7 +25,6 @@ class EnvironmentConfig(Section):
     turn_order: tuple[str | tuple[str, ...], ...] | None = None
     """The order of roles in a turn; a role may act more than once: `[drafter, critic, drafter]`. Roles in inner brackets act
     in parallel on the same state: `[[solver_a, solver_b], judge]`. None: the environment's own."""
-
     answers: Literal["compact", "reasoned"] = "compact"
     """compact: an answer is its grammar and nothing else. reasoned: it may reason first, and its last list, block, line or JSON
     value is read. Thinking in <think> tags is left out in both."""
