@@ -1,5 +1,6 @@
 """Rollouts and the reward stage read answers that reason first alike, also where the prompt opens the thinking."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ OPTIONS = family_options("plan_path", {})
 class Thinker(CharacterTokenizer):
     """A tokenizer whose chat template opens the thinking."""
 
-    def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
+    def encode_chat(self, instructions: str, state: str, arguments: Mapping[str, Any] | None = None) -> tuple[int, ...]:
         return self.encode(f"{state}\n<think>\n")
 
 
