@@ -24,8 +24,8 @@ _IS = re.compile(
 )
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?:`{3,}|~{3,})(?P<language>[^`~\n]*)$", re.MULTILINE)
 _STATEMENT = re.compile(
-    r"(?:import|from \S+ import|def|class|return|assert|async|raise|del|global) |(?:if|for|while|with|match) [^:]*+:|"
-    r"""(?:try|else):|[@#)\]}]|["']|pass\b|[A-Za-z_][\w.]*+\(|[A-Za-z_][\w, .\[\]]{0,60}? ?[-+*/|&^%]?=[^=]"""
+    r"(?:import|from \S+ import|def|class|return|assert|async|raise|del|global) |(?:if|for|while|with|match) [^:]{0,120}+:|"
+    r"""(?:try|else):|[@#)\]}]|["']|pass\b|[A-Za-z_][\w.]{0,60}+\(|[A-Za-z_][\w, .\[\]]{0,60}? ?[-+*/|&^%]?=[^=]"""
 )
 _BULLET = re.compile(r"\A(?:[-*+•>]|\d{1,3}[.)])\s+")
 _MARKUP = "*_`~"
