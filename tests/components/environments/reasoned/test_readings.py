@@ -9,6 +9,7 @@ from components.environments.base import MultiAgentEnv
 from components.environments.code.grammar import cases_in
 from components.environments.code.programs import program_in
 from components.environments.environment import Environment
+from components.environments.games.python_tool import execution_of
 from components.environments.math.grammar import parse_answer, parse_program
 from components.environments.math.numbers import number
 from components.environments.math.spelling import plain
@@ -34,6 +35,10 @@ def steps_or_calls(env: Any, role: str, answer: str) -> object:
     if role == "planner":
         return env.world.parse_plan(answer)
     return parse_calls(answer, max_calls=env.world.max_calls, max_characters=1000)
+
+
+def program_or_moves(env: Any, role: str, answer: str) -> object:
+    return execution_of(answer, {}, max_characters=1000) if role == "tool_agent" else moves(env, role, answer)
 
 
 def program_or_value(env: Any, role: str, answer: str) -> object:
@@ -71,6 +76,7 @@ TABLES: Mapping[str, tuple[Mapping[str, Any], Meaning, Sequence[Row]]] = {
     "search": ({"level": 1}, lines, searches.SEARCH),
     "code": ({"kinds": ["stdin"]}, program_or_tests, programs.CODE),
     "own": ({}, whole_number, own.OWN),
+    "sokoban ": ({"tool": "python"}, program_or_moves, programs.PUZZLE),
     "shop": ({}, steps_or_calls, worlds.SHOP),
     "calendar": ({}, steps_or_calls, worlds.CALENDAR),
     "file_tree": ({}, steps_or_calls, worlds.FILE_TREE),

@@ -37,3 +37,14 @@ CODE = (
     Row(CODER, "I would double the number.", MALFORMED),
     Row(CODER, "```python\nprint(1)\n```\nBetter:\n```python\nprint(2\n```", MALFORMED),
 )  # fmt: skip
+
+PUZZLE = (
+    Row("tool_agent", "I search the board.\n```python\nprint('[\"U\"]')\n```\nIt prints one move.", "print('[\"U\"]')"),
+    Row("tool_agent", "<think>print(1)</think>\n```\nprint('[]')\n```", "print('[]')"),
+    Row("tool_agent", "```python\nprint('[]')\n```\nIt prints:\n```json\n[]\n```", "print('[]')"),
+    Row("tool_agent", "```py\nprint(1)\n```\nBetter:\n```py\nprint(2)\n```", "print(2)"),
+    Row("tool_agent", "```python\nprint('[]')", "print('[]')"),
+    Row("tool_agent", "print('[]')", "print('[]')"),
+    Row("tool_agent", "<think>```python\nprint(1)\n```", MALFORMED),
+    Row("plan_agent", "The program failed, so I decide myself: [U, R]", "UR"),
+)
