@@ -42,15 +42,17 @@ def stored_policies(
     from components.training.checkpoint import write_initial_adapter, write_initial_checkpoint
 
     adapters = {policy: session.config.policies[policy].adapter for policy in policies}
+    trained = {policy: session.config.policies[policy].trained for policy in policies}
     base = session.store.put_folder(model_folder.parent) if any(adapters.values()) else None
     checkpoints: dict[str, CheckpointRef] = {}
     for policy, adapter in adapters.items():
         output = work / policy / "checkpoint"
+        training = session.config.training if trained[policy] else None
         if adapter is None:
-            write_initial_checkpoint(model_folder, output, policy)
+            write_initial_checkpoint(model_folder, output, policy, training=training)
         else:
             seed = seed_for(session.config.seed, "adapter", policy)
-            write_initial_adapter(model_folder, output, policy, adapter=adapter, seed=seed)
+            write_initial_adapter(model_folder, output, policy, adapter=adapter, seed=seed, training=training)
         checkpoints[policy] = session.copies.store(output, base=base)
     return checkpoints
 

@@ -8,6 +8,9 @@ from components.config.choices import ADVANTAGES, DEVICES, POLICY_LOSSES, Advant
 from components.config.section import Section
 from components.own_code import is_own
 
+LEAST_ROW = 64
+"""The fewest padded tokens that a micro-batch may be limited to."""
+
 
 class AlgorithmConfig(ChoosingSection):
     chosen_by = "advantage"
@@ -124,7 +127,7 @@ class TrainingConfig(ChoosingSection):
     """Passes over a batch."""
     num_minibatches: int = Field(2, ge=1)
     """Optimizer steps per pass."""
-    tokens_per_micro_batch: int = Field(4096, ge=64)
+    tokens_per_micro_batch: int = Field(4096, ge=LEAST_ROW)
     """Padded tokens of one pass; on device cuda 16384 unless given. A CPU is fastest if they fit its caches."""
     share_prompts: bool = True
     """Pack a group's completions behind one copy of their prompt."""

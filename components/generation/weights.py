@@ -7,13 +7,11 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
-from transformers.utils import logging as transformers_logging
 
 from components.artifacts.digests import model_digest, model_tensors, tensors_digest
+from components.artifacts.stored_models import EXACT_BASES, stored_model
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.schema import PolicyVersion
-from components.torch_process import building_a_model
 
 _NOT_ARCHITECTURE = ("transformers_version", "_name_or_path", "torch_dtype", "dtype")
 
@@ -52,21 +50,19 @@ def check_weights(folder: Path, digest: str, version: PolicyVersion) -> None:
 
 
 def built_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, str]:
-    """The model in `folder`, ready for inference, and the digest of its weights as stored."""
-    transformers_logging.disable_progress_bar()
-    try:
-        with building_a_model():
-            model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
-    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-        raise ArtifactCorrupt(f"the model in {folder} cannot be loaded: {error}") from error
+    """The model in `folder`, ready for inference, and the digest of its weights as stored.
+
+    Raises what `stored_model` raises, and ConfigurationError for a model that the in-process engine does not compute.
+    """
+    model = stored_model(folder)
     kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
         raise ConfigurationError(
             f"{type(model).__name__} in {folder} has {sorted(kinds)} layers; the transformers engine separates candidates by "
-            "a mask over full attention; choose a model with full attention in every layer"
+            f"a mask over full attention: {EXACT_BASES}, or set generation.engine to vllm"
         )
     digest = model_digest(model)
-    return model.to(device=device, dtype=dtype).eval().requires_grad_(False), digest
+    return model.to(device=device, dtype=dtype).requires_grad_(False), digest
 
 
 def refreshed_model(model: Any, folder: Path) -> str | None:

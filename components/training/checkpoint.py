@@ -17,11 +17,12 @@ from torch import nn
 
 from components.artifacts.adapters import ADAPTER_FOLDER, adapted_digest, adapter_tensors, add_adapter, write_adapter
 from components.artifacts.digests import model_digest, tensors_digest
-from components.config import AdapterConfig
-from components.errors import ArtifactCorrupt, ConfigurationError
+from components.artifacts.stored_models import stored_model
+from components.config import AdapterConfig, TrainingConfig
+from components.errors import ArtifactCorrupt
 from components.identity import GroupKey
 from components.schema import TrainGroup
-from components.torch_process import building_a_model
+from components.training.architectures import check_attention, check_trainable
 from components.training.base import MODEL_FOLDER, CheckpointManifest, Probe
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
@@ -35,32 +36,45 @@ _PROBE_COMPLETION_TOKENS = 8
 _WEIGHT_FILES = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.gguf", "*.pt")
 
 
-def write_initial_checkpoint(model_folder: Path, output_folder: Path, policy: str) -> CheckpointManifest:
+def write_initial_checkpoint(
+    model_folder: Path, output_folder: Path, policy: str, *, training: TrainingConfig | None = None
+) -> CheckpointManifest:
     """The checkpoint of step 0: a copy of `model_folder` and a manifest. `output_folder` must not exist.
 
-    The weights digest is over the stored tensors, in their stored type.
+    The weights digest is over the stored tensors, in their stored type. Raises what `load_trainable` raises if `training` is
+    given; without, for a policy that stays as it is, what `load_model` raises.
     """
+    model = _loaded(model_folder, training)
     output_folder.mkdir(parents=True)
     shutil.copytree(model_folder, output_folder / MODEL_FOLDER)
-    model = load_model(output_folder / MODEL_FOLDER)
     return _initial_manifest(output_folder, policy, model, weights_digest=model_digest(model))
 
 
 def write_initial_adapter(
-    model_folder: Path, output_folder: Path, policy: str, *, adapter: AdapterConfig, seed: int
+    model_folder: Path,
+    output_folder: Path,
+    policy: str,
+    *,
+    adapter: AdapterConfig,
+    seed: int,
+    training: TrainingConfig | None = None,
 ) -> CheckpointManifest:
     """The checkpoint of step 0 of an adapter on the model in `model_folder`, which is not copied.
 
-    The adapter starts as the identity. `output_folder` must not exist.
+    The adapter starts as the identity. `output_folder` must not exist. Raises as `write_initial_checkpoint` does.
     """
+    model = _loaded(model_folder, training)
     output_folder.mkdir(parents=True)
-    model = load_model(model_folder)
     base_digest = model_digest(model)
     add_adapter(model, policy, adapter, seed=seed)
     tensors = adapter_tensors(model, policy)
     write_adapter(tensors, adapter, output_folder / ADAPTER_FOLDER)
     digest = adapted_digest(base_digest, tensors_digest(tensors))
     return _initial_manifest(output_folder, policy, model, weights_digest=digest, base_digest=base_digest)
+
+
+def _loaded(folder: Path, training: TrainingConfig | None) -> nn.Module:
+    return load_model(folder) if training is None else load_trainable(folder, training=training)
 
 
 def _initial_manifest(
@@ -81,24 +95,19 @@ def _initial_manifest(
 def load_model(folder: Path) -> nn.Module:
     """The causal language model in `folder`, in its stored type, without dropout.
 
-    Raises ConfigurationError when there is no such folder, ArtifactCorrupt when it cannot be read.
+    Raises ConfigurationError when there is no such folder or the model takes no mask from the trainer, ArtifactCorrupt when it
+    cannot be read.
     """
-    from transformers import AutoModelForCausalLM
-    from transformers.utils import logging as transformers_logging
+    model: nn.Module = stored_model(folder)
+    check_attention(model)
+    return model
 
-    transformers_logging.disable_progress_bar()  # it would disturb the run's own progress bar
 
-    if not (folder / "config.json").is_file():
-        raise ConfigurationError(f"{folder} is not a model folder: it has no config.json")
-    try:
-        with building_a_model():
-            model: nn.Module = AutoModelForCausalLM.from_pretrained(
-                folder, dtype="auto", attn_implementation="sdpa", local_files_only=True
-            )
-    # A damaged folder fails in safetensors, json or torch, which raise different classes.
-    except Exception as error:
-        raise ArtifactCorrupt(f"{folder} cannot be read as a model: {error}") from error
-    return model.eval()
+def load_trainable(folder: Path, *, training: TrainingConfig) -> nn.Module:
+    """`load_model`, also checked for training. Raises ConfigurationError for a model that packed rows would train wrongly."""
+    model = load_model(folder)
+    check_trainable(model, share_prompts=training.share_prompts, longest_row=training.tokens_per_micro_batch)
+    return model
 
 
 def probe_for(model: nn.Module, *, vocabulary_size: int | None = None) -> Probe:

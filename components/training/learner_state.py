@@ -24,7 +24,7 @@ from components.training.buffers import computed_buffers, restore_buffers
 from components.training.checkpoint import (
     NO_OPTIMIZER,
     copy_companions,
-    load_model,
+    load_trainable,
     probe_for,
     read_manifest,
     write_manifest,
@@ -72,9 +72,12 @@ def load_learner(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Mo
 
 
 def load_base(job: UpdateJob) -> nn.Module:
-    """The model of the job's checkpoint; for an adapter its base, whose digest is checked. Raises ArtifactCorrupt."""
+    """The model of the job's checkpoint; for an adapter its base, whose digest is checked.
+
+    Raises ArtifactCorrupt, and ConfigurationError for a model that packed rows would train wrongly.
+    """
     folder = job.checkpoint_folder
-    model = load_model(folder / MODEL_FOLDER)
+    model = load_trainable(folder / MODEL_FOLDER, training=job.training)
     wanted = read_manifest(folder).base_digest
     if wanted is not None:
         _check(folder, "base weights", wanted, model_digest(model))

@@ -14,6 +14,7 @@ from components.config import WarmStartConfig
 from components.errors import ConfigurationError, WarmStartTooWeak
 from components.schema import PolicyVersion, TrainGroup
 from components.torch_process import computing_with
+from components.training.architectures import check_trainable
 from components.training.checkpoint import load_model
 from components.training.demonstrations import Student, Teacher
 from components.training.forward import completion_logprobs
@@ -79,7 +80,9 @@ def warm_start(
 
 
 def _clone(student: Student, config: WarmStartConfig) -> _Clone:
-    model = load_model(student.folder).float().train()
+    stored = load_model(student.folder)
+    check_trainable(stored, share_prompts=True, longest_row=_TOKENS_PER_MICRO_BATCH)
+    model = stored.float().train()
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=config.learning_rate, betas=_ADAM_BETAS, weight_decay=_WEIGHT_DECAY, fused=True
     )

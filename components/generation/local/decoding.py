@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from components.artifacts.stored_models import EXACT_BASES
 from components.errors import ConfigurationError
 from components.generation.local.batching import Capacity, Row
 from components.generation.local.feeding import Fed, fed_candidates, fed_prompts
@@ -42,8 +43,8 @@ def _use_tree_attention(model: Any) -> None:
         return
     if not model._supports_attention_backend or model._is_stateful:
         raise ConfigurationError(
-            f"{type(model).__name__}: the transformers engine computes attention itself, over concatenated answers; choose a "
-            "model whose class has _supports_attention_backend and not _is_stateful"
+            f"{type(model).__name__}: the transformers engine computes attention itself, over concatenated answers, and this "
+            f"model has state or no attention that can be replaced: {EXACT_BASES}, or set generation.engine to vllm"
         )
     config._attn_implementation = TREE_ATTENTION
 

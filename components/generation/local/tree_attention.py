@@ -12,6 +12,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from components.artifacts.stored_models import EXACT_BASES
 from components.errors import ConfigurationError
 from components.generation.local.feeding import Entering, Fed, Running
 from components.generation.local.prompt_cache import KeyValues
@@ -38,10 +39,14 @@ def tree_attention(
     if more := [
         name for name in ("softcap", "s_aux", "position_bias", "sliding_window") if others.get(name) is not None
     ]:
-        raise ConfigurationError(f"{type(module).__name__} uses {more}, which the transformers engine does not compute")
+        raise ConfigurationError(
+            f"{type(module).__name__} uses {more}, which the transformers engine does not compute: {EXACT_BASES}, or set "
+            "generation.engine to vllm"
+        )
     if fed is None:
         raise ConfigurationError(
-            f"{type(module).__name__} passes no arguments on to its attention, which the transformers engine replaces"
+            f"{type(module).__name__} passes no arguments on to its attention, which the transformers engine replaces: "
+            f"{EXACT_BASES}, or set generation.engine to vllm"
         )
     tokens = tuple(each.transpose(1, 2)[0] for each in (query, key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling

@@ -8,9 +8,10 @@ import torch
 from safetensors.torch import save_file
 
 from components.artifacts.adapters import adapted_digest, read_adapter_config
-from components.artifacts.digests import tensors_digest
+from components.artifacts.digests import model_digest, tensors_digest
+from components.artifacts.stored_models import stored_model
 from components.errors import ArtifactCorrupt
-from components.generation.weights import architecture_of, built_model, check_weights, stored_tensors
+from components.generation.weights import architecture_of, check_weights, stored_tensors
 from components.schema import PolicyVersion
 
 _PREFIX = "base_model.model."
@@ -69,7 +70,7 @@ def _digest(folder: Path, stamp: tuple[tuple[str, int, int], ...], expected: str
     found = tensors_digest(stored_tensors(folder))
     if expected is None or found == expected:
         return found
-    return built_model(folder, device="cpu", dtype=torch.float32)[1]
+    return model_digest(stored_model(folder))
 
 
 def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:

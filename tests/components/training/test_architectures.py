@@ -1,0 +1,114 @@
+"""The trainer equals a plain forward of each completion on small random models of many architectures, or refuses them."""
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from components.artifacts.stored_models import EXACT_BASES
+from components.config import AdapterConfig, TrainingConfig
+from components.errors import ConfigurationError
+from components.identity import GroupKey
+from components.schema import TrainGroup
+from components.training.architectures import check_trainable, shortest_window
+from components.training.checkpoint import load_trainable, write_initial_adapter, write_initial_checkpoint
+from components.training.forward import completion_logprobs
+from components.training.packing import pack_groups
+from tests.components.model_types import LONGEST_ROW, MODEL_TYPES, NUM_TOKENS
+
+TRAINING = TrainingConfig(tokens_per_micro_batch=LONGEST_ROW)
+APART = TrainingConfig(tokens_per_micro_batch=LONGEST_ROW, share_prompts=False)
+
+
+def saved(name: str, folder: Path, *, dtype: torch.dtype = torch.float32) -> Any:
+    model = MODEL_TYPES[name].model()
+    model.to(dtype).save_pretrained(folder)
+    return model
+
+
+def groups() -> list[TrainGroup]:
+    """Prompts and completions of many lengths, one of them as long as a row may be."""
+    rng = random.Random(1)
+    found = []
+    for number, (prompt, lengths) in enumerate([(20, (1, 12, 7)), (3, (9, 2)), (LONGEST_ROW - 12, (13, 4))]):
+        completions = tuple(tuple(rng.randrange(2, NUM_TOKENS) for _ in range(length)) for length in lengths)
+        found.append(
+            TrainGroup(
+                group=GroupKey(problem_id=str(number), episode=0, turn=0, agent="a"),
+                prompt_tokens=tuple(rng.randrange(2, NUM_TOKENS) for _ in range(prompt)),
+                completions_K_T=completions,
+                sampler_logprobs_K_T=tuple((0.0,) * length for length in lengths),
+                advantages_K=tuple(rng.uniform(-1.0, 1.0) for _ in completions),
+            )
+        )
+    return found
+
+
+def packed(model: Any, training: TrainingConfig) -> tuple[dict[tuple[int, int, int], float], list[torch.Tensor]]:
+    """The log-probability of each token, and the gradients of their sum weighted by advantages."""
+    found = {}
+    model.zero_grad()
+    for batch in pack_groups(
+        groups(), tokens_per_micro_batch=training.tokens_per_micro_batch, share_prompts=training.share_prompts
+    ):
+        logprobs_N = completion_logprobs(model, batch, temperature=1.0)
+        places = zip(batch.groups_N.tolist(), batch.candidates_N.tolist(), batch.offsets_N.tolist(), strict=True)
+        found.update(zip(places, logprobs_N.tolist(), strict=True))
+        (logprobs_N * torch.from_numpy(batch.advantages_N)).sum().backward()
+    return found, gradients(model)
+
+
+def plain(model: Any) -> tuple[dict[tuple[int, int, int], float], list[torch.Tensor]]:
+    found = {}
+    model.zero_grad()
+    for number, group in enumerate(groups()):
+        for candidate, completion in enumerate(group.completions_K_T):
+            tokens = torch.tensor([group.prompt_tokens + completion])
+            logits_T_V = model(input_ids=tokens, use_cache=False).logits[0, len(group.prompt_tokens) - 1 : -1]
+            logprobs_T = logits_T_V.float().log_softmax(-1)[range(len(completion)), list(completion)]
+            found.update({(number, candidate, place): value for place, value in enumerate(logprobs_T.tolist())})
+            (logprobs_T.sum() * group.advantages_K[candidate]).backward()
+    return found, gradients(model)
+
+
+def gradients(model: Any) -> list[torch.Tensor]:
+    return [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in model.parameters()]
+
+
+def assert_equal(model: Any, training: TrainingConfig) -> None:
+    (found, found_gradients), (expected, expected_gradients) = packed(model, training), plain(model)
+    assert found == pytest.approx(expected, abs=1e-5)
+    scale = max(float(gradient.abs().max()) for gradient in expected_gradients)
+    for mine, theirs in zip(found_gradients, expected_gradients, strict=True):
+        assert float((mine - theirs).abs().max()) <= 1e-5 * scale
+
+
+@pytest.mark.parametrize("name", [name for name, each in MODEL_TYPES.items() if each.trainer])
+def test_packed_rows_have_the_log_probabilities_and_gradients_of_plain_forwards(name: str, tmp_path: Path) -> None:
+    saved(name, tmp_path)
+    assert_equal(load_trainable(tmp_path, training=TRAINING), TRAINING)
+    assert_equal(load_trainable(tmp_path, training=APART), APART)
+
+
+@pytest.mark.parametrize("name", [name for name, each in MODEL_TYPES.items() if not each.trainer])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_model_that_packed_rows_would_train_wrongly_is_refused_by_name(
+    name: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    model = saved(name, tmp_path, dtype=dtype)
+    with pytest.raises(ConfigurationError, match=f"{type(model).__name__}.*{EXACT_BASES}") as refusal:
+        load_trainable(tmp_path, training=TRAINING)
+    assert ("set training.share_prompts to false" in str(refusal.value)) == MODEL_TYPES[name].trainer_apart
+
+
+@pytest.mark.parametrize("name", [name for name, each in MODEL_TYPES.items() if not each.trainer])
+def test_a_completion_for_each_row_is_accepted_where_it_is_exact(name: str, tmp_path: Path) -> None:
+    saved(name, tmp_path)
+    if MODEL_TYPES[name].trainer_apart:
+        assert_equal(load_trainable(tmp_path, training=APART), APART)
+        return
+    with pytest.raises(ConfigurationError):
+        load_trainable(tmp_path, training=APART)
