@@ -63,6 +63,7 @@ POLICY_LOSSES: Mapping[str, Choice] = {
         refusal="dual_clip bounds the clipped surrogate, which cispo does not have: leave it out",
     ),
 }
+DTYPES: Mapping[str, Choice] = {"bfloat16": Choice(sets={"probe_tolerance": 0.5})}
 DEVICES: Mapping[str, Choice] = {"cuda": Choice(sets={"tokens_per_micro_batch": 16384})}
 
 

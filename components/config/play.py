@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from components.config.choices import DTYPES, ChoosingSection
 from components.config.names import Address
 from components.config.section import Section
 
@@ -68,7 +69,10 @@ class VllmConfig(Section):
     """A server that does not answer its health check for this long is dropped, and its requests go to others."""
 
 
-class GenerationConfig(Section):
+class GenerationConfig(ChoosingSection):
+    chosen_by = "dtype"
+    choices = DTYPES
+
     engine: Literal["transformers", "vllm"] = "transformers"
     """transformers: in this process. vllm: separate servers, over HTTP."""
     vllm: VllmConfig = VllmConfig()
@@ -80,7 +84,8 @@ class GenerationConfig(Section):
     max_batch_tokens: int = Field(65536, ge=64)
     """Maximal prompt and completion tokens of a forward batch; larger requests are split in order."""
     probe_tolerance: float = Field(1e-4, gt=0.0)
-    """Largest allowed difference between the log-probabilities of engine and trainer on the refresh probe."""
+    """Largest allowed difference between the log-probabilities of engine and trainer on the refresh probe, whose tokens are
+    improbable ones; with dtype bfloat16 0.5 unless given."""
 
 
 MAX_LEAVES = 256

@@ -5,7 +5,15 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from components.config.learning import AlgorithmConfig, EvaluationConfig, LossConfig, TrainingConfig
+from components.config.choices import DTYPES
+from components.config.learning import (
+    BFLOAT16_LEAST,
+    BFLOAT16_MISMATCH,
+    AlgorithmConfig,
+    EvaluationConfig,
+    LossConfig,
+    TrainingConfig,
+)
 from components.config.names import Name
 from components.config.places import ResourceConfig, StoreConfig, TrackingConfig
 from components.config.play import (
@@ -100,6 +108,27 @@ class RunConfig(Section):
         if self.rollout.overlap == "one_step" and self.loss.importance_cap is None:
             raise ValueError(
                 "rollout.overlap one_step trains on answers of the weights before: set loss.importance_cap, for example 2.0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rounding_is_corrected(self) -> "RunConfig":
+        """In bfloat16 sampler and trainer round differently, which the loss must allow and correct."""
+        lossy = [name for name in ("generation", "training") if getattr(self, name).dtype == "bfloat16"]
+        if not lossy or not any(policy.trained for policy in self.policies.values()):
+            return self
+        said = f"{lossy[0]}.dtype bfloat16: sampler and trainer round differently"
+        if self.loss.importance_cap is None:
+            raise ValueError(f"{said}: set loss.importance_cap, for example 2.0")
+        tolerance, probe = self.loss.mismatch_tolerance, self.generation.probe_tolerance
+        if tolerance is not None and tolerance < BFLOAT16_LEAST:
+            raise ValueError(
+                f"{said}, and loss.mismatch_tolerance {tolerance:g} is for float32: set it to {BFLOAT16_MISMATCH:g}"
+            )
+        if probe < BFLOAT16_LEAST:
+            raise ValueError(
+                f"{said}, and generation.probe_tolerance {probe:g} is for float32: set it to "
+                f"{DTYPES['bfloat16'].sets['probe_tolerance']:g}"
             )
         return self
 

@@ -8,6 +8,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from components.artifacts.buffers import cast
 from components.artifacts.digests import model_digest, model_tensors, tensors_digest
 from components.artifacts.stored_models import EXACT_BASES, stored_model
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
@@ -62,7 +63,7 @@ def built_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, 
             f"a mask over full attention: {EXACT_BASES}, or set generation.engine to vllm"
         )
     digest = model_digest(model)
-    return model.to(device=device, dtype=dtype).requires_grad_(False), digest
+    return cast(model, dtype).to(device).requires_grad_(False), digest
 
 
 def refreshed_model(model: Any, folder: Path) -> str | None:

@@ -20,7 +20,7 @@ from components.artifacts.digests import model_digest, model_tensors, tensors_di
 from components.errors import ArtifactCorrupt
 from components.identity import seed_for
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest, UpdateJob
-from components.training.buffers import computed_buffers, restore_buffers
+from components.artifacts.buffers import computed_buffers, restore_buffers
 from components.training.checkpoint import (
     NO_OPTIMIZER,
     copy_companions,

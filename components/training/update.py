@@ -10,6 +10,7 @@ from torch import Tensor
 
 from components.algorithms.loss_statistics import means, mismatch_statistics, token_statistics
 from components.algorithms.losses import minibatch_loss
+from components.artifacts.stored_models import EXACT_BASES
 from components.errors import LogprobMismatch, UpdateFailed
 from components.schema import TrainBatch
 from components.training.base import UpdateJob
@@ -21,6 +22,8 @@ from components.training.rank_batches import counted_size, rank_micro_batches
 from components.training.ranks import Ranks, scalar
 from components.training.recording import Recorded, loss_inputs, record_batch
 
+_MOST_ROUNDING = 2.0
+"""The largest difference of log-probabilities, in nats, that rounding in bfloat16 may explain."""
 Learner = Any
 """A DeepSpeedEngine; DeepSpeed has no types."""
 
@@ -128,8 +131,7 @@ class Update:
         if tolerance is not None and not largest <= tolerance:
             raise LogprobMismatch(
                 f"policy {self.job.policy}, step {self.job.step}: the trainer's log-probabilities differ from the sampler's by "
-                f"up to {largest:.3g}, loss.mismatch_tolerance is {tolerance:.3g}; the sampler held other weights, or rounds "
-                "differently: raise the tolerance, and set loss.importance_cap to correct for it"
+                f"up to {largest:.3g}, loss.mismatch_tolerance is {tolerance:.3g}; {_cause_of_mismatch(largest)}"
             )
 
     def _learning_rate(self, number: int) -> float:
@@ -157,6 +159,18 @@ def counts_of(batch: TrainBatch) -> dict[str, float]:
         "num_rows": float(len(advantages)),
         "num_rows_with_signal": float(sum(advantage != 0.0 for advantage in advantages)),
     }
+
+
+def _cause_of_mismatch(largest: float) -> str:
+    if largest <= _MOST_ROUNDING:
+        return (
+            "the sampler held other weights, or rounds differently (bfloat16, another engine or device): only then raise the "
+            "tolerance, and set loss.importance_cap to correct for it"
+        )
+    return (
+        "no rounding explains that: the sampler held other weights, or it and the trainer compute this model differently, and a "
+        f"higher tolerance would only hide it; if the weights are right, {EXACT_BASES}"
+    )
 
 
 def unclipped_grad_norm(learner: Learner) -> float | None:

@@ -80,9 +80,9 @@ def warm_start(
 
 
 def _clone(student: Student, config: WarmStartConfig) -> _Clone:
-    stored = load_model(student.folder)
-    check_trainable(stored, share_prompts=True, longest_row=_TOKENS_PER_MICRO_BATCH)
-    model = stored.float().train()
+    model = load_model(student.folder)
+    check_trainable(model, share_prompts=True, longest_row=_TOKENS_PER_MICRO_BATCH)
+    model = model.float().train()
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=config.learning_rate, betas=_ADAM_BETAS, weight_decay=_WEIGHT_DECAY, fused=True
     )

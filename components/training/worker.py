@@ -14,7 +14,7 @@ from components.artifacts.codec import decode
 from components.own_code import is_own, make_findable
 from components.schema import TrainBatch
 from components.training.base import MODEL_FOLDER, UpdateJob, UpdateResult
-from components.training.buffers import computed_buffers, restore_buffers
+from components.artifacts.buffers import cast
 from components.training.checkpoint import load_model, read_manifest
 from components.training.handover import Handover
 from components.training.learner_state import DeepSpeed, load_base, load_learner, save_learner, seed_everything
@@ -111,11 +111,8 @@ class Worker:
         assert job.reference_folder is not None, "loss.kl_coefficient is set and the job has no reference"
         digest = read_manifest(job.reference_folder).weights_digest
         if self._reference is None or self._reference[0] != digest:
-            model = load_model(job.reference_folder / MODEL_FOLDER)
-            buffers = computed_buffers(model)
-            model = model.to(device=learner.device, dtype=getattr(torch, job.training.dtype))
-            restore_buffers(model, buffers)
-            self._reference = (digest, model.requires_grad_(False))
+            model = cast(load_model(job.reference_folder / MODEL_FOLDER), getattr(torch, job.training.dtype))
+            self._reference = (digest, model.to(learner.device).requires_grad_(False))
         return self._reference[1]
 
 

@@ -26,7 +26,16 @@ def test_an_override_leaves_the_given_values_alone() -> None:
         (["rollout.group_size=1"], "rollout.group_size: .*greater than or equal to 2.*got 1"),
         (["seed"], "write it as key=value"),
         (["seed.x=1"], "holds a value, not a section"),
-        (["training.dtype=bfloat16"], "needs device cuda"),
+        (["training.dtype=bfloat16"], "training.dtype bfloat16: .* set loss.importance_cap, for example 2.0"),
+        (["generation.dtype=bfloat16"], "generation.dtype bfloat16: .* set loss.importance_cap"),
+        (
+            ["training.dtype=bfloat16", "loss.importance_cap=2"],
+            r"loss.mismatch_tolerance 0.001 is for float32: set it to 2",
+        ),
+        (
+            ["training.dtype=bfloat16", "loss={importance_cap: 2, mismatch_tolerance: 2}"],
+            r"generation.probe_tolerance 0.0001 is for float32: set it to 0.5",
+        ),
         (["algorithm.advantage=grpo"], "set rollout.mode to independent"),
         (["rollout.continue_from=best"], "use mixed with a probability above 0, or best with 0"),
         (["agents.plan_agent.policy=nobody"], "agents.plan_agent.policy 'nobody' is not a policy"),

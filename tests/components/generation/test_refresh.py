@@ -61,6 +61,23 @@ def test_a_stale_output_head_trips_the_probe(tmp_path: Path) -> None:
         refresh(engine, folder=tmp_path, version=version, probe=probe_of(new), tolerance=TOLERANCE)
 
 
+@pytest.mark.parametrize("stale", ["lm_head", "model.embed_tokens", "model.layers.1.mlp.down_proj"])
+def test_the_tolerance_of_bfloat16_allows_its_rounding_and_no_stale_tensor(stale: str, tmp_path: Path) -> None:
+    old, new = (random_model(seed=seed, tied=False) for seed in (1, 2))
+    with torch.no_grad():
+        for model in (old, new):
+            model.lm_head.weight.mul_(5.0)  # log-probabilities as far apart as a trained model's
+    config = GenerationConfig(dtype="bfloat16")
+    engine, version = TransformersGenerator(config), saved(new, tmp_path)
+    tolerance = config.probe_tolerance
+    difference = refresh(engine, folder=tmp_path, version=version, probe=probe_of(new), tolerance=tolerance)
+    assert 1e-3 < difference < tolerance / 2
+    with torch.no_grad():
+        engine._model.get_submodule(stale).weight.copy_(old.get_submodule(stale).weight)
+    with pytest.raises(LogprobMismatch):
+        refresh(engine, folder=tmp_path, version=version, probe=probe_of(new), tolerance=tolerance)
+
+
 def test_an_engine_that_keeps_its_old_version_is_stale(tmp_path: Path) -> None:
     class Stubborn(ScriptedGenerator):
         def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None:

@@ -1,7 +1,6 @@
 """The trainer equals a plain forward of each completion on small random models of many architectures, or refuses them."""
 
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from components.config import AdapterConfig, TrainingConfig
 from components.errors import ConfigurationError
 from components.identity import GroupKey
 from components.schema import TrainGroup
-from components.training.architectures import check_trainable, shortest_window
+from components.training.architectures import largest_error, shortest_window
 from components.training.checkpoint import load_trainable, write_initial_adapter, write_initial_checkpoint
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
@@ -112,3 +111,37 @@ def test_a_completion_for_each_row_is_accepted_where_it_is_exact(name: str, tmp_
         return
     with pytest.raises(ConfigurationError):
         load_trainable(tmp_path, training=APART)
+
+
+def test_a_window_is_harmless_only_if_no_row_can_be_longer(tmp_path: Path) -> None:
+    saved("mistral, window as long as any row", tmp_path)
+    load_trainable(tmp_path, training=TRAINING)
+    longer = TRAINING.model_copy(update={"tokens_per_micro_batch": LONGEST_ROW + 1})
+    with pytest.raises(ConfigurationError, match=f"set training.tokens_per_micro_batch to at most {LONGEST_ROW}, or"):
+        load_trainable(tmp_path, training=longer)
+
+
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [("llama", None), ("mistral, no window", None), ("qwen2", None), ("mistral", LONGEST_ROW - 1), ("llama4", 8)],
+)
+def test_the_window_is_that_of_the_layers_that_have_one(name: str, window: int | None) -> None:
+    assert shortest_window(MODEL_TYPES[name].config()) == window
+
+
+def test_a_policy_is_checked_before_training_and_one_that_stays_as_it_is_need_not_be_trainable(tmp_path: Path) -> None:
+    saved("lfm2", tmp_path / "model")
+    adapter = AdapterConfig(rank=2, targets=("q_proj",))
+    with pytest.raises(ConfigurationError, match="Lfm2ForCausalLM"):
+        write_initial_checkpoint(tmp_path / "model", tmp_path / "whole", "p", training=TRAINING)
+    with pytest.raises(ConfigurationError, match="Lfm2ForCausalLM"):
+        write_initial_adapter(
+            tmp_path / "model", tmp_path / "adapted", "p", adapter=adapter, seed=0, training=TRAINING
+        )
+    assert not (tmp_path / "whole").exists()
+    assert write_initial_checkpoint(tmp_path / "model", tmp_path / "fixed", "p").step == 0
+
+
+def test_rounding_in_bfloat16_is_no_reason_to_refuse() -> None:
+    model = MODEL_TYPES["mixtral"].model().to(torch.bfloat16)
+    assert 0 < largest_error(model, share_prompts=True) < 0.05

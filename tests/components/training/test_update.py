@@ -196,6 +196,24 @@ def test_a_stale_sampler_is_found_before_the_first_step(make_model, make_groups,
     assert torch.equal(_weights(learner.module), _weights(model))
 
 
+@pytest.mark.parametrize(
+    ("shift", "advice"),
+    [(0.05, "only then raise the tolerance, and set loss.importance_cap"), (4.0, "a higher tolerance would only hide it")],
+)
+def test_a_higher_tolerance_is_advised_only_where_rounding_may_be_the_reason(
+    make_model, make_groups, score_groups, make_job, shift: float, advice: str
+) -> None:
+    model = make_model()
+    off = [
+        replace(group, sampler_logprobs_K_T=tuple(tuple(p + shift for p in row) for row in group.sampler_logprobs_K_T))
+        for group in score_groups(model, make_groups(2))
+    ]
+    batch = TrainBatch(policy="p", step=0, groups=tuple(off), num_groups_without_signal=0)
+    job = make_job()
+    with pytest.raises(LogprobMismatch, match=advice):
+        Update(learner=PlainLearner(model, job.training), job=job, batch=batch, ranks=Ranks(), reference=None).run()
+
+
 def test_weights_correct_for_a_sampler_that_is_off_and_the_ratio_starts_at_one(
     make_model, make_groups, score_groups, make_job
 ) -> None:

@@ -18,6 +18,7 @@ from components.training.checkpoint import load_model
 from components.training.demonstrations import Student, Teacher
 from components.training.models import prepare_model_folder
 from components.training.warm_start import warm_start
+from tests.components.model_types import MODEL_TYPES
 
 GAME = family("plan_path")
 OPTIONS = family_options("plan_path", {})
@@ -103,6 +104,15 @@ def test_states_are_starts_and_middles(tmp_path: Path) -> None:
     lesson = teacher(prompts_per_step=40).lesson(pupil, GAME.roles[0], 0)
     shortest = [min(len(tokens) - 1 for tokens in group.completions_K_T) for group in lesson]
     assert min(shortest) < OPTIONS.min_distance <= max(shortest)
+
+
+def test_a_model_that_packed_rows_would_train_wrongly_is_not_cloned(tmp_path: Path) -> None:
+    pupil = student(tmp_path)
+    for weights in tmp_path.glob("*.safetensors"):
+        weights.unlink()
+    MODEL_TYPES["lfm2"].model().save_pretrained(tmp_path)
+    with pytest.raises(ConfigurationError, match="Lfm2ForCausalLM"):
+        warm_start({"team": pupil}, teacher(), success_of=lambda versions: 1.0)
 
 
 def test_the_loss_falls_and_the_folder_holds_the_learned_weights(tmp_path: Path) -> None:

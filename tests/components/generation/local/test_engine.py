@@ -311,6 +311,8 @@ def test_bfloat16_serves_float32_weights_under_their_own_digest(tmp_path: Path) 
         (found,) = engine.score([(2, 3, 4)], [(5, 6)])
         assert found == pytest.approx(full_logprobs(model, (2, 3, 4), (5, 6)), abs=0.2)
     assert engine._model.dtype == torch.bfloat16
+    # Rotary frequencies of 8 bits would be off by radians after a few hundred positions.
+    assert all(buffer.dtype == torch.float32 for buffer in engine._model.buffers())
 
 
 def test_the_process_keeps_its_thread_count(tmp_path: Path) -> None:
