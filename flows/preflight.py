@@ -15,6 +15,7 @@ from components.own_code import is_own
 from components.rollout.rules import fan_outs_of
 from components.tracking.base import Tracker
 from components.turn_order import BRANCHING, agents_of
+from flows.memory import check_memory
 from flows.problem_counts import check_problem_counts
 from flows.prompt_checks import check_prompts
 from flows.runners import check_ray, task_runner
@@ -32,6 +33,7 @@ def preflight(session: Session) -> None:
     """Check that the session's run can start. Errors name the field, the value and the remedy."""
     check_configuration(session.config)
     check_services(session)
+    check_memory(session.config)  # last: a base on the hub has its config.json here once it is known to exist
 
 
 def check_configuration(config: RunConfig) -> None:

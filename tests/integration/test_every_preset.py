@@ -8,6 +8,7 @@ import pytest
 from flows.presets import preset_config, preset_values
 from flows.problem_counts import check_problem_counts
 from tests.integration.trainings import Trainings
+from tests.preset_substitutes import without_downloads
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SHAPE = "{hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64, max_position_embeddings: 4096}"
@@ -44,18 +45,19 @@ WAYS = {
 
 
 def small_team(preset: str) -> list[str]:
-    """Overrides that make every policy of a preset a very small one, and every answer a short one."""
+    """Overrides that make every policy of a preset a very small one on this machine's CPU, and every answer a short one."""
     values = {"base": "tiny", "prompt_format": "compact", "tiny": SHAPE}
     config = preset_config(preset, [])
     policies = [f"policies.{name}.{field}={value}" for name in config.policies for field, value in values.items()]
-    return [*policies, *(f"agents.{role}.max_new_tokens=32" for role in config.agents)]
+    here = ("generation.engine=transformers", "generation.device=cpu", "training.device=cpu")
+    return [*policies, *here, *(f"agents.{role}.max_new_tokens=32" for role in config.agents)]
 
 
 def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> dict[str, object]:
     """The summary of one step."""
     summary = root / "summary.json"
     local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
-    small = [*SMALL, *small_team(preset), *overrides]
+    small = [*SMALL, *small_team(preset), *without_downloads(preset), *overrides]
     order = {"preset": preset, "run_id": "one-step", "overrides": [*local, *small], "summary": str(summary)}
     assert trainings.run(order).code == 0, trainings.log()
     return dict(json.loads(summary.read_text()))
@@ -63,7 +65,7 @@ def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> d
 
 @pytest.mark.parametrize("preset", sorted(preset_values()))
 def test_each_preset_runs_a_step(preset: str, trainings: Trainings, tmp_path: Path) -> None:
-    check_problem_counts(preset_config(preset, []))  # the step below asks for fewer
+    check_problem_counts(preset_config(preset, without_downloads(preset)))  # the step below asks for fewer
     assert len(trained(trainings, tmp_path, preset)["evaluations"]) == 4  # type: ignore[arg-type]
 
 

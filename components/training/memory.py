@@ -1,0 +1,121 @@
+"""The memory that a run takes, estimated from plain numbers before any weights are loaded.
+
+An estimate of the largest parts, meant to be right to a third: it refuses what cannot fit and promises nothing.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from components.config import GenerationConfig, TrainingConfig
+from components.errors import ConfigurationError
+
+Bytes = Mapping[str, int]
+"""Part -> bytes."""
+GIB = 2**30
+_TYPE_BYTES = {"float32": 4, "bfloat16": 2}
+_MOMENT_BYTES = 8
+_MASTER_BYTES = 4
+"""Of one float32 weight or gradient that the optimizer keeps beside one in bfloat16."""
+_LOGIT_BYTES = 12
+"""Per token and vocabulary entry: three float32 copies on the way from logits to gradients."""
+_KEPT_HIDDEN, _KEPT_INTERMEDIATE = 16, 4.5
+"""Values that a decoder layer keeps per token for the backward pass, in multiples of its two widths (measured on Qwen3)."""
+_REMEDIES = {
+    "weights": "use a smaller base, or training.dtype bfloat16",
+    "gradients": "train a policies.<name>.adapter, or use more ranks with training.zero_stage 2",
+    "optimizer": "train a policies.<name>.adapter, or use training.offload optimizer with zero_stage 3",
+    "activations": "set training.gradient_checkpointing, or lower training.tokens_per_micro_batch",
+    "log-probabilities": "lower training.tokens_per_micro_batch",
+    "reference": "set loss.kl_coefficient to 0, or train a policies.<name>.adapter",
+    "engine": "lower generation.vllm.gpu_memory_fraction or kv_cache_gib, set generation.dtype bfloat16, or use a smaller base",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelNumbers:
+    """The sizes of a base. `num_trained` counts the weights that an optimizer updates, over all policies on it."""
+
+    num_parameters: int
+    num_trained: int
+    hidden_size: int
+    intermediate_size: int
+    num_layers: int
+    key_value_width: int
+    vocabulary_size: int
+    adapted: bool
+
+
+def training_bytes(model: ModelNumbers, training: TrainingConfig, *, with_reference: bool = False) -> Bytes:
+    """What the ranks take that share one memory: a host's, all of them, or a device's, one.
+
+    **Example** 1.5e9 parameters in bfloat16, all trained, on one rank: 3 GB of weights, 9 of gradients, 18 of optimizer.
+    """
+    size = _TYPE_BYTES[training.dtype]
+    master = _MASTER_BYTES if training.dtype == "bfloat16" else 0
+    here = training.num_ranks if training.device == "cpu" and training.hostfile is None else 1
+    weights, trained = model.num_parameters * size, model.num_trained
+    parts = {
+        "weights": weights * here / _parts(training, 3),
+        "gradients": trained * (size + master) * here / _parts(training, 2),
+        "optimizer": trained * (_MOMENT_BYTES + master) * here / _parts(training, 1),
+        "reference": weights * here if with_reference and not model.adapted else 0,
+        **{name: value * here for name, value in _of_micro_batch(model, training).items()},
+    }
+    if training.device == "cuda":
+        moved = {"none": (), "optimizer": ("optimizer",), "all": ("optimizer", "weights")}[training.offload]
+        parts |= dict.fromkeys(moved, 0)
+    return {name: int(value) for name, value in parts.items() if value}
+
+
+def engine_bytes(
+    model: ModelNumbers, generation: GenerationConfig, *, num_tokens: int, device_bytes: int
+) -> Bytes:
+    """What the engines of one base take. `num_tokens` are the prompt and answer tokens that it holds at once."""
+    size = _TYPE_BYTES[generation.dtype]
+    weights, vllm = model.num_parameters * size, generation.vllm
+    cache = 2 * model.num_layers * model.key_value_width * size * min(num_tokens, generation.max_batch_tokens)
+    if generation.engine == "transformers":
+        return {"engine": weights + cache}
+    if vllm.urls:
+        return {}
+    each = vllm.gpu_memory_fraction * device_bytes if generation.device == "cuda" else weights + vllm.kv_cache_gib * GIB
+    return {"engine": int(each * vllm.num_replicas)}
+
+
+def check_fits(parts: Bytes, available: int, *, device: Literal["cpu", "cuda"]) -> None:
+    """Raise ConfigurationError, naming the largest part and what lowers it, if `parts` are more than `available` bytes."""
+    needed = sum(parts.values())
+    if needed <= available:
+        return
+    largest = max(parts, key=lambda name: parts[name])
+    raise ConfigurationError(
+        f"memory of device {device}: the run needs about {needed / GIB:.1f} GiB of {available / GIB:.1f}; the largest part is "
+        f"{largest}, {parts[largest] / GIB:.1f} GiB: {_REMEDIES[largest]}"
+    )
+
+
+def host_bytes() -> int:
+    """The memory of this host, or of the control group that this process is confined to."""
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        return min(physical, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no control group, or "max"
+        return physical
+
+
+def _of_micro_batch(model: ModelNumbers, training: TrainingConfig) -> dict[str, float]:
+    size, num_tokens = _TYPE_BYTES[training.dtype], training.tokens_per_micro_batch
+    layer = num_tokens * size * (_KEPT_HIDDEN * model.hidden_size + _KEPT_INTERMEDIATE * model.intermediate_size)
+    inputs = num_tokens * size * model.hidden_size * model.num_layers
+    return {
+        "activations": inputs + layer if training.gradient_checkpointing else layer * model.num_layers,
+        "log-probabilities": num_tokens * model.vocabulary_size * _LOGIT_BYTES,
+    }
+
+
+def _parts(training: TrainingConfig, stage: int) -> int:
+    """How many ranks share what ZeRO partitions from `stage` on."""
+    return training.num_ranks if training.zero_stage >= stage else 1
