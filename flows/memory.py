@@ -3,7 +3,7 @@
 from collections import Counter
 
 from components.config import RunConfig
-from components.training.memory import check_fits, engine_bytes, host_bytes, training_bytes
+from components.training.memory import Device, check_fits, engine_bytes, host_bytes, training_bytes
 from components.training.model_numbers import numbers_of
 from components.training.sharing import starting_models
 
@@ -16,7 +16,7 @@ def check_memory(config: RunConfig) -> None:
 
     Models of base "tiny", and those that are not on this machine yet, are not counted. One update runs at a time per base.
     """
-    parts: dict[str, Counter[str]] = {"cpu": Counter(), "cuda": Counter()}
+    parts: dict[Device, Counter[str]] = {"cpu": Counter(), "cuda": Counter()}
     for names in starting_models(config.policies).values():
         policies = [config.policies[name] for name in names]
         if policies[0].base == "tiny" or (model := numbers_of(policies)) is None:
@@ -26,9 +26,7 @@ def check_memory(config: RunConfig) -> None:
         parts[config.generation.device].update(sampled)
         if any(policy.trained for policy in policies):
             with_reference = config.loss.kl_coefficient > 0
-            parts[config.training.device].update(
-                training_bytes(model, config.training, with_reference=with_reference)
-            )
+            parts[config.training.device].update(training_bytes(model, config.training, with_reference=with_reference))
     for device, needed in parts.items():
         if needed:
             check_fits(needed, available_bytes(device), device=device)
@@ -41,7 +39,7 @@ def tokens_at_once(config: RunConfig) -> int:
     return min(rollout.problems_per_block, rollout.num_problems) * (_PROMPT_TOKENS + rollout.group_size * longest)
 
 
-def available_bytes(device: str) -> int:
+def available_bytes(device: Device) -> int:
     """The memory of this host, or of its first GPU."""
     if device == "cpu":
         return host_bytes()

@@ -11,8 +11,8 @@ from components.own_code import is_own
 BFLOAT16_LEAST = 0.01
 """Tolerances below this are for float32."""
 BFLOAT16_MISMATCH = 2.0
-"""The `mismatch_tolerance` for bfloat16: about four times the largest difference that rounding made among 3,000 sampled tokens of
-SmolLM2. Other weights are off by more in some token."""
+"""The `mismatch_tolerance` for bfloat16: a few times the largest difference that rounding made among 3,000 sampled tokens of
+SmolLM2."""
 LEAST_ROW = 64
 """The fewest padded tokens that a micro-batch may be limited to."""
 

@@ -26,9 +26,9 @@ attention have state."""
 _NUM_PROMPT_TOKENS = 24
 _COMPLETION_LENGTHS = (12, 9)
 _TOLERANCES = {torch.float32: 1e-3, torch.float64: 1e-3}
-_HALF_TOLERANCE = 0.1
-"""Differences of log-probabilities, as a share of the spread of the logits. Rounding in bfloat16 stays below .03; a token
-that sees what it should not changes them by about 1."""
+_HALF_TOLERANCE = 0.25
+"""Differences of log-probabilities, as a share of the spread of the logits. Rounding in bfloat16 makes .04 in SmolLM2; a
+token that sees what it should not makes about 1."""
 
 
 def check_attention(model: Any) -> None:
@@ -57,15 +57,19 @@ def check_trainable(model: Any, *, share_prompts: bool, longest_row: int) -> Non
             f"with completions, in which the trainer would let every token see all: {shorter}{EXACT_BASES}"
         )
     stateful = sorted(kinds - {"full_attention", *_WINDOWS})
-    error = None if stateful and share_prompts else largest_error(model, share_prompts=share_prompts)
-    if error is not None and error <= _TOLERANCES.get(model.dtype, _HALF_TOLERANCE):
+    if not (stateful and share_prompts) and is_exact(model, share_prompts=share_prompts):
         return
-    reason = f"{stateful} layers, whose state runs on" if stateful else "layers that do not follow its mask and positions"
-    apart = share_prompts and largest_error(model, share_prompts=False) <= _TOLERANCES.get(model.dtype, _HALF_TOLERANCE)
-    remedy = "set training.share_prompts to false, which it computes exactly, or " if apart else ""
+    apart = "set training.share_prompts to false, with which it is exact, or "
     raise ConfigurationError(
-        f"{name} has {reason} from one completion of a packed row to the next: training would be wrong; {remedy}{EXACT_BASES}"
+        f"{name} has {stateful or 'some'} layers that do not follow the trainer's mask and positions, so that the completions of "
+        "a packed row would see each other: "
+        f"{apart if share_prompts and is_exact(model, share_prompts=False) else ''}{EXACT_BASES}"
     )
+
+
+def is_exact(model: Any, *, share_prompts: bool) -> bool:
+    """Whether packed rows of two completions get the log-probabilities of plain forwards, up to rounding."""
+    return largest_error(model, share_prompts=share_prompts) <= _TOLERANCES.get(model.dtype, _HALF_TOLERANCE)
 
 
 def shortest_window(config: Any) -> int | None:

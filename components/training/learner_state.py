@@ -16,11 +16,11 @@ from components.artifacts.adapters import (
     read_adapter_config,
     write_adapter,
 )
+from components.artifacts.buffers import computed_buffers, restore_buffers
 from components.artifacts.digests import model_digest, model_tensors, tensors_digest
 from components.errors import ArtifactCorrupt
 from components.identity import seed_for
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest, UpdateJob
-from components.artifacts.buffers import computed_buffers, restore_buffers
 from components.training.checkpoint import (
     NO_OPTIMIZER,
     copy_companions,

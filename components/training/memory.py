@@ -12,6 +12,7 @@ from typing import Literal
 from components.config import GenerationConfig, TrainingConfig
 from components.errors import ConfigurationError
 
+Device = Literal["cpu", "cuda"]
 Bytes = Mapping[str, int]
 """Part -> bytes."""
 GIB = 2**30
@@ -70,9 +71,7 @@ def training_bytes(model: ModelNumbers, training: TrainingConfig, *, with_refere
     return {name: int(value) for name, value in parts.items() if value}
 
 
-def engine_bytes(
-    model: ModelNumbers, generation: GenerationConfig, *, num_tokens: int, device_bytes: int
-) -> Bytes:
+def engine_bytes(model: ModelNumbers, generation: GenerationConfig, *, num_tokens: int, device_bytes: int) -> Bytes:
     """What the engines of one base take. `num_tokens` are the prompt and answer tokens that it holds at once."""
     size = _TYPE_BYTES[generation.dtype]
     weights, vllm = model.num_parameters * size, generation.vllm
@@ -85,7 +84,7 @@ def engine_bytes(
     return {"engine": int(each * vllm.num_replicas)}
 
 
-def check_fits(parts: Bytes, available: int, *, device: Literal["cpu", "cuda"]) -> None:
+def check_fits(parts: Bytes, available: int, *, device: Device) -> None:
     """Raise ConfigurationError, naming the largest part and what lowers it, if `parts` are more than `available` bytes."""
     needed = sum(parts.values())
     if needed <= available:

@@ -20,7 +20,7 @@ _SMOLLM2 = {
 
 
 def numbers_of(policies: Sequence[PolicyConfig]) -> ModelNumbers | None:
-    """The sizes of the base that `policies` share; None for a "tiny" one, and for one whose config.json is not on this machine."""
+    """The sizes of the base that `policies` share; None for a "tiny" one, and for one whose config.json is not here."""
     config = _config(policies[0].base)
     if config is None:
         return None

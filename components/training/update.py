@@ -168,8 +168,8 @@ def _cause_of_mismatch(largest: float) -> str:
             "tolerance, and set loss.importance_cap to correct for it"
         )
     return (
-        "no rounding explains that: the sampler held other weights, or it and the trainer compute this model differently, and a "
-        f"higher tolerance would only hide it; if the weights are right, {EXACT_BASES}"
+        "no rounding explains that: the sampler held other weights, or it and the trainer compute this model differently, "
+        f"and a higher tolerance would only hide it; if the weights are right, {EXACT_BASES}"
     )
 
 

@@ -135,9 +135,7 @@ def test_a_policy_is_checked_before_training_and_one_that_stays_as_it_is_need_no
     with pytest.raises(ConfigurationError, match="Lfm2ForCausalLM"):
         write_initial_checkpoint(tmp_path / "model", tmp_path / "whole", "p", training=TRAINING)
     with pytest.raises(ConfigurationError, match="Lfm2ForCausalLM"):
-        write_initial_adapter(
-            tmp_path / "model", tmp_path / "adapted", "p", adapter=adapter, seed=0, training=TRAINING
-        )
+        write_initial_adapter(tmp_path / "model", tmp_path / "adapted", "p", adapter=adapter, seed=0, training=TRAINING)
     assert not (tmp_path / "whole").exists()
     assert write_initial_checkpoint(tmp_path / "model", tmp_path / "fixed", "p").step == 0
 

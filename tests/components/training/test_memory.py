@@ -141,7 +141,11 @@ print("FOUND", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - resid
 
 def test_a_step_takes_about_the_estimated_memory() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _STEP], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        [sys.executable, "-c", _STEP],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr[-2000:]
     (found,) = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("FOUND")]

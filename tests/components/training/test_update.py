@@ -198,7 +198,10 @@ def test_a_stale_sampler_is_found_before_the_first_step(make_model, make_groups,
 
 @pytest.mark.parametrize(
     ("shift", "advice"),
-    [(0.05, "only then raise the tolerance, and set loss.importance_cap"), (4.0, "a higher tolerance would only hide it")],
+    [
+        (0.05, "only then raise the tolerance, and set loss.importance_cap"),
+        (4.0, "a higher tolerance would only hide it"),
+    ],
 )
 def test_a_higher_tolerance_is_advised_only_where_rounding_may_be_the_reason(
     make_model, make_groups, score_groups, make_job, shift: float, advice: str
