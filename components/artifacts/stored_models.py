@@ -28,3 +28,14 @@ def stored_model(folder: Path) -> Any:
     except Exception as error:
         raise ArtifactCorrupt(f"{folder} cannot be read as a model: {error}") from error
     return model.eval()
+
+
+def fixed_positions(config: Any) -> int | None:
+    """The most tokens up to which rotary positions do not depend on the longest row of a batch; None if they never do.
+
+    `config` is a text configuration. **Example** "longrope" of Phi-3-mini-128k: 4096.
+    """
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") not in ("dynamic", "longrope"):
+        return None
+    return int(rope.get("original_max_position_embeddings") or config.max_position_embeddings)

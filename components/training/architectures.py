@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from components.artifacts.stored_models import EXACT_BASES
+from components.artifacts.stored_models import EXACT_BASES, fixed_positions
 from components.config.learning import LEAST_ROW
 from components.errors import ConfigurationError
 from components.identity import GroupKey
@@ -56,13 +56,19 @@ def check_trainable(model: Any, *, share_prompts: bool, longest_row: int) -> Non
             f"{name} sees a window of {window} tokens, and training.tokens_per_micro_batch {longest_row} allows longer prompts "
             f"with completions, in which the trainer would let every token see all: {shorter}{EXACT_BASES}"
         )
+    fixed = fixed_positions(text)
+    if fixed is not None and fixed < longest_row:
+        raise ConfigurationError(
+            f"{name} encodes the positions of a whole batch in another way when one row is longer than {fixed} tokens, as "
+            f"training.tokens_per_micro_batch {longest_row} allows: set it to at most {fixed}, or {EXACT_BASES}"
+        )
     stateful = sorted(kinds - {"full_attention", *_WINDOWS})
     if not (stateful and share_prompts) and is_exact(model, share_prompts=share_prompts):
         return
     apart = "set training.share_prompts to false, with which it is exact, or "
     raise ConfigurationError(
-        f"{name} has {stateful or 'some'} layers that do not follow the trainer's mask and positions, so that the completions of "
-        "a packed row would see each other: "
+        f"{name} has {stateful or 'some'} layers that do not follow the trainer's mask and positions, so that the completions "
+        "of a packed row would see each other: "
         f"{apart if share_prompts and is_exact(model, share_prompts=False) else ''}{EXACT_BASES}"
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from components.artifacts.adapters import adapted_digest, load_adapter, use_adapter
+from components.artifacts.stored_models import fixed_positions
 from components.config import GenerationConfig
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
@@ -142,7 +143,9 @@ class TransformersGenerator:
                 decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
 
     def _check_lengths(self, prompts_R: Sequence[tuple[int, ...]], max_new_tokens_R: Sequence[int]) -> None:
-        most = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+        text = self._model.config.get_text_config()
+        known = (getattr(text, "max_position_embeddings", None), fixed_positions(text))
+        most = min((each for each in known if each is not None), default=None)
         longest = max(len(prompt) + new for prompt, new in zip(prompts_R, max_new_tokens_R, strict=True))
         if most is not None and longest > most:
             raise ConfigurationError(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import LlamaForCausalLM
 
 from components.artifacts.stored_models import EXACT_BASES
 from components.config import AdapterConfig, TrainingConfig
@@ -143,3 +144,14 @@ def test_a_policy_is_checked_before_training_and_one_that_stays_as_it_is_need_no
 def test_rounding_in_bfloat16_is_no_reason_to_refuse() -> None:
     model = MODEL_TYPES["mixtral"].model().to(torch.bfloat16)
     assert 0 < largest_error(model, share_prompts=True) < 0.05
+
+
+def test_positions_that_depend_on_the_longest_row_are_harmless_only_if_no_row_is_that_long(tmp_path: Path) -> None:
+    config = MODEL_TYPES["llama"].config()
+    config.max_position_embeddings = LONGEST_ROW
+    config.rope_parameters = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+    LlamaForCausalLM(config).save_pretrained(tmp_path)
+    load_trainable(tmp_path, training=TRAINING)
+    longer = TRAINING.model_copy(update={"tokens_per_micro_batch": LONGEST_ROW + 1})
+    with pytest.raises(ConfigurationError, match=f"longer than {LONGEST_ROW} tokens"):
+        load_trainable(tmp_path, training=longer)

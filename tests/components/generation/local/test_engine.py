@@ -293,6 +293,21 @@ def test_an_answer_beyond_the_context_is_refused_before_any_work(tmp_path: Path)
         engine.generate([request], version)
 
 
+def test_an_answer_beyond_the_positions_that_every_row_has_alike_is_refused(tmp_path: Path) -> None:
+    model = random_model()
+    model.config.rope_parameters = {
+        "rope_type": "longrope",
+        "rope_theta": 10000.0,
+        "original_max_position_embeddings": 32,
+        "short_factor": [1.0] * 4,
+        "long_factor": [2.0] * 4,
+    }
+    engine, version = loaded(model, tmp_path)
+    request = GenerationRequest(prompt_tokens=(2,) * 28, seeds_K=(0,), max_new_tokens=5, temperature=1.0)
+    with pytest.raises(ConfigurationError, match="may take 33 tokens, but the model has max_position_embeddings 32"):
+        engine.generate([request], version)
+
+
 def test_a_model_with_sliding_windows_is_refused(tmp_path: Path) -> None:
     model = random_model()
     model.config.layer_types = ["full_attention", "sliding_attention"]
