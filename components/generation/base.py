@@ -81,6 +81,10 @@ class Tokenizer(Protocol):
         """The text of `tokens` without special tokens."""
         ...
 
+    def opens_thinking(self, prompt_tokens: Sequence[int]) -> bool:
+        """Whether a prompt ends with <think>, so that the answer begins with thinking."""
+        ...
+
 
 class Generator(Protocol):
     """One policy, ready to sample. Its memory is only a cache of a checkpoint."""

@@ -6,13 +6,11 @@ from typing import Literal
 from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest
 from components.generation.tokenizer import HuggingFaceTokenizer
+from components.thinking import CLOSING, OPENING
 
-_OPENING, _CLOSING = "<think>", "</think>"
 _SLACK = 4
 """Tokens decoded before those that can hold a string: the first ones of a part may read differently than in the whole, as an
 incomplete character or without their space."""
-_LAST_OF_PROMPT = 24
-"""Tokens of a prompt that are enough to hold the tag at its end."""
 
 
 def unreadable(stop: Sequence[str], max_thinking_tokens: int | None, tokenizer: HuggingFaceTokenizer) -> str | None:
@@ -23,7 +21,7 @@ def unreadable(stop: Sequence[str], max_thinking_tokens: int | None, tokenizer: 
                 f"stop {text!r}: it is a special token of the model, which no text of an answer holds; the model's end tokens "
                 "end its answers anyway: remove it"
             )
-    for tag in (_OPENING, _CLOSING):
+    for tag in (OPENING, CLOSING):
         if max_thinking_tokens is not None and tokenizer.is_special(tag):
             return (
                 f"max_thinking_tokens {max_thinking_tokens}: {tag} is a special token of the model, which no text of an answer "
@@ -59,7 +57,7 @@ class GrowingAnswer:
         """Whether its text holds a stop string."""
         if request.max_thinking_tokens is not None:
             self._part = "opening"
-            if tokenizer.spelled(request.prompt_tokens[-_LAST_OF_PROMPT:]).rstrip().endswith(_OPENING):
+            if tokenizer.opens_thinking(request.prompt_tokens):
                 self._think()
 
     @property
@@ -77,7 +75,7 @@ class GrowingAnswer:
     @property
     def awaited(self) -> tuple[str, ...]:
         """The strings whose appearance changes what it may become."""
-        return self._stop if self._part == "answer" else (*self._stop, _CLOSING)
+        return self._stop if self._part == "answer" else (*self._stop, CLOSING)
 
     def add(self, token: int) -> None:
         """Append a sampled token."""
@@ -87,15 +85,15 @@ class GrowingAnswer:
         self._text_tokens.append(token)
         if self._part == "opening":
             self._look_for_thinking()
-        if self._part == "thinking" and self._holds((_CLOSING,)):
+        if self._part == "thinking" and self._holds((CLOSING,)):
             self._part, self.limit = "answer", self.num_tokens + self._max_new_tokens
         self.is_stopped = self._holds(self._stop)
 
     def _look_for_thinking(self) -> None:
         text = self._tokenizer.decode(self._text_tokens).lstrip()
-        if text.startswith(_OPENING):
+        if text.startswith(OPENING):
             self._think()
-        elif not _OPENING.startswith(text):
+        elif not OPENING.startswith(text):
             self._part = "answer"
 
     def _think(self) -> None:

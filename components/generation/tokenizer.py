@@ -13,10 +13,13 @@ from transformers import AutoTokenizer
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.nearest import meant
 from components.plain_text import shown_value
+from components.thinking import OPENING
 
 _MARKS = ("instructions-of-this-role", "state-of-this-problem")
 """Messages that no chat template changes."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_LAST_OF_PROMPT = 24
+"""Tokens of a prompt that are enough to hold a tag at its end."""
 _GENERATION_FILE = "generation_config.json"
 _FILES = (
     "tokenizer.json",
@@ -166,6 +169,11 @@ class HuggingFaceTokenizer:
     def spelled(self, tokens: Sequence[int]) -> str:
         """The text of `tokens` including special tokens, as in a prompt under a chat template."""
         return str(self._tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
+
+    def opens_thinking(self, prompt_tokens: Sequence[int]) -> bool:
+        """Whether the chat template ends the prompt with <think>. A message that ends with it does not: the template's own
+        tokens follow."""
+        return self.spelled(prompt_tokens[-_LAST_OF_PROMPT:]).rstrip().endswith(OPENING)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of `tokens` without special and end tokens."""

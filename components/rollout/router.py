@@ -13,8 +13,6 @@ from components.thinking import OPENING
 
 REASONING_TOKENS = 1024
 """How many tokens more than a compact answer one that reasons first may have by default."""
-_TAG_TOKENS = 16
-"""At least as many as a thinking tag and white space behind it, also if each is a character."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +114,7 @@ class Router:
         seat = self._seats[role]
         tokenizer = self._generators[seat.policy].tokenizer
         text = before_stop(tokenizer.decode(tokens), seat.stop)
-        if seat.prompt_format == "chat" and tokenizer.decode(prompt_tokens[-_TAG_TOKENS:]).rstrip().endswith(OPENING):
+        if seat.prompt_format == "chat" and tokenizer.opens_thinking(prompt_tokens):
             return OPENING + text
         return text
 

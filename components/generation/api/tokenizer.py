@@ -54,6 +54,10 @@ class ByteTokenizer:
         end = ends[0] if ends else 0
         return self.decode(prompt_tokens[:end]), self.decode(prompt_tokens[end:])
 
+    def opens_thinking(self, prompt_tokens: Sequence[int]) -> bool:
+        """False: a provider tells answers from thinking."""
+        return False
+
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of `tokens` without special tokens. Invalid UTF-8 becomes U+FFFD."""
         return bytes([token for token in tokens if token < _NUM_BYTES]).decode(errors="replace")

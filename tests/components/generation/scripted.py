@@ -47,6 +47,9 @@ class CharacterTokenizer:
         """Instructions, then state; there is no template and no special token."""
         return self.encode(instructions) + self.encode(state)
 
+    def opens_thinking(self, prompt_tokens: Sequence[int]) -> bool:
+        return self.decode(prompt_tokens).rstrip().endswith("<think>")
+
     def decode(self, tokens: Sequence[int]) -> str:
         return "".join(self._alphabet[token - 1] for token in tokens if token != 0)
 

@@ -180,6 +180,17 @@ THINKING = (
 )
 
 
+def test_only_the_template_opens_the_thinking() -> None:
+    opening = byte_tokenizer()
+    opening.chat_template = "{{ messages[1]['content'] }}<|end|>bot:<think>\n"
+    for whole, opens in ((opening, True), (byte_tokenizer(), False)):
+        wrapped = HuggingFaceTokenizer(whole)
+        assert wrapped.opens_thinking(wrapped.encode_chat("be brief", "ab")) == opens
+    special = byte_tokenizer()
+    special.chat_template = "{{ messages[1]['content'] }}<|end|>"
+    assert not HuggingFaceTokenizer(special).opens_thinking(HuggingFaceTokenizer(special).encode_chat("", "<think>"))
+
+
 def test_arguments_reach_the_template_and_messages_keep_their_special_tokens_as_text() -> None:
     whole = byte_tokenizer()
     whole.chat_template = THINKING.replace("{{ enable_thinking.x.y }}", " ")
