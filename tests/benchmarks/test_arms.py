@@ -1,26 +1,238 @@
-"""The arithmetic of the table of arms."""
+"""The arithmetic of the tables of arms, and which runs are kept for which settings."""
 
-from tests.benchmarks.arms import RUNS, Trained, table
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.benchmarks import arm_runs
+from tests.benchmarks.arm_runs import (
+    GAMES,
+    RUNS,
+    SAMPLINGS,
+    Begun,
+    Order,
+    Trained,
+    dose,
+    keep,
+    kept,
+    num_steps_within,
+    orders,
+    trained,
+)
+from tests.benchmarks.arm_table import difference_table, dose_table, success_table
+from tests.benchmarks.arms import estimated_seconds, listed
+from tests.benchmarks.power import detectable_difference
 
 
-def ran(run: str, seed: int, before: float, after: float) -> list[Trained]:
-    return [
-        Trained(game="g", run=run, seed=seed, sampling=how, before=before, after=after, num_steps=1, num_tokens=1)
-        for how in ("sample", "greedy")
-    ]
+@pytest.fixture(autouse=True)
+def _versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stages of fixed versions: reading the real ones imports all stages."""
+    monkeypatch.setattr(arm_runs, "_stage_versions", lambda: {"collect_rollouts": 1})
+
+
+def ran(run: str, seed: int, before: float, after: float, *, game: str = "plan-path") -> Trained:
+    return Trained(
+        game=game, run=run, seed=seed, before={"sample": before, "greedy": before},
+        after={"sample": after, "greedy": after}, num_steps=1, num_tokens=100 + seed, num_rows=10, num_rows_with_signal=4,
+        num_updates=2, first_role_share=None if run == "single" else 0.25, seconds=60.0 * (seed + 1),
+    )  # fmt: skip
+
+
+def cells(table: str) -> dict[str, list[str]]:
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    return {line[0]: line[1:] for line in lines}
 
 
 def test_differences_are_of_one_seed_whatever_the_order() -> None:
-    rows = [
-        row
-        for run in RUNS
-        if run != "team-grpo"
-        for seed in range(3)
-        for row in ran(run, seed, 0.1 * seed, 0.1 * seed + 0.2)
+    rows = [ran(run, seed, 0.1 * seed, 0.1 * seed + 0.2) for run in RUNS if run != "team-grpo" for seed in range(3)]
+    rows += [ran("team-grpo", seed, 0.1 * seed, 0.1 * seed + 0.1) for seed in (2, 0, 1)]
+    success = cells(success_table(rows))
+    assert success["team, AT-GRPO, best handed on"] == ["30.0 ± 24.8", "30.0 ± 24.8", "93.0", "96.0"]
+    assert success["team, prompted"] == ["10.0 ± 24.8", "10.0 ± 24.8", "71.0", "16.0"]
+    found = cells(difference_table(rows))
+    handed_on, grpo = "*team, AT-GRPO, best handed on*", "*team, GRPO*"
+    assert found[f"{handed_on}, less {grpo}"][0] == "+10.0 ± 0.0; could have seen: 0.0 points"
+    assert found[f"{handed_on}, less *single agent, GRPO*"][0] == "+0.0 ± 0.0; could have seen: 0.0 points"
+
+
+def test_each_difference_says_what_so_many_seeds_could_have_seen_and_pairs_only_seeds_that_both_have() -> None:
+    rows = [ran("at-grpo-greedy", seed, 0.0, after) for seed, after in enumerate((0.51, 0.52, 0.53, 0.9))]
+    rows += [ran("team-grpo", seed, 0.0, 0.5) for seed in range(3)]
+    cell = cells(difference_table(rows))["*team, AT-GRPO, best handed on*, less *team, GRPO*"][0]
+    assert cell == f"+2.0 ± 2.5; could have seen: {detectable_difference([1.0, 2.0, 3.0]):.1f} points"
+    without_a_common_seed = rows[3:5]
+    assert list(cells(difference_table(without_a_common_seed))) == ["difference in points", "---"]
+
+
+def test_doses_are_means_over_seeds_and_a_lone_role_has_no_share() -> None:
+    rows = [ran(run, seed, 0.0, 0.5) for run in ("single", "team-grpo") for seed in range(2)]
+    single, team = (line.strip("| ").split("|") for line in dose_table(rows).splitlines()[2:])
+    assert [cell.strip() for cell in team[2:]] == ["2", "100", "10", "4", "2", "25%"]
+    assert [cell.strip() for cell in single[1:7]] == ["single agent, GRPO", "2", "100", "10", "4", "2"]
+
+
+def test_counts_are_sums_over_steps_and_policies_and_the_share_is_a_mean_over_steps_that_have_one() -> None:
+    def step(**updates: float) -> dict[str, dict[str, float]]:
+        named = {name.replace("__", "/"): value for name, value in updates.items()}
+        return {"metrics": {"rollout/num_generated_tokens": 50.0, **named}}
+
+    one = {"train/a/num_rows": 8.0, "train/a/num_rows_with_signal": 3.0, "train/a/num_updates": 2.0}
+    other = {"train/b/num_rows": 4.0, "train/b/num_rows_with_signal": 0.0, "train/b/num_updates": 1.0}
+    found = dose([step(**one, **other), step(**one, **{"train/a/gradient_share/first": 0.4})], ["first", "last"])
+    assert found == {
+        "num_steps": 2, "num_tokens": 100, "num_rows": 20, "num_rows_with_signal": 6, "num_updates": 5,
+        "first_role_share": 0.4,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("budget", "steps"), [(1, 1), (40, 1), (41, 2), (90, 2), (91, 3), (150, 3)])
+def test_a_run_ends_with_the_first_step_at_which_the_budget_is_reached(budget: int, steps: int) -> None:
+    assert num_steps_within([40, 50, 60], budget) == steps
+
+
+class Interrupted(Exception):
+    """What ends a training in the middle."""
+
+
+@dataclass
+class FakeRun:
+    """A run whose steps sample known numbers of tokens, and which stops before steps that it is told to stop before."""
+
+    stops: list[int]
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    num_trained: int = 0
+    asked: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+
+    def train(self, config: Any, run_id: str) -> dict[str, Any]:
+        self.asked.append((config.num_steps, config.evaluation.sampling))
+        for step in range(len(self.steps), config.num_steps):
+            if step in self.stops:
+                self.stops.remove(step)
+                raise Interrupted
+            updates = {
+                "train/team/num_rows": 9.0,
+                "train/team/num_rows_with_signal": step,
+                "train/team/num_updates": 2.0,
+            }
+            metrics = {"rollout/num_generated_tokens": 40 + 7 * step, **updates}
+            self.steps.append({"metrics": metrics, "timings": {"time/update_policy_seconds": 1.0}})
+            self.num_trained += 1
+        reports = [
+            {"sampling": sampling, "step": step, "success_rate": step / 1000}
+            for sampling in config.evaluation.sampling
+            for step in (0, config.num_steps)
+        ]
+        return {"evaluations": reports}
+
+
+@pytest.mark.parametrize("stops", [[], [0], [2, 3], [4], [7, 7], [8], [10]])
+def test_a_run_interrupted_anywhere_trains_no_step_twice_and_ends_with_the_same_row(
+    stops: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import flows.train
+    import troupe.runs.reading
+
+    run = FakeRun(stops=list(stops))
+    monkeypatch.setattr(flows.train, "train", run.train)
+    monkeypatch.setattr(troupe.runs.reading, "run_document", lambda store, run_id: {"steps": run.steps})
+    order = Order(game="tiny", run="team-grpo", seed=0, budget_tokens=550)
+    row = None
+    while row is None:
+        try:
+            row = trained(order, tmp_path)
+        except Interrupted:
+            assert kept(order, tmp_path) is None
+    # 40, 47, 54... tokens: 516 after 8 steps, 612 after 9. By the mean of the first steps it would take 11.
+    assert (row.num_steps, row.num_tokens, row.num_updates, row.num_rows_with_signal) == (9, 612, 18, 36)
+    assert row.after == {"sample": 0.009, "greedy": 0.009}
+    assert kept(order, tmp_path) == row
+    assert run.num_trained == len(run.steps) <= 11
+    assert [sampling for _, sampling in run.asked if sampling] == [SAMPLINGS]  # held-out problems are played once
+
+
+def test_a_process_that_trains_ends_with_the_benchmark_that_started_it_even_when_that_is_killed() -> None:
+    child = (
+        "import os, time; from tests.benchmarks.arms import end_with; end_with(os.getppid()); "
+        "print(os.getpid(), flush=True); time.sleep(300)"
+    )
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as benchmark:
+        assert benchmark.stdout is not None
+        training = psutil.Process(int(benchmark.stdout.readline()))
+        try:
+            assert training.is_running()
+            benchmark.kill()
+            training.wait(60)  # raises TimeoutExpired
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                training.kill()
+
+
+def test_the_claim_rests_on_five_seeds_and_other_runs_have_three() -> None:
+    def counted(game: str, most: int | None = None) -> dict[str, int]:
+        found = [order.run for order in orders([game], list(RUNS), budget_tokens=1, most_seeds=most)]
+        return {run: found.count(run) for run in RUNS}
+
+    claimed = {"single": 5, "team-grpo": 5, "at-grpo-greedy": 5, "at-grpo-mixed": 5, "per-role": 3, "c3": 3}
+    assert counted("sokoban") == claimed
+    assert counted(GAMES[-1]) == dict.fromkeys(RUNS, 3)
+    assert counted("plan-path", most=1) == dict.fromkeys(RUNS, 1)
+    seeds = [order.seed for order in orders(["sokoban"], list(RUNS), budget_tokens=1)]
+    assert seeds == sorted(seeds)
+
+
+def test_a_row_is_found_only_for_the_settings_the_budget_and_the_stages_that_it_was_computed_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = Order(game="plan-path", run="at-grpo-greedy", seed=0, budget_tokens=1000)
+    row = ran("at-grpo-greedy", 0, 0.1, 0.3)
+    keep(row, order, tmp_path)
+    assert kept(order, tmp_path) == row
+    others = [
+        replace(order, budget_tokens=2000),
+        replace(order, seed=1),
+        replace(order, run="at-grpo-mixed"),
+        replace(order, overrides=("training.learning_rate=0.1",)),
     ]
-    rows += [row for seed in (2, 0, 1) for row in ran("team-grpo", seed, 0.1 * seed, 0.1 * seed + 0.1)]
-    cells = {line.split(" | ")[0]: line.split(" | ")[1] for line in table(rows).splitlines() if " | " in line}
-    assert cells["| team, AT-GRPO, one policy"] == "30.0 ± 24.8"
-    assert cells["| team, prompted"] == "10.0 ± 24.8"
-    assert cells["| *team, AT-GRPO, one policy*, less *team, GRPO*"] == "+10.0 ± 0.0"
-    assert cells["| *team, AT-GRPO, one policy*, less *single agent, GRPO*"] == "+0.0 ± 0.0"
+    assert [kept(other, tmp_path) for other in others] == [None] * 4
+    assert replace(order, budget_tokens=2000).run_id == order.run_id  # a larger budget continues the run
+    other_evaluation = replace(order, overrides=("evaluation.problems_per_block=100",))
+    assert other_evaluation.run_id == order.run_id
+    assert kept(other_evaluation, tmp_path) is None
+    assert len({order.run_id, *(other.run_id for other in others[1:])}) == 4
+    monkeypatch.setattr(arm_runs, "_stage_versions", lambda: {"collect_rollouts": 2})
+    assert kept(order, tmp_path) is None
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("run", list(RUNS))
+def test_every_run_of_the_table_is_a_valid_configuration_with_a_valid_name(game: str, run: str) -> None:
+    from components.identity import checked_run_id
+
+    order = Order(game=game, run=run, seed=0, budget_tokens=1)
+    config = order.config()
+    assert checked_run_id(order.run_id) == order.run_id
+    assert config.evaluation.every == 0  # held-out problems are played at the beginning and at the end only
+    assert len({agent.policy for agent in config.agents.values()}) == (2 if run == "per-role" else 1)
+    assert config.rollout.continue_from == ("mixed" if run in ("at-grpo-mixed", "per-role") else "best")
+
+
+def test_the_list_tells_what_is_done_and_estimates_the_rest_from_runs_like_it(tmp_path: Path) -> None:
+    wanted = orders(["plan-path"], ["single", "team-grpo"], budget_tokens=1000, most_seeds=2)
+    keep(ran("single", 0, 0.1, 0.3), wanted[0], tmp_path)
+    found = listed(wanted, tmp_path, jobs=1).splitlines()
+    assert [line.split()[0] for line in found] == ["done", "missing", "missing", "missing", "about"]
+    assert found[-1] == "about 3 minutes left with --jobs 1, warm starts not counted"
+    unknown = orders(["sokoban"], ["single"], budget_tokens=1000, most_seeds=1)
+    assert listed([*wanted, *unknown], tmp_path, jobs=2).endswith("and 1 runs of games of which nothing is measured")
+    rows = [ran("single", 0, 0.1, 0.3), ran("team-grpo", 2, 0.1, 0.3)]
+    order = Order(game="plan-path", run="team-grpo", seed=1, budget_tokens=1)
+    assert estimated_seconds(order, Begun(), rows) == 180.0
+    assert estimated_seconds(order, Begun(fraction=0.25, seconds=10.0), rows) == 30.0
+    assert estimated_seconds(replace(order, game="sokoban"), Begun(), rows) is None
