@@ -1,0 +1,117 @@
+"""Credit fidelity: how well each estimator's advantages rank the candidates of a node by what they are really worth.
+
+    python -m tests.benchmarks.credit [--game plan-path] [--steps 20] [--seeds 1] [--decisions 200] [--home DIR]
+
+A team is trained for a few steps; the checkpoint then plays trees on new problems, and of each problem one node is kept whose
+candidates differ, half of them the first role's, half the last one's. Each candidate is worth E[R | do(candidate)], the mean
+of 64 continuations from its state, in which all later answers are drawn from the same policies (`counterfactual.py`). R is
+the team's return from the episode's start. Each estimator then plays rollouts of its own kind that hold those candidates, and
+gives them advantages by the code that trains (`own_rollouts.py`); it never sees the continuations. Rewards are the preset's:
+what an estimator learns from has local parts, R has none.
+
+The table has Spearman's correlation within nodes, pooled over nodes and as the mean of nodes (`fidelity.py`), with 95%
+intervals by resampling nodes. The ceiling is about what the true values would reach with so many continuations, and "silent"
+the share of nodes with different values at which all candidates got the same. `solver_value` knows what no agent sees. Equal
+answers of a node are one action, played once; an answer that ends the episode has one return and needs no continuation.
+
+What is computed is kept in --home, block by block: the same command again goes on, and with all of it there only prints.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.credit_study import ESTIMATORS, ROLES, Study, read
+from tests.benchmarks.fidelity import (
+    Estimate,
+    mean_correlation,
+    noise_ceiling,
+    pooled_correlation,
+    silent_fraction,
+)
+from tests.benchmarks.markdown import markdown
+from tests.benchmarks.training import services
+
+
+def table(studies: Sequence[Study]) -> str:
+    """Correlations by estimator, as Markdown; decisions of all studies together."""
+    titles = ["estimator", *ROLES, "all, pooled", "all, mean of nodes", "silent"]
+    body = []
+    for name in ESTIMATORS:
+        by_role = joined(study.ranked(name) for study in studies)
+        everything = [node for role in ROLES for node in by_role[role]]
+        body.append(
+            [
+                name,
+                *(spelled(pooled_correlation(by_role[role])) for role in ROLES),
+                spelled(pooled_correlation(everything)),
+                spelled(mean_correlation(everything)),
+                f"{silent_fraction(everything):.0%}",
+            ]
+        )
+    halves = joined(study.halves() for study in studies)
+    both = [node for role in ROLES for node in halves[role]]
+    ceilings = [noise_ceiling(each) for each in (*halves.values(), both)]
+    body.append(["*ceiling*", *("" if each is None else f"{each:.2f}" for each in ceilings)])
+    return markdown(titles, body)
+
+
+def joined(found: Iterable[dict[str, list[Any]]]) -> dict[str, list[Any]]:
+    """The lists of several mappings, end to end."""
+    whole: dict[str, list[Any]] = {role: [] for role in ROLES}
+    for each in found:
+        for role, values in each.items():
+            whole[role] += values
+    return whole
+
+
+def spelled(found: Estimate | None) -> str:
+    """**Example** "0.41 (0.33 to 0.48)"."""
+    return "undefined" if found is None else f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+
+
+def cost(studies: Sequence[Study]) -> str:
+    """What the values cost, and how many decisions there are."""
+    stored = [read(study.folder / "values.json") for study in studies]
+    counts = ", ".join(f"{sum(each['roles'].count(role) for each in stored)} of the {role}" for role in ROLES)
+    tokens, seconds = sum(each["num_tokens"] for each in stored), sum(each["seconds"] for each in stored)
+    return f"{counts}; their values took {tokens} tokens and {seconds:.0f} s"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--game", default="plan-path", help="a preset of a team, without a sandbox")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--decisions", type=int, default=200, help="of each seed")
+    parser.add_argument("--continuations", type=int, default=64)
+    parser.add_argument("--home", type=Path)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="beside the preset")
+    asked = parser.parse_args()
+    home: Path = (asked.home or Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))).resolve()
+    home.mkdir(parents=True, exist_ok=True)
+    studies = [
+        Study(
+            game=asked.game,
+            seed=seed,
+            num_steps=asked.steps,
+            num_decisions=asked.decisions,
+            num_continuations=asked.continuations,
+            home=home,
+            overrides=tuple(asked.set),
+        )
+        for seed in range(asked.seeds)
+    ]
+    with services(home / "services"):  # before anything is imported that reads Prefect's settings
+        for study in studies:
+            study.complete()
+    print(
+        f"\n{asked.game}, {asked.seeds} seeds, {asked.continuations} continuations; {cost(studies)}\n\n{table(studies)}"
+    )
+    print(f"\nkept in {home}")
+
+
+if __name__ == "__main__":
+    main()

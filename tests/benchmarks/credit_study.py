@@ -1,0 +1,249 @@
+"""One study of credit: a trained team, its decisions, what their candidates are worth, and the advantages they are given.
+
+All of it is kept, block by block, below a folder named by what decides it.
+"""
+
+import json
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.benchmarks.arm_runs import UNMIXED
+from tests.benchmarks.counterfactual import Rest, Valued, valued
+from tests.benchmarks.fidelity import Ranked
+from tests.benchmarks.own_rollouts import Sampled, advantages, sampled
+
+EPISODES = ("rollout.mode=independent", *UNMIXED)
+ESTIMATORS: Mapping[str, tuple[str, ...]] = {
+    "at_grpo, team_credit node": (),
+    "at_grpo, team_credit turn_end": ("rewards.team_credit=turn_end",),
+    "at_grpo, team_credit episode_end": ("rewards.team_credit=episode_end",),
+    "c3": ("rollout.mode=nested", "algorithm.advantage=c3", *UNMIXED),
+    "grpo": (*EPISODES, "algorithm.advantage=grpo"),
+    "dr_mas": (*EPISODES, "algorithm.advantage=dr_mas"),
+    "rloo": (*EPISODES, "algorithm.advantage=rloo"),
+    "gigpo": (*EPISODES, "algorithm.advantage=gigpo"),
+    "solver_value": ("algorithm.advantage=solver_value",),
+}
+"""What each changes in the preset. Estimators with the same rollouts share them."""
+DECISIONS_PER_BLOCK = 10
+PROBLEMS_PER_DECISION = 2
+ROLES = ("first role", "last role")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """One trained team: its decisions, their values, and each estimator's advantages, all kept below `home`."""
+
+    game: str
+    seed: int
+    num_steps: int
+    num_decisions: int
+    num_continuations: int
+    home: Path
+    overrides: tuple[str, ...] = ()
+
+    def config(self, changed: Sequence[str] = ()) -> Any:
+        from flows.presets import preset_config
+
+        overrides = [f"seed={self.seed}", "tracking.kind=none", "store.kind=local", f"store.root={self.home / 'store'}"]
+        overrides += ["evaluation.every=0", "evaluation.sampling=[]", *self.overrides, *changed]
+        return preset_config(self.game, overrides, num_steps=self.num_steps)
+
+    @property
+    def run_id(self) -> str:
+        """The name of the training, by all that decides its weights; more steps continue it."""
+        from components.identity import fingerprint
+        from tasks.provenance import stage_versions
+
+        decisive = {"config": self.config().result_fields(), "stages": stage_versions()}
+        return f"credit-{self.game}-{self.seed}-{fingerprint(decisive)[:10]}"
+
+    @property
+    def folder(self) -> Path:
+        """Named by all that decides its content."""
+        return self.home / f"{self.run_id}-{self.num_steps}-{self.num_decisions}-{self.num_continuations}"
+
+    @property
+    def is_complete(self) -> bool:
+        return all((self.folder / f"{name}.json").exists() for name in ("values", *ESTIMATORS))
+
+    def complete(self) -> None:
+        """Compute what is missing. Needs running services."""
+        if self.is_complete:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with trained_team(self.config(), self.run_id) as team:
+            decisions = self._decisions(team)
+            self._values(decisions, team)
+            found: dict[tuple[str, ...], Sampled] = {}
+            for name, changed in ESTIMATORS.items():
+                self._advantages(name, changed, decisions, team, found)
+
+    def ranked(self, name: str) -> dict[str, list[Ranked]]:
+        """By role: what the estimator says of each decision's candidates, and what they are worth."""
+        stored, given = read(self.folder / "values.json"), read(self.folder / f"{name}.json")["advantages"]
+        by_role: dict[str, list[Ranked]] = {role: [] for role in ROLES}
+        for role, returns_K_C, advantages_K in zip(stored["roles"], stored["returns"], given, strict=True):
+            values_K = tuple(statistics.fmean(returns_C) for returns_C in returns_K_C)
+            by_role[role].append(Ranked(advantages_K=tuple(advantages_K), values_K=values_K))
+        return by_role
+
+    def halves(self) -> dict[str, list[tuple[list[float], list[float]]]]:
+        """By role: the values of each decision's candidates by the even and by the odd continuations."""
+        stored = read(self.folder / "values.json")
+        by_role: dict[str, list[tuple[list[float], list[float]]]] = {role: [] for role in ROLES}
+        for role, returns_K_C in zip(stored["roles"], stored["returns"], strict=True):
+            one, other = ([statistics.fmean(returns_C[at::2]) for returns_C in returns_K_C] for at in (0, 1))
+            by_role[role].append((one, other))
+        return by_role
+
+    def _decisions(self, team: "Team") -> list[Any]:
+        from components.artifacts.codec import decode, encode
+        from components.schema import RolloutShard
+
+        file = self.folder / "decisions"
+        if not file.exists():
+            drawn = played(self.config(), team, num_problems=PROBLEMS_PER_DECISION * self.num_decisions)
+            picked = decisions_of(drawn.episodes, self.num_decisions, roles=team.scenario.turn_order, seed=self.seed)
+            write(file, encode(replace(drawn, episodes=tuple(picked))))
+        return list(decode(file.read_bytes(), RolloutShard).episodes)
+
+    def _values(self, decisions: Sequence[Any], team: "Team") -> None:
+        """The values of all decisions, block by block."""
+        blocks = []
+        for first in range(0, len(decisions), DECISIONS_PER_BLOCK):
+            file = self.folder / f"values-{first:04}.json"
+            if not file.exists():
+                write(file, self._valued(decisions[first : first + DECISIONS_PER_BLOCK], team))
+                print(f"{self.folder.name}: {first + DECISIONS_PER_BLOCK} of {len(decisions)} decisions", flush=True)
+            blocks.append(read(file))
+        last = team.scenario.turn_order[-1]
+        whole = {
+            "roles": [ROLES[decision.nodes[-1].group.agent == last] for decision in decisions],
+            "returns": [each["returns_K_C"] for block in blocks for each in block["valued"]],
+            "num_tokens": sum(each["num_tokens"] for block in blocks for each in block["valued"]),
+            "seconds": sum(block["seconds"] for block in blocks),
+        }
+        write(self.folder / "values.json", whole)
+
+    def _valued(self, decisions: Sequence[Any], team: "Team") -> dict[str, Any]:
+        from components.rewards.rubric import rubric_for
+
+        began, config, scenario = time.monotonic(), self.config(), team.scenario
+        found: list[Valued] = valued(
+            decisions,
+            Rest(
+                turn_order=scenario.turn_order,
+                max_turns=config.environment.max_turns,
+                temperature=config.rollout.temperature,
+                num_continuations=self.num_continuations,
+                seed=self.seed,
+            ),
+            family=scenario.family,
+            router=team.router(),
+            rubric=rubric_for(scenario.family, config.rewards, from_start=True),
+        )
+        return {"valued": [asdict(each) for each in found], "seconds": time.monotonic() - began}
+
+    def _advantages(
+        self,
+        name: str,
+        changed: Sequence[str],
+        decisions: Sequence[Any],
+        team: "Team",
+        found: dict[tuple[str, ...], Sampled],
+    ) -> None:
+        file, config = self.folder / f"{name}.json", self.config(changed)
+        if file.exists():
+            return
+        kind = tuple(each for each in changed if each == "algorithm.advantage=solver_value" or "advantage" not in each)
+        began = time.monotonic()
+        if kind not in found:
+            found[kind] = sampled(decisions, config, team.generators, team.versions)
+        given = advantages(decisions, found[kind], config)
+        print(f"{self.folder.name}: {name}, {time.monotonic() - began:.0f} s", flush=True)
+        write(file, {"advantages": given})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Team:
+    """A trained team, ready to play."""
+
+    scenario: Any
+    generators: Mapping[str, Any]
+    versions: Mapping[str, Any]
+    num_steps: int
+
+    def router(self) -> Any:
+        from components.rollout.router import Router
+
+        return Router(self.generators, seats=self.scenario.seats, versions=self.versions)
+
+
+@contextmanager
+def trained_team(config: Any, run_id: str) -> Iterator[Team]:
+    """The team of `config` after its last step, trained first unless it is in the store."""
+    from flows.train import train
+    from tasks.refresh_weights import load_checkpoint
+    from tasks.run import Run
+    from tasks.session import Session
+    from tasks.steps import checkpoints_before
+
+    train(config, run_id)
+    with Session(Run(run_id=run_id, config=config)) as session:
+        checkpoints = checkpoints_before(session.store, session.run, config.num_steps)
+        yield Team(
+            scenario=session.scenario,
+            versions={policy: load_checkpoint(session, each)[0] for policy, each in checkpoints.items()},
+            generators={policy: session.engines.of(policy) for policy in config.policies},
+            num_steps=config.num_steps,
+        )
+
+
+def played(config: Any, team: Team, *, num_problems: int) -> Any:
+    """A shard of trees on problems that no step of the training had."""
+    from components.rollout.sampler import collect_shard
+    from tasks.scenario import scenario_of
+
+    later = -(-config.num_steps * config.rollout.num_problems // num_problems)
+    many = config.rollout.model_copy(update={"num_problems": num_problems, "num_shards": 1})
+    scenario = scenario_of(config.model_copy(update={"rollout": many}))
+    plan = scenario.shard_plan(step=later, shard=0)
+    return collect_shard(plan, family=scenario.family, router=team.router(), rubric=scenario.training_rubric)
+
+
+def decisions_of(episodes: Sequence[Any], num_wanted: int, *, roles: Sequence[Any], seed: int) -> list[Any]:
+    """At most `num_wanted` decisions, half of them of the first of `roles` and half of the last: of each problem at most one
+    node, drawn among those of the role whose candidates differ."""
+    rng, wanted, picked = Random(seed), [roles[0], roles[-1]], list[Any]()
+    seen: set[str] = set()
+    for episode in episodes:
+        if len(picked) == num_wanted or episode.problem.problem_id in seen or episode.error is not None:
+            continue
+        role = wanted[len(picked) % 2]
+        differing = [
+            n
+            for n, node in enumerate(episode.nodes)
+            if node.group.agent == role and len({candidate.text for candidate in node.candidates}) > 1
+        ]
+        if differing:
+            seen.add(episode.problem.problem_id)
+            picked.append(replace(episode, nodes=episode.nodes[: rng.choice(differing) + 1], success=False))
+    return picked
+
+
+def read(file: Path) -> Any:
+    return json.loads(file.read_text())
+
+
+def write(file: Path, content: Any) -> None:
+    """Write bytes, or anything else as JSON; the file is whole or not there."""
+    new = file.with_suffix(".new")
+    new.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    new.replace(file)

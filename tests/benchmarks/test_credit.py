@@ -1,0 +1,207 @@
+"""Values by continuation in a game with exact counterfactuals, and advantages of candidates in rollouts of every kind."""
+
+import json
+import math
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.rewards.rubric import rubric_for
+from components.schema import Episode
+from tasks.scenario import scenario_of
+from tests.benchmarks import credit, credit_study
+from tests.benchmarks.counterfactual import Rest, Valued, valued
+from tests.benchmarks.credit import table
+from tests.benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, played
+from tests.benchmarks.fidelity import Ranked, noise_ceiling, pooled_correlation
+from tests.benchmarks.lottery import MAX_TURNS, VERSION, drawing_engine, lottery_config, worth
+from tests.benchmarks.own_rollouts import Sampled, advantages, sampled
+
+NUM_DECISIONS = 30
+NUM_CONTINUATIONS = 32
+KINDS: dict[str, dict[str, Any]] = {
+    "node": {},
+    "turn_end": {"rewards": {"team_credit": "turn_end"}},
+    "episode_end": {"rewards": {"team_credit": "episode_end"}},
+    "c3": {"rollout": {"mode": "nested"}, "algorithm": {"advantage": "c3"}},
+    "grpo": {"rollout": {"mode": "independent"}, "algorithm": {"advantage": "grpo"}},
+    "dr_mas": {"rollout": {"mode": "independent"}, "algorithm": {"advantage": "dr_mas"}},
+    "rloo": {"rollout": {"mode": "independent"}, "algorithm": {"advantage": "rloo"}},
+    "gigpo": {"rollout": {"mode": "independent"}, "algorithm": {"advantage": "gigpo"}},
+}
+
+
+@pytest.fixture(scope="module")
+def team() -> Team:
+    return Team(
+        scenario=scenario_of(lottery_config()), generators={"team": drawing_engine()}, versions={"team": VERSION},
+        num_steps=1,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def decisions(team: Team) -> list[Episode]:
+    drawn = played(lottery_config(), team, num_problems=40)
+    return decisions_of(drawn.episodes, NUM_DECISIONS, roles=team.scenario.turn_order, seed=0)
+
+
+@pytest.fixture(scope="module")
+def values(team: Team, decisions: list[Episode]) -> list[Valued]:
+    return valued(
+        decisions,
+        Rest(
+            turn_order=team.scenario.turn_order, max_turns=MAX_TURNS, temperature=1.0,
+            num_continuations=NUM_CONTINUATIONS, seed=0,
+        ),
+        family=team.scenario.family,
+        router=team.router(),
+        rubric=rubric_for(team.scenario.family, lottery_config().rewards, from_start=True),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rollouts(team: Team, decisions: list[Episode]) -> Callable[[str], Sampled]:
+    """The rollouts of a kind, which estimators over the same ones share."""
+
+    @cache
+    def of_sampling(kind: str) -> Sampled:
+        return sampled(decisions, lottery_config(**KINDS[kind]), team.generators, team.versions)
+
+    return lambda kind: of_sampling("grpo" if KINDS[kind].get("rollout") == {"mode": "independent"} else kind)
+
+
+def means(values: Sequence[Valued]) -> list[tuple[float, ...]]:
+    return [tuple(statistics.fmean(returns_C) for returns_C in each.returns_K_C) for each in values]
+
+
+def test_decisions_are_of_different_problems_half_of_each_role_and_have_a_choice(decisions: list[Episode]) -> None:
+    assert len({decision.problem.problem_id for decision in decisions}) == len(decisions) == NUM_DECISIONS
+    roles = [decision.nodes[-1].group.agent for decision in decisions]
+    assert (roles.count("caller"), roles.count("closer")) == (NUM_DECISIONS / 2,) * 2
+    assert {decision.nodes[-1].group.turn for decision in decisions} == {0, 1}
+    assert all(len({candidate.text for candidate in decision.nodes[-1].candidates}) > 1 for decision in decisions)
+
+
+def test_values_by_continuation_are_the_exact_counterfactuals_up_to_their_noise(
+    decisions: list[Episode], values: list[Valued]
+) -> None:
+    errors = []
+    for decision, found_K, wanted_K in zip(decisions, means(values), map(worth, decisions), strict=True):
+        for candidate, found, wanted in zip(decision.nodes[-1].candidates, found_K, wanted_K, strict=True):
+            spread = math.sqrt(wanted * (1 - wanted) / NUM_CONTINUATIONS)
+            if spread == 0:
+                assert found == wanted, f"{decision.nodes[-1].group}: {candidate.text}"
+            else:
+                errors.append((found - wanted) / spread)
+    assert len(errors) > 80
+    assert abs(statistics.fmean(errors)) < 5 / math.sqrt(len(errors) / 8)  # equal texts share their continuations
+    assert 0.8 < statistics.pstdev(errors) < 1.2
+
+
+def test_equal_answers_are_played_once_and_one_that_ends_the_episode_not_at_all(
+    decisions: list[Episode], values: list[Valued]
+) -> None:
+    for decision, found in zip(decisions, values, strict=True):
+        last = decision.nodes[-1]
+        by_text: dict[str, set[tuple[float, ...]]] = {}
+        for candidate, returns_C in zip(last.candidates, found.returns_K_C, strict=True):
+            by_text.setdefault(candidate.text, set()).add(returns_C)
+        assert all(len(each) == 1 for each in by_text.values())
+        if last.group.turn == 1 and last.group.agent == "closer":
+            assert found.num_tokens == 0
+        if last.group.turn == 1 and last.group.agent == "caller":
+            assert found.num_tokens == 2 * NUM_CONTINUATIONS * len(by_text)  # a digit and the end token
+
+
+def test_the_true_values_score_one_up_to_the_noise_shuffled_ones_nothing_and_constant_ones_are_undefined(
+    decisions: list[Episode], values: list[Valued]
+) -> None:
+    exact = [Ranked(advantages_K=worth(d), values_K=worth(d)) for d in decisions]
+    noisy = [Ranked(advantages_K=worth(d), values_K=v) for d, v in zip(decisions, means(values), strict=True)]
+    rng = random.Random(3)
+    shuffled = [
+        Ranked(advantages_K=tuple(rng.sample(n.advantages_K, len(n.advantages_K))), values_K=n.values_K) for n in noisy
+    ]
+    found = [pooled_correlation(each) for each in (exact, noisy, shuffled)]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[2] is not None
+    assert found[0].value == pytest.approx(1.0)
+    halves = [
+        tuple([statistics.fmean(returns_C[at::2]) for returns_C in v.returns_K_C] for at in (0, 1)) for v in values
+    ]
+    ceiling = noise_ceiling([(one, other) for one, other in halves])
+    assert ceiling is not None
+    assert found[1].value == pytest.approx(ceiling, abs=0.1)
+    assert found[1].value > 0.7
+    assert found[2].low < 0 < found[2].high
+    constant = [Ranked(advantages_K=(0.0,) * 8, values_K=node.values_K) for node in noisy]
+    assert pooled_correlation(constant) is None
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_kind_of_rollout_holds_every_candidate_in_its_state_and_gives_it_an_advantage(
+    kind: str, decisions: list[Episode], rollouts: Callable[[str], Sampled]
+) -> None:
+    given = advantages(decisions, rollouts(kind), lottery_config(**KINDS[kind]))  # asserts states and tokens
+    assert [len(each) for each in given] == [8] * len(decisions)
+    assert None not in {advantage for each in given for advantage in each}
+    correlation = pooled_correlation(
+        [Ranked(advantages_K=a, values_K=worth(d)) for d, a in zip(decisions, given, strict=True)]
+    )
+    assert correlation is not None
+    assert correlation.value > 0.2
+
+
+def test_an_estimator_ranks_the_last_answer_by_its_own_outcome(
+    decisions: list[Episode], rollouts: Callable[[str], Sampled]
+) -> None:
+    given = advantages(decisions, rollouts("node"), lottery_config())
+    for decision, advantages_K in zip(decisions, given, strict=True):
+        if decision.nodes[-1].group.agent == "closer":
+            solving = [candidate.outcome.solves for candidate in decision.nodes[-1].candidates]
+            best = max(a for a in advantages_K if a is not None)
+            wanted = [a == best for a in advantages_K] if any(solving) and not all(solving) else solving
+            assert solving == wanted
+
+
+def test_what_is_computed_is_kept_and_an_interrupted_study_goes_on(
+    tmp_path: Path, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {name: ESTIMATORS[name] for name in ("at_grpo, team_credit node", "grpo", "rloo")}
+    configs = {ESTIMATORS[name]: lottery_config(**KINDS[kind]) for name, kind in
+               (("at_grpo, team_credit node", "node"), ("grpo", "grpo"), ("rloo", "rloo"))}  # fmt: skip
+    for module in (credit, credit_study):
+        monkeypatch.setattr(module, "ESTIMATORS", few)
+    monkeypatch.setattr(Study, "config", lambda self, changed=(): configs[tuple(changed)])
+    monkeypatch.setattr(Study, "run_id", "study")
+    monkeypatch.setattr(credit_study, "trained_team", lambda config, run_id: nullcontext(team))
+    study = Study(game="lottery", seed=0, num_steps=1, num_decisions=20, num_continuations=4, home=tmp_path)
+    asked: list[int] = []
+    real = credit_study.valued
+
+    def stopped_after_one_block(some: Sequence[Episode], *rest: Any, **named: Any) -> list[Valued]:
+        asked.append(len(some))
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return real(some, *rest, **named)
+
+    monkeypatch.setattr(credit_study, "valued", stopped_after_one_block)
+    with pytest.raises(KeyboardInterrupt):
+        study.complete()
+    assert not study.is_complete
+    study.complete()
+    assert asked == [10, 10, 10]
+    assert study.is_complete
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table([study]).splitlines()]
+    assert [line[0] for line in lines[2:]] == [*few, "*ceiling*"]
+    stored = json.loads((study.folder / "values.json").read_text())
+    assert (len(stored["roles"]), stored["roles"].count("first role")) == (20, 10)
+    study.complete()
+    assert asked == [10, 10, 10]
