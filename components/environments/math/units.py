@@ -80,7 +80,7 @@ _PARTS = re.compile(
     rf"(?P<before>(?:square|sq|cubic|cu)(?=\.? ))?\.? ?(?P<word>{_WORD})s? ?(?P<after>\^ ?[23]|squared|cubed)?"
 )
 _SIGNED_MONEY = re.compile(r"[+-]? ?\\?(?P<sign>[$£€¥₹]) ?[\d.]")
-_DEGREES = re.compile(r"\s*\^?\s*\\(?:circ|degree)(?![A-Za-z])\s*")
+_DEGREES = re.compile(r"(?:\^\s*)?\\(?:circ|degree)(?![A-Za-z])\s*")
 _FORMATTING = re.compile(
     r"\\(?:text|textrm|textbf|textit|mathrm|mathbf|mbox|operatorname|rm)(?![A-Za-z])|\\[ ,;:!]|\\q?quad(?![A-Za-z])|[{}~\s]"
 )
