@@ -50,7 +50,12 @@ def small_team(preset: str) -> list[str]:
     config = preset_config(preset, [])
     policies = [f"policies.{name}.{field}={value}" for name in config.policies for field, value in values.items()]
     here = ("generation.engine=transformers", "generation.device=cpu", "training.device=cpu")
-    return [*policies, *here, *(f"agents.{role}.max_new_tokens=32" for role in config.agents)]
+    agents = {"max_new_tokens": 32, "prompt": "null"}  # a compact prompt has no instructions
+    return [
+        *policies,
+        *here,
+        *(f"agents.{role}.{field}={value}" for role in config.agents for field, value in agents.items()),
+    ]
 
 
 def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> dict[str, object]:

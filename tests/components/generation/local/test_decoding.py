@@ -144,7 +144,7 @@ def test_a_model_of_which_attention_is_not_all_is_refused(
 ) -> None:
     model = random_model()
     monkeypatch.setattr(type(model), trait, value)
-    with pytest.raises(ConfigurationError, match="has state or no attention that can be replaced: .*vllm"):
+    with pytest.raises(ConfigurationError, match=r"has state or no attention that can be replaced: .*vllm"):
         engine_of(model, tmp_path)
 
 
