@@ -48,20 +48,20 @@ def run_table(document: Mapping[str, Any]) -> Group:
 def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
     """Held-out success by step and sampling, and how often the last agent keeps or repairs proposals."""
     columns = (">step", "<sampling", ">success", ">95% interval", ">n", ">keeps good", ">repairs bad")
-    table = _table(*columns, title="held-out play, without the tree")
+    table = _table(*columns, title=f"held-out play, without the tree{_own_temperatures(evaluations)}")
     for report in evaluations:
         low, high = report["interval"]
         table.add_row(
-            str(report["step"]), _drawn(report), f"{report['success_rate']:.3f}", f"{low:.3f} to {high:.3f}",
+            str(report["step"]), str(report["sampling"]), f"{report['success_rate']:.3f}", f"{low:.3f} to {high:.3f}",
             str(report["n"]), share(report["keep_rate"]), share(report["repair_rate"]),
         )  # fmt: skip
     return table
 
 
-def _drawn(report: Mapping[str, Any]) -> str:
-    """**Example** "sample, judge at 0.7"."""
-    own = (f"{role} at {value:g}" for role, value in sorted((report.get("temperatures") or {}).items()))
-    return ", ".join((str(report["sampling"]), *own))
+def _own_temperatures(evaluations: Sequence[Mapping[str, Any]]) -> str:
+    """**Example** "; sample: judge at 0.7"; empty if no agent has a temperature of its own."""
+    own = {f"{role} at {value:g}" for each in evaluations for role, value in (each.get("temperatures") or {}).items()}
+    return f"; sample: {', '.join(sorted(own))}" if own else ""
 
 
 def _table(*columns: str, title: str | None = None) -> Table:

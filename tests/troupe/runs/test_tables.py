@@ -6,7 +6,7 @@ from rich.console import Console
 
 from troupe.machine.check import OPTIONAL, Check
 from troupe.machine.tables import doctor_table
-from troupe.runs.tables import run_table
+from troupe.runs.tables import evaluations_table, run_table
 
 
 def rendered(document: dict[str, Any], *, width: int) -> list[str]:
@@ -81,3 +81,11 @@ def test_what_a_machine_may_lack_is_not_called_missing() -> None:
         "optional",
         "missing",
     ]
+
+
+def test_a_table_of_evaluations_says_the_temperatures_of_agents_with_their_own() -> None:
+    report = {"step": 0, "sampling": "sample", "success_rate": 0.5, "interval": (0.4, 0.6), "n": 9}
+    report |= {"keep_rate": None, "repair_rate": None, "temperatures": None}
+    own = evaluations_table([report | {"temperatures": {"judge": 0.7, "ann": 1.2}}, report | {"sampling": "greedy"}])
+    assert own.title == "held-out play, without the tree; sample: ann at 1.2, judge at 0.7"
+    assert evaluations_table([report]).title == "held-out play, without the tree"
