@@ -135,7 +135,8 @@ for parameter in model.parameters():
     parameter.grad = torch.zeros_like(parameter)
 resident = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 step([group] * 2, 2048)
-print("FOUND", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - resident)
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))  # ru_maxrss may be that of the parent
+print("FOUND", int(peak.split()[1]) * 1024 - resident)
 """
 
 
