@@ -24,7 +24,7 @@ RUNS: Mapping[str, tuple[str, ...]] = {
 """What each run changes in a game's preset; `per-role` also has a policy per role."""
 CLAIMED_RUNS = ("single", "team-grpo", "at-grpo-greedy", "at-grpo-mixed")
 CLAIMED_GAMES = ("plan-path", "sokoban")
-GAMES = (*CLAIMED_GAMES, "search-tiny")
+GAMES = (*CLAIMED_GAMES, "stateful-calendar")
 SAMPLINGS = ("sample", "greedy")
 FIRST_STEPS = 4
 NUM_HELD_OUT = 500

@@ -1,14 +1,13 @@
 """Agents alone and teams, prompted and trained, at an equal budget of generated tokens.
 
-    python -m tests.benchmarks.arms [--games plan-path sokoban search-tiny] [--budget-tokens 300000] [--jobs 2] [--home DIR]
+    python -m tests.benchmarks.arms [--games plan-path sokoban stateful-calendar] [--jobs 2] [--home DIR]
 
 Eight arms a game. "prompted" is a policy after its warm start alone, which is cloned from noisy play; "trained" goes on from
 there until its rollouts have sampled as many tokens as the budget says, every candidate counted, chosen or not, continuations
 too. All arms learn from the preset's rewards with its learning rate and its problems per step. AT-GRPO hands on the best
 candidate, as in its paper, or a random one with probability .75, as our presets of games do; with a policy per role it does
 the latter. C3 plays nested trees. Success is that of 500 held-out problems, one answer per turn, without a tree, at the
-beginning and at the end; a single agent has as many turns as the team, and in search-tiny no passages: only the searcher can
-search.
+beginning and at the end; a single agent has as many turns as the team.
 
 How it counts, where it could be done otherwise: an episode's return, which GRPO and C3 learn from, counts progress from the
 episode's start and not from before its last action; handing on the best is an arm of its own beside the presets' random one;
