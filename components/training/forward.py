@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from components.training.packing import PADDING, PROMPT, MicroBatch
+from components.training.token_logprobs import EntropyNeed, token_logprobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,7 @@ def completion_logprobs(model: nn.Module, micro_batch: MicroBatch, *, temperatur
     They are in the order of `micro_batch.targets_N`. Logits are computed only where a completion token is predicted. A group's
     own temperature comes before `temperature`.
     """
-    inputs = model_inputs(micro_batch, device_of(model))
-    return _gathered(cell_logprobs(model, inputs, temperature=temperature), inputs)
+    return _at_tokens(model, micro_batch, temperature, EntropyNeed())[0]
 
 
 def logprobs_and_entropies(
@@ -47,15 +47,15 @@ def logprobs_and_entropies(
 
     Without `entropy_gradient` the entropies are detached, which saves the memory of their graph.
     """
+    logprobs_N, entropies_N = _at_tokens(model, micro_batch, temperature, EntropyNeed(True, entropy_gradient))
+    assert entropies_N is not None
+    return logprobs_N, entropies_N
+
+
+def _at_tokens(
+    model: nn.Module, micro_batch: MicroBatch, temperature: float, need: EntropyNeed
+) -> tuple[Tensor, Tensor | None]:
     inputs = model_inputs(micro_batch, device_of(model))
-    logprobs_C_V = cell_logprobs(model, inputs, temperature=temperature)
-    with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-        entropies_C = -(logprobs_C_V.exp() * logprobs_C_V).sum(-1)
-    return _gathered(logprobs_C_V, inputs), entropies_C[inputs.cells_N]
-
-
-def cell_logprobs(model: nn.Module, inputs: ModelInputs, *, temperature: float) -> Tensor:
-    """Log-probabilities (C, V) over the vocabulary at the predicting cells, in float32."""
     output = model(
         input_ids=inputs.tokens_S_T,
         attention_mask=inputs.mask_S_T_T,
@@ -63,11 +63,11 @@ def cell_logprobs(model: nn.Module, inputs: ModelInputs, *, temperature: float) 
         use_cache=False,
         logits_to_keep=inputs.predicting_S_T,
     )
-    logits_C_V: Tensor = output.logits
-    divisor: float | Tensor = temperature
-    if (own_C := inputs.temperatures_C) is not None:
-        divisor = torch.where(own_C == 0, temperature, own_C)[:, None]
-    return (logits_C_V.float() / divisor).log_softmax(-1)
+    own_C = inputs.temperatures_C
+    divisors_C = torch.full_like(output.logits[:, 0], temperature, dtype=torch.float32)
+    if own_C is not None:
+        divisors_C = torch.where(own_C == 0, divisors_C, own_C)
+    return token_logprobs(output.logits, divisors_C, inputs.cells_N, inputs.targets_N, need)
 
 
 def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
@@ -113,7 +113,3 @@ def attention_mask(segments_S_T: Tensor) -> Tensor:
 def device_of(model: nn.Module) -> torch.device:
     """The device of the model's parameters."""
     return next(model.parameters()).device
-
-
-def _gathered(logprobs_C_V: Tensor, inputs: ModelInputs) -> Tensor:
-    return logprobs_C_V[inputs.cells_N, inputs.targets_N]

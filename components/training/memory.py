@@ -20,8 +20,8 @@ _TYPE_BYTES = {"float32": 4, "bfloat16": 2}
 _MOMENT_BYTES = 8
 _MASTER_BYTES = 4
 """Of one float32 weight or gradient that the optimizer keeps beside one in bfloat16."""
-_LOGIT_BYTES = 12
-"""Per token and vocabulary entry: three float32 copies on the way from logits to gradients."""
+_LOGIT_COPIES = 2
+"""Per token and vocabulary entry: a logit and its gradient, in the type that the model computes in."""
 _KEPT_HIDDEN, _KEPT_INTERMEDIATE = 16, 4.5
 """Values that a decoder layer keeps per token for the backward pass, in multiples of its two widths (measured on Qwen3)."""
 _REMEDIES = {
@@ -111,7 +111,7 @@ def _of_micro_batch(model: ModelNumbers, training: TrainingConfig) -> dict[str, 
     inputs = num_tokens * size * model.hidden_size * model.num_layers
     return {
         "activations": inputs + layer if training.gradient_checkpointing else layer * model.num_layers,
-        "log-probabilities": num_tokens * model.vocabulary_size * _LOGIT_BYTES,
+        "log-probabilities": num_tokens * model.vocabulary_size * size * _LOGIT_COPIES,
     }
 
 

@@ -38,10 +38,10 @@ def with_memory(patch: pytest.MonkeyPatch, gib: float) -> None:
 def test_a_preset_for_one_gpu_fits_into_the_one_that_it_names(
     preset: str, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_memory(monkeypatch, 23.5)
+    with_memory(monkeypatch, 15.5)
     check_memory(preset_config(preset, [base]))
-    with_memory(monkeypatch, 16)
-    with pytest.raises(ConfigurationError, match=r"memory of device cuda: .* lower training\.tokens_per_micro_batch"):
+    with_memory(monkeypatch, 10)
+    with pytest.raises(ConfigurationError, match=r"memory of device cuda: .* lower generation\.vllm\.gpu_memory_fraction"):
         check_memory(preset_config(preset, [base]))
 
 

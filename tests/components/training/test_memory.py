@@ -33,7 +33,7 @@ def test_a_full_model_in_bfloat16_keeps_float32_beside_it() -> None:
         "gradients": 6.0,
         "optimizer": 12.0,
     }
-    assert parts["log-probabilities"] == 1000 * 151_936 * 12
+    assert parts["log-probabilities"] == 1000 * 151_936 * 2 * 2
     assert parts["activations"] == 28 * 1000 * 2 * (16 * 1536 + 4.5 * 8960)
 
 
@@ -83,9 +83,9 @@ def test_a_refusal_is_one_line_that_names_the_largest_part_and_the_field_to_lowe
         check_fits(parts, 80 * GIB, device="cuda")
     assert "\n" not in str(no.value)
     recomputed = training_bytes(
-        MODEL, TrainingConfig(**ON_GPU | {"tokens_per_micro_batch": 16384, "gradient_checkpointing": True})
+        MODEL, TrainingConfig(**ON_GPU | {"tokens_per_micro_batch": 50_000, "gradient_checkpointing": True})
     )
-    with pytest.raises(ConfigurationError, match=r"log-probabilities, 27\.8 GiB: lower training\.tokens_per_micro"):
+    with pytest.raises(ConfigurationError, match=r"log-probabilities, 28\.3 GiB: lower training\.tokens_per_micro"):
         check_fits(recomputed, 40 * GIB, device="cuda")
 
 
