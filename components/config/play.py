@@ -85,7 +85,7 @@ class GenerationConfig(ChoosingSection):
     """Maximal prompt and completion tokens of a forward batch; larger requests are split in order."""
     probe_tolerance: float = Field(1e-4, gt=0.0)
     """Largest allowed difference between the log-probabilities of engine and trainer on the refresh probe, whose tokens are
-    improbable ones; with dtype bfloat16 0.5 unless given."""
+    improbable ones, down to -8 nats, and in proportion below; with dtype bfloat16 0.5 unless given."""
 
 
 MAX_LEAVES = 256

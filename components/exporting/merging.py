@@ -4,7 +4,7 @@ from pathlib import Path
 
 from components.errors import LogprobMismatch
 from components.generation.vllm.folders import merged_folder
-from components.training.base import Probe
+from components.training.base import Probe, furthest
 from components.training.checkpoint import load_model, probe_for
 
 _ROUNDED_TOLERANCE = 0.1
@@ -12,19 +12,19 @@ _ROUNDED_TOLERANCE = 0.1
 
 
 def merge(base: Path, adapter: Path, into: Path, *, probe: Probe, tolerance: float, trained_in: str) -> float:
-    """Write the merged model to `into`; the largest difference on the probe from the trainer's log-probabilities, in nats.
+    """Write the merged model to `into`; how far its log-probabilities are from the trainer's on the probe, in nats.
 
     Raises LogprobMismatch above `tolerance`, which is larger unless weights and trainer (`trained_in`) are float32.
     """
     merged_folder(base, adapter, into)
     model = load_model(into)
     found = probe_for(model).trainer_logprobs
-    difference = max(abs(a - b) for a, b in zip(found, probe.trainer_logprobs, strict=True))
     is_exact = trained_in == "float32" and next(model.parameters()).element_size() >= 4
     allowed = tolerance if is_exact else max(tolerance, _ROUNDED_TOLERANCE)
-    if not difference <= allowed:
+    worst = furthest(probe.trainer_logprobs, found, allowed)
+    if not worst.is_allowed:
         raise LogprobMismatch(
-            f"merged into its base the adapter answers differently: log-probabilities differ by {difference:.3g} on the "
-            f"checkpoint's probe (tolerance {allowed:.3g}); export it as an adapter, without --merged"
+            f"merged into its base the adapter answers differently: log-probabilities differ by {worst.difference:.3g} on the "
+            f"checkpoint's probe (tolerance {worst.allowed:.3g}); export it as an adapter, without --merged"
         )
-    return difference
+    return worst.difference

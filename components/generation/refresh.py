@@ -5,7 +5,7 @@ from pathlib import Path
 from components.errors import LogprobMismatch, StaleEngine
 from components.generation.base import Generator
 from components.schema import PolicyVersion
-from components.training.base import Probe
+from components.training.base import Probe, furthest
 
 
 def refresh(
@@ -17,7 +17,7 @@ def refresh(
     tolerance: float,
     adapter: Path | None = None,
 ) -> float:
-    """Make `generator` hold `version`; returns the largest |engine - trainer| log-probability on the probe, in nats.
+    """Make `generator` hold `version`; returns how far engine and trainer are apart on the probe, in nats.
 
     Loads only when another version is held, but checks version and probe on every call, because an engine may report the
     right version and serve old tensors. Raises StaleEngine (retry), LogprobMismatch, and what `load` raises.
@@ -27,14 +27,13 @@ def refresh(
     if generator.version != version:
         raise StaleEngine(f"after loading {folder} the engine holds {generator.version} instead of {version}")
     (engine_logprobs,) = generator.score([probe.prompt_tokens], [probe.completion_tokens])
-    assert len(engine_logprobs) == len(probe.trainer_logprobs), (len(engine_logprobs), len(probe.trainer_logprobs))
-    differences = [abs(e - t) for e, t in zip(engine_logprobs, probe.trainer_logprobs, strict=True)]
-    largest = max(differences)
-    if not largest <= tolerance:
-        position = differences.index(largest)
+    found = furthest(probe.trainer_logprobs, engine_logprobs, tolerance)
+    if not found.is_allowed:
         raise LogprobMismatch(
-            f"policy {version.policy!r} at step {version.step}: on the probe, engine and trainer differ by {largest:.3g} "
-            f"(tolerance {tolerance:.3g}) at token {position}: {engine_logprobs[position]:.6f} against "
-            f"{probe.trainer_logprobs[position]:.6f}; the engine serves other tensors than it reports, or computes differently"
+            f"policy {version.policy!r} at step {version.step}: on the probe, engine and trainer differ by "
+            f"{found.difference:.3g} (tolerance {found.allowed:.3g}) at token {found.position}: "
+            f"{engine_logprobs[found.position]:.6f} against {probe.trainer_logprobs[found.position]:.6f}; the engine serves "
+            "other tensors than it reports, or computes differently: only if it rounds differently (bfloat16, another device), "
+            "raise generation.probe_tolerance"
         )
-    return largest
+    return found.difference

@@ -1,6 +1,7 @@
 """The training interface: one update is a function from a checkpoint and a batch to a new checkpoint, on disk."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from components.artifacts.refs import Frozen
@@ -12,12 +13,45 @@ TRAINING_FOLDER = "training"
 """Inside a checkpoint folder: the optimizer state. Absent before the first update."""
 
 
+_NATS_OF_TOLERANCE = 8.0
+
+
 class Probe(Frozen):
     """A fixed prompt and completion with the trainer's log-probabilities, to check an engine's weights."""
 
     prompt_tokens: tuple[int, ...]
     completion_tokens: tuple[int, ...]
     trainer_logprobs: tuple[float, ...]
+
+
+class Furthest(Frozen):
+    """Where two computations of the same log-probabilities are furthest apart, compared with what is allowed there."""
+
+    position: int
+    difference: float
+    """In nats."""
+    allowed: float
+
+    @property
+    def is_allowed(self) -> bool:
+        """False for a difference that is not finite."""
+        return math.isfinite(self.difference) and self.difference <= self.allowed
+
+
+def furthest(expected: Sequence[float], found: Sequence[float], tolerance: float) -> Furthest:
+    """The position whose difference is the largest multiple of what is allowed, one that is not finite before all.
+
+    `tolerance` is allowed down to -8 nats, and in proportion below: a rounding is relative, and a step of bfloat16 twice as
+    large at -16 nats as at -8.
+
+    **Example** expected (-2, -18), found (-2.3, -18.6), tolerance .5: the first, .3 of .5; .6 of 1.125 is less.
+    """
+    assert len(expected) == len(found) > 0, f"{len(expected)} log-probabilities against {len(found)}"
+    apart = [abs(one - other) for one, other in zip(expected, found, strict=True)]
+    allowed = [tolerance * max(1.0, abs(one) / _NATS_OF_TOLERANCE) for one in expected]
+    shares = [d / a if math.isfinite(d) else math.inf for d, a in zip(apart, allowed, strict=True)]
+    position = max(range(len(shares)), key=shares.__getitem__)
+    return Furthest(position=position, difference=apart[position], allowed=allowed[position])
 
 
 class CheckpointManifest(Frozen):

@@ -41,7 +41,9 @@ def test_a_preset_for_one_gpu_fits_into_the_one_that_it_names(
     with_memory(monkeypatch, 15.5)
     check_memory(preset_config(preset, [base]))
     with_memory(monkeypatch, 10)
-    with pytest.raises(ConfigurationError, match=r"memory of device cuda: .* lower generation\.vllm\.gpu_memory_fraction"):
+    with pytest.raises(
+        ConfigurationError, match=r"memory of device cuda: .* lower generation\.vllm\.gpu_memory_fraction"
+    ):
         check_memory(preset_config(preset, [base]))
 
 

@@ -20,6 +20,7 @@ from components.generation.vllm.transport import Transport
 from components.generation.vllm.wire import completion_from, scores_from, scoring_job
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
+from components.training.base import furthest
 
 
 class VllmGenerator:
@@ -153,11 +154,11 @@ class VllmGenerator:
     def _check_agreement(self, scores: Mapping[str, tuple[float, ...]]) -> None:
         (first, expected), *others = scores.items()
         for url, found in others:
-            difference = max(abs(a - b) for a, b in zip(expected, found, strict=True))
-            if not difference <= self._config.probe_tolerance:
+            worst = furthest(expected, found, self._config.probe_tolerance)
+            if not worst.is_allowed:
                 raise LogprobMismatch(
-                    f"{url} and {first} both claim to hold {self._version}, but differ by {difference:.3g} in the same "
-                    f"log-probabilities (tolerance {self._config.probe_tolerance:.3g})"
+                    f"{url} and {first} both claim to hold {self._version}, but differ by {worst.difference:.3g} in the same "
+                    f"log-probabilities (tolerance {worst.allowed:.3g})"
                 )
 
     def _serving_of(self, version: PolicyVersion) -> Serving:
