@@ -20,47 +20,43 @@ are sampled but are no rows. So rows and optimizer steps are told beside success
 the true difference that so many seeds would have found in four of five repetitions (`power.py`).
 
 Finished runs are kept in --home under a name that depends on all that decides them: settings, budget, and the versions of the
-stages. The same command again does what is missing, and continues a run that was stopped in the middle; --list says what is
-done.
+stages. The same command again does what is missing, and continues a run that was stopped in the middle; Ctrl-C and SIGTERM
+stop it at once. --list says what is done.
 """
 
 import argparse
-import os
-import signal
 import statistics
+import sys
 import tempfile
-import threading
-import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from tests.benchmarks.arm_runs import GAMES, RUNS, Begun, Order, Trained, kept, orders, progress_of, rows_of, trained
 from tests.benchmarks.arm_table import difference_table, dose_table, success_table
+from tests.benchmarks.ended_together import as_they_end, processes_ended_together
 from tests.benchmarks.training import services
 
 
 def train_missing(wanted: Sequence[Order], home: Path, *, jobs: int) -> None:
-    """Train what is missing, `jobs` runs at a time; each is told when it is done."""
+    """Train what is missing, `jobs` runs at a time; each is told when it is done.
+
+    A run that raises stops no other; all that did are raised at the end. A killed process stops all.
+    """
     missing = [order for order in wanted if kept(order, home) is None]
-    parent = os.getpid()
-    with ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), max_tasks_per_child=1, initializer=end_with, initargs=(parent,)
-    ) as processes:
-        for future in as_completed([processes.submit(trained, order, home) for order in missing]):
-            print(told(future.result()), flush=True)
-
-
-def end_with(parent: int) -> None:
-    """Make this process end when `parent` does, even by SIGKILL: it would go on beside the next call."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=watch, daemon=True).start()
+    failures = []
+    with processes_ended_together(jobs) as processes:
+        of_order = {processes.submit(trained, order, home): order for order in missing}
+        for future in as_they_end(of_order):
+            if (failure := future.exception()) is None:
+                print(told(future.result()), flush=True)
+                continue
+            if isinstance(failure, BrokenProcessPool):
+                raise failure
+            failures.append(failure)
+            print(f"{of_order[future].run_id} failed: {failure}", file=sys.stderr, flush=True)
+    if failures:
+        raise BaseExceptionGroup(f"{len(failures)} of {len(missing)} runs failed", failures)
 
 
 def told(row: Trained) -> str:
@@ -83,10 +79,11 @@ def listed(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
         seconds = estimated_seconds(order, begun, finished)
         num_unknown += seconds is None
         left_seconds += seconds or 0.0
+    unknown = f"{num_unknown} runs of games of which nothing is measured yet"
+    if num_unknown == len(wanted) - len(finished) > 0:
+        return "\n".join([*lines, f"left: {unknown}"])
     lines.append(f"about {left_seconds / jobs / 60:.0f} minutes left with --jobs {jobs}, warm starts not counted")
-    if num_unknown:
-        lines[-1] += f", and {num_unknown} runs of games of which nothing is measured"
-    return "\n".join(lines)
+    return "\n".join(lines) + (f", and {unknown}" if num_unknown else "")
 
 
 def estimated_seconds(order: Order, begun: Begun, finished: Sequence[Trained]) -> float | None:
@@ -126,8 +123,12 @@ def main() -> None:
     )
     if not asked.list:
         home.mkdir(parents=True, exist_ok=True)
-        with services(home / "services"):
-            train_missing(wanted, home, jobs=asked.jobs)
+        try:
+            with services(home / "services"):
+                train_missing(wanted, home, jobs=asked.jobs)
+        except SystemExit:
+            print("stopped; the same command goes on from here", file=sys.stderr)
+            raise
     print(listed(wanted, home, jobs=asked.jobs))
     if rows := rows_of(wanted, home):
         print(f"\nAt {asked.budget_tokens} generated tokens. {tables(rows)}")

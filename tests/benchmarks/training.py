@@ -1,26 +1,25 @@
 """What benchmarks of whole trainings share: services while they run, and a look at every iteration."""
 
 import os
-import signal
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.ended_together import exit_when_told
+
 
 @contextmanager
 def services(home: Path | None = None, *, only: Sequence[str] = ("prefect",)) -> Iterator[Path]:
     """Their folder, a temporary one unless given; this process and those that it starts are clients inside the block.
 
-    SIGTERM and SIGHUP end the block, and the services with it, like Ctrl-C does.
+    Ctrl-C, SIGTERM and SIGHUP end the block, and the services with it.
     """
     from infra.services.environment import environment
     from infra.services.stack import down, up
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    exit_when_told()
     folder = home or Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))
     try:
         os.environ.update(environment(up(folder, only=tuple(only))))
