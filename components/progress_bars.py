@@ -1,14 +1,25 @@
 """Progress bars of libraries: for people at a terminal, never in a log."""
 
-from functools import cache, partialmethod
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partialmethod
+
+_changing = threading.RLock()
 
 
-@cache
-def show_bars_in_terminals_only() -> None:
-    """From here on no library of this process draws a bar by tqdm where standard error is no terminal.
+@contextmanager
+def bars_in_terminals_only() -> Iterator[None]:
+    """Inside, tqdm draws no bar where standard error is no terminal, unless the library that asks for one says so itself.
 
-    A bar that a library itself shows or hides by an argument stays as the library says.
+    Meanwhile that holds for all threads; one at a time is inside.
     """
     from tqdm.std import tqdm
 
-    tqdm.__init__ = partialmethod(tqdm.__init__, disable=None)  # None: hidden unless it goes to a terminal
+    with _changing:
+        before = tqdm.__init__
+        tqdm.__init__ = partialmethod(before, disable=None)  # None: hidden unless it goes to a terminal
+        try:
+            yield
+        finally:
+            tqdm.__init__ = before

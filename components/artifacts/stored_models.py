@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.progress_bars import show_bars_in_terminals_only
 from components.torch_process import building_a_model
 
 EXACT_BASES = "choose a base with full attention in every layer, such as Llama 3, Qwen2.5, Qwen3 or SmolLM2"
@@ -19,7 +18,6 @@ def stored_model(folder: Path) -> Any:
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging as transformers_logging
 
-    show_bars_in_terminals_only()
     transformers_logging.disable_progress_bar()  # it would disturb the run's own progress bar
     if not (folder / "config.json").is_file():
         raise ConfigurationError(f"{folder} is not a model folder: it has no config.json")

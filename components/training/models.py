@@ -9,7 +9,7 @@ from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from components.config import PolicyConfig, TinyModelConfig
-from components.progress_bars import show_bars_in_terminals_only
+from components.progress_bars import bars_in_terminals_only
 from components.torch_process import building_a_model
 from components.training.bases import HUB_FILES, check_tiny, checked_folder, smollm2_file, unreachable
 from components.training.character_tokenizer import character_tokenizer
@@ -26,18 +26,19 @@ def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into
     `alphabet` and `seed` affect only a "tiny" model. Raises ConfigurationError, or ServiceMissing when the package that ships
     SmolLM2 is not installed.
     """
-    show_bars_in_terminals_only()
     if policy.base == "tiny":
         tokenizer = character_tokenizer(alphabet)
         write_model_folder(_tiny_model(policy.tiny, tokenizer, seed), tokenizer, into)
         return True
     if policy.base == "smollm2-135m":
-        write_model_folder(*_smollm2(), into)
+        with bars_in_terminals_only():
+            write_model_folder(*_smollm2(), into)
     elif Path(policy.base).is_dir():
         checked_folder(Path(policy.base))
         shutil.copytree(policy.base, into, dirs_exist_ok=True)
     else:
-        write_model_folder(*_downloaded(policy.base), into)
+        with bars_in_terminals_only():
+            write_model_folder(*_downloaded(policy.base), into)
     return False
 
 
