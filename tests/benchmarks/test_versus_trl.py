@@ -1,13 +1,22 @@
 """The arithmetic of the comparison with TRL."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.benchmarks.memory import Footprint
-from tests.benchmarks.versus_trl.outcomes import Outcome, goal_ratio, median_ratio, outcome, samples_to_goal
-from tests.benchmarks.versus_trl.report import reached, verdicts
+from tests.benchmarks.versus_trl.__main__ import arguments, order_of
+from tests.benchmarks.versus_trl.order import COMPONENTS, TROUPE, TUNED
+from tests.benchmarks.versus_trl.outcomes import Goal, Outcome, goal_ratio, median_ratio, outcome, samples_to_goal
+from tests.benchmarks.versus_trl.registry import TASKS, run_config
+from tests.benchmarks.versus_trl.report import curve, reached, speed, verdicts
+from tests.benchmarks.versus_trl.sums import Sums
+from tests.benchmarks.versus_trl.task import problems
+from troupe import MalformedAnswer
+
+GOAL = Goal(success=0.9, window_samples=2560)
 
 
 def ran(arm: str, number: int, **values: Any) -> Outcome:
@@ -23,16 +32,16 @@ def ran(arm: str, number: int, **values: Any) -> Outcome:
 
 
 def test_the_goal_is_reached_by_the_mean_of_the_newest_steps() -> None:
-    assert samples_to_goal([0.8, 0.9, 0.9, 0.9], 256, window=2) == 768
-    assert samples_to_goal([1.0, 0.7, 0.9], 256, window=2) is None
-    assert samples_to_goal([1.0], 256, window=2) is None
+    assert samples_to_goal([0.8, 0.9, 0.9, 0.9], 256, window=2, goal=0.9) == 768
+    assert samples_to_goal([1.0, 0.7, 0.9], 256, window=2, goal=0.9) is None
+    assert samples_to_goal([1.0], 256, window=2, goal=0.9) is None
 
 
 def test_speed_leaves_out_the_first_step_and_all_before_it() -> None:
     result = {"step_ended_at": [50.0, 52.0, 54.0], "success_rates": [0.0, 0.5, 1.0], "num_samples": 512,
               "num_tokens": [9999, 1000, 3000]}  # fmt: skip
     seen = Footprint(pss_mib=1.0, rss_mib=2.0, num_processes=3, cpu_seconds=4.0)
-    told = outcome("troupe", 0, 0, result, seen)
+    told = outcome("troupe", 0, 0, result, seen, goal=GOAL)
     assert (told.samples_per_second, told.tokens_per_second, told.num_samples) == (256.0, 1000.0, 1536)
     assert told.last_success == 0.5
 
@@ -53,8 +62,73 @@ def test_what_is_lost_is_called_missed() -> None:
     slow = [ran("troupe", n, samples_per_second=149.0, pss_mib=1001.0, samples_to_goal=None) for n in range(3)]
     fast = [ran("troupe", n, samples_per_second=151.0, pss_mib=999.0) for n in range(3)]
     theirs = [ran("trl", n) for n in range(3)]
-    assert verdicts([*slow, *theirs], "troupe", "trl").count("MISSED") == 3
-    assert verdicts([*fast, *theirs], "troupe", "trl").count("held") == 3
+    assert verdicts([*slow, *theirs], "troupe", "trl", goal=GOAL).count("MISSED") == 3
+    assert verdicts([*fast, *theirs], "troupe", "trl", goal=GOAL).count("held") == 3
     unfinished = [ran("trl", n, num_samples=3999, samples_to_goal=None) for n in range(3)]
-    assert verdicts([*fast, *unfinished], "troupe", "trl").count("not compared") == 1
+    assert verdicts([*fast, *unfinished], "troupe", "trl", goal=GOAL).count("not compared") == 1
     assert (reached(slow), reached(fast)) == (">8000 (0/3)", "4000 (3/3)")
+
+
+def test_success_is_the_mean_of_the_window_of_the_task() -> None:
+    result = {
+        "step_ended_at": [0.0, 1.0, 2.0],
+        "success_rates": [0.0, 0.5, 1.0],
+        "num_samples": 64,
+        "num_tokens": [9] * 3,
+    }
+    seen = Footprint(pss_mib=1.0, rss_mib=2.0, num_processes=3, cpu_seconds=4.0)
+    learned = outcome("troupe", 0, 0, result, seen, goal=Goal(success=0.75, window_samples=128))
+    assert (learned.last_success, learned.samples_to_goal) == (0.75, 192)
+    assert outcome("troupe", 0, 0, result, seen, goal=Goal(success=0.76, window_samples=128)).samples_to_goal is None
+
+
+def test_steps_are_told_as_means_over_seeds() -> None:
+    runs = [
+        {"success_rates": [0.1, 0.5], "num_tokens": [640, 320], "num_samples": 64},
+        {"success_rates": [0.2, 0.7], "num_tokens": [576, 192], "num_samples": 64},
+    ]
+    success, tokens = curve({"troupe": runs}).splitlines()
+    assert success.split()[-2:] == ["0.150", "0.600"]
+    assert tokens.split()[-2:] == ["9.5", "4.0"]
+    assert (speed(1196.7), speed(4.314)) == ("1197", "4.31")
+
+
+def test_a_model_has_sizes_of_its_own() -> None:
+    tiny, large = arguments([]), arguments(["--model", "smollm2", "--steps", "3"])
+    assert (tiny.repeats, tiny.seeds, tiny.steps, tiny.problems, tiny.learning_rate) == (5, 5, 30, 64, 1.0e-3)
+    assert (tiny.dtype, len(tiny.arms)) == (["float32"], 4)
+    assert (large.dtype, large.arms, large.steps) == (["bfloat16", "float32"], [TROUPE, TUNED], 3)
+
+
+@pytest.mark.parametrize("wrong", [["--dtype", "bfloat16"], ["--model", "smollm2", "--arms", COMPONENTS]])
+def test_what_a_model_is_not_compared_in_is_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        arguments(wrong)
+    assert "is compared with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_an_order_of_smollm2_is_one_calculator_with_an_adapter(dtype: str, tmp_path: Path) -> None:
+    asked = arguments(["--model", "smollm2", "--problems", "5", "--steps", "2"])
+    config = run_config(order_of(asked, tmp_path, arm=TROUPE, number=0, dtype=dtype))
+    assert (config.rollout.mode, list(config.agents), config.policies["player"].adapter is None) == (
+        "single",
+        ["calculator"],
+        False,
+    )
+    assert config.generation.dtype == config.training.dtype == dtype
+    assert (config.loss.means_over, config.loss.importance_cap) == ("all", 2.0 if dtype == "bfloat16" else None)
+    assert len(problems(config)) == 10
+    assert set(TASKS) == {"tiny", "smollm2"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "solved"), [("The answer is 3 + 4 = 7.", True), ("7, because 3 + 4", False), ("It is 17", False)]
+)
+def test_the_last_number_of_a_sum_counts(answer: str, solved: bool) -> None:
+    assert Sums().step({"numbers": [3, 4]}, "calculator", answer).solved is solved
+
+
+def test_an_answer_without_a_number_is_malformed() -> None:
+    with pytest.raises(MalformedAnswer):
+        Sums().step({"numbers": [3, 4]}, "calculator", "seven")

@@ -25,7 +25,9 @@ from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import read_manifest, write_initial_checkpoint
 from tasks.run import Run
 from tasks.session import Session
-from tests.benchmarks.versus_trl.game import POLICY, Order, run_config
+from tests.benchmarks.versus_trl.order import Order
+from tests.benchmarks.versus_trl.registry import run_config
+from tests.benchmarks.versus_trl.task import POLICY
 
 
 def played(session: Session, step: int, folder: Path) -> tuple[RolloutShard, ScoredShard]:

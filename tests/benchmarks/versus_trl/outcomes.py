@@ -9,9 +9,14 @@ from typing import Any
 from tests.benchmarks.intervals import mean_interval
 from tests.benchmarks.memory import Footprint
 
-GOAL = 0.9
-WINDOW_SAMPLES = 2560
-"""Success is the mean over this many newest samples: drawn at temperature 1 on each step's own problems, before its update."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """When a task is learned: at this success, the mean over so many newest samples, drawn on each step's own problems before
+    its update."""
+
+    success: float
+    window_samples: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +42,16 @@ class Outcome:
         return self.num_samples if self.samples_to_goal is None else self.samples_to_goal
 
 
-def outcome(arm: str, round_number: int, seed: int, result: Mapping[str, Any], footprint: Footprint) -> Outcome:
+def outcome(
+    arm: str, round_number: int, seed: int, result: Mapping[str, Any], footprint: Footprint, *, goal: Goal
+) -> Outcome:
     """The outcome of a run from its own account and what was seen from outside.
 
     Speed is measured from the end of the first step to the end of the last, and so without start-up.
     """
     ended_at, success_rates, step_samples = result["step_ended_at"], result["success_rates"], result["num_samples"]
     seconds = ended_at[-1] - ended_at[0]
-    window = max(1, WINDOW_SAMPLES // step_samples)
+    window = max(1, goal.window_samples // step_samples)
     return Outcome(
         arm=arm,
         round=round_number,
@@ -56,17 +63,15 @@ def outcome(arm: str, round_number: int, seed: int, result: Mapping[str, Any], f
         rss_mib=footprint.rss_mib,
         num_processes=footprint.num_processes,
         num_samples=step_samples * len(ended_at),
-        samples_to_goal=samples_to_goal(success_rates, step_samples, window=window),
+        samples_to_goal=samples_to_goal(success_rates, step_samples, window=window, goal=goal.success),
         last_success=statistics.mean(success_rates[-window:]),
     )
 
 
-def samples_to_goal(
-    success_rates: Sequence[float], step_samples: int, *, window: int, goal: float = GOAL
-) -> int | None:
+def samples_to_goal(success_rates: Sequence[float], step_samples: int, *, window: int, goal: float) -> int | None:
     """Samples drawn when the mean success of the newest `window` steps first reaches `goal`, or None.
 
-    **Example** rates .8, .9, .9, .9 of 256 samples each, window 2: the third step's mean is .9, so 768.
+    **Example** rates .8, .9, .9, .9 of 256 samples each, window 2, goal .9: the third step's mean is .9, so 768.
     """
     for end in range(window, len(success_rates) + 1):
         if statistics.mean(success_rates[end - window : end]) >= goal - 1e-12:
@@ -89,6 +94,11 @@ def goal_ratio(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> tuple[floa
     logs = [math.log(one.least_samples_to_goal / other.least_samples_to_goal) for one, other in pairs]
     mean, half = mean_interval(logs)
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def mean_by_step(values_R_S: Sequence[Sequence[float]]) -> list[float]:
+    """The mean over runs of what each has by step."""
+    return [statistics.mean(step) for step in zip(*values_R_S, strict=True)]
 
 
 def by_round(outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -7,16 +7,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.versus_trl.outcomes import GOAL, Outcome, by_round, goal_ratio, median_ratio
+from tests.benchmarks.versus_trl.outcomes import Goal, Outcome, by_round, goal_ratio, mean_by_step, median_ratio
 
 LEAST_SPEED_RATIO = 1.5
 MOST_MEMORY_RATIO = 1.0
 
 
-def table(outcomes: Sequence[Outcome], arms: Sequence[str]) -> str:
+def table(outcomes: Sequence[Outcome], arms: Sequence[str], *, goal: Goal) -> str:
     """A line an arm: medians over rounds."""
     head = f"{'':24}{'samples/s':>10}{'tokens/s':>10}{'PSS MiB':>9}{'RSS MiB':>9}{'procs':>7}{'CPU s':>8}"
-    lines = [f"{head}{f'samples to {GOAL}':>20}{'success':>9}"]
+    lines = [f"{head}{f'samples to {goal.success}':>20}{'success':>9}"]
     for arm in arms:
         mine = [each for each in outcomes if each.arm == arm]
         values = {
@@ -32,10 +32,26 @@ def table(outcomes: Sequence[Outcome], arms: Sequence[str]) -> str:
         }
         success = statistics.mean(each.last_success for each in mine)
         numbers = (
-            f"{values['samples_per_second']:10.0f}{values['tokens_per_second']:10.0f}{values['pss_mib']:9.0f}"
+            f"{speed(values['samples_per_second']):>10}{values['tokens_per_second']:10.0f}{values['pss_mib']:9.0f}"
             f"{values['rss_mib']:9.0f}{values['num_processes']:7.0f}{values['cpu_seconds']:8.1f}"
         )
         lines.append(f"{arm:24}{numbers}{reached(mine):>20}{success:9.3f}")
+    return "\n".join(lines)
+
+
+def speed(samples_per_second: float) -> str:
+    """**Example** "1197", and "4.31" for less than ten a second."""
+    return f"{samples_per_second:.0f}" if samples_per_second >= 10.0 else f"{samples_per_second:.2f}"
+
+
+def curve(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """A line an arm: success by step and the tokens of an answer, means over seeds."""
+    lines = []
+    for arm, mine in results.items():
+        rates = mean_by_step([result["success_rates"] for result in mine])
+        lengths = mean_by_step([[tokens / result["num_samples"] for tokens in result["num_tokens"]] for result in mine])
+        lines.append(f"{arm:24}success by step{''.join(f'{rate:7.3f}' for rate in rates)}")
+        lines.append(f"{'':24}tokens by step {''.join(f'{length:7.1f}' for length in lengths)}")
     return "\n".join(lines)
 
 
@@ -50,20 +66,20 @@ def reached(mine: Sequence[Outcome]) -> str:
     return f"{beyond}{median:.0f} ({number}/{len(mine)})"
 
 
-def verdicts(outcomes: Sequence[Outcome], ours: str, theirs: str) -> str:
+def verdicts(outcomes: Sequence[Outcome], ours: str, theirs: str, *, goal: Goal) -> str:
     """What is required of `ours` beside `theirs`, and whether it holds."""
     mine, other = ([each for each in outcomes if each.arm == arm] for arm in (ours, theirs))
     speed, memory = (median_ratio(mine, other, field) for field in ("samples_per_second", "pss_mib"))
     rows = [
         (f"samples/s: {speed:.2f} times (at least {LEAST_SPEED_RATIO})", held(speed >= LEAST_SPEED_RATIO)),
         (f"peak memory: {memory:.2f} times (at most {MOST_MEMORY_RATIO})", held(memory <= MOST_MEMORY_RATIO)),
-        goal_verdict(mine, other),
+        goal_verdict(mine, other, goal),
     ]
     lines = [f"  {text:76}{verdict}" for text, verdict in rows]
     return "\n".join([f"{ours} beside {theirs}, medians of the ratios of one round:", *lines])
 
 
-def goal_verdict(mine: Sequence[Outcome], other: Sequence[Outcome]) -> tuple[str, str]:
+def goal_verdict(mine: Sequence[Outcome], other: Sequence[Outcome], goal: Goal) -> tuple[str, str]:
     """No worse: every run of ours came there, and the interval of the ratio begins at 1 or below.
 
     A run of theirs that did not come there, and was given fewer samples than ours took, proves nothing.
@@ -72,9 +88,9 @@ def goal_verdict(mine: Sequence[Outcome], other: Sequence[Outcome]) -> tuple[str
     known = [his.samples_to_goal is not None or own.least_samples_to_goal <= his.num_samples for own, his in pairs]
     if not all(known):
         most = max(each.num_samples for each in other)
-        return f"samples to {GOAL}: {other[0].arm} did not come there in its {most} samples", "not compared"
+        return f"samples to {goal.success}: {other[0].arm} did not come there in its {most} samples", "not compared"
     ratio, low, high = goal_ratio(mine, other)
-    text = f"samples to {GOAL}: {ratio:.2f} times, 95% interval {low:.2f} to {high:.2f} (not above 1)"
+    text = f"samples to {goal.success}: {ratio:.2f} times, 95% interval {low:.2f} to {high:.2f} (not above 1)"
     return text, held(low <= 1.0 and all(each.samples_to_goal is not None for each in mine))
 
 

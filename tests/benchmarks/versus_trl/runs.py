@@ -14,7 +14,8 @@ from infra.services.environment import environment
 from infra.services.records import read_record
 from infra.services.stack import down, up
 from tests.benchmarks.memory import Footprint, pss_mib, watch
-from tests.benchmarks.versus_trl.game import AS_SHIPPED, COMPONENTS, TROUPE, TUNED, Order
+from tests.benchmarks.versus_trl.order import AS_SHIPPED, COMPONENTS, TROUPE, TUNED, Order
+from tests.benchmarks.versus_trl.registry import TASKS
 from tests.processes import tree
 
 ARMS = {TROUPE: "troupe_arm", COMPONENTS: "components_arm", TUNED: "trl_arm", AS_SHIPPED: "trl_arm"}
@@ -42,11 +43,11 @@ def run(order: Order, home: Path) -> Ran:
     return Ran(result=json.loads(order.result_file.read_text()), footprint=footprint, services_pss_mib=held)
 
 
-def cloned(order: Order) -> Mapping[str, Any]:
-    """Make the model that all arms start from; how the cloning went."""
-    named = replace(order, arm="warm start")
+def started(order: Order) -> Mapping[str, Any]:
+    """Make the model that all arms start from; what it is, and how its making went."""
+    named = replace(order, arm="start")
     Path(named.work_folder).mkdir(parents=True)
-    watched(f"{_PACKAGE}.warm_start", named, {})
+    watched(f"{_PACKAGE}.{TASKS[order.task].start_module}", named, {})
     return dict(json.loads(named.result_file.read_text()))
 
 

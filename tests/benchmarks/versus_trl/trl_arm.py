@@ -11,45 +11,15 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from components.config import RunConfig
-from components.environments.registry import family, family_options
-from components.rewards.rubric import rubric_for
-from components.rollout.router import seats_of
-from tests.benchmarks.versus_trl.game import AS_SHIPPED, ROLE, Order, problems, run_config
-
-
-class Referee:
-    """The environment's reward as TRL calls it, and what it saw."""
-
-    __name__ = "reward"
-
-    def __init__(self, config: RunConfig) -> None:
-        self._family = family(config.environment.name)
-        self._rubric = rubric_for(self._family, config.rewards)
-        self._problems = problems(config)
-        self.success_rates: list[float] = []
-        self.num_tokens: list[int] = []
-
-    def prompts(self) -> list[dict[str, Any]]:
-        """One row a problem: what the agent sees, and the problem's number."""
-        return [
-            {"prompt": self._family.build(problem).observe(ROLE).state, "number": number}
-            for number, problem in enumerate(self._problems)
-        ]
-
-    def __call__(
-        self, completions: list[str], completion_ids: list[list[int]], number: list[int], **_: Any
-    ) -> list[float]:
-        outcomes = [
-            self._family.build(self._problems[index]).apply(ROLE, text)
-            for index, text in zip(number, completions, strict=True)
-        ]
-        self.success_rates.append(sum(outcome.solves for outcome in outcomes) / len(outcomes))
-        self.num_tokens.append(sum(len(tokens) for tokens in completion_ids))
-        return [self._rubric.reward(outcome) for outcome in outcomes]
+from tests.benchmarks.versus_trl.order import AS_SHIPPED, Order
+from tests.benchmarks.versus_trl.referee import Referee, seat_of
+from tests.benchmarks.versus_trl.registry import TASKS, run_config
+from tests.benchmarks.versus_trl.task import POLICY
 
 
 class Stopwatch(TrainerCallback):  # type: ignore[misc]
@@ -65,8 +35,6 @@ class Stopwatch(TrainerCallback):  # type: ignore[misc]
 def arguments(order: Order, config: RunConfig) -> GRPOConfig:
     """As shipped: only device, precision, lengths and the number of steps. Tuned: Troupe's batch, optimizer and loss, and
     nothing that costs time for nothing."""
-    options = family_options(config.environment.name, config.environment.options)
-    longest = family(config.environment.name).max_action_characters(options)
     shared: dict[str, Any] = {
         "output_dir": str(Path(order.work_folder) / "trl"),
         "use_cpu": True,
@@ -74,7 +42,7 @@ def arguments(order: Order, config: RunConfig) -> GRPOConfig:
         "report_to": [],
         "disable_tqdm": True,
         "max_steps": order.num_steps,
-        "max_completion_length": seats_of(config, max_action_characters=longest)[ROLE].max_new_tokens,
+        "max_completion_length": seat_of(config, TASKS[order.task].role).max_new_tokens,
         "seed": order.seed,
     }
     if order.arm == AS_SHIPPED:
@@ -110,17 +78,39 @@ def arguments(order: Order, config: RunConfig) -> GRPOConfig:
     )
 
 
+def model_of(order: Order, config: RunConfig) -> Any:
+    """The model that is trained: all of its weights, or the policy's adapter on them.
+
+    In bfloat16 the adapter is in bfloat16 too. PEFT's default, an adapter in float32, takes longer, with autocast or without.
+    """
+    model = AutoModelForCausalLM.from_pretrained(order.model_folder, dtype=getattr(torch, order.dtype))
+    adapter = config.policies[POLICY].adapter
+    if adapter is None:
+        return model
+    lora = LoraConfig(
+        r=adapter.rank,
+        lora_alpha=adapter.alpha,  # type: ignore[arg-type]  # PEFT divides it by the rank, so a float works
+        target_modules=sorted(adapter.targets),
+        lora_dropout=0.0,
+        bias="none",
+        task_type="CAUSAL_LM",
+    )
+    torch.manual_seed(order.seed)
+    return get_peft_model(model, lora, autocast_adapter_dtype=False)
+
+
 def train(order: Order) -> dict[str, Any]:
     """Train as ordered; when steps ended, and how well they went."""
     torch.set_num_threads(order.num_threads)
     config = run_config(order)
-    referee, watch = Referee(config), Stopwatch()
+    folder = Path(order.model_folder)
+    referee, watch = Referee(config, TASKS[order.task].role, folder), Stopwatch()
     trainer = GRPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(order.model_folder, dtype=torch.float32),
+        model=model_of(order, config),
         reward_funcs=referee,
         args=arguments(order, config),
         train_dataset=Dataset.from_list(referee.prompts()),
-        processing_class=AutoTokenizer.from_pretrained(order.model_folder),
+        processing_class=AutoTokenizer.from_pretrained(folder),
         callbacks=[watch],
     )
     trainer.train()

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from components import metrics
-from tests.benchmarks.versus_trl.game import Order, run_config
+from tests.benchmarks.versus_trl.order import Order
+from tests.benchmarks.versus_trl.registry import run_config
 
 
 def train(order: Order) -> dict[str, Any]:

@@ -18,7 +18,10 @@ from components.training.warm_start import warm_start
 from tasks.run import Run
 from tasks.session import Session
 from tasks.warm_start import success_of
-from tests.benchmarks.versus_trl.game import POLICY, ROLE, Order, run_config
+from tests.benchmarks.versus_trl.game import ROLE
+from tests.benchmarks.versus_trl.order import Order
+from tests.benchmarks.versus_trl.registry import run_config
+from tests.benchmarks.versus_trl.task import POLICY
 
 
 def clone(order: Order) -> tuple[int, float]:
@@ -51,4 +54,6 @@ if __name__ == "__main__":
     ordered = Order(**json.loads(Path(sys.argv[1]).read_text()))
     num_steps, success = clone(ordered)
     print(f"cloned in {num_steps} steps: success {success:.3f}")
-    ordered.result_file.write_text(json.dumps({"success": success, "num_steps": num_steps}))
+    ordered.result_file.write_text(
+        json.dumps({"told": f"warm start: success {success:.3f}", "success": success, "num_steps": num_steps})
+    )
