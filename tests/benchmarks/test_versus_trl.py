@@ -10,10 +10,12 @@ from tests.benchmarks.memory import Footprint
 from tests.benchmarks.versus_trl.__main__ import arguments, order_of
 from tests.benchmarks.versus_trl.order import COMPONENTS, TROUPE, TUNED
 from tests.benchmarks.versus_trl.outcomes import Goal, Outcome, goal_ratio, median_ratio, outcome, samples_to_goal
+from tests.benchmarks.versus_trl.referee import Referee
 from tests.benchmarks.versus_trl.registry import TASKS, run_config
 from tests.benchmarks.versus_trl.report import curve, reached, speed, verdicts
 from tests.benchmarks.versus_trl.sums import Sums
 from tests.benchmarks.versus_trl.task import problems
+from tests.components.generation.tiny_models import tagged_tokenizer
 from troupe import MalformedAnswer
 
 GOAL = Goal(success=0.9, window_samples=2560)
@@ -132,3 +134,31 @@ def test_the_last_number_of_a_sum_counts(answer: str, solved: bool) -> None:
 def test_an_answer_without_a_number_is_malformed() -> None:
     with pytest.raises(MalformedAnswer):
         Sums().step({"numbers": [3, 4]}, "calculator", "seven")
+
+
+@pytest.fixture(scope="module")
+def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tokenizer of bytes that has a chat template."""
+    folder = tmp_path_factory.mktemp("chat")
+    tagged_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def test_trl_is_asked_the_very_prompts_of_troupe(chat_folder: Path, tmp_path: Path) -> None:
+    asked = arguments(["--model", "smollm2", "--problems", "3", "--steps", "2"])
+    config = run_config(order_of(asked, tmp_path, arm=TUNED, number=0, dtype="float32"))
+    rows = Referee(config, "calculator", chat_folder).prompts()
+    assert [row["number"] for row in rows] == list(range(6))
+    first, second = problems(config)[0].payload["numbers"]
+    assert rows[0]["prompt"].startswith(f"system:You are a calculator.<|end|>user:What is {first} + {second}?")
+    assert rows[0]["prompt"].endswith("<|end|>bot:")
+
+
+def test_trl_and_troupe_pay_the_same(chat_folder: Path, tmp_path: Path) -> None:
+    asked = arguments(["--model", "smollm2", "--problems", "1", "--steps", "1"])
+    config = run_config(order_of(asked, tmp_path, arm=TUNED, number=0, dtype="float32"))
+    referee = Referee(config, "calculator", chat_folder)
+    right = sum(problems(config)[0].payload["numbers"])
+    rewards = referee([f"It is {right}.", f"It is {right + 1}.", "seven"], [[1, 2], [3], [4, 5, 6]], [0, 0, 0])
+    assert rewards == pytest.approx([1.0, 0.0, -0.1])
+    assert (referee.success_rates, referee.num_tokens) == ([1 / 3], [6])
