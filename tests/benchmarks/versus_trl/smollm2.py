@@ -34,7 +34,7 @@ SMOLLM2 = Task(
     overrides=overrides,
     start_module="pretrained_start",
     sizes=Sizes(
-        num_rounds=2, num_steps=6, num_problems=8, learning_rate=3.0e-4, dtypes=("bfloat16", "float32"),
+        num_rounds=2, num_steps=5, num_problems=8, learning_rate=3.0e-4, dtypes=("bfloat16", "float32"),
         arms=(TROUPE, TUNED),
     ),
     goal=Goal(success=0.5, window_samples=128),
