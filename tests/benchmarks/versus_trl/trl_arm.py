@@ -81,7 +81,7 @@ def arguments(order: Order, config: RunConfig) -> GRPOConfig:
 def model_of(order: Order, config: RunConfig) -> Any:
     """The model that is trained: all of its weights, or the policy's adapter on them.
 
-    In bfloat16 the adapter is in bfloat16 too. PEFT's default, an adapter in float32, takes longer, with autocast or without.
+    In bfloat16 the adapter is in bfloat16 too, which needs no casts; PEFT's default is an adapter in float32.
     """
     model = AutoModelForCausalLM.from_pretrained(order.model_folder, dtype=getattr(torch, order.dtype))
     adapter = config.policies[POLICY].adapter
