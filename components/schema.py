@@ -372,7 +372,8 @@ class EvalReport:
 
     `keep_rate` is how often the last agent keeps a proposal that solves, `repair_rate` how often it repairs one that does
     not; None if there was no such case. `temperatures` are those of agents with their own, under sample; None without any:
-    then sample is temperature 1.
+    then sample is temperature 1. `solved_P` is the success of each problem in their order, by which two evaluations of the same
+    problems are compared in pairs; None in reports that were stored without it.
     """
 
     suite: str
@@ -387,6 +388,7 @@ class EvalReport:
     repair_rate: float | None
     metrics: Mapping[str, float] = field(default_factory=dict)
     temperatures: Mapping[str, float] | None = None
+    solved_P: tuple[bool, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,6 +116,7 @@ def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsag
         keep_rate=handed.keep_rate,
         repair_rate=handed.repair_rate,
         metrics={metrics.evaluation(plan.sampling, name): v for name, v in values.items() if v is not None},
+        solved_P=tuple(episode.success for episode in episodes),
     )
 
 

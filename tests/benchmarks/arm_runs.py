@@ -142,26 +142,14 @@ class Trained:
 
 
 def trained(order: Order, home: Path) -> Trained:
-    """Train until the rollouts have sampled the budget, and keep the row. What an earlier call did is not done again.
-
-    The run ends with the first step at which the budget is reached, however often it was interrupted: steps beyond it,
-    trained because the number needed was only estimated, count nowhere.
-    """
+    """Train until the rollouts have sampled the budget, and keep the row. What an earlier call did is not done again."""
     from components.artifacts.local import LocalArtifactStore
     from flows.train import train
-    from troupe.runs.reading import run_document
 
     store = LocalArtifactStore(home / "store")
     config = order.config(home / "store")
-    num_steps = FIRST_STEPS
-    while True:
-        train(config.model_copy(update={"num_steps": num_steps}), order.run_id)
-        steps = run_document(store, order.run_id)["steps"]
-        tokens = [tokens_of(step) for step in steps]
-        if sum(tokens) >= order.budget_tokens:
-            break
-        num_steps = len(steps) + max(1, round((order.budget_tokens - sum(tokens)) / (sum(tokens) / len(steps))))
-    num_steps = num_steps_within(tokens, order.budget_tokens)
+    steps = steps_of_budget(config, order.run_id, store, budget_tokens=order.budget_tokens)
+    num_steps = len(steps)
     began = time.monotonic()
     summary = train(with_held_out(config).model_copy(update={"num_steps": num_steps}), order.run_id)
     rates = {(report["sampling"], report["step"]): report["success_rate"] for report in summary["evaluations"]}
@@ -169,11 +157,30 @@ def trained(order: Order, home: Path) -> Trained:
         game=order.game, run=order.run, seed=order.seed,
         before={sampling: rates[sampling, 0] for sampling in SAMPLINGS},
         after={sampling: rates[sampling, num_steps] for sampling in SAMPLINGS},
-        seconds=time.monotonic() - began + sum(seconds_of(step) for step in steps[:num_steps]),
-        **dose(steps[:num_steps], list(config.agents)),
+        seconds=time.monotonic() - began + sum(seconds_of(step) for step in steps),
+        **dose(steps, list(config.agents)),
     )  # fmt: skip
     keep(row, order, home)
     return row
+
+
+def steps_of_budget(config: Any, run_id: str, store: Any, *, budget_tokens: int) -> list[Mapping[str, Any]]:
+    """Train until the rollouts have sampled the budget; the run's steps up to there.
+
+    They end with the first step at which the budget is reached, however often the run was interrupted: steps beyond it,
+    trained because the number needed was only estimated, count nowhere.
+    """
+    from flows.train import train
+    from troupe.runs.reading import run_document
+
+    num_steps = FIRST_STEPS
+    while True:
+        train(config.model_copy(update={"num_steps": num_steps}), run_id)
+        steps: list[Mapping[str, Any]] = run_document(store, run_id)["steps"]
+        tokens = [tokens_of(step) for step in steps]
+        if sum(tokens) >= budget_tokens:
+            return steps[: num_steps_within(tokens, budget_tokens)]
+        num_steps = len(steps) + max(1, round((budget_tokens - sum(tokens)) / (sum(tokens) / len(steps))))
 
 
 def num_steps_within(tokens: Sequence[int], budget_tokens: int) -> int:

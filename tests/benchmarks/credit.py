@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.credit_study import ESTIMATORS, ROLES, Study, read
+from tests.benchmarks.credit_study import ESTIMATORS, ROLES, Study
 from tests.benchmarks.fidelity import (
     Estimate,
     mean_correlation,
@@ -31,6 +31,7 @@ from tests.benchmarks.fidelity import (
     pooled_correlation,
     silent_fraction,
 )
+from tests.benchmarks.kept import read
 from tests.benchmarks.markdown import markdown
 from tests.benchmarks.training import services
 

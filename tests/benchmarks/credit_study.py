@@ -3,7 +3,6 @@
 All of it is kept, block by block, below a folder named by what decides it.
 """
 
-import json
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 from tests.benchmarks.arm_runs import UNMIXED
 from tests.benchmarks.counterfactual import Rest, Valued, valued
 from tests.benchmarks.fidelity import Ranked
+from tests.benchmarks.kept import read, write
 from tests.benchmarks.own_rollouts import Sampled, advantages, sampled
 
 EPISODES = ("rollout.mode=independent", *UNMIXED)
@@ -190,12 +190,20 @@ class Team:
 def trained_team(config: Any, run_id: str) -> Iterator[Team]:
     """The team of `config` after its last step, trained first unless it is in the store."""
     from flows.train import train
+
+    train(config, run_id)
+    with stored_team(config, run_id) as team:
+        yield team
+
+
+@contextmanager
+def stored_team(config: Any, run_id: str) -> Iterator[Team]:
+    """The team of a run after `config.num_steps` finished steps."""
     from tasks.refresh_weights import load_checkpoint
     from tasks.run import Run
     from tasks.session import Session
     from tasks.steps import checkpoints_before
 
-    train(config, run_id)
     with Session(Run(run_id=run_id, config=config)) as session:
         checkpoints = checkpoints_before(session.store, session.run, config.num_steps)
         yield Team(
@@ -236,14 +244,3 @@ def decisions_of(episodes: Sequence[Any], num_wanted: int, *, roles: Sequence[An
             seen.add(episode.problem.problem_id)
             picked.append(replace(episode, nodes=episode.nodes[: rng.choice(differing) + 1], success=False))
     return picked
-
-
-def read(file: Path) -> Any:
-    return json.loads(file.read_text())
-
-
-def write(file: Path, content: Any) -> None:
-    """Write bytes, or anything else as JSON; the file is whole or not there."""
-    new = file.with_suffix(".new")
-    new.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    new.replace(file)

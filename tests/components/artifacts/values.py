@@ -133,6 +133,7 @@ eval_reports = st.builds(
     keep_rate=st.none() | floats,
     repair_rate=st.none() | floats,
     metrics=metrics,
+    solved_P=st.none() | st.lists(st.booleans(), max_size=4).map(tuple),
 )
 iteration_reports = st.builds(
     IterationReport,

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from components.config import RewardConfig
 from components.environments.registry import family, family_options
@@ -100,6 +101,13 @@ def test_a_planner_that_repairs_is_told_from_one_that_copies() -> None:
     assert (copied.keep_rate, copied.repair_rate) == (1.0, 0.0)
     assert 0 < copied.success_rate < 1
     assert copied.metrics["eval/sample/tool_agent/solve_rate"] == copied.success_rate
+    assert copied.solved_P == tuple(len(each) % 2 == 1 for each in solutions(plan().problems).values())
+
+
+def test_a_report_that_was_stored_without_the_success_of_each_problem_is_read() -> None:
+    stored = TypeAdapter(EvalReport).dump_python(report(plan(8), expert, copying), mode="json")
+    assert stored.pop("solved_P") == [True] * 8
+    assert TypeAdapter(EvalReport).validate_python(stored).solved_P is None
 
 
 def test_malformed_answers_are_reported_by_agent() -> None:

@@ -1,10 +1,13 @@
-"""The Wilson interval."""
+"""The Wilson interval, and that of paired differences."""
+
+import itertools
+from math import comb, sqrt
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.evaluation.statistics import wilson_interval
+from components.evaluation.statistics import paired_interval, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -33,3 +36,76 @@ def test_no_trials_say_nothing() -> None:
 def test_more_successes_than_trials_break_an_invariant() -> None:
     with pytest.raises(AssertionError):
         wilson_interval(3, 2)
+
+
+def pairs(both: int, lost: int, won: int, neither: int) -> tuple[list[bool], list[bool]]:
+    """Success before and after, of so many problems of each kind."""
+    kinds = [(True, True)] * both + [(True, False)] * lost + [(False, True)] * won + [(False, False)] * neither
+    return [before for before, _ in kinds], [after for _, after in kinds]
+
+
+@pytest.mark.parametrize(
+    ("counts", "low", "high"),
+    [
+        # D. G. Altman et al., Statistics with Confidence (2000), table 6.2
+        ((14, 0, 5, 22), 0.011, 0.226),
+        # R. G. Newcombe, Statistics in Medicine 17 (1998), method 10
+        ((36, 2, 12, 0), 0.057, 0.340),
+        # M. W. Fagerland et al., Statistics in Medicine 33 (2014), airway hyper-responsiveness
+        ((1, 7, 1, 12), -0.507, -0.026),
+    ],
+)
+def test_published_paired_intervals(counts: tuple[int, int, int, int], low: float, high: float) -> None:
+    assert paired_interval(*pairs(*counts)) == pytest.approx((low, high), abs=6e-4)
+
+
+def test_without_a_discordant_pair_the_interval_is_not_empty() -> None:
+    """Both rates are 0, or both are .5 with a correlation of 1 - 2 / n after the correction."""
+    edge = 1.959963984540054**2 / (100 + 1.959963984540054**2)
+    assert paired_interval(*pairs(0, 0, 0, 100)) == pytest.approx((-edge, edge))
+    low, high = wilson_interval(50, 100)
+    half = sqrt(2 * (0.5 - low) ** 2 * (2 / 100))
+    assert high - 0.5 == pytest.approx(0.5 - low)
+    assert paired_interval(*pairs(50, 0, 0, 50)) == pytest.approx((-half, half))
+
+
+def test_where_all_pairs_are_won_the_interval_ends_at_one() -> None:
+    edge = 1.959963984540054**2 / (100 + 1.959963984540054**2)
+    assert paired_interval(*pairs(0, 0, 100, 0)) == pytest.approx((1 - sqrt(2) * edge, 1.0))
+    assert paired_interval(*pairs(0, 100, 0, 0)) == pytest.approx((-1.0, sqrt(2) * edge - 1))
+
+
+def test_no_pairs_say_nothing_and_pairs_need_partners() -> None:
+    assert paired_interval([], []) == (-1.0, 1.0)
+    with pytest.raises(AssertionError, match="1 problems before, 2 after"):
+        paired_interval([True], [True, False])
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_the_paired_interval_holds_the_difference_and_turns_with_it(found: list[tuple[bool, bool]]) -> None:
+    before, after = [one for one, _ in found], [other for _, other in found]
+    low, high = paired_interval(before, after)
+    assert -1.0 <= low <= (sum(after) - sum(before)) / len(found) <= high <= 1.0
+    assert paired_interval(after, before) == pytest.approx((-high, -low))
+    assert paired_interval([not each for each in before], [not each for each in after]) == pytest.approx((-high, -low))
+
+
+@pytest.mark.parametrize(
+    ("both", "lost", "won"),
+    [(0.0, 0.0, 0.9), (0.05, 0.0, 0.3), (0.3, 0.1, 0.1), (0.1, 0.05, 0.5), (0.45, 0.05, 0.05), (0.0, 0.02, 0.02)],
+)
+def test_the_paired_interval_covers_the_truth_as_often_as_it_says(both: float, lost: float, won: float) -> None:
+    """Exactly, over all outcomes of 25 problems: never far below 95%."""
+    n, covered = 25, 0.0
+    chances = (both, lost, won, 1 - both - lost - won)
+    for one, two, three in itertools.product(range(n + 1), repeat=3):
+        counts = (one, two, three, n - one - two - three)
+        if counts[3] < 0:
+            continue
+        chance = float(comb(n, one) * comb(n - one, two) * comb(n - one - two, three))
+        for probability, count in zip(chances, counts, strict=True):
+            chance *= probability**count
+        if chance > 1e-9:
+            low, high = paired_interval(*pairs(*counts))
+            covered += chance * (low <= won - lost <= high)
+    assert covered > 0.93
