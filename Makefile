@@ -27,7 +27,7 @@ demo: setup                    ## train the default preset on this machine, show
 	$(BIN)/troupe up
 	$(BIN)/troupe train plan-path
 
-test: extras sandbox           ## the whole test suite
+test: extras sandbox smollm    ## the whole test suite
 	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder
 
 lint: extras                   ## format, lint and types, without changing a file

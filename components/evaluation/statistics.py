@@ -62,7 +62,7 @@ def _correlation(both: int, lost: int, won: int, neither: int) -> float:
     scale = sqrt((both + lost) * (won + neither) * (both + won) * (lost + neither))
     if scale == 0:
         return 0.0
-    excess = both * neither - lost * won
+    excess = float(both * neither - lost * won)
     if excess > 0:
         excess = max(0.0, excess - (both + lost + won + neither) / 2)
     return excess / scale

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +100,7 @@ class Order:
     @property
     def run_id(self) -> str:
         """The name of the run in the store. It depends on all that decides weights; more steps continue the same one."""
-        from components.identity import fingerprint
-        from tasks.provenance import stage_versions
-
-        decisive = {"config": self.config().result_fields(), "stages": stage_versions(), "base": BASE_SHA256}
-        return f"{self.arm.replace(' ', '-')}-{self.seed}-{fingerprint(decisive)[:DIGITS_OF_KEY]}"
+        return _run_id(self)
 
     @property
     def row_name(self) -> str:
@@ -114,6 +111,21 @@ class Order:
         sizes = [self.num_problems, NUM_PASS_PROBLEMS, NUM_PASS_SAMPLES, NUM_TRANSCRIPTS, SAMPLINGS]
         dosed = f"{self.num_steps}" if self.budget_tokens is None else f"{self.budget_tokens}-tokens"
         return f"{self.run_id}-{dosed}-{fingerprint([played, sizes])[:DIGITS_OF_KEY]}"
+
+
+@cache
+def _run_id(order: Order) -> str:
+    from components.identity import fingerprint
+
+    decisive = {"config": order.config().result_fields(), "stages": _stage_versions(), "base": BASE_SHA256}
+    return f"{order.arm.replace(' ', '-')}-{order.seed}-{fingerprint(decisive)[:DIGITS_OF_KEY]}"
+
+
+@cache
+def _stage_versions() -> dict[str, int]:
+    from tasks.provenance import stage_versions
+
+    return stage_versions()
 
 
 def with_frozen(config: Any, policy: str) -> Any:

