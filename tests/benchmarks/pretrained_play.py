@@ -6,7 +6,8 @@ Each part is kept as soon as it is there, so that a command that was stopped goe
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,33 +65,38 @@ def finished(order: Order, home: Path) -> Row:
 
 def evaluated(order: Order, config: Any, home: Path) -> dict[str, Any]:
     """The parts of a row that are played: by the team of the run after `config.num_steps` steps."""
-    parts = home / "rows" / order.row_name
+    found: dict[str, Any] = {"solved": {}, "passes": {}}
+    parts = _Parts(order, home)
     with stored_team(config, order.run_id) as team:
+        for suite in ARMS[order.arm].suites:
+            with closing(Table(team, played_as(config, suite))) as table:
+                for sampling in SAMPLINGS:
+                    key = f"{suite}, {sampling}"
+                    found["solved"][key] = parts.part(key, partial(table.solved, order.num_problems, sampling))
+                if suite != HELD_OUT:
+                    continue
+                if order.arm in STARTS:
+                    num_problems = min(order.num_problems, NUM_PASS_PROBLEMS)
+                    found["passes"] = parts.part("passes", partial(table.passes, num_problems, NUM_PASS_SAMPLES))
+                num_problems = min(order.num_problems, NUM_TRANSCRIPTS)
+                found["transcripts"] = parts.part("transcripts", partial(table.transcripts, num_problems))
+    return found
 
-        def part(name: str, play: Callable[[Any], Any], suite: str = HELD_OUT) -> Any:
-            file = parts / f"{slug(name)}.json"
-            if not file.exists():
-                began = time.monotonic()
-                with closing(Table(team, played_as(config, suite))) as table:
-                    write(file, play(table))
-                print(f"{order.name}: {name}, {time.monotonic() - began:.0f} s", flush=True)
-            return read(file)
 
-        solved = {
-            f"{suite}, {sampling}": part(
-                f"{suite}, {sampling}",
-                lambda table, sampling=sampling: table.solved(order.num_problems, sampling),
-                suite,
-            )
-            for suite in ARMS[order.arm].suites
-            for sampling in SAMPLINGS
-        }
-        passes = {}
-        if order.arm in STARTS:
-            num_problems = min(order.num_problems, NUM_PASS_PROBLEMS)
-            passes = part("passes", lambda table: table.passes(num_problems, NUM_PASS_SAMPLES))
-        transcripts = part("transcripts", lambda table: table.transcripts(min(order.num_problems, NUM_TRANSCRIPTS)))
-    return {"solved": solved, "passes": passes, "transcripts": transcripts}
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The played parts of one row, each played unless it is kept."""
+
+    order: Order
+    home: Path
+
+    def part(self, name: str, play: Callable[[], Any]) -> Any:
+        file = self.home / "rows" / self.order.row_name / f"{slug(name)}.json"
+        if not file.exists():
+            began = time.monotonic()
+            write(file, play())
+            print(f"{self.order.name}: {name}, {time.monotonic() - began:.0f} s", flush=True)
+        return read(file)
 
 
 def played_as(config: Any, suite: str) -> Any:
