@@ -33,6 +33,7 @@ SECONDS = {
     "test_overlap.py": 80,
     "test_two_policies.py": 80,
     "training/test_trainer.py": 70,
+    "integration/test_smollm.py": 70,
     "test_rivals.py": 60,
     "test_several_ranks.py": 50,
     "test_zero_stages.py": 50,
