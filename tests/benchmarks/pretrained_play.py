@@ -66,7 +66,7 @@ def finished(order: Order, home: Path) -> Row:
 def evaluated(order: Order, config: Any, home: Path) -> dict[str, Any]:
     """The parts of a row that are played: by the team of the run after `config.num_steps` steps."""
     found: dict[str, Any] = {"solved": {}, "passes": {}}
-    parts = _Parts(order, home)
+    parts = Parts(order, home)
     with stored_team(config, order.run_id) as team:
         for suite in ARMS[order.arm].suites:
             with closing(Table(team, played_as(config, suite))) as table:
@@ -84,7 +84,7 @@ def evaluated(order: Order, config: Any, home: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class Parts:
     """The played parts of one row, each played unless it is kept."""
 
     order: Order

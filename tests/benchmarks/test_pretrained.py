@@ -14,7 +14,7 @@ from components.identity import checked_run_id
 from tests.benchmarks import pretrained, pretrained_runs
 from tests.benchmarks.kept import write
 from tests.benchmarks.pretrained import failures, listed, report, rows_of, run_missing
-from tests.benchmarks.pretrained_play import played_as
+from tests.benchmarks.pretrained_play import Parts, played_as
 from tests.benchmarks.pretrained_runs import (
     ARMS,
     HELD_OUT,
@@ -125,6 +125,20 @@ def test_suites_change_what_is_played_and_not_the_weights() -> None:
         assert played_as(config, suite).policies == config.policies
     reworded = played_as(Order(arm=MAIN, num_steps=3, num_problems=4).config(), "reworded")
     assert all(agent.prompt != config.agents[role].prompt for role, agent in reworded.agents.items())
+
+
+def test_what_was_played_is_not_played_again(tmp_path: Path) -> None:
+    order, played = Order(arm=MAIN, num_steps=3, num_problems=4), list[str]()
+
+    def play(digits: str) -> str:
+        played.append(digits)
+        return digits
+
+    for digits in ("01", "10"):
+        assert Parts(order, tmp_path).part("held out, greedy", lambda digits=digits: play(digits)) == "01"
+    assert Parts(order, tmp_path).part("held out, sample", lambda: play("11")) == "11"
+    assert Parts(replace(order, num_steps=6), tmp_path).part("held out, sample", lambda: play("00")) == "00"
+    assert played == ["01", "11", "00"]
 
 
 def test_weights_that_are_not_those_of_the_package_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -95,6 +95,3 @@ def test_a_pretrained_team_plays_what_its_report_is_made_of(home: Path, monkeypa
     printed = report([replace(row, arm=UNTRAINED, passes={"team": [0]}), row], "none", num_seeds=1)
     for line in ("| held out | main, seed 0 |", "| level 1 | main, seed 0 |", "FAILED main, seed 0, greedy: the gain"):
         assert line in printed, printed
-    kept = {file: file.stat().st_mtime_ns for file in (home / "rows" / SMALL.row_name).iterdir()}
-    assert evaluated(SMALL, config, home) == found  # by what is kept
-    assert {file: file.stat().st_mtime_ns for file in (home / "rows" / SMALL.row_name).iterdir()} == kept
