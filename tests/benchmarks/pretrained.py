@@ -135,14 +135,21 @@ def report(rows: Sequence[Row], failed: str, *, num_seeds: int) -> str:
     return "\n\n".join(f"{title}\n\n{text}" for title, text in parts.items())
 
 
+def at_least_one(text: str) -> int:
+    """A number of an argument. Raises ArgumentTypeError below 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: use a number of at least 1")
+    return int(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path)
     parser.add_argument("--arms", nargs="+", default=list(TRAINED), choices=list(TRAINED))
-    parser.add_argument("--seeds", type=int, default=3, help="of main; each control has one")
-    parser.add_argument("--problems", type=int, default=300, help="held-out ones of each suite")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seeds", type=at_least_one, default=3, help="of main; each control has one")
+    parser.add_argument("--problems", type=at_least_one, default=300, help="held-out ones of each suite")
+    parser.add_argument("--steps", type=at_least_one, default=20)
+    parser.add_argument("--jobs", type=at_least_one, default=1)
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="beside the preset, in all runs"
     )

@@ -157,10 +157,11 @@ class Row:
 def orders(
     arms: Sequence[str], *, num_seeds: int, num_steps: int, num_problems: int, overrides: Sequence[str] = ()
 ) -> list[Order]:
-    """The untrained teams, the seeds of main, then one run of each other arm; the lone agent comes last, since its dose is the
-    tokens of main."""
-    wanted = [*dict.fromkeys(start_of(arm) for arm in arms if arm in TRAINED), *(arm for arm in TRAINED if arm in arms)]
-    wanted = [*(arm for arm in wanted if arm != SINGLE), *(arm for arm in wanted if arm == SINGLE)]
+    """The untrained teams, the seeds of main, then one run of each other arm; the lone agent comes last, and brings the run of
+    main whose tokens are its dose."""
+    seeds = dict.fromkeys(TRAINED, 1) | {MAIN: num_seeds if MAIN in arms else 1}
+    wanted = [arm for arm in TRAINED if arm in arms or (arm == MAIN and SINGLE in arms)]
+    wanted.sort(key=lambda arm: arm == SINGLE)
     return [
         Order(
             arm=arm,
@@ -169,8 +170,8 @@ def orders(
             num_problems=num_problems,
             overrides=tuple(overrides),
         )
-        for arm in wanted
-        for seed in range(num_seeds if arm == MAIN else 1)
+        for arm in [*dict.fromkeys(start_of(arm) for arm in wanted), *wanted]
+        for seed in range(seeds.get(arm, 1))
     ]
 
 

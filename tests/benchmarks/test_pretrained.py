@@ -80,6 +80,7 @@ def test_the_untrained_come_first_and_the_lone_agent_whose_dose_is_that_of_main_
     assert found[-1] == (SINGLE, 0, 3)
     assert sorted(arm for arm, _, _ in found) == sorted([*ARMS, MAIN])
     assert [order.arm for order in smoke([SHUFFLED])] == [UNTRAINED, SHUFFLED]
+    assert [order.arm for order in smoke([SINGLE], num_seeds=3)] == [UNTRAINED, UNTRAINED_SINGLE, MAIN, SINGLE]
 
 
 @pytest.mark.parametrize("arm", list(ARMS))
