@@ -69,9 +69,15 @@ def summary(
         "store_option": store_option(session.store),
         "num_steps": session.config.num_steps,
         "checkpoint_digest": {policy: ref.weights_digest for policy, ref in checkpoints.items()},
-        "evaluations": [asdict(report) | {"interval": list(report.interval)} for report in evaluations],
+        "evaluations": [_plain(report) for report in evaluations],
         "seconds": monotonic() - began_at_seconds,
         "num_unpublished": session.published.outbox.num_pending,
         "run_url": session.tracker.run_url(session.run.run_id),
         "api_usage": session.engines.api_usage(),
     }
+
+
+def _plain(report: EvalReport) -> dict[str, Any]:
+    """A report as plain JSON."""
+    solved = None if report.solved_P is None else list(report.solved_P)
+    return asdict(report) | {"interval": list(report.interval), "solved_P": solved}

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from components.artifacts.refs import Frozen
+from components.evaluation.statistics import paired_interval
 from components.schema import EvalReport
 from tasks.stores import s3_endpoint
 from troupe.runs.tables import evaluations_table, share
@@ -61,12 +62,21 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
 
 
 def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
-    """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222)", then the last agent's contribution."""
+    """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222, 95% interval +0.181 to +0.262)", then the last agent's
+    contribution. The interval is paired by problem; reports that were stored without the success of each have none."""
     gain = after["success_rate"] - before["success_rate"]
     return Text.assemble(
         (f"held-out success, {after['sampling']:6} ", "bold"),
         f" {before['success_rate']:.3f} -> {after['success_rate']:.3f} ",
-        (f"({gain:+.3f})", "green" if gain > 0 else "red"),
+        (f"({gain:+.3f}{_paired(before, after)})", "green" if gain > 0 else "red"),
         f"\n    last agent: keeps good proposals {share(before['keep_rate'])} -> {share(after['keep_rate'])}, "
         f"repairs bad ones {share(before['repair_rate'])} -> {share(after['repair_rate'])}",
     )
+
+
+def _paired(before: dict[str, Any], after: dict[str, Any]) -> str:
+    one, other = before.get("solved_P"), after.get("solved_P")
+    if before["step"] == after["step"] or not one or not other or len(one) != len(other):
+        return ""
+    low, high = paired_interval(one, other)
+    return f", 95% interval {low:+.3f} to {high:+.3f}"

@@ -1,12 +1,13 @@
 """What a training run shows while it works."""
 
 import io
+from typing import Any
 
 from rich.console import Console
 
 from components.schema import EvalReport
 from tasks.progress import tell
-from troupe.runs.summary import print_summary
+from troupe.runs.summary import gain_line, print_summary
 from troupe.runs.tables import scaled_spark
 from troupe.training.display import TrainingDisplay, held_out_line
 
@@ -89,3 +90,15 @@ def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
     first, *rest = output.getvalue().strip().splitlines()
     assert first == "held-out success, greedy  0.500 -> 0.750 (+0.250)"
     assert rest[0] == "    last agent: keeps good proposals 0.90 -> 0.90, repairs bad ones – -> –"
+
+
+def test_the_gain_has_the_interval_of_the_pairs_where_both_reports_know_each_problem() -> None:
+    def told(step: int, solved: list[bool] | None) -> dict[str, Any]:
+        values = {"sampling": "greedy", "keep_rate": None, "repair_rate": None, "solved_P": solved}
+        return {**values, "step": step, "success_rate": sum(solved) / len(solved) if solved else 0.5}
+
+    before, after = told(0, [True] * 38 + [False] * 12), told(9, [True] * 36 + [False] * 2 + [True] * 12)
+    line = gain_line(before, after).plain.splitlines()[0]
+    assert line == "held-out success, greedy  0.760 -> 0.960 (+0.200, 95% interval +0.057 to +0.340)"
+    for other in (told(9, None), told(9, [True] * 49), {**after, "step": 0}):
+        assert "interval" not in gain_line(before, other).plain
