@@ -19,11 +19,11 @@ verdict asks more: each seed's own lower end must be above 15 points, under both
 named, and so is one that ended with an error, which ends no other; the next call tries it again.
 
 Finished runs and finished evaluations are kept in --home under names that depend on all that decides them. The same command
-again does what is missing, and continues a run that was stopped in the middle; --list says what is done.
+again does what is missing, and continues a run that was stopped in the middle; Ctrl-C and SIGTERM stop it at once. --list
+says what is done.
 """
 
 import argparse
-import os
 import statistics
 import tempfile
 import traceback
@@ -162,7 +162,6 @@ def main() -> None:
     print(f"SmolLM2-135M-Instruct, SHA-256 {check_base()}, as pinned", flush=True)
     if not asked.list:
         home.mkdir(parents=True, exist_ok=True)
-        os.environ["TQDM_DISABLE"] = "1"  # bars of loaded weights between the lines of runs
         with services(home / "services"):
             run_missing(wanted, home, jobs=asked.jobs)
     print(listed(wanted, home, jobs=asked.jobs))
