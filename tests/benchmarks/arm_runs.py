@@ -68,12 +68,13 @@ class Order:
     def _key(self) -> str:
         from components.identity import fingerprint
 
-        decisive = {"config": self.config().result_fields(), "stages": _stage_versions()}
+        decisive = {"config": self.config().result_fields(), "stages": versions_of_stages()}
         return fingerprint(decisive)[:DIGITS_OF_KEY]
 
 
 @cache
-def _stage_versions() -> dict[str, int]:
+def versions_of_stages() -> dict[str, int]:
+    """What names of kept rows depend on: results of another version of a stage are other results."""
     from tasks.provenance import stage_versions
 
     return stage_versions()

@@ -35,7 +35,7 @@ from pathlib import Path
 from tests.benchmarks.arm_runs import GAMES, RUNS, Begun, Order, Trained, kept, orders, progress_of, rows_of, trained
 from tests.benchmarks.arm_table import difference_table, dose_table, success_table
 from tests.benchmarks.ended_together import as_they_end, processes_ended_together
-from tests.benchmarks.training import services
+from tests.benchmarks.training import services_to_go_on
 
 
 def train_missing(wanted: Sequence[Order], home: Path, *, jobs: int) -> None:
@@ -122,13 +122,8 @@ def main() -> None:
         asked.games, asked.runs, budget_tokens=asked.budget_tokens, most_seeds=asked.seeds, overrides=asked.set
     )
     if not asked.list:
-        home.mkdir(parents=True, exist_ok=True)
-        try:
-            with services(home / "services"):
-                train_missing(wanted, home, jobs=asked.jobs)
-        except SystemExit:
-            print("stopped; the same command goes on from here", file=sys.stderr)
-            raise
+        with services_to_go_on(home):
+            train_missing(wanted, home, jobs=asked.jobs)
     print(listed(wanted, home, jobs=asked.jobs))
     if rows := rows_of(wanted, home):
         print(f"\nAt {asked.budget_tokens} generated tokens. {tables(rows)}")

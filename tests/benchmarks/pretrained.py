@@ -58,7 +58,7 @@ from tests.benchmarks.pretrained_table import (
     transcripts,
     verdict,
 )
-from tests.benchmarks.training import services
+from tests.benchmarks.training import services_to_go_on
 
 
 def run_missing(wanted: Sequence[Order], home: Path, *, jobs: int) -> None:
@@ -161,8 +161,7 @@ def main() -> None:
     )
     print(f"SmolLM2-135M-Instruct, SHA-256 {check_base()}, as pinned", flush=True)
     if not asked.list:
-        home.mkdir(parents=True, exist_ok=True)
-        with services(home / "services"):
+        with services_to_go_on(home):
             run_missing(wanted, home, jobs=asked.jobs)
     print(listed(wanted, home, jobs=asked.jobs))
     if rows := rows_of(wanted, home):

@@ -8,7 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.arm_runs import GRPO, SAMPLINGS, Begun, seconds_of, tokens_of, with_a_policy_per_role
+from tests.benchmarks.arm_runs import (
+    GRPO,
+    SAMPLINGS,
+    Begun,
+    seconds_of,
+    tokens_of,
+    versions_of_stages,
+    with_a_policy_per_role,
+)
 from tests.benchmarks.kept import read
 
 PRESET = "math-smollm"
@@ -117,15 +125,8 @@ class Order:
 def _run_id(order: Order) -> str:
     from components.identity import fingerprint
 
-    decisive = {"config": order.config().result_fields(), "stages": _stage_versions(), "base": BASE_SHA256}
+    decisive = {"config": order.config().result_fields(), "stages": versions_of_stages(), "base": BASE_SHA256}
     return f"{order.arm.replace(' ', '-')}-{order.seed}-{fingerprint(decisive)[:DIGITS_OF_KEY]}"
-
-
-@cache
-def _stage_versions() -> dict[str, int]:
-    from tasks.provenance import stage_versions
-
-    return stage_versions()
 
 
 def with_frozen(config: Any, policy: str) -> Any:

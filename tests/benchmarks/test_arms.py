@@ -29,7 +29,7 @@ from tests.benchmarks.power import detectable_difference
 @pytest.fixture(autouse=True)
 def _versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages of fixed versions: reading the real ones imports all stages."""
-    monkeypatch.setattr(arm_runs, "_stage_versions", lambda: {"collect_rollouts": 1})
+    monkeypatch.setattr(arm_runs, "versions_of_stages", lambda: {"collect_rollouts": 1})
 
 
 def ran(run: str, seed: int, before: float, after: float, *, game: str = "plan-path") -> Trained:
@@ -184,7 +184,7 @@ def test_a_row_is_found_only_for_the_settings_the_budget_and_the_stages_that_it_
     assert other_evaluation.run_id == order.run_id
     assert kept(other_evaluation, tmp_path) is None
     assert len({order.run_id, *(other.run_id for other in others[1:])}) == 4
-    monkeypatch.setattr(arm_runs, "_stage_versions", lambda: {"collect_rollouts": 2})
+    monkeypatch.setattr(arm_runs, "versions_of_stages", lambda: {"collect_rollouts": 2})
     assert kept(order, tmp_path) is None
 
 

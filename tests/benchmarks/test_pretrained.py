@@ -47,7 +47,7 @@ SAID = [["tool_agent", "```python\nprint(1|2)\n```"], ["reasoner", "3"]]
 @pytest.fixture(autouse=True)
 def _versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages of fixed versions: reading the real ones imports all stages."""
-    monkeypatch.setattr(pretrained_runs, "_stage_versions", lambda: {"collect_rollouts": 1})
+    monkeypatch.setattr(pretrained_runs, "versions_of_stages", lambda: {"collect_rollouts": 1})
 
 
 def row(arm: str, seed: int = 0, *, sample: str = "0000", greedy: str | None = None, **more: Any) -> Row:

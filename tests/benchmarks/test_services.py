@@ -10,6 +10,7 @@ import pytest
 from infra.services.process import marked
 from infra.services.running import mark_of
 from infra.services.stack import ALL, down
+from tests.benchmarks.training import services_to_go_on
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = """
@@ -39,3 +40,10 @@ def test_a_benchmark_that_is_ended_leaves_no_service(tmp_path: Path) -> None:
         benchmark.wait()
         benchmark.stdout.close()
         down(tmp_path)
+
+
+def test_a_home_that_is_a_file_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    file = tmp_path / "home"
+    file.write_text("")
+    with pytest.raises(SystemExit, match=r"--home .*home: a file; name a folder"), services_to_go_on(file):
+        raise AssertionError("services were started")

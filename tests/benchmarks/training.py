@@ -1,6 +1,7 @@
 """What benchmarks of whole trainings share: services while they run, and a look at every iteration."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -32,6 +33,23 @@ def services(home: Path | None = None, *, only: Sequence[str] = ("prefect",)) ->
             APILogHandler().flush()  # what is sent after the server's end is tried again for a minute
     finally:
         down(folder)
+
+
+@contextmanager
+def services_to_go_on(home: Path) -> Iterator[None]:
+    """Services in the folder of a benchmark that goes on where it was stopped, and says so when it is.
+
+    Raises SystemExit when `home` is not a folder.
+    """
+    if home.exists() and not home.is_dir():
+        raise SystemExit(f"--home {home}: a file; name a folder, which need not exist")
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        with services(home / "services"):
+            yield
+    except SystemExit:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        raise
 
 
 @contextmanager
