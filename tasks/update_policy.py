@@ -14,7 +14,7 @@ from tasks.stage_task import stage_task
 from tasks.trainers import training_of
 
 
-@stage_task("update_policy", version=2, decisive=lambda update: update.checkpoint)
+@stage_task("update_policy", version=3, decisive=lambda update: update.checkpoint)
 def update_policy(
     session: Session, step: int, part: str, checkpoint: CheckpointRef, batch: ArtifactRef
 ) -> PolicyUpdate:

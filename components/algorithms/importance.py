@@ -8,7 +8,7 @@ TRL bound the exponent and mask instead of capping in some modes; ours are only 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,16 +19,14 @@ from components.config import LossConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """The weights of all N tokens of a batch, and their metrics.
+    """The weights of N tokens, and the sums from which `correction_metrics` of a batch are computed.
 
-    `kept_N` is False for the tokens of vetoed answers, whose weight is 0. `metrics` has `importance_ess`, the effective sample
-    size (sum w)^2 / (n sum w^2) over the n weights (Kish, 1965); `importance_capped_frac`, the fraction of weights at the cap;
-    and with a veto `importance_veto_frac`, the fraction of vetoed answers.
+    `kept_N` is False for the tokens of vetoed answers, whose weight is 0.
     """
 
     weights_N: Tensor
     kept_N: Tensor
-    metrics: dict[str, float]
+    sums: Mapping[str, Tensor]
 
 
 def correction(
@@ -55,18 +53,35 @@ def correction(
     return Correction(
         weights_N=(weights if config.importance_level == "token" else weights[completions_N]).float(),
         kept_N=kept_B[completions_N],
-        metrics={
-            "importance_ess": effective_sample_size(weights),
-            "importance_capped_frac": float((log_weights > math.log(cap)).double().mean()),
-            **({} if config.importance_veto is None else {"importance_veto_frac": float((~kept_B).double().mean())}),
+        sums={
+            "weights": weights.sum(),
+            "squares": weights.square().sum(),
+            "number": weights.new_tensor(weights.numel()),
+            "capped": (log_weights > math.log(cap)).double().sum(),
+            **(
+                {}
+                if config.importance_veto is None
+                else {"vetoed": (~kept_B).double().sum(), "answers": weights.new_tensor(len(lengths_B))}
+            ),
         },
     )
 
 
-def effective_sample_size(weights: Tensor) -> float:
-    """`(sum w)^2 / (n sum w^2)`; 0 if all weights are 0. **Example** (1, 1, 1, 1): 1; (1, 0, 0, 0): .25."""
-    squares = float(weights.square().sum()) * weights.numel()
-    return float(weights.sum()) ** 2 / squares if squares else 0.0
+def correction_metrics(sums: Mapping[str, float]) -> dict[str, float]:
+    """The metrics of a batch, from the sums of its corrections.
+
+    `importance_ess` is the effective sample size (sum w)^2 / (n sum w^2) over the n weights (Kish, 1965), 0 if all are 0;
+    `importance_capped_frac` the fraction of weights at the cap; with a veto `importance_veto_frac` that of vetoed answers.
+
+    **Example** weights (1, 1, 1, 1): an effective sample size of 1; (1, 0, 0, 0): .25.
+    """
+    squares = sums["squares"] * sums["number"]
+    vetoed = {"importance_veto_frac": sums["vetoed"] / sums["answers"]} if "vetoed" in sums else {}
+    return {
+        "importance_ess": sums["weights"] ** 2 / squares if squares else 0.0,
+        "importance_capped_frac": sums["capped"] / sums["number"],
+        **vetoed,
+    }
 
 
 def _kept(log_ratios_N: Tensor, completions_N: Tensor, num_completions: int, config: LossConfig) -> Tensor:

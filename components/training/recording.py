@@ -1,12 +1,13 @@
 """The reference values of a batch's loss, computed once before the first step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from components.algorithms.importance import correction
+from components.algorithms.importance import Correction, correction, correction_metrics
 from components.algorithms.loss_inputs import LossInputs
 from components.schema import TrainGroup
 from components.training.base import UpdateJob
@@ -37,23 +38,31 @@ def record_batch(
 ) -> Recorded:
     """The values that `job.loss` needs, equal on every rank, from forwards without gradients."""
 
-    def record(which: nn.Module) -> RecordedValues:
-        return record_logprobs(which, groups, training=job.training, temperature=job.temperature, ranks=ranks)
-
-    recorded_reference = record(reference) if reference is not None else None
+    recorded = record_reference(groups, job, ranks=ranks, reference=reference)
     if job.loss.importance_cap is None:
-        return Recorded(reference=recorded_reference)
-    old = record(model)
+        return recorded
+    old = record_logprobs(model, groups, training=job.training, temperature=job.temperature, ranks=ranks)
     sampler_N, lengths_B = recorded_sampler(groups)
     sampler = old.others(sampler_N.to(old.values.device))
     corrected = correction(old.values, sampler.values, lengths_B, job.loss)
-    return Recorded(
+    return replace(
+        recorded,
         old=old,
         sampler=sampler,
         weights=old.others(corrected.weights_N),
         kept=old.others(corrected.kept_N) if job.loss.importance_veto is not None else None,
-        reference=recorded_reference,
-        metrics=corrected.metrics,
+        metrics=correction_metrics({name: float(value) for name, value in corrected.sums.items()}),
+    )
+
+
+def record_reference(
+    groups: Sequence[TrainGroup], job: UpdateJob, *, ranks: Ranks, reference: nn.Module | None
+) -> Recorded:
+    """The values of the reference model alone, if there is one."""
+    if reference is None:
+        return Recorded()
+    return Recorded(
+        reference=record_logprobs(reference, groups, training=job.training, temperature=job.temperature, ranks=ranks)
     )
 
 
@@ -84,3 +93,17 @@ def loss_inputs(model: torch.nn.Module, micro_batch: MicroBatch, job: UpdateJob,
         importance_weights_N=of(recorded.weights),
         kept_N=of(recorded.kept),
     )
+
+
+def corrected_here(inputs: LossInputs, micro_batch: MicroBatch, job: UpdateJob) -> tuple[LossInputs, Correction]:
+    """`inputs` corrected by their own log-probabilities, and the correction: what `record_batch` gives before the first step.
+
+    Until the first optimizer step the weights are those from before the update, so an update of one step needs no other
+    forward. A micro-batch has all tokens of its completions, one completion after the other.
+    """
+    trainer_N = inputs.logprobs_N.detach()
+    sampler_N = torch.from_numpy(micro_batch.sampler_logprobs_N).to(trainer_N.device)
+    found = correction(trainer_N, sampler_N, np.bincount(micro_batch.completions_N).tolist(), job.loss)
+    kept_N = found.kept_N if job.loss.importance_veto is not None else None
+    corrected = replace(inputs, old_logprobs_N=trainer_N, importance_weights_N=found.weights_N, kept_N=kept_N)
+    return corrected, found

@@ -1,13 +1,14 @@
 """One update: epochs over a batch in minibatches, with one optimizer step each."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from components.algorithms.importance import correction_metrics
 from components.algorithms.loss_statistics import means, mismatch_statistics, token_statistics
 from components.algorithms.losses import minibatch_loss
 from components.artifacts.stored_models import EXACT_BASES
@@ -20,7 +21,7 @@ from components.training.minibatches import minibatches_of
 from components.training.packing import without_truncated
 from components.training.rank_batches import counted_size, rank_micro_batches
 from components.training.ranks import Ranks, scalar
-from components.training.recording import Recorded, loss_inputs, record_batch
+from components.training.recording import Recorded, corrected_here, loss_inputs, record_batch, record_reference
 
 _MOST_ROUNDING = 2.0
 """The largest difference of log-probabilities, in nats, that rounding in bfloat16 may explain."""
@@ -59,7 +60,7 @@ class Update:
             return {"num_updates": 0.0, **counts}
         counts["sampler_lag"] = float(self._sampler_lag())
         training, job = self.job.training, self.job
-        recorded = record_batch(self.learner, self.batch.groups, job, ranks=self.ranks, reference=self.reference)
+        recorded = self._recorded()
         if recorded.old is not None:
             self._measure_mismatch_of_batch(recorded, totals)
             self._check_mismatch(totals)
@@ -73,11 +74,21 @@ class Update:
             for number, indices in enumerate(parts):
                 totals.learning_rate = self._learning_rate(epoch * training.num_minibatches + number)
                 self._optimizer_step(indices, recorded, totals)
-        metrics = {**totals.metrics(self.ranks), **recorded.metrics, **counts}
+        metrics = {**recorded.metrics, **totals.metrics(self.ranks), **counts}
         broken = sorted(name for name, value in metrics.items() if not math.isfinite(value))
         if broken:
             raise UpdateFailed(f"policy {job.policy}, step {job.step}: {broken} are not finite; nothing was saved")
         return metrics
+
+    @property
+    def _has_one_step(self) -> bool:
+        return self.job.training.num_epochs * self.job.training.num_minibatches == 1
+
+    def _recorded(self) -> Recorded:
+        groups, job = self.batch.groups, self.job
+        if self._has_one_step:
+            return record_reference(groups, job, ranks=self.ranks, reference=self.reference)
+        return record_batch(self.learner, groups, job, ranks=self.ranks, reference=self.reference)
 
     def _measure_mismatch_of_batch(self, recorded: Recorded, totals: "_Totals") -> None:
         # Every rank holds all recorded values, so one rank counts them.
@@ -91,6 +102,9 @@ class Update:
         for number, micro_batch in enumerate(micro_batches, start=1):
             self.learner.set_gradient_accumulation_boundary(number == len(micro_batches))
             inputs = loss_inputs(self.learner, micro_batch, self.job, recorded)
+            if loss_config.importance_cap is not None and recorded.old is None:
+                inputs, corrected = corrected_here(inputs, micro_batch, self.job)
+                totals.add_correction(corrected.sums)
             loss = minibatch_loss(inputs, loss_config, size=size)
             totals.shares.watch(inputs.logprobs_N)
             # DeepSpeed averages gradients over ranks; the loss is already divided by the tokens of all ranks.
@@ -196,6 +210,7 @@ class _Totals:
         self._loss = scalar(0.0)
         self._terms: dict[str, Tensor] = {}
         self._mismatch = {"mismatch_kl": scalar(0.0), "mismatch_factor": scalar(0.0)}
+        self._correction: dict[str, Tensor] = {}
         self._num_tokens = self._num_mismatch_tokens = 0
 
     def add(self, loss: Tensor, sums: dict[str, Tensor], num_tokens: int) -> None:
@@ -211,11 +226,16 @@ class _Totals:
         for name, value in sums.items():
             self._mismatch[name] += value.cpu()
 
+    def add_correction(self, sums: Mapping[str, Tensor]) -> None:
+        for name, value in sums.items():
+            self._correction[name] = self._correction.get(name, scalar(0.0)) + value.cpu()
+
     def metrics(self, ranks: Ranks) -> dict[str, float]:
         counts = {"tokens": scalar(self._num_tokens), "mismatch tokens": scalar(self._num_mismatch_tokens)}
         parts = {"loss": self._loss, **counts, **self._mismatch, **dict(sorted(self._terms.items()))}
         whole = dict(zip(parts, ranks.sum(torch.stack(list(parts.values()))).tolist(), strict=True))
         return {
+            **self._correction_metrics(ranks),
             **means({name: whole[name] for name in sorted(self._terms)}, int(whole["tokens"])),
             **means({name: whole[name] for name in self._mismatch}, int(whole["mismatch tokens"])),
             **self.shares.metrics(ranks),
@@ -225,3 +245,9 @@ class _Totals:
             "mismatch_max_abs": float(ranks.max(self.mismatch_max_abs)),
             "num_updates": float(self.num_updates),
         }
+
+    def _correction_metrics(self, ranks: Ranks) -> dict[str, float]:
+        if not self._correction:
+            return {}
+        sums = ranks.sum(torch.stack(list(self._correction.values()))).tolist()
+        return correction_metrics(dict(zip(self._correction, sums, strict=True)))

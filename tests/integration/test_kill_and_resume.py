@@ -22,7 +22,7 @@ BOUNDARIES = [
     ("collect_rollouts", "/steps/000001/collect_rollouts-v2/1/"),
     ("compute_rewards", "/steps/000001/compute_rewards-v2/0/"),
     ("compute_advantages", "/steps/000001/compute_advantages-v2/"),
-    ("update_policy", "/steps/000001/update_policy-v2/"),
+    ("update_policy", "/steps/000001/update_policy-v3/"),
     ("publish_checkpoint", "/steps/000001/publish_checkpoint-v1/"),
 ]
 MOMENTS = ("computed", "committed")

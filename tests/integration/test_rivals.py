@@ -32,7 +32,7 @@ def test_a_run_started_twice_at_once_is_one_run(
 def test_a_writer_that_slept_through_the_run_changes_nothing(
     trainings: Trainings, other_trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
 ) -> None:
-    stop = {"part": "/steps/000001/update_policy-v2/", "moment": "computed"}
+    stop = {"part": "/steps/000001/update_policy-v3/", "moment": "computed"}
     late = trainings.start(order(tmp_path, "late", stop=stop))
     trainings.await_stop(late)
     summary = str(tmp_path / "rival.json")

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.algorithms.importance import correction, effective_sample_size
+from components.algorithms.importance import Correction, correction, correction_metrics
 from components.config import LossConfig
 
 RATIOS = [4.0, 0.5, 1.0]
@@ -20,29 +20,33 @@ def of(ratios: list[float], lengths: list[int], **fields):
     return correction(trainer, sampler, lengths, LossConfig(**{"importance_cap": 2.0, **fields}))
 
 
+def metrics_of(*found: Correction) -> dict[str, float]:
+    return correction_metrics({name: float(sum(each.sums[name] for each in found)) for name in found[0].sums})
+
+
 def test_a_weight_a_token_is_capped_from_above_and_carries_no_gradient() -> None:
     found = of(RATIOS, [2, 1])
     assert found.weights_N.tolist() == pytest.approx([2.0, 0.5, 1.0])
     assert not found.weights_N.requires_grad
     assert found.kept_N.all()
-    assert found.metrics["importance_capped_frac"] == pytest.approx(1 / 3)
-    assert found.metrics["importance_ess"] == pytest.approx(3.5**2 / (3 * (4 + 0.25 + 1)))
-    assert "importance_veto_frac" not in found.metrics
+    assert metrics_of(found)["importance_capped_frac"] == pytest.approx(1 / 3)
+    assert metrics_of(found)["importance_ess"] == pytest.approx(3.5**2 / (3 * (4 + 0.25 + 1)))
+    assert "importance_veto_frac" not in metrics_of(found)
 
 
 def test_a_weight_an_answer_is_the_product_of_its_tokens() -> None:
     found = of([4.0, 0.25, 3.0, 0.5], [2, 2], importance_level="sequence", importance_cap=1.2)
     assert found.weights_N.tolist() == pytest.approx([1.0, 1.0, 1.2, 1.2])
-    assert found.metrics["importance_capped_frac"] == 0.5
-    assert found.metrics["importance_ess"] == pytest.approx(2.2**2 / (2 * (1 + 1.44)))
+    assert metrics_of(found)["importance_capped_frac"] == 0.5
+    assert metrics_of(found)["importance_ess"] == pytest.approx(2.2**2 / (2 * (1 + 1.44)))
 
 
 def test_one_impossible_token_vetoes_its_answer() -> None:
     found = of(RATIOS, [2, 1], importance_veto=0.6)
     assert found.weights_N.tolist() == pytest.approx([0.0, 0.0, 1.0])
     assert found.kept_N.tolist() == [False, False, True]
-    assert found.metrics["importance_veto_frac"] == 0.5
-    assert found.metrics["importance_ess"] == pytest.approx(1 / 3)
+    assert metrics_of(found)["importance_veto_frac"] == 0.5
+    assert metrics_of(found)["importance_ess"] == pytest.approx(1 / 3)
 
 
 def test_the_product_over_a_long_answer_does_not_overflow() -> None:
@@ -67,13 +71,17 @@ def test_it_is_the_formula_answer_by_answer(answers: list[list[float]], level: s
         ratios = np.exp(answer) if level == "token" else np.full(len(answer), np.exp(np.sum(answer)))
         weights += list(np.minimum(ratios, cap) * kept)
     assert found.weights_N.tolist() == pytest.approx(weights, rel=1e-5)
-    assert 0.0 <= found.metrics["importance_ess"] <= 1.0 + 1e-12
+    assert 0.0 <= metrics_of(found)["importance_ess"] <= 1.0 + 1e-12
 
 
 def test_the_effective_sample_size_is_between_one_and_all() -> None:
-    assert effective_sample_size(torch.full((4,), 3.0)) == pytest.approx(1.0)
-    assert effective_sample_size(torch.tensor([1.0, 0.0, 0.0, 0.0])) == pytest.approx(0.25)
-    assert effective_sample_size(torch.zeros(4)) == 0.0
+    def size(weights: list[float]) -> float:
+        sums = {"weights": sum(weights), "squares": sum(w * w for w in weights), "number": len(weights), "capped": 0.0}
+        return correction_metrics(sums)["importance_ess"]
+
+    assert size([3.0] * 4) == pytest.approx(1.0)
+    assert size([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
+    assert size([0.0] * 4) == 0.0
 
 
 def test_weights_make_the_samplers_mean_the_trainers() -> None:

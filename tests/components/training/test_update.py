@@ -301,6 +301,32 @@ def test_a_batch_of_the_weights_before_is_corrected_and_not_held_to_the_toleranc
     assert 0.0 < metrics["importance_ess"] < 1.0
 
 
+@pytest.mark.parametrize(
+    "loss", [loss for loss in LOSSES if loss.importance_cap is not None], ids=lambda loss: loss.importance_level
+)
+def test_an_update_of_one_step_corrects_without_another_forward(
+    loss: LossConfig, make_model, make_groups, score_groups, make_job, monkeypatch
+) -> None:
+    """It takes the same step, and counts the same, as one that records the policy's log-probabilities before its step."""
+    model = make_model()
+    groups = score_groups(make_model(seed=1), make_groups(6))
+    loss = loss.model_copy(update={"mismatch_tolerance": None})
+    job = make_job(loss=loss, training=TrainingConfig(num_minibatches=1, tokens_per_micro_batch=64))
+    forwards: list[bool] = []
+    model.register_forward_pre_hook(lambda *_: forwards.append(torch.is_grad_enabled()))
+    learner, metrics = _update(model, job, groups, reference=make_model(seed=2))
+    num_micro_batches = len(rank_micro_batches(groups, range(len(groups)), job.training, Ranks()))
+    assert num_micro_batches > 1
+    assert forwards == [True] * num_micro_batches
+    monkeypatch.setattr(Update, "_has_one_step", False)
+    recorded, wanted = _update(model, job, groups, reference=make_model(seed=2))
+    assert learner.num_steps == recorded.num_steps == 1
+    torch.testing.assert_close(_weights(learner), _weights(recorded), rtol=1e-5, atol=1e-7)
+    assert metrics.keys() == wanted.keys()
+    assert metrics == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+    assert 0.0 < metrics["importance_capped_frac"] < 1.0
+
+
 def test_one_step_off_the_gradient_is_that_of_decoupled_ppo(make_model, make_groups, score_groups, make_job) -> None:
     """Answer by answer: -sg[min(start / sampler, cap)] * A * grad log pi, because the clipped ratio is 1 at the start."""
     model = make_model()
