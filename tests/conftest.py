@@ -8,6 +8,7 @@ long begins first, and many short runs come last: no worker is left alone with a
 
 import gc
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.ended_engines import engines_ended_below
 from tests.forked_workers import serving
 
 TIMED = ("test_ending.py", "test_kill_and_resume.py", "test_sandbox_kills.py", "test_services_away.py")
@@ -100,6 +102,16 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector leave out what has been imported."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_engine_outlives_us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A killed run must not leave an engine whose mounts keep later ones from tidying its folder."""
+    if shutil.which("dockerd") is None or os.geteuid() != 0:
+        yield
+        return
+    with engines_ended_below(tmp_path_factory.getbasetemp()):
+        yield
 
 
 @pytest.fixture(scope="session")
