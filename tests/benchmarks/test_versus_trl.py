@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks.memory import Footprint
 from tests.benchmarks.versus_trl.__main__ import arguments, order_of
-from tests.benchmarks.versus_trl.order import COMPONENTS, TROUPE, TUNED
+from tests.benchmarks.versus_trl.order import COMPONENTS, FLOAT32_ADAPTER, SMALL_BATCHES, TROUPE, TUNED
 from tests.benchmarks.versus_trl.outcomes import Goal, Outcome, goal_ratio, median_ratio, outcome, samples_to_goal
 from tests.benchmarks.versus_trl.referee import Referee
 from tests.benchmarks.versus_trl.registry import TASKS, run_config
@@ -99,7 +99,11 @@ def test_a_model_has_sizes_of_its_own() -> None:
     tiny, large = arguments([]), arguments(["--model", "smollm2", "--steps", "3"])
     assert (tiny.repeats, tiny.seeds, tiny.steps, tiny.problems, tiny.learning_rate) == (5, 5, 30, 64, 1.0e-3)
     assert (tiny.dtype, len(tiny.arms)) == (["float32"], 4)
-    assert (large.dtype, large.arms, large.steps) == (["bfloat16", "float32"], [TROUPE, TUNED], 3)
+    assert (large.dtype, large.arms, large.steps) == (
+        ["bfloat16", "float32"],
+        [TROUPE, TUNED, SMALL_BATCHES, FLOAT32_ADAPTER],
+        3,
+    )
 
 
 @pytest.mark.parametrize("wrong", [["--dtype", "bfloat16"], ["--model", "smollm2", "--arms", COMPONENTS]])

@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Any
 
 TROUPE, COMPONENTS, TUNED, AS_SHIPPED = "troupe", "troupe without Prefect", "trl tuned", "trl as shipped"
+SMALL_BATCHES, FLOAT32_ADAPTER = "trl, micro-batches of 8", "trl, float32 adapter"
+"""As tuned, but for what the name says."""
+TRL = (TUNED, SMALL_BATCHES, FLOAT32_ADAPTER, AS_SHIPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

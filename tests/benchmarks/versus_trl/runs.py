@@ -14,11 +14,11 @@ from infra.services.environment import environment
 from infra.services.records import read_record
 from infra.services.stack import down, up
 from tests.benchmarks.memory import Footprint, pss_mib, watch
-from tests.benchmarks.versus_trl.order import AS_SHIPPED, COMPONENTS, TROUPE, TUNED, Order
+from tests.benchmarks.versus_trl.order import COMPONENTS, TRL, TROUPE, Order
 from tests.benchmarks.versus_trl.registry import TASKS
 from tests.processes import tree
 
-ARMS = {TROUPE: "troupe_arm", COMPONENTS: "components_arm", TUNED: "trl_arm", AS_SHIPPED: "trl_arm"}
+ARMS = {TROUPE: "troupe_arm", COMPONENTS: "components_arm", **dict.fromkeys(TRL, "trl_arm")}
 TIMEOUT_SECONDS = 1800.0
 _PACKAGE = "tests.benchmarks.versus_trl"
 _SETTLED = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore"}

@@ -1,6 +1,6 @@
 """The task `smollm2`: an adapter of SmolLM2-135M-Instruct learns to say sums, from its pretrained weights."""
 
-from tests.benchmarks.versus_trl.order import TROUPE, TUNED, Order
+from tests.benchmarks.versus_trl.order import FLOAT32_ADAPTER, SMALL_BATCHES, TROUPE, TUNED, Order
 from tests.benchmarks.versus_trl.outcomes import Goal
 from tests.benchmarks.versus_trl.task import POLICY, Sizes, Task
 
@@ -35,7 +35,7 @@ SMOLLM2 = Task(
     start_module="pretrained_start",
     sizes=Sizes(
         num_rounds=2, num_steps=5, num_problems=8, learning_rate=3.0e-4, dtypes=("bfloat16", "float32"),
-        arms=(TROUPE, TUNED),
+        arms=(TROUPE, TUNED, SMALL_BATCHES, FLOAT32_ADAPTER),
     ),
     goal=Goal(success=0.5, window_samples=128),
     tells_steps=True,

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from components.config import RunConfig
-from tests.benchmarks.versus_trl.order import AS_SHIPPED, Order
+from tests.benchmarks.versus_trl.order import AS_SHIPPED, FLOAT32_ADAPTER, SMALL_BATCHES, Order
 from tests.benchmarks.versus_trl.referee import Referee, seat_of
 from tests.benchmarks.versus_trl.registry import TASKS, run_config
 from tests.benchmarks.versus_trl.task import POLICY
@@ -48,12 +48,13 @@ def arguments(order: Order, config: RunConfig) -> GRPOConfig:
     if order.arm == AS_SHIPPED:
         return GRPOConfig(**shared)
     training, loss = config.training, config.loss
+    num_parts = order.num_samples // 8 if order.arm == SMALL_BATCHES else 1
     return GRPOConfig(
         **shared,
         activation_checkpointing=False,
-        per_device_train_batch_size=order.num_samples,
-        gradient_accumulation_steps=1,
-        steps_per_generation=1,
+        per_device_train_batch_size=order.num_samples // num_parts,
+        gradient_accumulation_steps=num_parts,
+        steps_per_generation=num_parts,
         num_iterations=1,
         num_generations=order.group_size,
         shuffle_dataset=False,
@@ -81,7 +82,7 @@ def arguments(order: Order, config: RunConfig) -> GRPOConfig:
 def model_of(order: Order, config: RunConfig) -> Any:
     """The model that is trained: all of its weights, or the policy's adapter on them.
 
-    In bfloat16 the adapter is in bfloat16 too, which needs no casts; PEFT's default is an adapter in float32.
+    In bfloat16 the adapter is in bfloat16 too, which needs no casts, except in the arm with PEFT's default, one in float32.
     """
     model = AutoModelForCausalLM.from_pretrained(order.model_folder, dtype=getattr(torch, order.dtype))
     adapter = config.policies[POLICY].adapter
@@ -96,7 +97,7 @@ def model_of(order: Order, config: RunConfig) -> Any:
         task_type="CAUSAL_LM",
     )
     torch.manual_seed(order.seed)
-    return get_peft_model(model, lora, autocast_adapter_dtype=False)
+    return get_peft_model(model, lora, autocast_adapter_dtype=order.arm == FLOAT32_ADAPTER)
 
 
 def train(order: Order) -> dict[str, Any]:
@@ -113,6 +114,8 @@ def train(order: Order) -> dict[str, Any]:
         processing_class=AutoTokenizer.from_pretrained(folder),
         callbacks=[watch],
     )
+    batch = trainer.args.generation_batch_size
+    assert order.arm == AS_SHIPPED or batch == order.num_samples, f"{order.arm}: {batch} samples per step"
     trainer.train()
     recomputes = trainer.model.is_activation_checkpointing
     assert recomputes == (order.arm == AS_SHIPPED), f"{order.arm}: activations are recomputed: {recomputes}"
@@ -120,7 +123,7 @@ def train(order: Order) -> dict[str, Any]:
         "step_ended_at": watch.step_ended_at,
         "success_rates": referee.success_rates,
         "num_tokens": referee.num_tokens,
-        "num_samples": trainer.args.generation_batch_size,
+        "num_samples": batch,
         "num_threads": torch.get_num_threads(),
     }
 
