@@ -27,7 +27,7 @@ SECONDS = {
     "whole runs with vLLM": 300,
     "test_verifier.py": 150,
     "integration/test_learning.py": 130,
-    "training/test_warm_start.py": 120,
+    "training/test_warm_start.py": 40,
     "test_whole_stack.py": 120,
     "test_ray.py": 100,
     "test_examples.py": 100,

@@ -6,13 +6,10 @@ from typing import Any
 import pytest
 
 from components.artifacts.digests import model_digest
-from components.config import GenerationConfig, PolicyConfig, TinyModelConfig, WarmStartConfig
+from components.config import PolicyConfig, TinyModelConfig, WarmStartConfig
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, WarmStartTooWeak
-from components.generation.base import GenerationRequest
-from components.generation.local.engine import TransformersGenerator
 from components.generation.tokenizer import HuggingFaceTokenizer
-from components.identity import seed_for
 from components.schema import PolicyVersion, TrainGroup
 from components.training.checkpoint import load_model
 from components.training.demonstrations import Student, Teacher
@@ -218,43 +215,3 @@ def test_a_role_that_nobody_learns_is_left_out(tmp_path: Path) -> None:
         progress=lambda step, *_: steps.append(step),
     )
     assert steps == [1, 2, 3]
-
-
-def played(engine: TransformersGenerator, version: PolicyVersion, *, num_problems: int) -> float:
-    """The share of problems that one team solves in two turns, at temperature 1, one candidate a node."""
-    team = [GAME.build(GAME.problem(OPTIONS, split="train", index=10**6 + i, seed=7)) for i in range(num_problems)]
-    for turn in range(2):
-        for role in GAME.roles:
-            live = [(i, env) for i, env in enumerate(team) if not env.done]
-            requests = [
-                GenerationRequest(
-                    prompt_tokens=engine.tokenizer.encode(env.observe(role).state),
-                    seeds_K=(seed_for(7, i, turn, role),),
-                    max_new_tokens=11,
-                    temperature=1.0,
-                )
-                for i, env in live
-            ]
-            for (_, env), group in zip(live, engine.generate(requests, version), strict=True):
-                env.apply(role, engine.tokenizer.decode(group[0].tokens))
-    return sum(env.success for env in team) / num_problems
-
-
-@pytest.mark.slow
-def test_the_default_model_reaches_the_default_gate(tmp_path: Path) -> None:
-    engine, checks = TransformersGenerator(GenerationConfig()), list[float]()
-
-    def success_of(versions: Mapping[str, PolicyVersion]) -> float:
-        engine.load(tmp_path, versions["team"])
-        checks.append(played(engine, versions["team"], num_problems=200))
-        return checks[-1]
-
-    pupil = student(tmp_path, tiny=TinyModelConfig())
-    config = WarmStartConfig()
-    warm_start(
-        {"team": pupil},
-        Teacher(family=GAME, turn_order=GAME.roles, options=OPTIONS, config=config, seed=0),
-        success_of=success_of,
-    )
-    assert config.gate <= checks[-1] <= config.gate_ceiling
-    assert 0.2 < played(engine, engine.version, num_problems=600) < 0.55
