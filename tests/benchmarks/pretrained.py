@@ -1,6 +1,6 @@
 """Does a pretrained team learn? SmolLM2-135M writes programs and reads their results, before and after training, with controls.
 
-    python -m tests.benchmarks.pretrained --home DIR [--jobs N] [--seeds 3] [--problems 300] [--steps 15] [--list]
+    python -m tests.benchmarks.pretrained --home DIR [--jobs N] [--seeds 3] [--problems 300] [--steps 10] [--list]
 
 The team of preset math-smollm: one tool agent that writes Python, one reasoner that answers from what was printed, both played
 by one LoRA adapter of SmolLM2-135M-Instruct, whose weights are compared with a digest. First, what the untrained agents can do:
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", default=list(TRAINED), choices=list(TRAINED))
     parser.add_argument("--seeds", type=at_least_one, default=3, help="of main; each control has one")
     parser.add_argument("--problems", type=at_least_one, default=300, help="held-out ones of each suite")
-    parser.add_argument("--steps", type=at_least_one, default=15)
+    parser.add_argument("--steps", type=at_least_one, default=10)
     parser.add_argument("--jobs", type=at_least_one, default=1)
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="beside the preset, in all runs"
