@@ -8,7 +8,6 @@ long begins first, and many short runs come last: no worker is left alone with a
 
 import gc
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.ended_engines import engines_ended_below
 from tests.forked_workers import serving
+from tests.leftovers import leftovers_ended_below
 
 TIMED = ("test_ending.py", "test_kill_and_resume.py", "test_sandbox_kills.py", "test_services_away.py")
 UNDISTURBED = ("integration/test_learning.py", "integration/test_every_preset.py")
@@ -105,12 +104,9 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_engine_outlives_us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A killed run must not leave an engine whose mounts keep later ones from tidying its folder."""
-    if shutil.which("dockerd") is None or os.geteuid() != 0:
-        yield
-        return
-    with engines_ended_below(tmp_path_factory.getbasetemp()):
+def nothing_outlives_us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A killed run leaves no servers, and no engine whose mounts keep later ones from tidying its folder."""
+    with leftovers_ended_below(tmp_path_factory.getbasetemp()):
         yield
 
 

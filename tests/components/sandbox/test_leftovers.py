@@ -1,4 +1,4 @@
-"""A test run that is killed leaves no engine: its folder can be removed."""
+"""A test run that is killed leaves no engine, whose mounts would keep its folder, and no server."""
 
 import os
 import shutil
@@ -11,27 +11,30 @@ from components.sandbox.daemon import running_daemon, stop_daemon
 from components.sandbox.dockerd import within
 from tests.components.sandbox.conftest import NOWHERE
 from tests.components.sandbox.remains import remains_of
-from tests.ended_engines import state_folders_below
+from tests.leftovers import servers_named, state_folders_below
 
 RUN = f"""
-import os, signal, sys
+import os, signal, subprocess, sys
 from pathlib import Path
 from components.sandbox import daemon
-from tests.ended_engines import engines_ended_below
+from tests.leftovers import leftovers_ended_below
 daemon.DEFAULT_HOST = {NOWHERE!r}
 folder = Path(sys.argv[1])
-with engines_ended_below(folder):
+with leftovers_ended_below(folder):
     daemon.ensure_daemon(folder / "of a test")
+    server = [sys.executable, "-c", "import time; time.sleep(600)", str(folder)]
+    subprocess.Popen(server, start_new_session=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_the_engine_of_a_killed_test_run_ends(no_machine_daemon: None, can_start_daemons: None, tmp_path: Path) -> None:
+def test_what_a_killed_test_run_leaves_ends(no_machine_daemon: None, can_start_daemons: None, tmp_path: Path) -> None:
     state_folder = tmp_path / "of a test"
     try:
         assert subprocess.run([sys.executable, "-c", RUN, str(tmp_path)]).returncode == -signal.SIGKILL
         assert within(30.0, lambda: not state_folders_below(tmp_path) and remains_of(state_folder) == [])
         assert running_daemon(state_folder) is None
+        assert within(30.0, lambda: not servers_named(tmp_path))
         shutil.rmtree(tmp_path)
         assert not os.path.exists(tmp_path)
     finally:

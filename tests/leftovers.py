@@ -1,14 +1,16 @@
-"""Ends the Docker engines that a killed test run would leave: their mounts keep its folder from being removed by later runs.
+"""Ends what a killed test run would leave: servers, which slow later runs down, and Docker engines, whose mounts keep its
+folder from being removed.
 
-    python -m tests.ended_engines FOLDER
+    python -m tests.leftovers FOLDER
 
 waits until its input ends, which is when the process that holds the other end does, however it ends.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,9 +31,9 @@ def state_folders_below(folder: Path) -> set[Path]:
 
 
 @contextmanager
-def engines_ended_below(folder: Path) -> Iterator[None]:
-    """While this process lives engines may run below `folder`; afterwards none does, even if it is killed."""
-    command = [sys.executable, "-m", "tests.ended_engines", str(folder)]
+def leftovers_ended_below(folder: Path) -> Iterator[None]:
+    """While this process lives engines and servers may run below `folder`; afterwards none does, even if it is killed."""
+    command = [sys.executable, "-m", "tests.leftovers", str(folder)]
     watcher = subprocess.Popen(
         command, cwd=Path(__file__).parents[1], stdin=subprocess.PIPE, start_new_session=True, close_fds=True
     )
@@ -41,7 +43,23 @@ def engines_ended_below(folder: Path) -> Iterator[None]:
         watcher.communicate(b"")
 
 
-if __name__ == "__main__":
+def servers_named(folder: Path) -> list[psutil.Process]:
+    """The processes with `folder`, or a path below it, in the command line, but for this one."""
+    found = [each for each in psutil.process_iter(["cmdline"]) if each.pid != os.getpid()]
+    return [each for each in found if any(f"{folder}/" in f"{word}/" for word in each.info["cmdline"] or ())]
+
+
+def main() -> None:
+    folder, owner = Path(sys.argv[1]), os.getppid()
     sys.stdin.buffer.read()
-    for state_folder in sorted(state_folders_below(Path(sys.argv[1]))):
+    for state_folder in sorted(state_folders_below(folder)):
         stop_daemon(state_folder)
+    if os.getppid() == owner:  # it ends in order, and has ended its servers
+        return
+    for server in servers_named(folder):
+        with suppress(psutil.NoSuchProcess):
+            server.kill()
+
+
+if __name__ == "__main__":
+    main()
