@@ -104,8 +104,8 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nothing_outlives_us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A killed run leaves no servers, and no engine whose mounts keep later ones from tidying its folder."""
+def no_engine_outlives_us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A killed run leaves no engine whose mounts keep later ones from tidying its folder."""
     with leftovers_ended_below(tmp_path_factory.getbasetemp()):
         yield
 

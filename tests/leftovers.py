@@ -1,12 +1,10 @@
-"""Ends what a killed test run would leave: servers, which slow later runs down, and Docker engines, whose mounts keep its
-folder from being removed.
+"""Ends the Docker engines that a killed test run would leave: their mounts keep its folder from being removed by later runs.
 
     python -m tests.leftovers FOLDER
 
 waits until its input ends, which is when the process that holds the other end does, however it ends.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +14,19 @@ from pathlib import Path
 
 import psutil
 
+from components.errors import SandboxUnavailable
 from components.sandbox.daemon import stop_daemon
+
+
+@contextmanager
+def leftovers_ended_below(folder: Path) -> Iterator[None]:
+    """While this process lives engines may run below `folder`; afterwards none does, even if it is killed."""
+    command = [sys.executable, "-m", "tests.leftovers", str(folder)]
+    watcher = subprocess.Popen(command, cwd=Path(__file__).parents[1], stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield
+    finally:
+        watcher.communicate(b"")
 
 
 def state_folders_below(folder: Path) -> set[Path]:
@@ -30,36 +40,8 @@ def state_folders_below(folder: Path) -> set[Path]:
     return {each.parent.parent for each in data_folders}
 
 
-@contextmanager
-def leftovers_ended_below(folder: Path) -> Iterator[None]:
-    """While this process lives engines and servers may run below `folder`; afterwards none does, even if it is killed."""
-    command = [sys.executable, "-m", "tests.leftovers", str(folder)]
-    watcher = subprocess.Popen(
-        command, cwd=Path(__file__).parents[1], stdin=subprocess.PIPE, start_new_session=True, close_fds=True
-    )
-    try:
-        yield
-    finally:
-        watcher.communicate(b"")
-
-
-def servers_named(folder: Path) -> list[psutil.Process]:
-    """The processes with `folder`, or a path below it, in the command line, but for this one."""
-    found = [each for each in psutil.process_iter(["cmdline"]) if each.pid != os.getpid()]
-    return [each for each in found if any(f"{folder}/" in f"{word}/" for word in each.info["cmdline"] or ())]
-
-
-def main() -> None:
-    folder, owner = Path(sys.argv[1]), os.getppid()
-    sys.stdin.buffer.read()
-    for state_folder in sorted(state_folders_below(folder)):
-        stop_daemon(state_folder)
-    if os.getppid() == owner:  # it ends in order, and has ended its servers
-        return
-    for server in servers_named(folder):
-        with suppress(psutil.NoSuchProcess):
-            server.kill()
-
-
 if __name__ == "__main__":
-    main()
+    sys.stdin.buffer.read()
+    for state_folder in sorted(state_folders_below(Path(sys.argv[1]))):
+        with suppress(SandboxUnavailable):
+            stop_daemon(state_folder)

@@ -1,4 +1,4 @@
-"""The reference values of a batch's loss, computed once before the first step."""
+"""The reference values of a batch's loss: computed before the first step, or within it if there is only one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from components.training.ranks import Ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """Values of all tokens of a batch from before the update; None if the loss does not need them.
+    """Values of all tokens of a batch from before the update; None if they are not needed, or computed within the only step.
 
     `old` and `sampler` are the log-probabilities of trainer and sampler; `weights`, `kept` and `metrics` belong to the
     correction for their difference.
@@ -37,7 +37,6 @@ def record_batch(
     model: nn.Module, groups: Sequence[TrainGroup], job: UpdateJob, *, ranks: Ranks, reference: nn.Module | None
 ) -> Recorded:
     """The values that `job.loss` needs, equal on every rank, from forwards without gradients."""
-
     recorded = record_reference(groups, job, ranks=ranks, reference=reference)
     if job.loss.importance_cap is None:
         return recorded
@@ -96,14 +95,13 @@ def loss_inputs(model: torch.nn.Module, micro_batch: MicroBatch, job: UpdateJob,
 
 
 def corrected_here(inputs: LossInputs, micro_batch: MicroBatch, job: UpdateJob) -> tuple[LossInputs, Correction]:
-    """`inputs` corrected by their own log-probabilities, and the correction: what `record_batch` gives before the first step.
+    """`inputs`, whose old log-probabilities are the sampler's, corrected by their own; and the correction.
 
-    Until the first optimizer step the weights are those from before the update, so an update of one step needs no other
-    forward. A micro-batch has all tokens of its completions, one completion after the other.
+    It is what `record_batch` gives before the first step: until then the weights are those from before the update, so an
+    update of one step needs no other forward. A micro-batch has all tokens of its completions, one completion after the other.
     """
     trainer_N = inputs.logprobs_N.detach()
-    sampler_N = torch.from_numpy(micro_batch.sampler_logprobs_N).to(trainer_N.device)
-    found = correction(trainer_N, sampler_N, np.bincount(micro_batch.completions_N).tolist(), job.loss)
+    found = correction(trainer_N, inputs.old_logprobs_N, np.bincount(micro_batch.completions_N).tolist(), job.loss)
     kept_N = found.kept_N if job.loss.importance_veto is not None else None
     corrected = replace(inputs, old_logprobs_N=trainer_N, importance_weights_N=found.weights_N, kept_N=kept_N)
     return corrected, found

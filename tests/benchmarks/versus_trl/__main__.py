@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.versus_trl.game import TINY
-from tests.benchmarks.versus_trl.order import AS_SHIPPED, COMPONENTS, TRL, TROUPE, Order
+from tests.benchmarks.versus_trl.order import AS_SHIPPED, COMPONENTS, FLOAT32_ADAPTER, TRL, TROUPE, Order
 from tests.benchmarks.versus_trl.outcomes import Outcome, outcome
 from tests.benchmarks.versus_trl.registry import TASKS
 from tests.benchmarks.versus_trl.report import curve, speed, table, verdicts, write_raw
@@ -60,7 +60,9 @@ def main() -> None:
 
 
 def compare(asked: argparse.Namespace, folder: Path, dtype: str, start: Mapping[str, Any], out: Path | None) -> None:
-    """All rounds in one precision, and their report."""
+    """All rounds in one precision, and their report. In float32 an adapter in float32 is the tuned arm."""
+    arms = [arm for arm in asked.arms if dtype != "float32" or arm != FLOAT32_ADAPTER]
+    asked = argparse.Namespace(**vars(asked) | {"arms": arms})
     outcomes, ran = play_rounds(asked, folder, dtype)
     print_report(outcomes, ran, asked)
     if out is not None:

@@ -10,14 +10,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.algorithms.importance import correction_metrics
 from components.algorithms.losses import minibatch_loss
 from components.config import LossConfig, TrainingConfig
 from components.errors import LogprobMismatch, UpdateFailed
 from components.schema import PolicyVersion, TrainBatch
-from components.training.packing import pack_groups
+from components.training.packing import empty_micro_batch, pack_groups
 from components.training.rank_batches import counted_size, minibatch_size, rank_micro_batches, record_logprobs
 from components.training.ranks import Ranks
-from components.training.recording import loss_inputs, record_batch
+from components.training.recording import Recorded, corrected_here, loss_inputs, record_batch
 from components.training.update import Update
 
 
@@ -108,6 +109,7 @@ LOSSES = [
     LossConfig(importance_cap=1.1, kl_coefficient=0.1),
     LossConfig(importance_cap=1.5, importance_level="sequence", importance_veto=0.7, kl_coefficient=0.1),
 ]
+CORRECTED = [loss for loss in LOSSES if loss.importance_cap is not None]
 
 
 @pytest.mark.parametrize(
@@ -301,9 +303,7 @@ def test_a_batch_of_the_weights_before_is_corrected_and_not_held_to_the_toleranc
     assert 0.0 < metrics["importance_ess"] < 1.0
 
 
-@pytest.mark.parametrize(
-    "loss", [loss for loss in LOSSES if loss.importance_cap is not None], ids=lambda loss: loss.importance_level
-)
+@pytest.mark.parametrize("loss", CORRECTED, ids=lambda loss: loss.importance_level)
 def test_an_update_of_one_step_corrects_without_another_forward(
     loss: LossConfig, make_model, make_groups, score_groups, make_job, monkeypatch
 ) -> None:
@@ -325,6 +325,25 @@ def test_an_update_of_one_step_corrects_without_another_forward(
     assert metrics.keys() == wanted.keys()
     assert metrics == pytest.approx(wanted, rel=1e-4, abs=1e-6)
     assert 0.0 < metrics["importance_capped_frac"] < 1.0
+
+
+@pytest.mark.parametrize("loss", CORRECTED, ids=lambda loss: loss.importance_level)
+def test_corrections_of_ranks_and_of_padding_add_up_to_that_of_the_batch(
+    loss: LossConfig, make_model, make_groups, score_groups, make_job
+) -> None:
+    model = make_model()
+    groups = score_groups(make_model(seed=1), make_groups(6))
+    job = make_job(loss=loss, training=TrainingConfig(num_minibatches=1, tokens_per_micro_batch=64))
+    shares = [rank_micro_batches(groups, range(len(groups)), job.training, _Simulated(rank, 2)) for rank in range(2)]
+    assert all(shares)
+    parts = [
+        corrected_here(loss_inputs(model, batch, job, Recorded()), batch, job)[1].sums
+        for share in shares
+        for batch in (*share, empty_micro_batch())
+    ]
+    wanted = record_batch(model, groups, job, ranks=Ranks(), reference=None).metrics
+    found = correction_metrics({name: float(sum(part[name] for part in parts)) for name in parts[0]})
+    assert found == pytest.approx(wanted, rel=1e-5)
 
 
 def test_one_step_off_the_gradient_is_that_of_decoupled_ppo(make_model, make_groups, score_groups, make_job) -> None:
