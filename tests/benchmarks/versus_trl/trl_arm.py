@@ -48,7 +48,7 @@ def arguments(order: Order, config: RunConfig) -> GRPOConfig:
     if order.arm == AS_SHIPPED:
         return GRPOConfig(**shared)
     training, loss = config.training, config.loss
-    num_parts = order.num_samples // 8 if order.arm == SMALL_BATCHES else 1
+    num_parts = max(order.num_samples // 8, 1) if order.arm == SMALL_BATCHES else 1
     return GRPOConfig(
         **shared,
         activation_checkpointing=False,

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from components.artifacts.adapters import ADAPTER_FOLDER, load_adapter
 from components.artifacts.digests import model_digest
-from components.config import AdapterConfig, TrainingConfig
+from components.config import AdapterConfig, LossConfig, TrainingConfig
 from components.errors import ArtifactCorrupt
 from components.training import launcher
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, UpdateJob, UpdateResult
@@ -28,6 +28,7 @@ COMMON: dict[str, Any] = {"learning_rate": 1e-3, "tokens_per_micro_batch": 128, 
 ALONE = TrainingConfig(**COMMON)
 SECOND = TrainingConfig(**COMMON, zero_stage=2, num_ranks=2)
 LEAN = TrainingConfig(**COMMON, zero_stage=3, num_ranks=2, gradient_checkpointing=True, offload="all")
+ONE_STEP = {"num_minibatches": 1}
 NOISE = 1e-6
 """Of float32 sums in another order, where one update moves a weight by 1e-3."""
 
@@ -136,6 +137,20 @@ def test_a_checkpoint_goes_on_with_another_number_of_ranks(
         plain, changed = plain.updated(ALONE), changed.updated(training)
         assert (changed.weights() - plain.weights()).abs().max() < NOISE
         assert changed.result.metrics == pytest.approx(plain.result.metrics, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+def test_one_step_corrects_over_ranks_as_it_does_alone(chain: Chain, level: str) -> None:
+    loss = LossConfig(mismatch_tolerance=None, importance_cap=1.05, importance_veto=0.2, importance_level=level)
+    alone, spread = chain, chain
+    for _ in range(2):
+        alone = alone.updated(ALONE.model_copy(update=ONE_STEP), loss=loss)
+        spread = spread.updated(SECOND.model_copy(update=ONE_STEP), loss=loss)
+        for name in ("importance_capped_frac", "importance_veto_frac"):
+            assert 0.0 < alone.result.metrics[name] < 1.0
+        # Of an update whose norm is .1. Where a gradient is nearly 0 its rounding decides Adam's first step: no single weight.
+        assert (spread.weights() - alone.weights()).norm() < 1e-4
+        assert spread.result.metrics == pytest.approx(alone.result.metrics, rel=1e-4, abs=1e-6)
 
 
 def test_as_many_ranks_repeat_bit_by_bit(chain: Chain) -> None:
