@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_prompts(config: RunConfig) -> None:
-    """Check the roles that have a prompt, a thinking budget, stop strings or template arguments of their own.
+    """Check the roles of chat models, and those with a prompt, a thinking budget or stop strings of their own.
 
     Their prompts of the first problem are made with the model's tokenizer, if that is on this machine; other models are checked
     as they are loaded. Raises ConfigurationError, also where a prompt and its longest answer exceed the model's positions.
@@ -31,7 +31,7 @@ def check_prompts(config: RunConfig) -> None:
         if policy.base == "tiny" and policy.api is None:
             _check_spelling(role, seat, alphabet_of(scenario.family, scenario.options))
         elif policy.api is None and (
-            seat.prompt or seat.max_thinking_tokens or seat.stop or seat.chat_template_arguments
+            policy.prompt_format == "chat" or seat.prompt or seat.max_thinking_tokens or seat.stop
         ):
             folder = _folder_of(policy)
             if folder is not None:

@@ -39,3 +39,12 @@ def fixed_positions(config: Any) -> int | None:
     if rope.get("rope_type") not in ("dynamic", "longrope"):
         return None
     return int(rope.get("original_max_position_embeddings") or config.max_position_embeddings)
+
+
+def chosen_beyond(config: Any) -> int | None:
+    """The most tokens up to which every token sees all before it, in a model that chooses what longer rows see; else None.
+
+    `config` is a text configuration. **Example** Doge: its keep_window_size, 2048.
+    """
+    window = getattr(config, "keep_window_size", None)
+    return window if isinstance(window, int) else None

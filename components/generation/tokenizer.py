@@ -2,25 +2,25 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
+from tokenizers import AddedToken, Tokenizer
 from transformers import AutoTokenizer
 
 from components.errors import ArtifactCorrupt, ConfigurationError
+from components.generation.chat_template import Messages, dateless
 from components.nearest import meant
 from components.plain_text import shown_value
 from components.thinking import OPENING
 
-_MARKS = ("instructions-of-this-role", "state-of-this-problem")
-"""Messages that no chat template changes."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _LAST_OF_PROMPT = 24
 """Tokens of a prompt that are enough to hold a tag at its end."""
-_GENERATION_FILE = "generation_config.json"
+_GENERATION_FILE, _MODEL_FILE = "generation_config.json", "config.json"
 _FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -44,7 +44,11 @@ class HuggingFaceTokenizer:
         self._end_token = int(tokenizer.eos_token_id)
         self._end_tokens = frozenset({self._end_token, *more_end_tokens})
         self._special = set(tokenizer.all_special_ids)
-        self._special_texts = [token.content for token in tokenizer.added_tokens_decoder.values() if token.content]
+        added = tokenizer.added_tokens_decoder.values()
+        self._special_texts = [token.content for token in added if token.content]
+        self._marks_of_text = [token.content for token in added if not token.special and token.content.strip()]
+        self._template = dateless(tokenizer.chat_template)
+        self._messages: dict[str, Messages] = {}
         self._id_of_character = _character_table(tokenizer)
         self._character_of_id = {number: character for character, number in self._id_of_character.items()}
         self._files: dict[str, bytes] = {}
@@ -56,7 +60,7 @@ class HuggingFaceTokenizer:
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except (OSError, ValueError, KeyError) as error:
             raise ArtifactCorrupt(f"the tokenizer in {folder} cannot be loaded: {error}") from error
-        loaded = cls(tokenizer, more_end_tokens=_listed_end_tokens(folder))
+        loaded = cls(tokenizer, more_end_tokens=_listed_end_tokens(folder, known=tokenizer.added_tokens_decoder))
         loaded._files = _contents(folder)
         return loaded
 
@@ -71,7 +75,8 @@ class HuggingFaceTokenizer:
 
     @property
     def end_tokens(self) -> frozenset[int]:
-        """The tokenizer's end token and those listed in the model's generation_config.json, as Gemma's <end_of_turn>."""
+        """The tokenizer's end token and those that the model's generation_config.json lists, as Gemma's <end_of_turn>; without
+        that file, those of config.json."""
         return self._end_tokens
 
     @property
@@ -86,11 +91,13 @@ class HuggingFaceTokenizer:
         return bool(self._id_of_character) and not self._tokenizer.chat_template
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """`text` as ids, none of them special: "<|end|>" in a text stays text.
+        """`text` as ids, none of them special: "<|end|>" in a text stays text, "<tool_call>" too.
 
         Raises ConfigurationError on a character outside the alphabet.
         """
         if not self._id_of_character:
+            if any(mark in text for mark in self._marks_of_text):
+                return tuple(self._splitting.encode(text, add_special_tokens=False).ids)
             return tuple(self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
         try:
             return tuple([self._id_of_character[character] for character in text])
@@ -112,21 +119,25 @@ class HuggingFaceTokenizer:
                 "policies.<name>.prompt_format 'chat': this tokenizer has no chat template; use prompt_format: compact"
             )
         self._check_arguments(arguments)
-        text = self._rendered(instructions, state, arguments)
+        told = self._messages_under(arguments)
+        text = self._rendered(told.of(instructions, state), arguments)
         if not any(token in content for token in self._special_texts for content in (instructions, state)):
             return tuple(self._tokenizer.encode(text, add_special_tokens=False))
-        before, first, rest = self._rendered(*_MARKS, arguments).partition(_MARKS[0])
-        between, second, after = rest.partition(_MARKS[1])
-        for told in ((instructions, state), (instructions.strip(), state.strip())):
-            if first and second and "".join((before, told[0], between, told[1], after)) == text:
-                opening, middle, end = (
-                    self._tokenizer.encode(s, add_special_tokens=False) for s in (before, between, after)
-                )
-                return (*opening, *self.encode(told[0]), *middle, *self.encode(told[1]), *end)
-        raise ConfigurationError(
-            "a message spells one of the model's special tokens, and the model's chat template changes or leaves out messages, "
-            f"so the two cannot be told apart; remove it from the problem or use another model: {(instructions + state)[:80]!r}"
-        )
+        if (parts := told.parts(text, instructions, state)) is None:
+            raise ConfigurationError(
+                "a message spells one of the model's special tokens, and the model's chat template changes messages, so the "
+                f"two cannot be told apart; remove it from the problem or use another model: {(instructions + state)[:80]!r}"
+            )
+        of_template = (self._tokenizer.encode(part, add_special_tokens=False) for part in parts[::2])
+        opening, middle, end = of_template
+        return (*opening, *self.encode(parts[1]), *middle, *self.encode(parts[3]), *end)
+
+    def _messages_under(self, arguments: Mapping[str, Any]) -> Messages:
+        """How the chat template is given instructions and state. Raises ConfigurationError if it leaves one of them out."""
+        key = repr(sorted(arguments.items()))
+        if key not in self._messages:
+            self._messages[key] = Messages.under(lambda messages: self._rendered(messages, arguments))
+        return self._messages[key]
 
     def _check_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Raise ConfigurationError for a name that the chat template never reads: it would change nothing without a word."""
@@ -138,18 +149,36 @@ class HuggingFaceTokenizer:
                     f"{meant(name, names, cutoff=0.7)}leave it out"
                 )
 
-    def _rendered(self, instructions: str, state: str, arguments: Mapping[str, Any]) -> str:
-        messages = [{"role": "system", "content": instructions}, {"role": "user", "content": state}]
+    def _rendered(self, messages: Sequence[Mapping[str, str]], arguments: Mapping[str, Any]) -> str:
         template = self._tokenizer.apply_chat_template
-        if not arguments:
-            return str(template(messages, add_generation_prompt=True, tokenize=False))
+        shared = {"chat_template": self._template, "add_generation_prompt": True, "tokenize": False}
         try:
-            return str(template(messages, add_generation_prompt=True, tokenize=False, **arguments))
+            return str(template([dict(each) for each in messages], **shared, **arguments))
         except (TemplateError, TypeError, ValueError) as error:
+            if not arguments:
+                raise
             raise ConfigurationError(
                 f"policies.<name>.chat_template_arguments {shown_value(dict(arguments))}: the model's chat template fails with "
                 f"them ({error}); use values that it takes"
             ) from error
+
+    @cached_property
+    def _splitting(self) -> Tokenizer:
+        """The tokenizer with all added tokens special, and all special tokens split: models mark turns and tool calls also with
+        tokens that are not called special, as DeepSeek-R1-Distill-Qwen does."""
+        splitting = Tokenizer.from_str(self._tokenizer.backend_tokenizer.to_str())
+        added = self._tokenizer.added_tokens_decoder.values()
+        splitting.add_special_tokens(
+            [
+                AddedToken(each.content, normalized=each.normalized, special=True)
+                for each in added
+                if each.content.strip()
+            ]
+        )
+        splitting.encode_special_tokens = True
+        splitting.no_truncation()
+        splitting.no_padding()
+        return splitting
 
     @cached_property
     def text_tokens(self) -> frozenset[int]:
@@ -191,13 +220,20 @@ def _character_table(tokenizer: Any) -> dict[str, int]:
     return dict(ordered) if all(len(token) == 1 for token in ordinary) else {}
 
 
-def _listed_end_tokens(folder: Path) -> list[int]:
-    """`eos_token_id` of the folder's generation_config.json, one number or several. Raises ArtifactCorrupt."""
-    file = folder / _GENERATION_FILE
-    if not file.exists():
-        return []
+def _listed_end_tokens(folder: Path, *, known: Container[int]) -> list[int]:
+    """`eos_token_id` of the folder's generation_config.json, one number or several; without that file, those of config.json
+    that are `known`, as some were never changed from another tokenizer's. Raises ArtifactCorrupt."""
+    if (folder / _GENERATION_FILE).exists():
+        return _end_tokens_in(folder / _GENERATION_FILE)
+    if (folder / _MODEL_FILE).exists():
+        return [token for token in _end_tokens_in(folder / _MODEL_FILE) if token in known]
+    return []
+
+
+def _end_tokens_in(file: Path) -> list[int]:
     try:
-        listed = json.loads(file.read_bytes()).get("eos_token_id")
+        document = json.loads(file.read_bytes())
+        listed = document.get("eos_token_id", document.get("text_config", {}).get("eos_token_id"))
         return [] if listed is None else [int(token) for token in (listed if isinstance(listed, list) else [listed])]
     except (ValueError, TypeError, AttributeError) as error:
         raise ArtifactCorrupt(f"{file}: eos_token_id cannot be read: {error}") from error

@@ -18,7 +18,7 @@ from components.training.forward import completion_logprobs, device_of
 from components.training.packing import pack_groups
 
 _WINDOWS = {
-    "sliding_attention": ("sliding_window", "attention_window_size", "window_size"),
+    "sliding_attention": ("sliding_window", "attention_window_size", "window_size", "keep_window_size"),
     "chunked_attention": ("attention_chunk_size",),
 }
 """The kinds of layers that see only near tokens, and the fields that may say how near. Other kinds than these and full

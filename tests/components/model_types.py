@@ -102,9 +102,14 @@ MODEL_TYPES = {
     "mixtral": computed(lambda: hf.MixtralConfig(**MIXED)),
     "qwen2-moe": computed(lambda: hf.Qwen2MoeConfig(**EXPERTS)),
     "deepseek-v3": computed(lambda: hf.DeepseekV3Config(**LATENT)),
+    "doge": computed(lambda: hf.DogeConfig(**GROUPED)),
+    "doge, choosing what longer rows see": ModelType(
+        lambda: hf.DogeConfig(**GROUPED, keep_window_size=LONGEST_ROW // 2), engine=True, trainer=False, trainer_apart=False
+    ),
     "mistral, window as long as any row": only_trained(
         lambda: hf.MistralConfig(**GROUPED, sliding_window=LONGEST_ROW)
     ),
+    "diffllama": only_trained(lambda: hf.DiffLlamaConfig(**GROUPED)),
     "stablelm": only_trained(lambda: hf.StableLmConfig(**GROUPED)),
     "nemotron": only_trained(lambda: hf.NemotronConfig(**GROUPED)),
     "falcon": only_trained(lambda: hf.FalconConfig(**OLDER, alibi=False)),

@@ -37,16 +37,24 @@ def decode(model: Any, rows: Sequence[Row], choose: Choose, *, capacity: Capacit
         batch.follow(tokens_M, last_M.cpu().numpy())
 
 
-def _use_tree_attention(model: Any) -> None:
-    config = model.config.get_text_config()
-    if config._attn_implementation == TREE_ATTENTION:
-        return
+def has_tree_attention(model: Any) -> bool:
+    """Whether the attention of `model` has been replaced already."""
+    return bool(model.config.get_text_config()._attn_implementation == TREE_ATTENTION)
+
+
+def check_attention(model: Any) -> None:
+    """Raise ConfigurationError for a model that says that its attention cannot be replaced, or that it has other state."""
     if not model._supports_attention_backend or model._is_stateful:
         raise ConfigurationError(
             f"{type(model).__name__}: the transformers engine computes attention itself, over concatenated answers, and this "
             f"model has state or no attention that can be replaced: {EXACT_BASES}, or set generation.engine to vllm"
         )
-    config._attn_implementation = TREE_ATTENTION
+
+
+def _use_tree_attention(model: Any) -> None:
+    if not has_tree_attention(model):
+        check_attention(model)
+        model.config.get_text_config()._attn_implementation = TREE_ATTENTION
 
 
 class _Batch:

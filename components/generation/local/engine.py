@@ -8,14 +8,15 @@ from typing import Any
 import torch
 
 from components.artifacts.adapters import adapted_digest, load_adapter, use_adapter
-from components.artifacts.stored_models import fixed_positions
+from components.artifacts.stored_models import chosen_beyond, fixed_positions
 from components.config import GenerationConfig
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.base_models import BaseModels
 from components.generation.local.batching import batches_of, capacity_of, rows_of
 from components.generation.local.choosing import Forcing, Sampling
-from components.generation.local.decoding import Choose, decode
+from components.generation.local.decoding import Choose, decode, has_tree_attention
+from components.generation.local.trial import check_engine
 from components.generation.tokenizer import HuggingFaceTokenizer
 from components.generation.weights import architecture_of, built_model, check_weights, refreshed_model
 from components.schema import PolicyVersion
@@ -70,9 +71,23 @@ class TransformersGenerator:
         if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
             self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
         if self._model is not self._tried:
-            self._decode([(0,)], [1], [1], Forcing([(0,)], device=self._model.device))
+            self._try()
             self._tried = self._model
         self._version = version
+
+    def _try(self) -> None:
+        """Raise ConfigurationError for a model that this engine does not compute exactly; a base that another generator has
+        tried is not tried again."""
+        if has_tree_attention(self._model):
+            return
+        with self._turn, computing_with(self._config.num_threads):
+            if self._adapted_policy is not None:
+                use_adapter(self._model, self._adapted_policy)
+            check_engine(
+                self._model,
+                lambda prompt, completion: self.score([prompt], [completion])[0],
+                most_tokens=self._most_tokens(),
+            )
 
     def _own_weights(self, folder: Path) -> str:
         """Load a private module, in place if possible; the digest of its weights."""
@@ -143,16 +158,20 @@ class TransformersGenerator:
                 decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
 
     def _check_lengths(self, prompts_R: Sequence[tuple[int, ...]], max_new_tokens_R: Sequence[int]) -> None:
-        text = self._model.config.get_text_config()
-        known = (getattr(text, "max_position_embeddings", None), fixed_positions(text))
-        most = min((each for each in known if each is not None), default=None)
+        most = self._most_tokens()
         longest = max(len(prompt) + new for prompt, new in zip(prompts_R, max_new_tokens_R, strict=True))
         if most is not None and longest > most:
             raise ConfigurationError(
-                f"a prompt and its answer may take {longest} tokens, but the model has max_position_embeddings {most}; "
+                f"a prompt and its answer may take {longest} tokens, but the model computes at most {most} at once; "
                 "use a smaller problem, a lower agents.<role>.max_new_tokens or max_thinking_tokens, or a model with a longer "
                 "context"
             )
+
+    def _most_tokens(self) -> int | None:
+        """The most tokens of a prompt and its answer that the model computes, and this engine with it."""
+        text = self._model.config.get_text_config()
+        known = (getattr(text, "max_position_embeddings", None), fixed_positions(text), chosen_beyond(text))
+        return min((each for each in known if each is not None), default=None)
 
 
 def _completions(sampling: Sampling, version: PolicyVersion) -> Iterator[Completion]:

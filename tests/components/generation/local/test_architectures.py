@@ -12,6 +12,7 @@ from components.config import GenerationConfig
 from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
+from components.generation.local.trial import check_engine
 from components.schema import PolicyVersion
 from components.training.character_tokenizer import character_tokenizer
 from components.training.model_folder import write_model_folder
@@ -58,3 +59,26 @@ def test_a_model_that_is_not_computed_exactly_is_refused_by_name_when_it_is_load
     named = type(model).__name__.removesuffix("ForCausalLM")
     with pytest.raises(ConfigurationError, match=f"{named}.*{EXACT_BASES}"):
         random_engine(model, tmp_path)
+
+
+def test_a_model_is_refused_again_when_it_is_loaded_again(tmp_path: Path) -> None:
+    model = MODEL_TYPES["diffllama"].model()
+    write_model_folder(model, character_tokenizer(ALPHABET), tmp_path)
+    engine = TransformersGenerator(GenerationConfig())
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=r"DiffLlama.* differ by \d[\d.]* from those of its own forward"):
+            engine.load(tmp_path, PolicyVersion(policy="p", step=0, weights_digest=model_digest(model)))
+    assert engine.version is None
+
+
+def test_rows_of_which_a_model_chooses_what_to_see_are_refused(tmp_path: Path) -> None:
+    engine, version = random_engine(MODEL_TYPES["doge, choosing what longer rows see"].model(), tmp_path)
+    asked = GenerationRequest(prompt_tokens=(3,) * 30, seeds_K=(1,), max_new_tokens=3, temperature=1.0)
+    with pytest.raises(ConfigurationError, match="may take 33 tokens, but the model computes at most 32 at once"):
+        engine.generate([asked], version)
+
+
+def test_a_trial_that_is_no_number_is_refused() -> None:
+    model = MODEL_TYPES["llama"].model()
+    with pytest.raises(ConfigurationError, match="differ by nan"):
+        check_engine(model, lambda _, completion: (float("nan"),) * len(completion), most_tokens=None)

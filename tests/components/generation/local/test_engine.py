@@ -289,7 +289,7 @@ def test_a_folder_that_is_no_model_is_missing(tmp_path: Path) -> None:
 def test_an_answer_beyond_the_context_is_refused_before_any_work(tmp_path: Path) -> None:
     engine, version = loaded(random_model(), tmp_path)
     request = GenerationRequest(prompt_tokens=(2,) * 60, seeds_K=(0,), max_new_tokens=5, temperature=1.0)
-    with pytest.raises(ConfigurationError, match="may take 65 tokens, but the model has max_position_embeddings 64"):
+    with pytest.raises(ConfigurationError, match="may take 65 tokens, but the model computes at most 64 at once"):
         engine.generate([request], version)
 
 
@@ -304,7 +304,7 @@ def test_an_answer_beyond_the_positions_that_every_row_has_alike_is_refused(tmp_
     }
     engine, version = loaded(model, tmp_path)
     request = GenerationRequest(prompt_tokens=(2,) * 28, seeds_K=(0,), max_new_tokens=5, temperature=1.0)
-    with pytest.raises(ConfigurationError, match="may take 33 tokens, but the model has max_position_embeddings 32"):
+    with pytest.raises(ConfigurationError, match="may take 33 tokens, but the model computes at most 32 at once"):
         engine.generate([request], version)
 
 
