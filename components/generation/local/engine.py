@@ -1,7 +1,7 @@
 """The in-process engine over any Hugging Face causal language model with full attention."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from components.generation.base import Completion, GenerationRequest
 from components.generation.local.base_models import BaseModels
 from components.generation.local.batching import batches_of, capacity_of, rows_of
 from components.generation.local.choosing import Forcing, Sampling
-from components.generation.local.decoding import Choose, decode, has_tree_attention
+from components.generation.local.decoding import Choose, decode
 from components.generation.local.trial import check_engine
 from components.generation.tokenizer import HuggingFaceTokenizer
 from components.generation.weights import architecture_of, built_model, check_weights, refreshed_model
@@ -71,23 +71,14 @@ class TransformersGenerator:
         if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
             self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
         if self._model is not self._tried:
-            self._try()
-            self._tried = self._model
-        self._version = version
-
-    def _try(self) -> None:
-        """Raise ConfigurationError for a model that this engine does not compute exactly; a base that another generator has
-        tried is not tried again."""
-        if has_tree_attention(self._model):
-            return
-        with self._turn, computing_with(self._config.num_threads):
-            if self._adapted_policy is not None:
-                use_adapter(self._model, self._adapted_policy)
             check_engine(
                 self._model,
                 lambda prompt, completion: self.score([prompt], [completion])[0],
+                computing=self._computing(),
                 most_tokens=self._most_tokens(),
             )
+            self._tried = self._model
+        self._version = version
 
     def _own_weights(self, folder: Path) -> str:
         """Load a private module, in place if possible; the digest of its weights."""
@@ -151,11 +142,17 @@ class TransformersGenerator:
         self._check_lengths(prompts_R, max_new_tokens_R)
         budget = self._config.max_batch_tokens
         rows = rows_of(prompts_R, num_candidates_R, max_new_tokens_R)
+        with self._computing():
+            for batch in batches_of(rows, max_tokens=budget):
+                decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """With this generator's threads and adapter, and no other generator in a shared base."""
         with self._turn, computing_with(self._config.num_threads):
             if self._adapted_policy is not None:
                 use_adapter(self._model, self._adapted_policy)
-            for batch in batches_of(rows, max_tokens=budget):
-                decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
+            yield
 
     def _check_lengths(self, prompts_R: Sequence[tuple[int, ...]], max_new_tokens_R: Sequence[int]) -> None:
         most = self._most_tokens()

@@ -1,13 +1,14 @@
 """A trial of the engine on a model when it is loaded: what a model says of its attention is not always so."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
 from components.artifacts.stored_models import EXACT_BASES
 from components.errors import ConfigurationError
-from components.generation.local.decoding import check_attention
+from components.generation.local.decoding import check_attention, has_tree_attention
 
 Scored = Callable[[tuple[int, ...], tuple[int, ...]], tuple[float, ...]]
 """(prompt, completion) -> the engine's log-probability of each token of the completion."""
@@ -18,18 +19,24 @@ _HALF_TOLERANCE = 0.25
 model that keeps to an attention of its own, as DiffLlama, makes more than 1."""
 
 
-def check_engine(model: Any, scored: Scored, *, most_tokens: int | None) -> None:
-    """Raise ConfigurationError unless the engine computes what a plain forward of `model` computes, up to rounding.
+def check_engine(
+    model: Any, scored: Scored, *, computing: AbstractContextManager[Any], most_tokens: int | None
+) -> None:
+    """Raise ConfigurationError unless the engine computes what a forward of `model` in `computing` computes, up to rounding.
 
-    The attention of `model` must not have been replaced yet; if it is refused, its own is put back.
+    A shared base whose attention has been replaced was tried by another generator, and is not tried again. If a model is
+    refused, its own attention is put back.
     """
-    check_attention(model)
     config = model.config.get_text_config()
-    own_attention, vocabulary_size = config._attn_implementation, int(config.vocab_size)
     num_tokens = min(_NUM_TOKENS, most_tokens or _NUM_TOKENS)
-    tokens = tuple((7 * place + 3) % vocabulary_size for place in range(num_tokens))
+    tokens = tuple((7 * place + 3) % int(config.vocab_size) for place in range(num_tokens))
     prompt, completion = tokens[: 2 * num_tokens // 3], tokens[2 * num_tokens // 3 :]
-    plain_T, spread = _plain(model, prompt, completion)
+    with computing:
+        if has_tree_attention(model):
+            return
+        check_attention(model)
+        own_attention = config._attn_implementation
+        plain_T, spread = _plain(model, prompt, completion)
     is_exact = False
     try:
         error = float((torch.tensor(scored(prompt, completion)) - plain_T).abs().max())
