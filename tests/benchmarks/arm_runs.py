@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.kept import row_in, write
+
 UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
 MIXED = ("rollout.continue_from=mixed", "rollout.random_handoff_probability=0.75")
 GRPO = ("algorithm.advantage=grpo", *UNMIXED)
@@ -236,17 +238,14 @@ def seconds_of(step: Mapping[str, Any]) -> float:
 
 def keep(row: Trained, order: Order, home: Path) -> None:
     """Write the row of a finished run, as a whole or not at all."""
-    file = home / "rows" / f"{order.row_name}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_suffix(".new")
-    new.write_text(json.dumps(asdict(row), indent=1))
-    new.replace(file)
+    write(home / "rows" / f"{order.row_name}.json", json.dumps(asdict(row), indent=1).encode())
 
 
 def kept(order: Order, home: Path) -> Trained | None:
     """The row of a finished run, or None."""
-    file = home / "rows" / f"{order.row_name}.json"
-    return Trained(**json.loads(file.read_text())) if file.exists() else None
+    pattern = f"{order.game}-{order.run}-{order.seed}-*-{order.budget_tokens}-*"
+    found = row_in(home, order.row_name, pattern=pattern)
+    return None if found is None else Trained(**found)
 
 
 def rows_of(ordered: Iterable[Order], home: Path) -> list[Trained]:

@@ -21,7 +21,7 @@ the true difference that so many seeds would have found in four of five repetiti
 
 Finished runs are kept in --home under a name that depends on all that decides them: settings, budget, and the versions of the
 stages. The same command again does what is missing, and continues a run that was stopped in the middle; Ctrl-C and SIGTERM
-stop it at once. --list says what is done.
+stop it at once. --list says what is done, and prints a record (`measured/`) as an earlier version measured it.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from pathlib import Path
 from tests.benchmarks.arm_runs import GAMES, RUNS, Begun, Order, Trained, kept, orders, progress_of, rows_of, trained
 from tests.benchmarks.arm_table import difference_table, dose_table, success_table
 from tests.benchmarks.ended_together import as_they_end, processes_ended_together
+from tests.benchmarks.kept import told_of_record
 from tests.benchmarks.training import services_to_go_on
 
 
@@ -121,6 +122,7 @@ def main() -> None:
     wanted = orders(
         asked.games, asked.runs, budget_tokens=asked.budget_tokens, most_seeds=asked.seeds, overrides=asked.set
     )
+    print(told_of_record(home, only_list=asked.list), end="")
     if not asked.list:
         with services_to_go_on(home):
             train_missing(wanted, home, jobs=asked.jobs)

@@ -32,7 +32,7 @@ from concurrent.futures import as_completed
 from pathlib import Path
 
 from tests.benchmarks.ended_together import processes_ended_together
-from tests.benchmarks.kept import write
+from tests.benchmarks.kept import told_of_record, write
 from tests.benchmarks.pretrained_play import finished
 from tests.benchmarks.pretrained_runs import (
     SINGLE,
@@ -161,6 +161,7 @@ def main() -> None:
         asked.arms, num_seeds=asked.seeds, num_steps=asked.steps, num_problems=asked.problems, overrides=asked.set
     )
     print(f"SmolLM2-135M-Instruct, SHA-256 {check_base()}, as pinned", flush=True)
+    print(told_of_record(home, only_list=asked.list), end="")
     if not asked.list:
         with services_to_go_on(home):
             run_missing(wanted, home, jobs=asked.jobs)

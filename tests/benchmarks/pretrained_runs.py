@@ -17,7 +17,7 @@ from tests.benchmarks.arm_runs import (
     versions_of_stages,
     with_a_policy_per_role,
 )
-from tests.benchmarks.kept import read
+from tests.benchmarks.kept import row_in
 
 PRESET = "math-smollm"
 BASE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -117,8 +117,12 @@ class Order:
 
         played = {suite: SUITES[suite] for suite in ARMS[self.arm].suites}
         sizes = [self.num_problems, NUM_PASS_PROBLEMS, NUM_PASS_SAMPLES, NUM_TRANSCRIPTS, SAMPLINGS]
-        dosed = f"{self.num_steps}" if self.budget_tokens is None else f"{self.budget_tokens}-tokens"
-        return f"{self.run_id}-{dosed}-{fingerprint([played, sizes])[:DIGITS_OF_KEY]}"
+        return f"{self.run_id}-{self.dose}-{fingerprint([played, sizes])[:DIGITS_OF_KEY]}"
+
+    @property
+    def dose(self) -> str:
+        """How much is trained, as it stands in names."""
+        return f"{self.num_steps}" if self.budget_tokens is None else f"{self.budget_tokens}-tokens"
 
 
 @cache
@@ -197,8 +201,8 @@ def solve_rates(steps: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> di
 
 def kept(order: Order, home: Path) -> Row | None:
     """The row of a finished run, or None."""
-    file = home / "rows" / f"{order.row_name}.json"
-    return Row(**read(file)) if file.exists() else None
+    found = row_in(home, order.row_name, pattern=f"{order.arm.replace(' ', '-')}-{order.seed}-*-{order.dose}-*")
+    return None if found is None else Row(**found)
 
 
 def error_of(order: Order, home: Path) -> str | None:

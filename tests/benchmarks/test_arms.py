@@ -23,6 +23,7 @@ from tests.benchmarks.arm_runs import (
 )
 from tests.benchmarks.arm_table import difference_table, dose_table, success_table
 from tests.benchmarks.arms import estimated_seconds, listed
+from tests.benchmarks.kept import RECORD, told_of_record, write
 from tests.benchmarks.power import detectable_difference
 
 
@@ -186,6 +187,23 @@ def test_a_row_is_found_only_for_the_settings_the_budget_and_the_stages_that_it_
     assert len({order.run_id, *(other.run_id for other in others[1:])}) == 4
     monkeypatch.setattr(arm_runs, "versions_of_stages", lambda: {"collect_rollouts": 2})
     assert kept(order, tmp_path) is None
+
+
+def test_a_record_is_printed_whatever_decides_results_today_and_nothing_is_added_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = Order(game="plan-path", run="at-grpo-greedy", seed=0, budget_tokens=1000)
+    row = ran("at-grpo-greedy", 0, 0.1, 0.3)
+    keep(row, order, tmp_path)
+    assert told_of_record(tmp_path, only_list=False) == ""
+    write(tmp_path / RECORD, {"commit": "abc1234", "stages": {"collect_rollouts": 1}})
+    monkeypatch.setattr(arm_runs, "versions_of_stages", lambda: {"collect_rollouts": 2})
+    assert kept(order, tmp_path) == row
+    others = (replace(order, seed=1), replace(order, budget_tokens=2000), replace(order, run="at-grpo-mixed"))
+    assert [kept(other, tmp_path) for other in others] == [None] * 3
+    assert "commit abc1234 (versions of stages: collect_rollouts 1)" in told_of_record(tmp_path, only_list=True)
+    with pytest.raises(SystemExit, match="is a record of finished runs: add --list"):
+        told_of_record(tmp_path, only_list=False)
 
 
 @pytest.mark.parametrize("game", GAMES)
