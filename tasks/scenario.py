@@ -89,6 +89,7 @@ class Scenario:
             turn_order=self.turn_order,
             team_credit=self.config.rewards.team_credit,
             measures_value=self.measures_value,
+            max_unscorable_fraction=self.config.rewards.max_failed_fraction,
         )
 
     def refilling(self, *, step: int, shard: int) -> Refilling:

@@ -116,7 +116,8 @@ class RolloutConfig(Section):
     random_handoff_probability: float = Field(0.0, ge=0.0, le=1.0)
     """For all agents but the last, which always continues from its best."""
     max_failed_fraction: float = Field(0.0, ge=0.0, le=1.0)
-    """The share of a shard's episodes that may fail before the stage raises."""
+    """The share of a shard's episodes that may fail before the stage raises; those that the sandbox ended count against
+    `rewards.max_failed_fraction`."""
     max_refills: int = Field(0, ge=0)
     """Dynamic sampling (DAPO, arXiv 2503.14476): how often a shard replaces problems whose groups all lack a signal.
     Problems still without signal are excluded and counted; this is not an error."""
@@ -191,7 +192,8 @@ class RewardConfig(Section):
     reuse_executions: bool = True
     """False runs every program of the rollouts again, to check that rewards are reproducible."""
     max_failed_fraction: float = Field(0.05, ge=0.0, le=1.0)
-    """The share of a shard's candidates that the sandbox may leave without a reward before the stage raises."""
+    """The share of a shard's candidates that the sandbox may leave without a reward before the stage raises, and of its
+    episodes that it may end."""
     deadline_seconds: float = Field(1800.0, gt=0.0)
     """Time limit of all programs of one shard; then the reward stage raises and is retried."""
     overlong_buffer: int = Field(0, ge=0)

@@ -83,13 +83,13 @@ def check_unscorable(episodes: Sequence[Episode], rewards_E_N_K: Rewards, *, max
 
 
 def shuffled(episodes: Sequence[Episode], rewards_E_N_K: Rewards, *, seed: int) -> Rewards:
-    """The same rewards in the same shape, randomly permuted among the compared candidates."""
-    values = _of_compared(episodes, rewards_E_N_K)
+    """The same rewards in the same shape, randomly permuted among the compared candidates that have one."""
+    values = [reward for reward in _of_compared(episodes, rewards_E_N_K) if reward is not None]
     random.Random(seed).shuffle(values)
     drawn = iter(values)
     return tuple(
         tuple(
-            tuple(next(drawn) for _ in rewards_K) if node.compared else rewards_K
+            tuple(None if reward is None else next(drawn) for reward in rewards_K) if node.compared else rewards_K
             for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True)
         )
         for episode, rewards_N_K in zip(episodes, rewards_E_N_K, strict=True)

@@ -25,7 +25,8 @@ Progress = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPlan:
     """The inputs of a shard. Equal plans with equal weights give equal shards. `turn_order` None: the roles in order.
-    `measures_value`: outcomes hold a solver's value."""
+    `measures_value`: outcomes hold a solver's value. `max_unscorable_fraction`: of episodes that the sandbox ended; None: they
+    count as other failed ones."""
 
     step: int
     shard: int
@@ -36,6 +37,7 @@ class ShardPlan:
     turn_order: TurnOrder | None = None
     team_credit: TeamCredit = "node"
     measures_value: bool = False
+    max_unscorable_fraction: float | None = None
 
 
 def collect_shard(
@@ -152,6 +154,7 @@ class _Blocks:
             [episode for each in (*self.finished, fresh) for episode in each.episodes],
             num_planned=self._num_problems * num_episodes(self._plan.settings),
             max_failed_fraction=self._plan.settings.max_failed_fraction,
+            max_unscorable_fraction=self._plan.max_unscorable_fraction,
         )
         return fresh
 

@@ -176,10 +176,15 @@ def test_the_shuffle_differs_from_step_to_step() -> None:
     assert first != second
 
 
-def test_what_cannot_be_scored_is_shuffled_too() -> None:
+def test_what_cannot_be_scored_gets_no_reward_of_another_candidate() -> None:
     rewards = (((1.0, None), (2.0,)), ((3.0, 4.0, None),))
     node = SimpleNamespace(compared=True)
     episodes: Any = [SimpleNamespace(nodes=[node, node]), SimpleNamespace(nodes=[node])]
-    moved = shuffled(episodes, rewards, seed=1)
-    flat = [r for n in moved for k in n for r in k]
-    assert sorted(flat, key=str) == sorted([1.0, None, 2.0, 3.0, 4.0, None], key=str)
+    for seed in range(9):
+        moved = shuffled(episodes, rewards, seed=seed)
+        assert [[[r is None for r in k] for k in n] for n in moved] == [
+            [[False, True], [False]],
+            [[False, False, True]],
+        ]
+        assert sorted(r for n in moved for k in n for r in k if r is not None) == [1.0, 2.0, 3.0, 4.0]
+    assert len({shuffled(episodes, rewards, seed=seed) for seed in range(9)}) > 1

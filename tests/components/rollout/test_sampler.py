@@ -14,12 +14,13 @@ from components.errors import ConfigurationError, TooManyFailedEpisodes
 from components.rollout.journal import Journal
 from components.rollout.router import Router, Seat
 from components.rollout.sampler import ShardPlan, collect_shard
-from components.schema import ApiUsage, PolicyVersion, RolloutShard
+from components.schema import ActionOutcome, ApiUsage, PolicyVersion, RolloutShard
 from tests.components.rollout.toy_team import (
     RUBRIC,
     VERSION,
     PaidGenerator,
     RecordingGenerator,
+    ToyEnv,
     ToyFamily,
     toy_problems,
     toy_router,
@@ -174,3 +175,41 @@ def test_a_role_that_nobody_plays_is_refused_before_any_play() -> None:
     with pytest.raises(ConfigurationError, match=r"agents\.agent1: the environment has this role"):
         collect_shard(plan(), family=family, router=router, rubric=RUBRIC)
     assert family.num_built == 0
+
+
+class NoSandbox(ToyFamily):
+    """The programs of some problems cannot be run."""
+
+    def __init__(self, num_ended: int) -> None:
+        super().__init__(2)
+        self.ended = {each.problem.problem_id for each in toy_problems(FAMILY, num_ended, done_rate=0.0)}
+
+    def build(self, problem: Any, tools: Any = None) -> ToyEnv:
+        is_ended = problem.problem_id in self.ended
+
+        class Env(ToyEnv):
+            def apply(self, agent: str, action: str) -> ActionOutcome:
+                outcome = super().apply(agent, action)
+                if not is_ended:
+                    return outcome
+                return replace(outcome, team={}, local={}, done=False, solves=False, unscorable="no box")
+
+        return Env(problem.payload)
+
+
+@pytest.mark.parametrize("rollout", [{}, {"mode": "nested", "fan_outs": (2, 2)}], ids=["tree", "nested"])
+def test_episodes_that_the_sandbox_ended_have_a_budget_of_their_own(rollout: dict[str, Any]) -> None:
+    whole = replace(plan(num_problems=8, done_rate=0.0, **rollout), max_unscorable_fraction=0.25)
+
+    def collected(num_ended: int, allowed: ShardPlan = whole) -> RolloutShard:
+        family = NoSandbox(num_ended)
+        return collect_shard(allowed, family=family, router=toy_router(family), rubric=RUBRIC)
+
+    ended = [episode.problem.problem_id for episode in collected(2).episodes if episode.error is not None]
+    assert set(ended) == NoSandbox(2).ended
+    with pytest.raises(TooManyFailedEpisodes, match=r"the fraction that rewards\.max_failed_fraction allows is 0\.25"):
+        collected(3)
+    with pytest.raises(TooManyFailedEpisodes, match=r"rollout\.max_failed_fraction allows is 0\.0"):
+        collected(1, replace(whole, max_unscorable_fraction=None))
+    with pytest.raises(TooManyFailedEpisodes, match=r"rollout\.max_failed_fraction allows is 0\.0"):
+        collect(replace(failing_plan(0.0, 1), max_unscorable_fraction=1.0))
