@@ -19,6 +19,7 @@ AT_THE_START_ALONE = {
     "components.environments.code.layouts.humaneval._SEPARATOR",
     "components.environments.math.numbers._SLASHED",
     "components.environments.math.numbers._STACKED",
+    "components.environments.math.reading._COUNTED",
     "components.environments.search.grammar.SEARCH",
     "components.environments.search.grammar.ANSWER",
 }

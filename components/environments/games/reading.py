@@ -14,16 +14,16 @@ _GAP = r"(?:[\s,;|→⇒、，]|->)"
 _GAP_IN_LINE = r"(?:[ \t,;|→⇒、，]|->)"
 _MARKUP = r"[*_`~$()]*+"
 _MARGIN = r"[ \t]*+(?:>[ \t]*+)*+"
-_ITEM = r"(?:[-*+•][ \t]++|\d{1,3}[.)][ \t]++)?+"
+_ITEM = r"(?:[-*+•][ \t]++|\d{1,3}[.):][ \t]++|[*_]*+(?i:step|move)[ \t]++\d{1,3}[.):][*_ \t]*+)?+"
 
 
 def final_moves(text: str, moves: MoveList) -> str:
     r"""The last list of `text` in the grammar `moves`; `text` itself without one.
 
     A list stands in brackets, `\boxed{}` or `<answer>` tags, behind a label such as "Answer:", or alone on a line; without any,
-    a list with one move per line counts. In a grammar with separators, whose lists look like the rows of a board, lines count
-    only without any other list. A last list in brackets or behind a label that has a move and something else is returned, to be
-    refused, and none before it is played.
+    a list with one move per line counts, as "1. U" or "Step 1: U". In a grammar with separators, whose lists look like the rows
+    of a board, lines count only without any other list. A last list in brackets or behind a label that has a move and something
+    else is returned, to be refused, and none before it is played.
 
     **Example** `"[U] hits a wall, so:\n**[R, U]**\nHope this helps!"` is `"R, U"`.
     """
@@ -35,6 +35,8 @@ def final_moves(text: str, moves: MoveList) -> str:
     for start in label_ends(text, of_moves=True):
         if marked is not None and start < marked.start():
             break
+        if column is not None and column.start() <= start < column.end():  # "Step 1: U" is a line of a list
+            return ", ".join(part.findall(column["column"]))
         if (told := behind_label.match(text, start)) is not None:
             return told["broken"] or ", ".join(part.findall(told["label"]))
     found = marked or column

@@ -40,7 +40,12 @@ def calls_pattern() -> re.Pattern[str]:
 _TOOL = re.compile(r"""\{\s*+(?:"tool"|'tool'|tool\b)""")
 _IN_LIST = re.compile(r"(?:\[|\}\s{0,64},)\s{0,64}\Z")
 _LOOK_BACK = 132
-_BETWEEN = re.compile(r"(?:[\s,;]|</?tool_call>|\b(?:and|then)\b)*+")
+_BETWEEN = re.compile(
+    r"(?:[\s,;:*+•-]|`++(?:json\b)?+|</?tool_call>|\d{1,3}[.:)]"
+    r"|\b(?:and|then|next|finally|first|second|third|step|call|action)\b(?:[ \t]\d{1,3}\b)?+)*+",
+    re.IGNORECASE,
+)
+"""What may stand between the calls of a list: its marks and numbers, and fences, but no remark."""
 
 
 def final_calls(text: str) -> str:

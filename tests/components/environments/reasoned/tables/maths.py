@@ -18,6 +18,11 @@ MATH = (
     Row(REASONER, "We add them.\n\n42\n\nThat agrees with the program.", "42"),
     Row(REASONER, "First 17, then 25, hence 42", "42"),
     Row(REASONER, "Therefore, there are 12 apples.", "12"),
+    Row(REASONER, "The answer is 6 * 7 = 42.", "42"),
+    Row(REASONER, "Answer: f(2) = 5", "5"),
+    Row(REASONER, "The answer is x = 3, y = 4", "x = 3, y = 4"),
+    Row(REASONER, "Adding up.\nTherefore, she has 12 + 5 = 17 apples.", "17"),
+    Row(REASONER, "Answer: 2^10", "2^10"),
     Row(REASONER, "sqrt(2)", "sqrt(2)"),
     Row(REASONER, "2x", "2x"),
     Row(REASONER, "The answer is $5$ and not $6$.", "$5$"),
@@ -34,6 +39,15 @@ MATH = (
 )  # fmt: skip
 
 MATH_NUMBERS = (
+    Row(REASONER, "The answer is 6 * 7 = 42.", "42"),
+    Row(REASONER, "Each pays 12 + 5, so the answer is 12 + 5 = 17 euros.", "17"),
+    Row(REASONER, "Answer: 1/2 of 10 = 5", "5"),
+    Row(REASONER, "She has 12 + 5 = 17 apples.", "17"),
+    Row(REASONER, "Answer: 5*8", MALFORMED),
+    Row(REASONER, "Answer: 2^10", MALFORMED),
+    Row(REASONER, "Answer: 3 and 4", MALFORMED),
+    Row(REASONER, "Answer: 3, 4", MALFORMED),
+    Row(REASONER, "Answer: 4, because 2 and 2 are 4.", "4"),
     Row(REASONER, "12+7*3: the product is 21, so it is 33.", "33"),
     Row(REASONER, "The answer is 33 because multiplication comes first.", "33"),
     Row(REASONER, "<think>33? 57?</think>33", "33"),
