@@ -2,6 +2,7 @@
 
 import random
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,13 @@ MOST_KILLS_OF_ONE_RUN = 5
 """After which it is left to end: on a slow machine a run that is killed early enough, again and again, would never end."""
 BOUNDARIES = [
     # stage, the part of its key that names one piece of it
-    ("warm_start", "_shared/steps/000000/warm_start-v2/"),
-    ("evaluate_policy", "/steps/000000/evaluate_policy-v2/greedy/"),
-    ("collect_rollouts", "/steps/000001/collect_rollouts-v2/1/"),
-    ("compute_rewards", "/steps/000001/compute_rewards-v2/0/"),
-    ("compute_advantages", "/steps/000001/compute_advantages-v2/"),
-    ("update_policy", "/steps/000001/update_policy-v3/"),
-    ("publish_checkpoint", "/steps/000001/publish_checkpoint-v1/"),
+    ("warm_start", "_shared/steps/000000/warm_start-v*/"),
+    ("evaluate_policy", "/steps/000000/evaluate_policy-v*/greedy/"),
+    ("collect_rollouts", "/steps/000001/collect_rollouts-v*/1/"),
+    ("compute_rewards", "/steps/000001/compute_rewards-v*/0/"),
+    ("compute_advantages", "/steps/000001/compute_advantages-v*/"),
+    ("update_policy", "/steps/000001/update_policy-v*/"),
+    ("publish_checkpoint", "/steps/000001/publish_checkpoint-v*/"),
 ]
 MOMENTS = ("computed", "committed")
 
@@ -48,7 +49,7 @@ def assert_each_kill_cost_one_attempt(store: LocalArtifactStore) -> None:
             stage = key.split("/attempts/")[0]
             attempts[stage] = attempts.get(stage, 0) + 1
     for stage, count in attempts.items():
-        was_hit = any(part in f"{stage}/" for _, part in BOUNDARIES)
+        was_hit = any(fnmatchcase(f"{stage}/", f"*{part}*") for _, part in BOUNDARIES)
         assert count == (2 if was_hit else 1), f"{stage} ran {count} times"
 
 

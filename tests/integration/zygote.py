@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class StoppingStore:
     """A store whose process stops itself (SIGSTOP) once, at one moment, for somebody outside to kill it or let it go on.
 
     `moment` is "computed" (all payloads are there, the manifest is not) or "committed" (the manifest is there, nobody was
-    told).
+    told); `part` is a part of the manifest's key, with * for anything, as for the version of a stage.
     """
 
     def __init__(self, store: ArtifactStore, *, part: str, moment: str) -> None:
@@ -63,7 +64,7 @@ class StoppingStore:
         return getattr(self._store, name)
 
     def create(self, key: str, content: bytes) -> bool:
-        here = self._part in key and key.endswith("/manifest.json") and not self._has_stopped
+        here = fnmatchcase(key, f"*{self._part}*/manifest.json") and not self._has_stopped
         self._has_stopped |= here
         if here and self._moment == "computed":
             stop_here()
