@@ -1,6 +1,7 @@
 """What forked workers share with started ones: where an update ends, what they are given, and how they end."""
 
 import os
+import time
 
 import psutil
 import pytest
@@ -32,10 +33,13 @@ def test_a_forked_worker_ends_where_a_started_one_does_and_is_found_and_ended_li
     assert os.getsid(pid) == pid
     assert "is ready" in (folder / "worker.log").read_text()
 
-    psutil.Process(pid).kill()
-    with pytest.raises(WorkerDied, match="exit code -9"):
-        forked.update(job.model_copy(update={"output_folder": job.output_folder.with_name("killed")}))
-    forked.start()
+    killed = psutil.Process(pid)
+    killed.kill()
+    killed.wait()
+    with pytest.raises(WorkerDied, match="exit code -9"):  # not asked by `update`, which may see the death and start another
+        processes.ask(job, deadline=time.monotonic() + 60)
+    replaced = job.model_copy(update={"output_folder": job.output_folder.with_name("replaced")})
+    assert forked.update(replaced) == started
     pid = forked._processes.launcher.pid
     forked.close()
     assert not alive(pid)
