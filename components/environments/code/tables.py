@@ -3,10 +3,11 @@
 import hashlib
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache, lru_cache
+from random import Random
 
 from components.environments.base import Split
 from components.environments.code.layouts.apps import APPS
@@ -21,6 +22,7 @@ from components.environments.shared.dataset_rows import DatasetSource, columns_o
 from components.environments.shared.splits import divided, shuffled_index, train_without_test
 from components.environments.shared.text import shortened
 from components.errors import ConfigurationError
+from components.identity import seed_for
 
 LAYOUTS: Mapping[Dataset, Layout] = {
     "humaneval": HUMANEVAL,
@@ -29,7 +31,7 @@ LAYOUTS: Mapping[Dataset, Layout] = {
     "livecodebench": LIVECODEBENCH,
     "own": OWN,
 }
-_MAX_SKIPPED = 1000
+_MAX_REPLACEMENTS = 1000
 _log = logging.getLogger("troupe.environments.data")
 _FAULTS = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 """Raised by rows in another layout. Such rows are skipped, unless no row makes a problem."""
@@ -100,9 +102,10 @@ def _of_release(source: DatasetSource, release: str, field: str) -> DatasetSourc
 
 
 def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) -> CodeProblem:
-    """Problem `index` of an endless walk over the split's rows, each once per epoch; rows that make no problem are skipped.
+    """Problem `index` of an endless walk over the split's rows, each once per epoch.
 
-    Raises ConfigurationError if the dataset cannot be read, or has no row of this split that makes a problem.
+    For a row that makes no problem stands another one, drawn at random. Raises ConfigurationError if the dataset cannot be
+    read, or has no row of this split that makes a problem.
     """
     both = tables(options)
     table = both[split]
@@ -113,8 +116,7 @@ def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) 
             "use a larger file, or another one for each split (source, test_source)"
         )
     rows, reasons = table.rows, set[str]()
-    for step in range(min(2 * len(positions), _MAX_SKIPPED)):  # the rest of this epoch and the whole next one
-        place = shuffled_index(index + step, num_rows=len(positions), seed=seed, split=split)
+    for place in _places(index, num_rows=len(positions), seed=seed, split=split):
         row = rows[positions[place]]
         try:
             problem = table.layout.problem(row, options)
@@ -132,6 +134,17 @@ def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) 
         f"{table.named}: no row of {table.dataset} makes a problem: "
         f"{'; '.join(sorted(reasons)[:3])}; raise max_test_characters, correct the dataset, or use another file"
     )
+
+
+def _places(index: int, *, num_rows: int, seed: int, split: Split) -> Iterator[int]:
+    """Where to look for problem `index`: its place in the walk, then places drawn for this index alone, none twice.
+
+    The walk's next row would stand for each bad one before it, so that a row after many of them were trained on many times
+    in one step.
+    """
+    yield shuffled_index(index, num_rows=num_rows, seed=seed, split=split)
+    replacements = Random(seed_for(seed, "replacements", split, index))
+    yield from replacements.sample(range(num_rows), min(num_rows, _MAX_REPLACEMENTS))
 
 
 @cache

@@ -36,7 +36,9 @@ def test_a_forked_worker_ends_where_a_started_one_does_and_is_found_and_ended_li
     killed = psutil.Process(pid)
     killed.kill()
     killed.wait()
-    with pytest.raises(WorkerDied, match="exit code -9"):  # not asked by `update`, which may see the death and start another
+    with pytest.raises(
+        WorkerDied, match="exit code -9"
+    ):  # not asked by `update`, which may see the death and start another
         processes.ask(job, deadline=time.monotonic() + 60)
     replaced = job.model_copy(update={"output_folder": job.output_folder.with_name("replaced")})
     assert forked.update(replaced) == started

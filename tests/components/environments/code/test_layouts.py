@@ -6,6 +6,7 @@ import logging
 import pickle
 import re
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -357,6 +358,16 @@ def test_an_epoch_meets_every_row_once(tmp_path: Path) -> None:
     for epoch in range(2):
         seen = [read(options, 12 * epoch + index).statement for index in range(12)]
         assert len({*seen}) == 12
+
+
+def test_rows_that_make_no_problem_let_none_of_the_others_be_met_far_more_often(tmp_path: Path) -> None:
+    rows = [apps_row(f"Bad, number {n}.", input_output="{}") for n in range(180)]
+    rows += [apps_row(f"Good, number {n}.") for n in range(20)]
+    options = {"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", rows)}, "test_dataset": "humaneval"}
+    met = Counter(read(options, index).statement for index in range(200))
+    assert len(met) == 20
+    assert max(met.values()) < 20, met  # 10 on average, with a standard deviation of 3
+    assert met == Counter(read(options, index).statement for index in reversed(range(200)))
 
 
 def test_procedural_training_and_a_real_dataset_for_tests() -> None:
