@@ -172,6 +172,10 @@ class Candidate:
     reward: float
 
 
+START = (-1, 0)
+"""The parent of a node off the selected branch before which no answer was given."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One agent acting once: the compared candidates, and the index of the chosen one.
@@ -180,9 +184,9 @@ class Node:
     act in parallel; 0 for one that acts alone. `temperature` is the agent's own, at which the candidates were drawn; None: that
     of all agents without one.
 
-    `parent` is (index of a node of the episode, index of its candidate) below which this node hangs; None on the selected
-    branch. `compared` is False for an answer that only shows where other candidates lead: it has no reward and is never trained
-    on, but its tokens count. With a parent it is a continuation.
+    `parent` is (index of a node of the episode, index of its candidate) below which this node hangs, or START; None on the
+    selected branch. `compared` is False for an answer that only shows where other candidates lead: it has no reward and is
+    never trained on, but its tokens count. With a parent it is a continuation.
     """
 
     group: GroupKey
@@ -204,7 +208,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A line of play off the selected branch that failed below candidate `parent` (node, candidate), and why."""
+    """A line of play off the selected branch that failed below `parent`, a candidate (node, candidate) or START, and why."""
 
     parent: tuple[int, int]
     error: str

@@ -96,7 +96,7 @@ class RolloutConfig(Section):
     overlap: Literal["none", "one_step"] = "none"
     """one_step: play step k + 1 during the update of step k, with the weights before it. Needs loss.importance_cap."""
     mode: Literal["tree", "nested", "independent", "single"] = "tree"
-    """tree: AT-GRPO. nested: C3; in one turn per problem all candidates go on, and each is valued by the episodes below it.
+    """tree: AT-GRPO. nested: C3; one turn per problem is played anew, where all candidates go on, valued by the episodes below.
     independent: group_size whole episodes per problem. single: the last agent plays alone."""
     num_problems: int = Field(32, ge=1)
     """Problems per step."""

@@ -44,7 +44,7 @@ def credited_rewards(
         team, lines = rubric, None
     else:
         team = rubric if rule == "turn_end" else replace(rubric, from_start=True)
-        lines = _Lines(episode, outcomes_N_K, team, follows_path=rule == "leaves")
+        lines = _Lines(episode, outcomes_N_K, team)
         if rule in ("turn_end", "episode_end"):
             lines.check_continued(rule)
 
@@ -59,18 +59,15 @@ def credited_rewards(
 
 
 class _Lines:
-    """The lines of play below the candidates of an episode, valued by the team components of their last outcomes."""
+    """The lines of play below the candidates of an episode, valued by the team components of their last outcomes.
 
-    def __init__(self, episode: Episode, outcomes_N_K: Outcomes, rubric: Rubric, *, follows_path: bool) -> None:
-        """`follows_path`: the selected branch is one of these lines. In a tree it goes on from the best one and is not."""
+    The selected branch is none of them: in a tree it goes on from the best candidate.
+    """
+
+    def __init__(self, episode: Episode, outcomes_N_K: Outcomes, rubric: Rubric) -> None:
         self._episode, self._outcomes_N_K, self._rubric = episode, outcomes_N_K, rubric
         self._child = {node.parent: n for n, node in enumerate(episode.nodes) if node.parent is not None}
         self._failed = {cut.parent for cut in episode.cuts or ()}
-        path = [n for n, node in enumerate(episode.nodes) if node.parent is None]
-        if follows_path:
-            self._child |= {(n, episode.nodes[n].chosen): following for n, following in pairwise(path)}
-            if path and episode.error is not None:
-                self._failed.add((path[-1], episode.nodes[path[-1]].chosen))
 
     def check_continued(self, rule: CreditRule) -> None:
         """Assert that each choice that the selected branch goes on from was continued too: else its own outcome would be taken

@@ -7,7 +7,7 @@ from functools import cached_property
 from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, Snapshot, ToolCall, Tools, applied
 from components.identity import GroupKey
 from components.rewards.base import Rubric
-from components.schema import ActionOutcome, Episode, Node
+from components.schema import START, ActionOutcome, Episode, Node
 from components.turn_order import Phase, TurnOrder, phases
 
 
@@ -58,7 +58,7 @@ class Replay:
             self._env.measures_value = any(
                 candidate.outcome.value_gain is not None for node in episode.nodes for candidate in node.candidates
             )
-            self._newest = _Place(state=self._env.snapshot())
+            self._newest = self._places[START] = _Place(state=self._env.snapshot())
 
     def calls(self, position: int) -> list[ToolCall]:
         """The tool calls of replaying a node."""

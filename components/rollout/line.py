@@ -12,10 +12,13 @@ from components.identity import GroupKey
 from components.rewards.base import Rubric
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
-from components.schema import ActionOutcome, Candidate, Cut, Node
+from components.schema import START, ActionOutcome, Candidate, Cut, Node
 from components.turn_order import Phase, phases, place_of
 
 T = TypeVar("T")
+
+AGAIN = "again"
+"""The branch of a turn that is played anew, in the keys of its nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,8 @@ class Fork:
     """Where a line begins. On the selected branch `parent` is None and `label` empty; else they are those of its first node.
 
     `num_before` counts the answers before it, `pending` are agents side by side that act in it first, and `after` is the phase
-    that it follows. `last_turn` None: it goes on to the end of the episode.
+    that it follows. `expanded_turn` is the one whose candidates all go on. `last_turn` None: it goes on to the end of the
+    episode.
     """
 
     state: Snapshot
@@ -56,6 +60,7 @@ class Fork:
     num_before: int = 0
     pending: tuple[OpenNode, ...] = ()
     after: Phase | None = None
+    expanded_turn: int | None = None
     last_turn: int | None = None
 
 
@@ -70,7 +75,8 @@ class Line:
         self._env, self._start, self._rules, self._nodes = env, start, rules, nodes
         self._state, self._parent, self._label = fork.state, fork.parent, fork.label
         self._num_before, self._pending, self._last_turn = fork.num_before, fork.pending, fork.last_turn
-        self._expanded_turn = rules.expanded_turn(start)
+        self._after, self._expanded_turn = fork.after, fork.expanded_turn
+        self._turns_reached: list[Fork] = []
         self.forks: list[Fork] = []
         self.error: str | None = None
         self.success = False
@@ -89,13 +95,17 @@ class Line:
         """The next agents' open nodes in the line's state; none if the line has ended or fails here.
 
         Agents side by side act together, except in an expanded turn: there each acts below each candidate of the one before.
+        In mode nested the end of the selected branch is the beginning of a line that plays one of its turns anew.
         """
-        if not self._live:
-            return ()
-        if not self._pending:
+        if self._live and not self._pending:
             phase = self._attempt(f"after {self._num_before} answers, the next agent", self._next_phase)
             self._live = phase is not None
-            self._pending = () if phase is None else self._opened(phase, router)
+            if phase is not None:
+                self._reach(phase)
+                self._pending, self._after = self._opened(phase, router), phase
+        if not self._live:
+            self._play_a_turn_again()
+            return ()
         num_asked = 1 if self._pending and self._fans_out(self._pending[0].phase) else len(self._pending)
         asked, self._pending = self._pending[:num_asked], self._pending[num_asked:]
         return asked
@@ -191,8 +201,32 @@ class Line:
                 for node in (*waiting, *self._pending)
             ),
             after=phase,
+            expanded_turn=self._expanded_turn,
             last_turn=phase.turn if self._rules.team_credit == "turn_end" else None,
         )
+
+    def _reach(self, phase: Phase) -> None:
+        """Remember the beginning of a turn on the selected branch, where it may be played anew."""
+        reached = len(self._turns_reached)
+        if not self._rules.fan_outs or self._parent is not None or phase.turn < reached:
+            return
+        assert phase.turn == reached, f"turn {phase.turn} after {reached} turns"
+        newest = len(self._nodes) - 1
+        fork = Fork(
+            state=self._state,
+            parent=(newest, self._nodes[newest].chosen) if self._nodes else START,
+            label=AGAIN,
+            num_before=self._num_before,
+            after=self._after,
+            expanded_turn=phase.turn,
+        )
+        self._turns_reached.append(fork)
+
+    def _play_a_turn_again(self) -> None:
+        if self._turns_reached and self.error is None:
+            drawn = self._rules.expanded_turn(self._start, len(self._turns_reached))
+            self.forks.append(self._turns_reached[drawn])
+        self._turns_reached = []
 
     def _next_phase(self) -> Phase | None:
         phase = next(self._phases, None)

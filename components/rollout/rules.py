@@ -4,9 +4,10 @@ tree: AT-GRPO (arXiv 2510.11062, algorithm 1). At each (problem, turn, agent), K
 and scored on snapshots of it; play continues from one of them. They share their prompt tokens, and the next agent of the turn
 sees the chosen action. Agents side by side do not see each other's: their prompts are older than the state that they act on.
 
-nested: C3 (contextual counterfactual credit). Single candidates play up to one turn, drawn by seed; in this turn all candidates
-of each agent go on, each to the end of the episode by single candidates. Nothing is selected: the selected branch is that of
-the first scorable candidates, drawn as in plain play, so that its success rate is an unbiased estimate of the team's.
+nested: C3 (contextual counterfactual credit). Single candidates play the selected branch to its end, as in plain play, so that
+its success rate is an unbiased estimate of the team's. Then one of the turns that it reached, drawn by seed, is played anew:
+all candidates of each agent go on, each to the end of the episode by single candidates. The branch's own answers are none of
+them, because those of short episodes are drawn more often: an answer that ends the episode leaves no later turn to draw.
 
 independent, single: the baselines. K whole episodes per problem, one candidate per node: plain GRPO on a team, or on its last
 agent alone.
@@ -58,12 +59,13 @@ class Rules:
         count = self.group_size if num_candidates is None else num_candidates
         return tuple(seed_for(self.seed, *node, candidate) for candidate in range(count))
 
-    def expanded_turn(self, start: Start) -> int | None:
-        """The turn of an episode whose candidates all go on; None outside mode nested."""
-        if not self.fan_outs:
-            return None
-        drawn = seed_for(self.seed, "expanded turn", *self.purpose, start.problem.problem_id, start.episode)
-        return drawn % self.max_turns
+    def expanded_turn(self, start: Start, num_turns: int) -> int:
+        """The turn to play anew with all its candidates, of an episode that reached `num_turns`; each is equally likely.
+
+        Each turn has a draw of its own and the highest wins, so that a turn drawn of many is also drawn of fewer.
+        """
+        episode = (*self.purpose, start.problem.problem_id, start.episode)
+        return max(range(num_turns), key=lambda turn: seed_for(self.seed, "expanded turn", *episode, turn))
 
     def choose(self, group: GroupKey, rewards: Sequence[float], *, is_last: bool) -> tuple[int, bool]:
         """The index in `rewards` of the candidate to hand on, and whether it was drawn at random.

@@ -1,5 +1,7 @@
 """One episode while it is played: its environment and the lines of play through it."""
 
+from collections.abc import Iterator
+
 from components.environments.base import EnvironmentFamily, MultiAgentEnv, Tools
 from components.errors import ConfigurationError, TransientError
 from components.rollout.line import Fork, Line
@@ -17,14 +19,15 @@ class Tree:
         self._env = self._built(family, tools)
         self._lines = [] if self._env is None else [self._line(self._env, Fork(state=self._env.snapshot()))]
 
-    def lines(self) -> list[Line]:
-        """All lines so far, with those that begin at the newest nodes."""
-        begun = [fork for line in self._lines for fork in line.forks]
-        for line in self._lines:
-            line.forks = []
-        if self._env is not None:
-            self._lines += [self._line(self._env, fork) for fork in begun]
-        return self._lines
+    def lines(self) -> Iterator[Line]:
+        """All lines, with those that begin at the newest nodes, and those that begin while the others are asked to go on."""
+        self._begin()
+        number = 0
+        while number < len(self._lines):
+            yield self._lines[number]
+            number += 1
+            if number == len(self._lines):
+                self._begin()
 
     def finished(self) -> Episode:
         """The episode with the nodes played so far. A failed one is no success."""
@@ -38,6 +41,14 @@ class Tree:
             error=error,
             cuts=cuts or None,
         )
+
+    def _begin(self) -> None:
+        """Begin the lines at the forks of the others."""
+        begun = [fork for line in self._lines for fork in line.forks]
+        for line in self._lines:
+            line.forks = []
+        if self._env is not None:
+            self._lines += [self._line(self._env, fork) for fork in begun]
 
     def _line(self, env: MultiAgentEnv, fork: Fork) -> Line:
         return Line(env, self._start, self._rules, self._nodes, fork)

@@ -10,7 +10,7 @@ compares:
 - independent: at an episode's first node the K episodes of a problem take the K candidates. At a later one K rollouts take one
   each: in the first of a rollout's K episodes, which is led there; the others begin anew, as they would in training.
 - nested: as many as fan out at the agent's place in the expanded turn, below each of the equal proposals before it. Steps are
-  passed over until one expands the node's turn.
+  passed over until one expands the node's turn, however many turns after it the selected branch reaches.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +23,7 @@ from components.generation.base import Completion, GenerationRequest, Generator,
 from components.identity import GroupKey
 from components.rewards.credit import credit_rule
 from components.rewards.score import score_shard
+from components.rollout.line import AGAIN
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start, rollout_rules
 from components.rollout.sampler import collect_shard
@@ -212,7 +213,8 @@ def _in_episodes(number: int, decision: Episode, scenario: Scenario) -> Iterator
 def _nested(number: int, decision: Episode, scenario: Scenario) -> Iterator[Rollout]:
     node = decision.nodes[-1]
     start = Start(problem=decision.problem, episode=node.group.episode)
-    steps = (step for step in count() if _rules(scenario, step).expanded_turn(start) == node.group.turn)
+    max_turns = scenario.config.environment.max_turns
+    steps = (step for step in count() if _rules(scenario, step).expanded_turn(start, max_turns) == node.group.turn)
     waiting = list(range(len(node.candidates)))
     for step in steps:
         if not waiting:
@@ -228,12 +230,12 @@ def _nested(number: int, decision: Episode, scenario: Scenario) -> Iterator[Roll
 def _fanned_out(decision: Episode, rules: Rules) -> tuple[dict[int, Candidate], list[tuple[GroupKey, int]]]:
     """What leads to the decision's nodes in its expanded turn, and those nodes with the indices of their candidates.
 
-    A node below candidate k > 0 of the n-th answer has "n.k" in its group's branch; candidate 0 is on the selected branch.
+    A node below candidate k > 0 of the n-th answer has "n.k" in its group's branch; below candidate 0 that line goes on.
     """
     *before, node = decision.nodes
     earlier = [each for each in before if each.group.turn < node.group.turn]
     recorded = {rules.seeds(each.group, 1)[0]: _chosen(each) for each in earlier}
-    branches = [""]
+    branches = [AGAIN]
     for n, each in enumerate(before[len(earlier) :], start=len(earlier)):
         fan_out = rules.fan_outs[n - len(earlier)]
         for branch in branches:

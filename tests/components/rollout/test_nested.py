@@ -1,4 +1,4 @@
-"""Nested trees: one turn expanded, each of its candidates valued by the episodes below it."""
+"""Nested trees: one turn played anew, each of its candidates valued by the episodes below it."""
 
 from collections import Counter
 from dataclasses import replace
@@ -21,7 +21,7 @@ from components.rollout.play import play
 from components.rollout.rules import Rules, Start, fan_outs_of, rollout_rules
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.statistics import episode_metrics
-from components.schema import ActionOutcome, RolloutShard
+from components.schema import START, ActionOutcome, RolloutShard
 from components.turn_order import TurnOrder
 from tests.components.rollout.chains import path_of, shape_of
 from tests.components.rollout.own_teams import (
@@ -69,7 +69,7 @@ def collected(plan: ShardPlan, engine: Any = None, **more: Any) -> RolloutShard:
     return collect_shard(plan, family=FAMILY, router=toy_router(FAMILY, engine), rubric=RUBRIC, **more)
 
 
-def test_one_turn_is_expanded_and_all_else_played_by_single_candidates() -> None:
+def test_one_turn_is_played_anew_and_all_else_by_single_candidates() -> None:
     shard = collected(planned(30))
     expanded = Counter()
     for episode in shard.episodes:
@@ -79,11 +79,35 @@ def test_one_turn_is_expanded_and_all_else_played_by_single_candidates() -> None
         expected = Counter({(turn, "agent0", 2): 1, (turn, "agent1", 3): 2})
         for other in range(3):
             for agent in FAMILY.roles:
-                if other != turn:
-                    expected[other, agent, 1] = 1 if other < turn else prod((2, 3))
+                expected[other, agent, 1] = 1 + (prod((2, 3)) if other > turn else 0)
         assert widths == expected
         assert all(node.compared == (len(node.candidates) > 1) for node in episode.nodes)
     assert min(expanded[turn] for turn in range(3)) >= 5, "each turn is expanded about equally often"
+
+
+def test_only_turns_that_the_selected_branch_reached_are_played_anew_each_as_often_as_the_others() -> None:
+    shard = collected(planned(300, laws={"done_rate": 0.2}))
+    expanded = Counter()
+    for episode in shard.episodes:
+        if episode.error is None:
+            (turn,) = {node.group.turn for node in episode.nodes if node.compared}
+            expanded[len({node.group.turn for node in episode.path}), turn] += 1
+    assert {*expanded} == {(reached, turn) for reached in (1, 2, 3) for turn in range(reached)}
+    for reached in (2, 3):
+        counts = [expanded[reached, turn] for turn in range(reached)]
+        expected = sum(counts) / reached
+        assert all(abs(count - expected) < 4 * expected**0.5 for count in counts), counts
+
+
+def test_candidates_are_none_of_the_selected_branch_whose_last_answers_are_drawn_more_often() -> None:
+    """Ann's 6 ends the episode. Of the branch's own answers two thirds would be a 6 in the turn that is drawn from it."""
+    family = family_of(Race)
+    router = router_of(family, Speaker(family, lambda prompt, seed: "56"[seed % 2]))
+    rules = nested_rules(("ann",), (2,), max_turns=3)
+    episodes = play(starts_of(family, 300), rules, family=family, router=router, rubric=rubric_of(family))
+    said = [node.candidates[0].text for episode in episodes for node in episode.nodes if node.compared]
+    assert len(said) == 300
+    assert abs(said.count("6") / 300 - 1 / 2) < 1 / 9
 
 
 def test_the_selected_branch_is_plain_play_so_that_its_success_rate_is_the_teams() -> None:
@@ -128,28 +152,30 @@ def test_agents_side_by_side_are_nested_in_their_order(environment: type[Environ
     assert any(node.lane and node.parent for episode in episodes for node in episode.nodes)
     widths = [Counter((n.group.agent, len(n.candidates)) for n in e.nodes if n.compared) for e in episodes]
     if environment is Votes:  # where neither ann nor bob ends the episode
-        assert [each for each in widths if each] == [{("ann", 2): 1, ("bob", 2): 2, ("judge", 3): 4}] * 4
+        assert widths == [{("ann", 2): 1, ("bob", 2): 2, ("judge", 3): 4}] * 6
     check_credit(episodes, family, router, rubric_of(family), "leaves", environment.turn_order)
 
 
 def test_values_in_closed_form() -> None:
-    """Ann says 6 or 5; below each the judge says 6, which solves, or another number."""
+    """In the turn that is played anew Ann says 6 or 5; below each the judge says 6, which solves, or another number."""
     family = family_of(Votes)
-    answers = iter("65" + "6166" * 10)
+    answers = iter("66" + "65" + "6166" * 10)
     engine = Speaker(family, lambda prompt, seed: next(answers))
     rules = nested_rules(("ann", "judge"), (2, 2), max_turns=1)
     (episode,) = play(
         starts_of(family), rules, family=family, router=router_of(family, engine), rubric=rubric_of(family)
     )
     assert shape_of(episode) == [
-        (0, "ann", None, 2),
-        (0, "judge", None, 2),
-        (0, "judge", (0, 1), 2),
+        (0, "ann", None, 1),
+        (0, "judge", None, 1),
+        (0, "ann", START, 2),
+        (0, "judge", (2, 0), 2),
+        (0, "judge", (2, 1), 2),
     ]
     assert (episode.success, [node.candidates[node.chosen].text for node in episode.path]) == (True, ["6", "6"])
     recorded = RolloutShard(step=0, shard=0, policy_versions={"p": VERSION}, episodes=(episode,))
     scored = score_shard(recorded, family=family, rubric=rubric_of(family), credit="leaves")
-    assert scored.rewards_E_N_K == (((0.5, 1.0), (1.0, 0.0), (1.0, 1.0)),)
+    assert scored.rewards_E_N_K == (((None,), (None,), (0.5, 1.0), (1.0, 0.0), (1.0, 1.0)),)
 
 
 class Frail(ToyFamily):
@@ -183,9 +209,6 @@ def test_a_leaf_that_fails_is_left_out_and_a_candidate_without_leaves_has_no_rew
                 continue
             for k, reward in enumerate(rewards_K):
                 below = [m for m, each in enumerate(episode.nodes) if each.parent == (n, k)]
-                below += [
-                    m for m in range(n + 1, len(episode.nodes)) if k == node.chosen and episode.nodes[m].parent is None
-                ][:1]
                 values = [v for m in below[:1] for v in rewards_N_K[m]]
                 assert (reward is None) == all(v is None for v in values)
                 num_lost += reward is None
@@ -196,12 +219,14 @@ def test_a_leaf_that_fails_is_left_out_and_a_candidate_without_leaves_has_no_rew
 
 def test_a_killed_nested_shard_resumes_after_its_last_block(tmp_path: Path) -> None:
     plan = planned(12, problems_per_block=4)
-    whole = collected(plan)
+    first, every = RecordingGenerator(), RecordingGenerator()
+    collected(replace(plan, problems=plan.problems[:4]), first)
+    whole = collected(plan, every)
     store = LocalArtifactStore(tmp_path)
 
     class Dies(RecordingGenerator):
         def generate(self, requests: Any, version: Any) -> Any:
-            if len(self.calls) == 9:
+            if len(self.calls) == len(first.calls) + 3:
                 raise KeyboardInterrupt
             return super().generate(requests, version)
 
@@ -211,7 +236,7 @@ def test_a_killed_nested_shard_resumes_after_its_last_block(tmp_path: Path) -> N
     engine = RecordingGenerator()
     resumed = collected(plan, engine, journal=Journal(store, "shard"))
     assert resumed == whole
-    assert len(engine.calls) == 2 * 6
+    assert len(engine.calls) == len(every.calls) - len(first.calls)
 
 
 def test_shards_and_blocks_change_no_answer() -> None:
