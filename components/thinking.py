@@ -12,13 +12,19 @@ _MARKS = re.compile(
     re.MULTILINE,
 )
 """Tags, lines of ```, and quotations, whose tags are text."""
+_QUOTED = "(?:</think>|(?:(?!</think>)[^{0}\\n])*)"
+_END = re.compile(
+    rf"""(?P<tag></think>)|"{_QUOTED.format('"')}"|`{_QUOTED.format("`")}`|(?<!\w)'{_QUOTED.format("'")}'(?!\w)"""
+)
+"""The end of thinking. Quoted is here only a tag alone: an odd quote, as in 5" or 'tis, would hide the end behind the next."""
 
 
 def without_thinking(text: str) -> str:
     """`text` without what a model thought; unchanged if there is no tag.
 
     Thinking goes from `<think>` to the next `</think>`; where the prompt opened it, from the beginning to a `</think>` alone.
-    Tags in quotes, backticks or a fenced block are text, except a closing tag that is a whole line.
+    Tags in quotes, backticks or a fenced block are text, except a closing tag that is a whole line. Within thinking only a
+    quoted closing tag alone is text.
 
     Raises MalformedAction for thinking that never ends, or that no answer follows.
 
@@ -26,17 +32,19 @@ def without_thinking(text: str) -> str:
     """
     if "think>" not in text:
         return text
-    kept, start = list[str](), 0
+    kept, start, place = list[str](), 0, 0
     is_thinking = is_fenced = has_thought = False
-    for mark in _MARKS.finditer(text):
-        if mark["fence"] is not None:
-            is_fenced = not is_thinking and (not is_fenced or bool(mark["language"].strip()))
+    while mark := (_END if is_thinking else _MARKS).search(text, place):
+        place = mark.end()
+        if is_thinking:
+            if mark["tag"] is not None:
+                start, has_thought, is_thinking = place, True, False
+        elif mark["fence"] is not None:
+            is_fenced = not is_fenced or bool(mark["language"].strip())
         elif mark["alone"] is not None or (mark["tag"] == CLOSING and not is_fenced):
-            if not is_thinking:
-                kept.clear()
-            start, has_thought = mark.end(), True
-            is_thinking = is_fenced = False
-        elif mark["tag"] == OPENING and not is_fenced and not is_thinking:
+            kept.clear()
+            start, has_thought, is_fenced = place, True, False
+        elif mark["tag"] == OPENING and not is_fenced:
             kept.append(text[start : mark.start()])
             is_thinking = True
     if is_thinking:

@@ -1,11 +1,15 @@
 """Whether a run fits into memory, asked before any weights are loaded."""
 
 from collections import Counter
+from math import prod
 
 from components.config import RunConfig
+from components.rollout.rules import fan_outs_of
 from components.training.memory import Device, check_fits, engine_bytes, host_bytes, training_bytes
 from components.training.model_numbers import numbers_of
 from components.training.sharing import starting_models
+from components.turn_order import in_phases
+from tasks.scenario import scenario_of
 
 _PROMPT_TOKENS = 512
 """Tokens of a prompt, which no field limits."""
@@ -33,10 +37,25 @@ def check_memory(config: RunConfig) -> None:
 
 
 def tokens_at_once(config: RunConfig) -> int:
-    """The most tokens that the engine holds while a block of problems is played."""
-    longest = max((agent.max_new_tokens or 0) for agent in config.agents.values())
-    rollout = config.rollout
-    return min(rollout.problems_per_block, rollout.num_problems) * (_PROMPT_TOKENS + rollout.group_size * longest)
+    """The most tokens that the engine holds while a block of problems is played.
+
+    These are the groups of the selected branch, whose candidates share a prompt, and the lines of play below them, each with a
+    prompt of its own.
+
+    **Example** 32 problems of 8 candidates, 2 agents that act one after another, 100 tokens an answer: 32 (512 + 8 x 100); with
+    team_credit turn_end, where the second agent continues each candidate of the first, 32 x 8 (512 + 100) more.
+    """
+    scenario, rollout = scenario_of(config), config.rollout
+    longest = max(seat.longest_answer for seat in scenario.seats.values())
+    num_problems = min(rollout.problems_per_block, rollout.num_problems)
+    in_turn = [len(agents) for agents in in_phases(scenario.turn_order)] or [len(scenario.family.roles)]
+    if rollout.mode == "tree":
+        num_turns = {"node": 0, "turn_end": 1, "episode_end": config.environment.max_turns}[config.rewards.team_credit]
+        num_lines = rollout.group_size * max(sum(in_turn) * num_turns - 1, 0)
+        groups = max(in_turn) * (_PROMPT_TOKENS + rollout.group_size * longest)
+        return num_problems * (groups + num_lines * (_PROMPT_TOKENS + longest))
+    num_lines = prod(fan_outs_of(rollout, scenario.turn_order)) if rollout.mode == "nested" else rollout.group_size
+    return num_problems * num_lines * max(in_turn) * (_PROMPT_TOKENS + longest)
 
 
 def available_bytes(device: Device) -> int:

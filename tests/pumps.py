@@ -34,9 +34,9 @@ def pumped(pattern: re.Pattern[str], num_characters: int) -> Iterator[str]:
 
 
 def patterns_of(package: str) -> Iterator[tuple[str, re.Pattern[str]]]:
-    """Every regular expression of text that a module below `package` holds under a name, alone or in a tuple."""
+    """Every regular expression of text that a module, or one below a package, holds under a name, alone or in a tuple."""
     folder = Path(*package.split("."))
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]:
         name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
         if "attacks" in path.parts:
             continue

@@ -105,7 +105,7 @@ class RolloutConfig(Section):
     fan_outs: tuple[int, ...] | None = None
     """Mode nested: how many candidates each agent of the expanded turn has below each candidate of the agent before it; [2, 4]
     ends in 8 episodes. None: 2 for each agent but the last, which has as many as reach group_size episodes."""
-    temperature: float = Field(1.0, gt=0.0)
+    temperature: float = Field(1.0, ge=0.01, le=100.0)
     """Of all agents without their own."""
     num_shards: int = Field(1, ge=1)
     """Independent tasks per step."""

@@ -27,6 +27,11 @@ def unreadable(stop: Sequence[str], max_thinking_tokens: int | None, tokenizer: 
                 f"max_thinking_tokens {max_thinking_tokens}: {tag} is a special token of the model, which no text of an answer "
                 "holds, so its thinking cannot be told from its answer; leave it out"
             )
+    if max_thinking_tokens is not None and max_thinking_tokens < (least := tokenizer.num_sampled(OPENING + CLOSING)):
+        return (
+            f"max_thinking_tokens {max_thinking_tokens}: {OPENING} and {CLOSING} alone are {least} tokens of the model, so no "
+            f"thinking would ever end; use at least {least}, and room for thoughts"
+        )
     return None
 
 

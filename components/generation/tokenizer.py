@@ -107,6 +107,12 @@ class HuggingFaceTokenizer:
                 f"{''.join(self._id_of_character)!r}; the policy was built for another environment; rebuild it"
             ) from error
 
+    def num_sampled(self, text: str) -> int:
+        """The tokens in which a model says `text`, where marks as <think> can be one token each."""
+        if self._id_of_character:
+            return len(text)
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
     def encode_chat(self, instructions: str, state: str, arguments: Mapping[str, Any] | None = None) -> tuple[int, ...]:
         """A system and a user message under the model's chat template, with its `arguments`, up to where the answer begins.
 

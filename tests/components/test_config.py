@@ -55,6 +55,9 @@ def test_drift_of_a_long_text_shows_where_it_begins() -> None:
         ({"store": {"kind": "local"}}, "kind local needs root"),
         ({"rollout": {"num_shards": 64}}, "num_shards 64 exceeds num_problems 32"),
         ({"num_steps": -1}, "num_steps: .*greater than or equal to 0"),
+        ({"rollout": {"temperature": 0.001}}, r"rollout.temperature: .*greater than or equal to 0\.01"),
+        ({"rollout": {"temperature": float("inf")}}, r"rollout.temperature: .*\(got inf\)"),
+        ({"rollout": {"temperature": float("nan")}}, r"rollout.temperature: .*\(got nan\)"),
     ],
 )
 def test_wrong_values_are_named(change: dict[str, object], message: str) -> None:

@@ -10,7 +10,7 @@ from components.environments.games import parsing
 from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap, cost_of
 from tests.pumps import patterns_of, pumped
 
-PACKAGES = ("components.environments", "components.artifacts")
+PACKAGES = ("components.environments", "components.artifacts", "components.thinking")
 LENGTH = 8192
 KEYS = "components.artifacts"
 """Its expressions are matched with whole keys of the store."""

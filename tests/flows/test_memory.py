@@ -8,8 +8,9 @@ import pytest
 from components.errors import ConfigurationError
 from components.training.memory import GIB
 from flows import memory
-from flows.memory import check_memory
+from flows.memory import check_memory, tokens_at_once
 from flows.presets import preset_config, preset_values
+from tasks.scenario import scenario_of
 
 QWEN = {
     "model_type": "qwen2",
@@ -53,6 +54,36 @@ def test_the_largest_part_decides_the_advice(base: str, monkeypatch: pytest.Monk
         check_memory(preset_config("math-qwen", [base, "policies.team.adapter=null"]))
     with pytest.raises(ConfigurationError, match=r"part is engine, 21\.1 GiB: lower generation\.vllm"):
         check_memory(preset_config("math-qwen", [base, "generation.vllm.gpu_memory_fraction=0.9"]))
+
+
+CHAT = ["policies.team.base=elsewhere", "policies.team.prompt_format=chat"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ([], 12 * (512 + 8 * 100)),
+        (["rewards.team_credit=turn_end"], 12 * (512 + 8 * 100 + 8 * 612)),
+        (["rewards.team_credit=episode_end"], 12 * (512 + 8 * 100 + 8 * 5 * 612)),
+        (["rollout.mode=nested"], 12 * 8 * 612),
+        (["rollout.mode=independent", "algorithm.advantage=grpo"], 12 * 8 * 612),
+        ([*CHAT, "agents.tool_agent.max_thinking_tokens=300"], 12 * (512 + 8 * 400)),
+        (["rollout.problems_per_block=5"], 5 * (512 + 8 * 100)),
+    ],
+)
+def test_the_tokens_of_a_block_are_those_of_all_its_lines(overrides: list[str], expected: int) -> None:
+    team = ["rollout.num_problems=12", "rollout.group_size=8", "environment.max_turns=3"]
+    team += ["rollout.continue_from=best", "rollout.random_handoff_probability=0"]
+    team += ["agents.tool_agent.max_new_tokens=100", "agents.plan_agent.max_new_tokens=90"]
+    assert tokens_at_once(preset_config("plan-path", [*team, *overrides])) == expected
+
+
+def test_a_limit_that_the_environment_sets_counts_as_one_that_is_written() -> None:
+    config = preset_config("plan-path", [])
+    assert all(agent.max_new_tokens is None for agent in config.agents.values())
+    longest = max(seat.max_new_tokens for seat in scenario_of(config).seats.values())
+    written = preset_config("plan-path", [f"agents.{role}.max_new_tokens={longest}" for role in config.agents])
+    assert tokens_at_once(config) == tokens_at_once(written) > 0
 
 
 def test_tiny_models_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest, before_stop
 from components.generation.growing_answer import GrowingAnswer
 from components.generation.tokenizer import HuggingFaceTokenizer
+from components.training.character_tokenizer import character_tokenizer
 from tests.components.generation.tiny_models import tagged_tokenizer
 
 TOKENIZER = HuggingFaceTokenizer(tagged_tokenizer())
@@ -92,7 +93,7 @@ pieces = st.sampled_from([*"ab <>/tx\n", "é", "日", "<think>", "</think>", "ab
 raw_tokens = st.one_of(st.integers(0, 257), st.integers(270, 280), st.sampled_from([THINK, UNTHINK, END]))
 streams = st.one_of(st.lists(pieces, max_size=30).map("".join).map(ids), st.lists(raw_tokens, max_size=40))
 stops = st.lists(st.lists(pieces, min_size=1, max_size=3).map("".join), max_size=3, unique=True).map(tuple)
-budgets = st.one_of(st.none(), st.integers(1, 12))
+budgets = st.one_of(st.none(), st.integers(2, 12))
 
 
 @given(tokens=streams, stop=stops, thinking=budgets, limit=st.integers(1, 12))
@@ -179,6 +180,17 @@ def test_what_no_text_of_an_answer_holds_is_refused() -> None:
     special.add_special_tokens({"additional_special_tokens": ["</think>"]})
     with pytest.raises(ConfigurationError, match=r"max_thinking_tokens 5: </think> is a special token .*leave it out"):
         GrowingAnswer(request(max_thinking_tokens=5), HuggingFaceTokenizer(special))
+
+
+def test_a_budget_that_the_tags_alone_exceed_is_refused() -> None:
+    """One token a tag here, one a character in a tokenizer of characters."""
+    GrowingAnswer(request(max_thinking_tokens=2), TOKENIZER)
+    with pytest.raises(ConfigurationError, match=r"max_thinking_tokens 1: .* alone are 2 tokens .*at least 2"):
+        GrowingAnswer(request(max_thinking_tokens=1), TOKENIZER)
+    plain = HuggingFaceTokenizer(character_tokenizer("<think>/xy"))
+    GrowingAnswer(request(max_thinking_tokens=15), plain)
+    with pytest.raises(ConfigurationError, match=r"max_thinking_tokens 14: .* alone are 15 tokens"):
+        GrowingAnswer(request(max_thinking_tokens=14), plain)
 
 
 def test_a_request_without_either_reads_no_text() -> None:
