@@ -160,7 +160,8 @@ class _IterationEngine(FlowRunEngine[..., Any]):
         assert parent is not None
         is_repeated = parent.run_count > 1
         found = self.load_subflow_run(task_run, client, context) if is_repeated else None
-        self.made_run = found or client.create_flow_run(
+        once = _creating_once(client, key=f"{task_run.id} {parent.run_count}")
+        self.made_run = found or once.create_flow_run(
             flow=self.flow,
             name=str(self.flow.flow_run_name).format(**parameters),
             parameters=self.flow.serialize_parameters(parameters),
@@ -227,6 +228,22 @@ class _IterationEngine(FlowRunEngine[..., Any]):
             parameters = self.flow.serialize_parameters(self.parameters or {})
             client.update_flow_run(flow_run_id, parameters=parameters)
         propose_state_sync(client, state, flow_run_id=flow_run_id)
+
+
+def _creating_once(client: SyncPrefectClient, *, key: str) -> SyncPrefectClient:
+    """`client`, whose requests for a flow run all make the same one.
+
+    When a slow server's answer is not waited for, Prefect's client asks again, and a second run would end as crashed.
+    """
+
+    def request(method: Any, path: Any, **options: Any) -> httpx.Response:
+        if (method, path) == ("POST", "/flow_runs/"):
+            options["json"] = {**options["json"], "idempotency_key": key}
+        return client.request(method, path, **options)
+
+    once = copy.copy(client)
+    once.request = request  # type: ignore[method-assign,assignment]
+    return once
 
 
 class _Opened:

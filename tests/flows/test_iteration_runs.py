@@ -213,6 +213,39 @@ def test_a_server_that_stays_away_ends_the_run_by_name_and_no_later_than_the_nex
     assert begun == [0, 1]
 
 
+def test_a_flow_run_whose_creation_was_not_answered_in_time_is_not_created_twice() -> None:
+    sent: list[str] = []
+
+    class Slow(httpx.BaseTransport):
+        """Does what it is asked, and answers the first request for a flow run too late."""
+
+        def __init__(self, inner: httpx.BaseTransport) -> None:
+            self.inner, self.close = inner, inner.close  # type: ignore[method-assign]
+
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            answer = self.inner.handle_request(request)
+            if request.method == "POST" and request.url.path.endswith("/flow_runs/"):
+                sent.append(request.url.path)
+                if len(sent) == 1:
+                    answer.read()
+                    raise httpx.ReadTimeout("too late", request=request)
+            return answer
+
+    @contextmanager
+    def slow_runs(iteration: Any) -> Iterator[Any]:
+        context = SyncClientContext.get()
+        assert context is not None
+        context.client._client._transport = Slow(context.client._client._transport)
+        with iteration_runs(iteration) as iterate:
+            yield iterate
+
+    assert trained("slow", slow_runs) == {"team": 23}
+    assert len(sent) == 1 + NUM_STEPS
+    assert [(run["name"], run["states"][-1]) for run in told("slow")] == [
+        ("", "Completed"), *((f"/step-{step:06d}", "Completed") for step in range(NUM_STEPS))
+    ]  # fmt: skip
+
+
 def test_prefect_is_of_a_version_in_which_its_engine_was_read() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     [wanted] = [Requirement(line) for line in project["dependencies"] if Requirement(line).name == "prefect"]
