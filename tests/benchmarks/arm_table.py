@@ -62,7 +62,7 @@ def difference_table(rows: Iterable[Trained]) -> str:
     """Differences of arms over the seeds that both have, and the true difference that so many could have seen."""
     found = list(rows)
     columns = _columns(found)
-    titles = ["difference in points", *(f"{game}, {sampling}" for game, sampling in columns)]
+    titles = ["points, 95% interval (could have seen)", *(f"{game}, {sampling}" for game, sampling in columns)]
     body = []
     for arm, other in PAIRS:
         cells = [_difference(paired(found, arm, other, *column)) for column in columns]
@@ -117,7 +117,7 @@ def _columns(rows: Iterable[Trained]) -> list[tuple[str, str]]:
 def _difference(values: Sequence[float]) -> str:
     mean = _mean(values, "+.1f")
     seen = detectable_difference(values)
-    return mean if math.isnan(seen) else f"{mean}; could have seen: {seen:.1f} points"
+    return mean if math.isnan(seen) else f"{mean} ({seen:.1f})"
 
 
 def _mean(values: Iterable[float], spelled: str) -> str:

@@ -54,17 +54,17 @@ def test_differences_are_of_one_seed_whatever_the_order() -> None:
     assert success["team, prompted"] == ["10.0 ± 24.8", "10.0 ± 24.8", "71.0", "16.0"]
     found = cells(difference_table(rows))
     handed_on, grpo = "*team, AT-GRPO, best handed on*", "*team, GRPO*"
-    assert found[f"{handed_on}, less {grpo}"][0] == "+10.0 ± 0.0; could have seen: 0.0 points"
-    assert found[f"{handed_on}, less *single agent, GRPO*"][0] == "+0.0 ± 0.0; could have seen: 0.0 points"
+    assert found[f"{handed_on}, less {grpo}"][0] == "+10.0 ± 0.0 (0.0)"
+    assert found[f"{handed_on}, less *single agent, GRPO*"][0] == "+0.0 ± 0.0 (0.0)"
 
 
 def test_each_difference_says_what_so_many_seeds_could_have_seen_and_pairs_only_seeds_that_both_have() -> None:
     rows = [ran("at-grpo-greedy", seed, 0.0, after) for seed, after in enumerate((0.51, 0.52, 0.53, 0.9))]
     rows += [ran("team-grpo", seed, 0.0, 0.5) for seed in range(3)]
     cell = cells(difference_table(rows))["*team, AT-GRPO, best handed on*, less *team, GRPO*"][0]
-    assert cell == f"+2.0 ± 2.5; could have seen: {detectable_difference([1.0, 2.0, 3.0]):.1f} points"
+    assert cell == f"+2.0 ± 2.5 ({detectable_difference([1.0, 2.0, 3.0]):.1f})"
     without_a_common_seed = rows[3:5]
-    assert list(cells(difference_table(without_a_common_seed))) == ["difference in points", "---"]
+    assert list(cells(difference_table(without_a_common_seed))) == ["points, 95% interval (could have seen)", "---"]
 
 
 def test_doses_are_means_over_seeds_and_a_lone_role_has_no_share() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.memory import Footprint
-from tests.benchmarks.versus_trl.__main__ import arguments, order_of
+from tests.benchmarks.versus_trl.__main__ import arguments, order_of, step_seconds
 from tests.benchmarks.versus_trl.order import COMPONENTS, FLOAT32_ADAPTER, SMALL_BATCHES, TROUPE, TUNED
 from tests.benchmarks.versus_trl.outcomes import Goal, Outcome, goal_ratio, median_ratio, outcome, samples_to_goal
 from tests.benchmarks.versus_trl.referee import Referee
@@ -93,6 +93,14 @@ def test_steps_are_told_as_means_over_seeds() -> None:
     assert success.split()[-2:] == ["0.150", "0.600"]
     assert tokens.split()[-2:] == ["9.5", "4.0"]
     assert (speed(1196.7), speed(4.314)) == ("1197", "4.31")
+
+
+def test_the_seconds_of_a_step_are_those_between_the_first_and_the_last() -> None:
+    stages = [{"time/update_policy_seconds": seconds} for seconds in (9.0, 1.0, 1.5, 9.0)]
+    result = {"stage_seconds": stages, "step_ended_at": [9.0, 11.0, 13.5, 30.0]}
+    assert step_seconds([result]) == "2.250 s: update_policy 1.250, between stages 1.000"
+    short = {"stage_seconds": stages[:2], "step_ended_at": [9.0, 11.0]}
+    assert step_seconds([short]) == "with two steps there is none between the first and the last"
 
 
 def test_a_model_has_sizes_of_its_own() -> None:

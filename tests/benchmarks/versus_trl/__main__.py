@@ -64,11 +64,12 @@ def compare(asked: argparse.Namespace, folder: Path, dtype: str, start: Mapping[
     arms = [arm for arm in asked.arms if dtype != "float32" or arm != FLOAT32_ADAPTER]
     asked = argparse.Namespace(**vars(asked) | {"arms": arms})
     outcomes, ran = play_rounds(asked, folder, dtype)
-    print_report(outcomes, ran, asked)
-    if out is not None:
+    if out is not None:  # first: what was measured outlasts a report that fails
         write_raw(outcomes, {key: each.result for key, each in ran.items()}, out)
         facts = {"start": start, "load": os.getloadavg(), "options": vars(asked) | {"out": str(out)}}
         (out / "machine.json").write_text(json.dumps(facts | {"python": platform.python_version()}, indent=1))
+    print_report(outcomes, ran, asked)
+    if out is not None:
         print(f"\nraw numbers: {out}")
 
 
@@ -177,8 +178,10 @@ def print_step(ran: dict[tuple[str, int], Ran]) -> None:
 
 
 def step_seconds(results: list[Mapping[str, Any]]) -> str:
-    """**Example** "0.91 s: collect_rollouts 0.20, ..., between stages 0.31", medians over steps after the first."""
+    """**Example** "0.91 s: collect_rollouts 0.20, ..., between stages 0.31", medians over steps but the first and the last."""
     stages = [step for result in results for step in result["stage_seconds"][1:-1]]
+    if not stages:
+        return "with two steps there is none between the first and the last"
     steps = [
         later - earlier
         for result in results
