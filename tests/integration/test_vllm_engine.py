@@ -180,7 +180,8 @@ def test_stop_strings_cut_what_is_sampled_and_a_continued_answer_is_scored_alike
         assert cut.finish_reason == ("stop" if ends else whole.finish_reason)
     assert any(len(cut.tokens) < len(whole.tokens) for whole, cut in zip(long, found, strict=True))
 
-    continued = [replace(request, max_thinking_tokens=15) for request in free]
+    many = requests_of(16, 8, temperature=1.0, length=24)
+    continued = [replace(request, max_thinking_tokens=15) for request in many]
     answers = running.engine.generate(continued, version)
     assert max(len(candidate.tokens) for group in answers for candidate in group) > 15
     prompts = [request.prompt_tokens for request in continued for _ in request.seeds_K]
