@@ -64,7 +64,7 @@ class GroupKey:
     `repeat` counts earlier actions of the agent in the same turn: an agent that drafts, is criticised and drafts again has two
     nodes in one turn, with different seeds and groups. `branch` names the candidates below which a node hangs that is not the
     only one of its turn and agent: "2.5" is candidate 5 of the episode's third answer, "2.5/3.0" candidate 0 of the answer
-    below it.
+    below it; "again" is a turn that is played anew, "again/2.5" a candidate there.
     """
 
     problem_id: str

@@ -51,7 +51,7 @@ def tokens_at_once(config: RunConfig) -> int:
     in_turn = [len(agents) for agents in in_phases(scenario.turn_order)] or [len(scenario.family.roles)]
     if rollout.mode == "tree":
         num_turns = {"node": 0, "turn_end": 1, "episode_end": config.environment.max_turns}[config.rewards.team_credit]
-        num_lines = rollout.group_size * max(sum(in_turn) * num_turns - 1, 0)
+        num_lines = rollout.group_size * max(in_turn) * max(sum(in_turn) * num_turns - 1, 0)
         groups = max(in_turn) * (_PROMPT_TOKENS + rollout.group_size * longest)
         return num_problems * (groups + num_lines * (_PROMPT_TOKENS + longest))
     num_lines = prod(fan_outs_of(rollout, scenario.turn_order)) if rollout.mode == "nested" else rollout.group_size

@@ -137,7 +137,7 @@ def table_problem(options: CodeOptions, *, split: Split, index: int, seed: int) 
 
 
 def _places(index: int, *, num_rows: int, seed: int, split: Split) -> Iterator[int]:
-    """Where to look for problem `index`: its place in the walk, then places drawn for this index alone, none twice.
+    """Where to look for problem `index`: its place in the walk, then different places drawn for this index alone.
 
     The walk's next row would stand for each bad one before it, so that a row after many of them were trained on many times
     in one step.
