@@ -121,5 +121,5 @@ def held_out_line(reports: Sequence[EvalReport]) -> str:
 
 
 def _in_training(name: str) -> str:
-    """The label of a rollout metric. Success there means success anywhere in the tree, which does not measure the team."""
-    return "solved somewhere in the tree" if name == m.SUCCESS_RATE else name.removesuffix("/mean").replace("/", " ")
+    """The label of a rollout metric. Success of the selected branch does not measure the team: a tree goes on from the best."""
+    return "solved on the selected branch" if name == m.SUCCESS_RATE else name.removesuffix("/mean").replace("/", " ")
