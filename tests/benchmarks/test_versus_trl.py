@@ -68,6 +68,8 @@ def test_what_is_lost_is_called_missed() -> None:
     assert verdicts([*fast, *theirs], "troupe", "trl", goal=GOAL).count("held") == 3
     unfinished = [ran("trl", n, num_samples=3999, samples_to_goal=None) for n in range(3)]
     assert verdicts([*fast, *unfinished], "troupe", "trl", goal=GOAL).count("not compared") == 1
+    neither = verdicts([*slow, *unfinished], "troupe", "trl", goal=GOAL)
+    assert "samples to 0.9: neither came there in 8000 samples" in neither
     assert (reached(slow), reached(fast)) == (">8000 (0/3)", "4000 (3/3)")
 
 

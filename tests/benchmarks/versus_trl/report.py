@@ -84,6 +84,9 @@ def goal_verdict(mine: Sequence[Outcome], other: Sequence[Outcome], goal: Goal) 
 
     A run of theirs that did not come there, and was given fewer samples than ours took, proves nothing.
     """
+    if all(each.samples_to_goal is None for each in (*mine, *other)):
+        most = max(each.num_samples for each in (*mine, *other))
+        return f"samples to {goal.success}: neither came there in {most} samples", "not compared"
     pairs = list(zip(by_round(mine), by_round(other), strict=True))
     known = [his.samples_to_goal is not None or own.least_samples_to_goal <= his.num_samples for own, his in pairs]
     if not all(known):
