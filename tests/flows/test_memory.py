@@ -56,6 +56,7 @@ def test_the_largest_part_decides_the_advice(base: str, monkeypatch: pytest.Monk
         check_memory(preset_config("math-qwen", [base, "generation.vllm.gpu_memory_fraction=0.9"]))
 
 
+ABREAST = 'environment.turn_order=[["tool_agent", "plan_agent"]]'
 CHAT = ["policies.team.base=elsewhere", "policies.team.prompt_format=chat"]
 
 
@@ -65,6 +66,8 @@ CHAT = ["policies.team.base=elsewhere", "policies.team.prompt_format=chat"]
         ([], 12 * (512 + 8 * 100)),
         (["rewards.team_credit=turn_end"], 12 * (512 + 8 * 100 + 8 * 612)),
         (["rewards.team_credit=episode_end"], 12 * (512 + 8 * 100 + 8 * 5 * 612)),
+        ([ABREAST], 12 * 2 * (512 + 8 * 100)),
+        ([ABREAST, "rewards.team_credit=episode_end"], 12 * (2 * (512 + 8 * 100) + 8 * 2 * 5 * 612)),
         (["rollout.mode=nested"], 12 * 8 * 612),
         (["rollout.mode=independent", "algorithm.advantage=grpo"], 12 * 8 * 612),
         ([*CHAT, "agents.tool_agent.max_thinking_tokens=300"], 12 * (512 + 8 * 400)),
