@@ -1,6 +1,6 @@
 """Credit fidelity: how well each estimator's advantages rank the candidates of a node by what they are really worth.
 
-    python -m tests.benchmarks.credit [--game plan-path] [--steps 20] [--seeds 1] [--decisions 200] [--home DIR]
+    python -m tests.benchmarks.credit [--games plan-path sokoban] [--steps 20] [--seeds 1] [--decisions 200] [--home DIR]
 
 A team is trained for a few steps; the checkpoint then plays trees on new problems, and of each problem one node is kept whose
 candidates differ, half of them the first role's, half the last one's. Each candidate is worth E[R | do(candidate)], the mean
@@ -15,11 +15,13 @@ the share of nodes with different values at which all candidates got the same. `
 answers of a node are one action, played once; an answer that ends the episode has one return and needs no continuation.
 
 What is computed is kept in --home, block by block: the same command again goes on, and with all of it there only prints.
+--list computes nothing: it says what is missing, and prints a record (`measured/`) as an earlier version measured it.
 """
 
 import argparse
 import tempfile
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,11 @@ from tests.benchmarks.fidelity import (
     pooled_correlation,
     silent_fraction,
 )
-from tests.benchmarks.kept import read
+from tests.benchmarks.kept import read, told_of_record
 from tests.benchmarks.markdown import markdown
-from tests.benchmarks.training import services
+from tests.benchmarks.training import services_to_go_on
+
+GAMES = ("plan-path", "sokoban")
 
 
 def table(studies: Sequence[Study]) -> str:
@@ -81,21 +85,39 @@ def cost(studies: Sequence[Study]) -> str:
     return f"{counts}; their values took {tokens} tokens and {seconds:.0f} s"
 
 
+def report(studies: Sequence[Study]) -> str:
+    """The table of each game, over its complete studies, and what is missing."""
+    parts = []
+    for game, same_game in groupby(studies, key=lambda study: study.game):
+        of_game = [*same_game]
+        complete = [study for study in of_game if study.is_complete]
+        missing = [f"missing: {game} seed {study.seed}" for study in of_game if study not in complete]
+        parts += ["\n".join(missing)] if missing else []
+        if complete:
+            seeds = f"{len(complete)} seed{'s' * (len(complete) > 1)}"
+            parts.append(f"{game}, {seeds}, {complete[0].num_continuations} continuations; {cost(complete)}")
+            parts.append(table(complete))
+    return "\n\n".join(parts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--game", default="plan-path", help="a preset of a team, without a sandbox")
+    parser.add_argument("--games", nargs="+", default=list(GAMES), help="presets of teams, without a sandbox")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--decisions", type=int, default=200, help="of each seed")
     parser.add_argument("--continuations", type=int, default=64)
     parser.add_argument("--home", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="beside the preset")
+    parser.add_argument("--list", action="store_true", help="print what is done, and tell what is missing")
     asked = parser.parse_args()
+    if asked.continuations < 2:
+        parser.error("--continuations must be at least 2: the ceiling compares two halves of them")
     home: Path = (asked.home or Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))).resolve()
-    home.mkdir(parents=True, exist_ok=True)
+    print(told_of_record(home, only_list=asked.list), end="")
     studies = [
         Study(
-            game=asked.game,
+            game=game,
             seed=seed,
             num_steps=asked.steps,
             num_decisions=asked.decisions,
@@ -103,15 +125,14 @@ def main() -> None:
             home=home,
             overrides=tuple(asked.set),
         )
+        for game in dict.fromkeys(asked.games)
         for seed in range(asked.seeds)
     ]
-    with services(home / "services"):  # before anything is imported that reads Prefect's settings
-        for study in studies:
-            study.complete()
-    print(
-        f"\n{asked.game}, {asked.seeds} seeds, {asked.continuations} continuations; {cost(studies)}\n\n{table(studies)}"
-    )
-    print(f"\nkept in {home}")
+    if not asked.list:
+        with services_to_go_on(home):  # before anything is imported that reads Prefect's settings
+            for study in studies:
+                study.complete()
+    print(f"\n{report(studies)}\n\nkept in {home}")
 
 
 if __name__ == "__main__":

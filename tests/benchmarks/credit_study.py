@@ -15,7 +15,7 @@ from typing import Any
 from tests.benchmarks.arm_runs import UNMIXED
 from tests.benchmarks.counterfactual import Rest, Valued, valued
 from tests.benchmarks.fidelity import Ranked
-from tests.benchmarks.kept import read, write
+from tests.benchmarks.kept import read, recorded, write
 from tests.benchmarks.own_rollouts import Sampled, advantages, sampled
 
 EPISODES = ("rollout.mode=independent", *UNMIXED)
@@ -66,8 +66,14 @@ class Study:
 
     @property
     def folder(self) -> Path:
-        """Named by all that decides its content."""
-        return self.home / f"{self.run_id}-{self.num_steps}-{self.num_decisions}-{self.num_continuations}"
+        """Named by all that decides its content; in a record, the only one of its game, seed and counts."""
+        counts = f"{self.num_steps}-{self.num_decisions}-{self.num_continuations}"
+        if recorded(self.home) is not None:
+            found = [*self.home.glob(f"credit-{self.game}-{self.seed}-*-{counts}")]
+            assert len(found) <= 1, f"a record has one study of each kind, but here are {found}"
+            if found:
+                return found[0]
+        return self.home / f"{self.run_id}-{counts}"
 
     @property
     def is_complete(self) -> bool:
@@ -89,17 +95,15 @@ class Study:
         """By role: what the estimator says of each decision's candidates, and what they are worth."""
         stored, given = read(self.folder / "values.json"), read(self.folder / f"{name}.json")["advantages"]
         by_role: dict[str, list[Ranked]] = {role: [] for role in ROLES}
-        for role, returns_K_C, advantages_K in zip(stored["roles"], stored["returns"], given, strict=True):
-            values_K = tuple(statistics.fmean(returns_C) for returns_C in returns_K_C)
-            by_role[role].append(Ranked(advantages_K=tuple(advantages_K), values_K=values_K))
+        for role, values_K, advantages_K in zip(stored["roles"], stored["values"], given, strict=True):
+            by_role[role].append(Ranked(advantages_K=tuple(advantages_K), values_K=tuple(values_K)))
         return by_role
 
     def halves(self) -> dict[str, list[tuple[list[float], list[float]]]]:
         """By role: the values of each decision's candidates by the even and by the odd continuations."""
         stored = read(self.folder / "values.json")
         by_role: dict[str, list[tuple[list[float], list[float]]]] = {role: [] for role in ROLES}
-        for role, returns_K_C in zip(stored["roles"], stored["returns"], strict=True):
-            one, other = ([statistics.fmean(returns_C[at::2]) for returns_C in returns_K_C] for at in (0, 1))
+        for role, one, other in zip(stored["roles"], stored["values_even"], stored["values_odd"], strict=True):
             by_role[role].append((one, other))
         return by_role
 
@@ -124,9 +128,12 @@ class Study:
                 print(f"{self.folder.name}: {first + DECISIONS_PER_BLOCK} of {len(decisions)} decisions", flush=True)
             blocks.append(read(file))
         last = team.scenario.turn_order[-1]
+        returns = [each["returns_K_C"] for block in blocks for each in block["valued"]]
         whole = {
             "roles": [ROLES[decision.nodes[-1].group.agent == last] for decision in decisions],
-            "returns": [each["returns_K_C"] for block in blocks for each in block["valued"]],
+            "values": means(returns, slice(None)),
+            "values_even": means(returns, slice(0, None, 2)),
+            "values_odd": means(returns, slice(1, None, 2)),
             "num_tokens": sum(each["num_tokens"] for block in blocks for each in block["valued"]),
             "seconds": sum(block["seconds"] for block in blocks),
         }
@@ -169,6 +176,11 @@ class Study:
         given = advantages(decisions, found[kind], config)
         print(f"{self.folder.name}: {name}, {time.monotonic() - began:.0f} s", flush=True)
         write(file, {"advantages": given})
+
+
+def means(returns: Sequence[Sequence[Sequence[float]]], some: slice) -> list[list[float]]:
+    """By decision, the mean return of each candidate over some of its continuations."""
+    return [[statistics.fmean(returns_C[some]) for returns_C in returns_K_C] for returns_K_C in returns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
