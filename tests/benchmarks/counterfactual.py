@@ -5,14 +5,14 @@ state was reached. R is the team's part of the return, counted from the episode'
 turns as are left; all later answers are drawn from the policies that drew the candidates.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from components.environments.base import EnvironmentFamily, MultiAgentEnv
+from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, Tools
 from components.identity import seed_for
 from components.rewards.base import Rubric
 from components.rollout.router import RoleRequest, Router
-from components.schema import ActionOutcome, Episode
+from components.schema import ActionOutcome, Episode, Problem
 from components.turn_order import Phase, TurnOrder, phases
 
 
@@ -55,16 +55,23 @@ class _Continuation:
 
 
 def valued(
-    decisions: Sequence[Episode], rest: Rest, *, family: EnvironmentFamily, router: Router, rubric: Rubric
+    decisions: Sequence[Episode],
+    rest: Rest,
+    *,
+    family: EnvironmentFamily,
+    router: Router,
+    rubric: Rubric,
+    tools: Tools = NO_TOOLS,
 ) -> list[Valued]:
     """The returns of each decision's candidates, by the team's part of `rubric`, which counts from the episode's start. Equal
     texts are one action and are played once.
 
-    All continuations of all decisions play in lock-step; those that meet in one prompt share it in one request.
+    All continuations of all decisions play in lock-step; those that meet in one prompt share it in one request, and equal calls
+    are one call of `tools`.
     """
     assert rubric.from_start, "a return counts from the episode's start"
     going = [
-        _begun(number, decision, text, continuation, rest, family)
+        _begun(number, decision, text, continuation, rest, lambda problem: family.build(problem, tools))
         for number, decision in enumerate(decisions)
         for text in dict.fromkeys(candidate.text for candidate in decision.nodes[-1].candidates)
         for continuation in range(rest.num_continuations)
@@ -74,7 +81,7 @@ def valued(
         for each in acting:
             each.phase = next(each.coming, None)
         acting = [each for each in acting if each.phase is not None]
-        _act(acting, decisions, rest, router)
+        _act(acting, decisions, rest, router, tools)
     earned: dict[tuple[int, str], list[float]] = {}
     num_tokens = [0] * len(decisions)
     for each in going:
@@ -90,10 +97,15 @@ def valued(
 
 
 def _begun(
-    number: int, decision: Episode, text: str, continuation: int, rest: Rest, family: EnvironmentFamily
+    number: int,
+    decision: Episode,
+    text: str,
+    continuation: int,
+    rest: Rest,
+    build: Callable[[Problem], MultiAgentEnv],
 ) -> _Continuation:
     """The episode after the candidate with this text."""
-    env = family.build(decision.problem)
+    env = build(decision.problem)
     coming = phases(env, rest.turn_order, rest.max_turns)
     texts = [node.candidates[node.chosen].text for node in decision.nodes[:-1]]
     for node, answer in zip(decision.nodes, [*texts, text], strict=True):
@@ -102,8 +114,10 @@ def _begun(
     return _Continuation(decision=number, text=text, number=continuation, env=env, coming=coming, newest=newest)
 
 
-def _act(acting: Sequence[_Continuation], decisions: Sequence[Episode], rest: Rest, router: Router) -> None:
-    """One answer in each continuation, with one engine call for all."""
+def _act(
+    acting: Sequence[_Continuation], decisions: Sequence[Episode], rest: Rest, router: Router, tools: Tools
+) -> None:
+    """One answer in each continuation, with one engine call for all, and their tool calls made together."""
     sharing: dict[tuple[str, tuple[int, ...]], list[_Continuation]] = {}
     for each in acting:
         agent = each.agent()
@@ -117,10 +131,14 @@ def _act(acting: Sequence[_Continuation], decisions: Sequence[Episode], rest: Re
         for (agent, prompt), same in sharing.items()
     ]
     answers = router.generate(requests, temperature=rest.temperature) if requests else []
+    texts: list[tuple[_Continuation, str, str]] = []
     for ((agent, _), same), completions in zip(sharing.items(), answers, strict=True):
         for each, completion in zip(same, completions, strict=True):
             each.num_tokens += len(completion.tokens)
-            each.newest = each.env.apply(agent, router.decode(agent, completion.tokens))
+            texts.append((each, agent, router.decode(agent, completion.tokens)))
+    tools.prepare([call for each, agent, text in texts for call in each.env.calls(agent, text)])
+    for each, agent, text in texts:
+        each.newest = each.env.apply(agent, text)
 
 
 def _seed(each: _Continuation, decision: Episode, rest: Rest) -> int:

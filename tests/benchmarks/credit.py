@@ -25,7 +25,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.credit_study import ESTIMATORS, ROLES, Study
+from tests.benchmarks.credit_study import ROLES, Study
 from tests.benchmarks.fidelity import (
     Estimate,
     mean_correlation,
@@ -44,7 +44,7 @@ def table(studies: Sequence[Study]) -> str:
     """Correlations by estimator, as Markdown; decisions of all studies together."""
     titles = ["estimator", *ROLES, "all, pooled", "all, mean of nodes", "silent"]
     body = []
-    for name in ESTIMATORS:
+    for name in studies[0].estimators:
         by_role = joined(study.ranked(name) for study in studies)
         everything = [node for role in ROLES for node in by_role[role]]
         body.append(

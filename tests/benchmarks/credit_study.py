@@ -56,6 +56,14 @@ class Study:
         return preset_config(self.game, overrides, num_steps=self.num_steps)
 
     @property
+    def estimators(self) -> Mapping[str, tuple[str, ...]]:
+        """Those that the game has: a solver's values need a solver."""
+        from tasks.scenario import scenario_of
+
+        has_solver = getattr(scenario_of(self.config()).family, "has_solver_value", False)
+        return {name: changed for name, changed in ESTIMATORS.items() if has_solver or name != "solver_value"}
+
+    @property
     def run_id(self) -> str:
         """The name of the training, by all that decides its weights; more steps continue it."""
         from components.identity import fingerprint
@@ -77,7 +85,7 @@ class Study:
 
     @property
     def is_complete(self) -> bool:
-        return all((self.folder / f"{name}.json").exists() for name in ("values", *ESTIMATORS))
+        return all((self.folder / f"{name}.json").exists() for name in ("values", *self.estimators))
 
     def complete(self) -> None:
         """Compute what is missing. Needs running services."""
@@ -88,7 +96,7 @@ class Study:
             decisions = self._decisions(team)
             self._values(decisions, team)
             found: dict[tuple[str, ...], Sampled] = {}
-            for name, changed in ESTIMATORS.items():
+            for name, changed in self.estimators.items():
                 self._advantages(name, changed, decisions, team, found)
 
     def ranked(self, name: str) -> dict[str, list[Ranked]]:
@@ -155,6 +163,7 @@ class Study:
             family=scenario.family,
             router=team.router(),
             rubric=rubric_for(scenario.family, config.rewards, from_start=True),
+            tools=team.tools,
         )
         return {"valued": [asdict(each) for each in found], "seconds": time.monotonic() - began}
 
@@ -172,8 +181,8 @@ class Study:
         kind = tuple(each for each in changed if each == "algorithm.advantage=solver_value" or "advantage" not in each)
         began = time.monotonic()
         if kind not in found:
-            found[kind] = sampled(decisions, config, team.generators, team.versions)
-        given = advantages(decisions, found[kind], config)
+            found[kind] = sampled(decisions, config, team.generators, team.versions, team.tools)
+        given = advantages(decisions, found[kind], config, team.tools)
         print(f"{self.folder.name}: {name}, {time.monotonic() - began:.0f} s", flush=True)
         write(file, {"advantages": given})
 
@@ -190,7 +199,8 @@ class Team:
     scenario: Any
     generators: Mapping[str, Any]
     versions: Mapping[str, Any]
-    num_steps: int
+    tools: Any
+    """One ledger for all play: equal calls are made once, whoever makes them."""
 
     def router(self) -> Any:
         from components.rollout.router import Router
@@ -211,6 +221,7 @@ def trained_team(config: Any, run_id: str) -> Iterator[Team]:
 @contextmanager
 def stored_team(config: Any, run_id: str) -> Iterator[Team]:
     """The team of a run after `config.num_steps` finished steps."""
+    from components.sandbox.tool_journal import ToolJournal
     from tasks.refresh_weights import load_checkpoint
     from tasks.run import Run
     from tasks.session import Session
@@ -222,7 +233,7 @@ def stored_team(config: Any, run_id: str) -> Iterator[Team]:
             scenario=session.scenario,
             versions={policy: load_checkpoint(session, each)[0] for policy, each in checkpoints.items()},
             generators={policy: session.engines.of(policy) for policy in config.policies},
-            num_steps=config.num_steps,
+            tools=session.toolbox.tools(journal=ToolJournal(session.store, f"benchmarks/{run_id}")),
         )
 
 
@@ -235,7 +246,9 @@ def played(config: Any, team: Team, *, num_problems: int) -> Any:
     many = config.rollout.model_copy(update={"num_problems": num_problems, "num_shards": 1})
     scenario = scenario_of(config.model_copy(update={"rollout": many}))
     plan = scenario.shard_plan(step=later, shard=0)
-    return collect_shard(plan, family=scenario.family, router=team.router(), rubric=scenario.training_rubric)
+    return collect_shard(
+        plan, family=scenario.family, router=team.router(), rubric=scenario.training_rubric, tools=team.tools
+    )
 
 
 def decisions_of(episodes: Sequence[Any], num_wanted: int, *, roles: Sequence[Any], seed: int) -> list[Any]:

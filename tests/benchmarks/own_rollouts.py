@@ -19,6 +19,7 @@ from itertools import count
 
 from components.algorithms.registry import estimator
 from components.config import RunConfig
+from components.environments.base import NO_TOOLS, RecordingTools
 from components.generation.base import Completion, GenerationRequest, Generator, Tokenizer
 from components.identity import GroupKey
 from components.rewards.credit import credit_rule
@@ -97,6 +98,7 @@ def sampled(
     config: RunConfig,
     generators: Mapping[str, Generator],
     versions: Mapping[str, PolicyVersion],
+    tools: RecordingTools = NO_TOOLS,
 ) -> Sampled:
     """Rollouts under `config` that hold every candidate of every decision once. The decisions are of different problems."""
     scenario = scenario_of(config)
@@ -113,13 +115,14 @@ def sampled(
             problems=tuple(NumberedProblem(problem=decisions[each].problem, occurrence=0) for each in led.decisions),
         )
         router = Router(engines, seats=scenario.seats, versions=versions)
-        shards.append(
-            (led, collect_shard(plan, family=scenario.family, router=router, rubric=scenario.training_rubric))
-        )
+        shard = collect_shard(plan, family=scenario.family, router=router, rubric=scenario.training_rubric, tools=tools)
+        shards.append((led, shard))
     return Sampled(shards=tuple(shards))
 
 
-def advantages(decisions: Sequence[Episode], found: Sampled, config: RunConfig) -> list[tuple[float | None, ...]]:
+def advantages(
+    decisions: Sequence[Episode], found: Sampled, config: RunConfig, tools: RecordingTools = NO_TOOLS
+) -> list[tuple[float | None, ...]]:
     """The advantage of each candidate of each decision, by the estimator of `config`."""
     scenario, algorithm = scenario_of(config), config.algorithm
     given: list[list[float | None]] = [[None] * len(each.nodes[-1].candidates) for each in decisions]
@@ -129,6 +132,7 @@ def advantages(decisions: Sequence[Episode], found: Sampled, config: RunConfig) 
             family=scenario.family,
             rubric=scenario.training_rubric,
             credit=credit_rule(config),
+            tools=tools,
             overlong=scenario.overlong,
             own=scenario.own_rewards,
             turn_order=scenario.turn_order,

@@ -12,16 +12,23 @@ from typing import Any
 
 import pytest
 
+from components.config.parsing import parse_config
+from components.environments.base import NO_TOOLS
+from components.environments.math.views import COMPACT_ALPHABET
+from components.identity import seed_for
 from components.rewards.rubric import rubric_for
-from components.schema import Episode
+from components.sandbox.ledger import ExecutionLedger, ToolSources
+from components.schema import Episode, Limits
 from tasks.scenario import scenario_of
-from tests.benchmarks import credit, credit_study
+from tests.benchmarks import credit_study
 from tests.benchmarks.counterfactual import Rest, Valued, valued
 from tests.benchmarks.credit import table
 from tests.benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, played
 from tests.benchmarks.fidelity import Ranked, noise_ceiling, pooled_correlation
 from tests.benchmarks.lottery import MAX_TURNS, VERSION, drawing_engine, lottery_config, worth
 from tests.benchmarks.own_rollouts import Sampled, advantages, sampled
+from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
+from tests.components.sandbox.scripted import ScriptedSandbox, printed
 
 NUM_DECISIONS = 30
 NUM_CONTINUATIONS = 32
@@ -41,7 +48,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def team() -> Team:
     return Team(
         scenario=scenario_of(lottery_config()), generators={"team": drawing_engine()}, versions={"team": VERSION},
-        num_steps=1,
+        tools=NO_TOOLS,
     )  # fmt: skip
 
 
@@ -177,10 +184,9 @@ def test_what_is_computed_is_kept_and_an_interrupted_study_goes_on(
     few = {name: ESTIMATORS[name] for name in ("at_grpo, team_credit node", "grpo", "rloo")}
     configs = {ESTIMATORS[name]: lottery_config(**KINDS[kind]) for name, kind in
                (("at_grpo, team_credit node", "node"), ("grpo", "grpo"), ("rloo", "rloo"))}  # fmt: skip
-    for module in (credit, credit_study):
-        monkeypatch.setattr(module, "ESTIMATORS", few)
     monkeypatch.setattr(Study, "config", lambda self, changed=(): configs[tuple(changed)])
     monkeypatch.setattr(Study, "run_id", "study")
+    monkeypatch.setattr(Study, "estimators", few)
     monkeypatch.setattr(credit_study, "trained_team", lambda config, run_id: nullcontext(team))
     study = Study(game="lottery", seed=0, num_steps=1, num_decisions=20, num_continuations=4, home=tmp_path)
     asked: list[int] = []
@@ -205,3 +211,53 @@ def test_what_is_computed_is_kept_and_an_interrupted_study_goes_on(
     assert (len(stored["roles"]), stored["roles"].count("first role")) == (20, 10)
     study.complete()
     assert asked == [10, 10, 10]
+
+
+def answer_of_programmer_or_reasoner(prompt: str, seed: int) -> str:
+    """One program in two prints the sum's value, the other 0; the reasoner repeats what was printed three times of four."""
+    drawn = seed_for(seed, "answer") % 4
+    expression, _, shown = prompt[1:].partition(":")
+    if prompt.startswith("T"):
+        return f"print({expression})" if drawn % 2 else "print(0)"
+    return "0" if drawn == 0 else shown.removesuffix(">")
+
+
+def test_with_tools_a_program_is_worth_what_the_reasoner_makes_of_it_and_each_runs_once() -> None:
+    config = parse_config(
+        {
+            "num_steps": 1,
+            "environment": {"name": "math", "options": {"level": 0}, "max_turns": 1},
+            "agents": {"tool_agent": {"policy": "team"}, "reasoner": {"policy": "team"}},
+            "policies": {"team": {"base": "tiny"}},
+        }
+    )
+    scenario = scenario_of(config)
+    engine = ScriptedGenerator(answer_of_programmer_or_reasoner, CharacterTokenizer(COMPACT_ALPHABET))
+    engine.load(None, VERSION)  # type: ignore[arg-type]
+    sandbox = ScriptedSandbox(lambda program, stdin: printed(f"{eval(program.strip()[6:-1])}\n"))
+    sources = ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits())
+    math_team = Team(
+        scenario=scenario, generators={"team": engine}, versions={"team": VERSION}, tools=ExecutionLedger(sources)
+    )
+    drawn = played(config, math_team, num_problems=12)
+    found = decisions_of(drawn.episodes, 10, roles=scenario.turn_order, seed=0)
+    rest = Rest(turn_order=scenario.turn_order, max_turns=1, temperature=1.0, num_continuations=64, seed=0)
+    rubric = rubric_for(scenario.family, config.rewards, from_start=True)
+    worth_N = valued(
+        found, rest, family=scenario.family, router=math_team.router(), rubric=rubric, tools=math_team.tools
+    )
+    given = advantages(
+        found,
+        sampled(found, config, math_team.generators, math_team.versions, math_team.tools),
+        config,
+        math_team.tools,
+    )
+    for decision, values, advantages_K in zip(found, worth_N, given, strict=True):
+        node = decision.nodes[-1]
+        for candidate, returns_C, advantage in zip(node.candidates, values.returns_K_C, advantages_K, strict=True):
+            is_right = candidate.outcome.solves
+            wanted = {"tool_agent": 0.75 * is_right, "reasoner": float(is_right)}[node.group.agent]
+            assert statistics.fmean(returns_C) == pytest.approx(wanted, abs=0.2 * is_right), candidate.text
+            assert advantage is not None
+            assert (advantage > 0) == is_right
+    assert set(sandbox.asked.values()) == {1}, "every different program runs once, whoever asks for it"
