@@ -257,7 +257,10 @@ def decisions_of(episodes: Sequence[Any], num_wanted: int, *, roles: Sequence[An
     rng, wanted, picked = Random(seed), [roles[0], roles[-1]], list[Any]()
     seen: set[str] = set()
     for episode in episodes:
-        if len(picked) == num_wanted or episode.problem.problem_id in seen or episode.error is not None:
+        if len(picked) == num_wanted or episode.problem.problem_id in seen:
+            continue
+        seen.add(episode.problem.problem_id)  # a problem drawn again has other seeds: its first episode counts, or none
+        if episode.error is not None:
             continue
         role = wanted[len(picked) % 2]
         differing = [
@@ -266,6 +269,5 @@ def decisions_of(episodes: Sequence[Any], num_wanted: int, *, roles: Sequence[An
             if node.group.agent == role and len({candidate.text for candidate in node.candidates}) > 1
         ]
         if differing:
-            seen.add(episode.problem.problem_id)
             picked.append(replace(episode, nodes=episode.nodes[: rng.choice(differing) + 1], success=False))
     return picked

@@ -6,6 +6,7 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -261,3 +262,10 @@ def test_with_tools_a_program_is_worth_what_the_reasoner_makes_of_it_and_each_ru
             assert advantage is not None
             assert (advantage > 0) == is_right
     assert set(sandbox.asked.values()) == {1}, "every different program runs once, whoever asks for it"
+
+
+def test_a_problem_drawn_again_gives_no_decision(team: Team) -> None:
+    (first, *_) = played(lottery_config(), team, num_problems=2).episodes
+    nodes = tuple(replace(node, candidates=(node.candidates[0],) * 8) for node in first.nodes)
+    episodes = [replace(first, nodes=nodes), first]
+    assert decisions_of(episodes, 2, roles=team.scenario.turn_order, seed=0) == []
