@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.kept import row_in, write
+from tests.benchmarks.origin import measured_by, start_of_run
 
 UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
 MIXED = ("rollout.continue_from=mixed", "rollout.random_handoff_probability=0.75")
@@ -142,6 +143,10 @@ class Trained:
     """Of the gradient, the mean over steps; None if a single role or several policies are trained."""
     seconds: float
     """Of the steps and the evaluations."""
+    start: Mapping[str, str] | None = None
+    """The digest of each policy before training; this and the next two are None in a record that has none."""
+    processor: str | None = None
+    commit: str | None = None
 
 
 def trained(order: Order, home: Path) -> Trained:
@@ -161,6 +166,8 @@ def trained(order: Order, home: Path) -> Trained:
         before={sampling: rates[sampling, 0] for sampling in SAMPLINGS},
         after={sampling: rates[sampling, num_steps] for sampling in SAMPLINGS},
         seconds=time.monotonic() - began + sum(seconds_of(step) for step in steps),
+        start=start_of_run(store, config, order.run_id),
+        **measured_by(),
         **dose(steps, list(config.agents)),
     )  # fmt: skip
     keep(row, order, home)

@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from tests.benchmarks.arm_claims import claims
 from tests.benchmarks.arm_runs import GAMES, RUNS, Begun, Order, Trained, kept, orders, progress_of, rows_of, trained
 from tests.benchmarks.arm_table import difference_table, dose_table, success_table
 from tests.benchmarks.ended_together import as_they_end, processes_ended_together
@@ -97,12 +98,15 @@ def estimated_seconds(order: Order, begun: Begun, finished: Sequence[Trained]) -
     return statistics.median(row.seconds for row in like) if like else None
 
 
-def tables(rows: Sequence[Trained]) -> str:
-    """All three tables."""
-    return (
-        f"Success in percent, mean over seeds and its 95% interval:\n\n{success_table(rows)}\n\n"
-        f"Differences seed by seed:\n\n{difference_table(rows)}\n\nDoses, means over seeds:\n\n{dose_table(rows)}"
-    )
+def tables(rows: Sequence[Trained], *, budget_tokens: int) -> str:
+    """All three tables, and what they say."""
+    parts = {
+        "Success in percent, mean over seeds and its 95% interval:": success_table(rows),
+        "Differences seed by seed:": difference_table(rows),
+        "Doses, means over seeds:": dose_table(rows),
+        "What the rows say:": claims(rows, budget_tokens=budget_tokens),
+    }
+    return "\n\n".join(f"{title}\n\n{text}" for title, text in parts.items())
 
 
 def main() -> None:
@@ -128,7 +132,7 @@ def main() -> None:
             train_missing(wanted, home, jobs=asked.jobs)
     print(listed(wanted, home, jobs=asked.jobs))
     if rows := rows_of(wanted, home):
-        print(f"\nAt {asked.budget_tokens} generated tokens. {tables(rows)}")
+        print(f"\nAt {asked.budget_tokens} generated tokens. {tables(rows, budget_tokens=asked.budget_tokens)}")
     print(f"\nruns: {home}")
 
 

@@ -1,4 +1,4 @@
-"""Intervals of a mean over few runs."""
+"""Intervals of a mean over few runs, and what remains of several tests."""
 
 import math
 import statistics
@@ -19,3 +19,18 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     if len(values) not in STUDENT_T:
         return statistics.mean(values), math.nan
     return statistics.mean(values), STUDENT_T[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def adjusted_by_holm(p_values: Sequence[float]) -> list[float]:
+    """Each p-value corrected for their number: rejecting those below a level errs once or more with at most that probability.
+
+    From the smallest on, each is multiplied by the number of those not yet passed, and is at least the one before it (S. Holm,
+    "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
+
+    **Example** .04, .01, .02: .04, .03, .04.
+    """
+    adjusted, largest = [1.0] * len(p_values), 0.0
+    for passed, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - passed) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted

@@ -1,4 +1,4 @@
-"""What a paired comparison over few seeds could have seen."""
+"""What a paired comparison over few seeds shows, and what it could have seen."""
 
 import math
 import statistics
@@ -11,6 +11,20 @@ from scipy.stats import nct, t
 LEVEL = 0.05
 """Two-sided."""
 POWER = 0.8
+
+
+def paired_p_value(differences: Sequence[float]) -> float:
+    """That of the paired t-test, two-sided: the probability of differences as far from 0 if the true mean is 0; 1 for fewer
+    than two, which no test can use.
+
+    **Example** differences (1, 2, 3): t = 3.46 with 2 degrees of freedom, p = .074.
+    """
+    if len(differences) < 2:
+        return 1.0
+    mean, error = statistics.mean(differences), statistics.stdev(differences) / math.sqrt(len(differences))
+    if error == 0:
+        return 1.0 if mean == 0 else 0.0
+    return 2 * float(t.sf(abs(mean) / error, len(differences) - 1))
 
 
 def detectable_difference(differences: Sequence[float]) -> float:

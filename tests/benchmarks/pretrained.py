@@ -4,19 +4,21 @@
 
 The team of preset math-smollm: one tool agent that writes Python, one reasoner that answers from what was printed, both played
 by one LoRA adapter of SmolLM2-135M-Instruct, whose weights are compared with a digest. First, what the untrained agents can do:
-pass@1 and pass@8. Then the runs: `main` with several seeds, and one run of each control: rewards shuffled between groups; a
-single agent that must answer alone, trained until it has sampled as many tokens as main; an adapter per role; and the same
-with one of the roles frozen.
+pass@1 and pass@8. Then the runs: `main` with several seeds, and one run of each control: rewards shuffled between groups; an
+adapter per role; the same with one of the roles frozen; and single agents, trained until they have sampled as many tokens as
+main. `single` must answer alone, without a program. `single with program` has main's turns and the program tool, under one
+prompt for both; it learns by GRPO of whole episodes, and `single with program by turn` by main's AT-GRPO.
 
 Success is that of held-out problems of the test split, never trained on, at the agents' own temperatures (sample) and by their
 most likely tokens (greedy). Gains are paired by problem, with 95% intervals (Newcombe's method 10). All teams start as one: an
-adapter starts as nothing added to its base. So success before training is played once, with the same draws as after it; the
-lone agent has its own. `level 1` has four numbers up to 99 and brackets where training had three up to 20; `reworded` has
+adapter starts as nothing added to its base. So success before training is played once, with the same draws as after it; lone
+agents have their own. `level 1` has four numbers up to 99 and brackets where training had three up to 20; `reworded` has
 other instructions for both agents; `roles swapped` gives each role the other's adapter.
 
 Seeds together are given twice: over problems, for these trained teams, and over seeds, by Student's t of their gains. The
 verdict asks more: each seed's own lower end must be above 15 points, under both ways of sampling. A run that misses it is
-named, and so is one that ended with an error, which ends no other; the next call tries it again.
+named. An attempt that ends with an error ends no other, is kept with what it had come to, and stands in every later report,
+whether the next call, which tries the run again, finishes it or not.
 
 Finished runs and finished evaluations are kept in --home under names that depend on all that decides them. The same command
 again does what is missing, and continues a run that was stopped in the middle; Ctrl-C and SIGTERM stop it at once. --list
@@ -26,24 +28,22 @@ says what is done.
 import argparse
 import statistics
 import tempfile
-import traceback
 from collections.abc import Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
 
 from tests.benchmarks.ended_together import processes_ended_together
-from tests.benchmarks.kept import told_of_record, write
+from tests.benchmarks.kept import told_of_record
+from tests.benchmarks.pretrained_failures import failures_of, keep_failure
 from tests.benchmarks.pretrained_play import finished
 from tests.benchmarks.pretrained_runs import (
-    SINGLE,
+    LONE,
     STARTS,
     TRAINED,
     Order,
     Row,
     check_base,
     dosed,
-    error_of,
-    errors_file,
     kept,
     orders,
     progress_of,
@@ -54,6 +54,7 @@ from tests.benchmarks.pretrained_table import (
     dose_table,
     gain_table,
     pass_table,
+    spelled_curve,
     told,
     transcripts,
     verdict,
@@ -64,9 +65,9 @@ from tests.benchmarks.training import services_to_go_on
 def run_missing(wanted: Sequence[Order], home: Path, *, jobs: int) -> None:
     """Run what is missing, `jobs` at a time; each is told when it is done, and the error of one that fails is kept.
 
-    The lone agent runs after all others: its dose is the tokens of main.
+    Lone agents run after all others: their dose is the tokens of main.
     """
-    for wave in ([each for each in wanted if each.arm != SINGLE], [each for each in wanted if each.arm == SINGLE]):
+    for wave in ([each for each in wanted if each.arm not in LONE], [each for each in wanted if each.arm in LONE]):
         doses = [given for order in wave if (given := dosed(order, home)) is not None]
         missing = [order for order in doses if kept(order, home) is None]
         with processes_ended_together(jobs) as processes:
@@ -76,8 +77,7 @@ def run_missing(wanted: Sequence[Order], home: Path, *, jobs: int) -> None:
                 if error is None:
                     print(told(future.result()), flush=True)
                     continue
-                write(errors_file(order, home), "".join(traceback.format_exception(error)).encode())
-                print(f"{order.name} FAILED: {error_of(order, home)}", flush=True)
+                print(f"{order.name} FAILED: {keep_failure(order, home, error).reason}", flush=True)
 
 
 def rows_of(wanted: Sequence[Order], home: Path) -> list[Row]:
@@ -96,8 +96,9 @@ def listed(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
             lines.append(f"done     {told(row)}")
             continue
         begun = progress_of(given or order, home)
-        error = error_of(given, home) if given is not None else "waits for the tokens of main"
-        lines.append(f"missing  {order.name}: {begun.fraction:.0%} of the training" + (f"; {error}" if error else ""))
+        failed = failures_of(given, home) if given is not None else []
+        why = "; waits for the tokens of main" if given is None else f"; {failed[-1].reason}" if failed else ""
+        lines.append(f"missing  {order.name}: {begun.fraction:.0%} of the training{why}")
         if order.arm in STARTS:
             continue
         if begun.fraction > 0:
@@ -116,13 +117,19 @@ def listed(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
 
 
 def failures(wanted: Sequence[Order], home: Path) -> str:
-    """The runs whose newest attempt ended with an error."""
-    given = [order for each in wanted if (order := dosed(each, home)) is not None]
-    return "\n".join(f"{order.name}: {error}" for order in given if (error := error_of(order, home))) or "none"
+    """Every attempt that ended with an error, how far it had come, and whether the run was finished later."""
+    lines = []
+    for order in [given for each in wanted if (given := dosed(each, home)) is not None]:
+        later = "finished later" if kept(order, home) is not None else "not finished"
+        for failure in failures_of(order, home):
+            done = f"after {failure.num_steps} steps, {failure.num_tokens} tokens; {later}"
+            lines.append(f"{order.name}: {failure.reason} ({done})")
+            lines += [f"  {agent} {spelled_curve(rates)}" for agent, rates in failure.solve_rates.items()]
+    return "\n".join(lines) or "none"
 
 
 def report(rows: Sequence[Row], failed: str, *, num_seeds: int) -> str:
-    """All tables, curves and transcripts, the runs that failed, and the verdict."""
+    """All tables, curves and transcripts, the attempts that failed, and the verdict."""
     parts = {
         "Untrained agents, in percent with 95% intervals:": pass_table(rows),
         "Success in percent and paired gains with 95% intervals:": gain_table(rows),
@@ -130,7 +137,7 @@ def report(rows: Sequence[Row], failed: str, *, num_seeds: int) -> str:
         "Doses:": dose_table(rows),
         "Share of candidates that solve, step by step:": curves(rows),
         "Transcripts, by the most likely tokens:": transcripts(rows),
-        "Runs that ended with an error:": failed,
+        "Attempts that ended with an error:": failed,
         "Verdict:": verdict(rows, num_seeds=num_seeds),
     }
     return "\n\n".join(f"{title}\n\n{text}" for title, text in parts.items())

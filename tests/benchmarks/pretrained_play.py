@@ -14,6 +14,7 @@ from typing import Any
 from tests.benchmarks.arm_runs import SAMPLINGS, dose, seconds_of, steps_of_budget
 from tests.benchmarks.credit_study import stored_team
 from tests.benchmarks.kept import read, write
+from tests.benchmarks.origin import measured_by, start_of_run
 from tests.benchmarks.pretrained_runs import (
     ARMS,
     HELD_OUT,
@@ -58,6 +59,8 @@ def finished(order: Order, home: Path) -> Row:
         num_updates=counts["num_updates"],
         training_seconds=sum(seconds_of(step) for step in steps),
         evaluation_seconds=time.monotonic() - began,
+        start=start_of_run(store, config, order.run_id),
+        **measured_by(),
     )
     write(home / "rows" / f"{order.row_name}.json", asdict(row))
     return row

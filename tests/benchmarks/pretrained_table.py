@@ -21,6 +21,7 @@ from tests.benchmarks.pretrained_runs import (
     STARTS,
     SUITES,
     SWAPPED,
+    UNTRAINED_PROGRAM,
     UNTRAINED_SINGLE,
     Row,
     start_of,
@@ -34,6 +35,11 @@ MOST_MINUTES = 45.0
 NUM_RESAMPLES = 4000
 _BARS = "▁▂▃▄▅▆▇█"
 _LONGEST_SHOWN = 400
+_ALONE: Mapping[str, Mapping[str, str]] = {
+    UNTRAINED_SINGLE: {"team": "single agent"},
+    UNTRAINED_PROGRAM: {"team": "single agent with program", "tool_agent": "its programs"},
+}
+"""What the table calls a lone agent, and the answers that it gives in a role of the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +156,7 @@ def pass_table(rows: Iterable[Row]) -> str:
         for who, counts in row.passes.items():
             if who == REASONER:  # whose answer is the team's
                 continue
-            title = "single agent" if row.arm == UNTRAINED_SINGLE else who.replace("_", " ")
+            title = _ALONE.get(row.arm, {}).get(who, who.replace("_", " "))
             cells = (_spelled_rate(pass_at(k, counts, NUM_PASS_SAMPLES)) for k in (1, NUM_PASS_SAMPLES))
             body.append([title, str(len(counts)), *cells])
     return markdown(["untrained", "problems", "pass@1", f"pass@{NUM_PASS_SAMPLES}"], body)
@@ -201,9 +207,14 @@ def curves(rows: Iterable[Row]) -> str:
     for row in rows:
         for agent, rates in reversed(row.solve_rates.items()):
             if rates:
-                bars = "".join(_BARS[min(int(rate * len(_BARS)), len(_BARS) - 1)] for rate in rates)
-                lines.append(f"{name_of(row):25} {agent:10} {bars}  {rates[0]:.2f} -> {rates[-1]:.2f}")
+                lines.append(f"{name_of(row):25} {agent:10} {spelled_curve(rates)}")
     return "\n".join(lines)
+
+
+def spelled_curve(rates: Sequence[float]) -> str:
+    """One bar a step, and the first and the last rate; empty without a step."""
+    bars = "".join(_BARS[min(int(rate * len(_BARS)), len(_BARS) - 1)] for rate in rates)
+    return f"{bars}  {rates[0]:.2f} -> {rates[-1]:.2f}" if rates else ""
 
 
 def transcripts(rows: Sequence[Row]) -> str:

@@ -19,6 +19,7 @@ from tests.benchmarks.pretrained_play import Parts, played_as
 from tests.benchmarks.pretrained_runs import (
     ARMS,
     HELD_OUT,
+    LONE,
     LONGER,
     MAIN,
     PER_ROLE,
@@ -26,6 +27,8 @@ from tests.benchmarks.pretrained_runs import (
     REASONER_FROZEN,
     SHUFFLED,
     SINGLE,
+    SINGLE_PROGRAM,
+    SINGLE_PROGRAM_TREE,
     STARTS,
     SUITES,
     SWAPPED,
@@ -33,12 +36,14 @@ from tests.benchmarks.pretrained_runs import (
     TOOL_FROZEN,
     TRAINED,
     UNTRAINED,
+    UNTRAINED_PROGRAM,
     UNTRAINED_SINGLE,
     Order,
     Row,
     dosed,
     kept,
     orders,
+    start_of,
 )
 from tests.benchmarks.pretrained_table import curves, gain, gain_of, gain_table, pass_at, pass_table, pooled, verdict
 
@@ -75,13 +80,30 @@ def keep(order: Order, home: Path, found: Row) -> None:
     write(home / "rows" / f"{order.row_name}.json", asdict(found))
 
 
-def test_the_untrained_come_first_and_the_lone_agent_whose_dose_is_that_of_main_comes_last() -> None:
+def test_the_untrained_come_first_and_lone_agents_whose_dose_is_that_of_main_come_last() -> None:
     found = [(order.arm, order.seed, order.num_steps) for order in smoke(list(TRAINED), num_seeds=2)]
-    assert found[:4] == [(UNTRAINED, 0, 0), (UNTRAINED_SINGLE, 0, 0), (MAIN, 0, 3), (MAIN, 1, 3)]
-    assert found[-1] == (SINGLE, 0, 3)
+    assert found[:5] == [*((arm, 0, 0) for arm in STARTS), (MAIN, 0, 3), (MAIN, 1, 3)]
+    assert found[-3:] == [(arm, 0, 3) for arm in LONE]
     assert sorted(arm for arm, _, _ in found) == sorted([*ARMS, MAIN])
     assert [order.arm for order in smoke([SHUFFLED])] == [UNTRAINED, SHUFFLED]
     assert [order.arm for order in smoke([SINGLE], num_seeds=3)] == [UNTRAINED, UNTRAINED_SINGLE, MAIN, SINGLE]
+    with_program = [UNTRAINED, UNTRAINED_PROGRAM, MAIN, SINGLE_PROGRAM]
+    assert [order.arm for order in smoke([SINGLE_PROGRAM])] == with_program
+
+
+@pytest.mark.parametrize(("arm", "mode"), [(SINGLE_PROGRAM, "independent"), (SINGLE_PROGRAM_TREE, "tree")])
+def test_the_single_agent_with_the_program_tool_is_one_policy_under_one_prompt_with_the_turns_of_main(
+    arm: str, mode: str
+) -> None:
+    lone, main, start = (Order(arm=each, num_steps=3, num_problems=4).config() for each in (arm, MAIN, start_of(arm)))
+    assert (lone.rollout.mode, lone.environment) == (mode, main.environment)
+    assert len({(agent.policy, agent.prompt) for agent in lone.agents.values()}) == 1
+    assert start.agents == lone.agents
+    assert [agent.max_new_tokens for agent in lone.agents.values()] == [40, 16]
+    prompts = {role: agent.prompt for role, agent in main.agents.items()}
+    as_main = {role: agent.model_copy(update={"prompt": prompts[role]}) for role, agent in lone.agents.items()}
+    if mode == "tree":
+        assert lone.model_copy(update={"agents": as_main}) == main
 
 
 @pytest.mark.parametrize("arm", list(ARMS))
@@ -234,16 +256,18 @@ def test_a_run_that_raises_is_named_and_ends_no_other_and_is_tried_again(
     run_missing(wanted, tmp_path, jobs=1)
     assert [order.arm for order in ran] == [UNTRAINED, UNTRAINED_SINGLE, MAIN, SHUFFLED, SINGLE]
     assert ran[-1].budget_tokens == 777
-    assert failures(wanted, tmp_path) == "shuffled, seed 0: ValueError: no memory left"
+    why = "shuffled, seed 0: ValueError: no memory left (after 0 steps, 0 tokens; {})"
+    assert failures(wanted, tmp_path) == why.format("not finished")
     assert "shuffled, seed 0 FAILED: ValueError: no memory left" in capsys.readouterr().out
     assert "missing  shuffled, seed 0: 0% of the training; ValueError: no memory left" in listed(
         wanted, tmp_path, jobs=1
     )
 
+    run_missing(wanted, tmp_path, jobs=1)
     broken.clear()
     run_missing(wanted, tmp_path, jobs=1)
-    assert [order.arm for order in ran[5:]] == [SHUFFLED]
-    assert failures(wanted, tmp_path) == "none"
+    assert [order.arm for order in ran[5:]] == [SHUFFLED, SHUFFLED]
+    assert failures(wanted, tmp_path).splitlines() == [why.format("finished later")] * 2
     assert len(rows_of(wanted, tmp_path)) == 5
 
 
@@ -267,7 +291,7 @@ def test_the_report_holds_every_part_and_no_line_of_a_transcript_breaks_it() -> 
     assert "main, seed 0: solved\n    tool_agent: ```python\\nprint(1|2)\\n```\n    reasoner: 3" in text
     assert "untrained: not solved" in text
     assert "| shuffled, seed 0 | +100.0" in text
-    assert "Runs that ended with an error:\n\nnone" in text
+    assert "Attempts that ended with an error:\n\nnone" in text
 
 
 def test_without_the_weights_one_line_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,42 @@
+"""Where a measured row comes from: the weights its run began with, the processor, and the commit."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+CPU_FACTS = Path("/proc/cpuinfo")
+
+
+def start_of_run(store: Any, config: Any, run_id: str) -> dict[str, str]:
+    """The digest of each policy's weights before training, of a run that has started. Equal digests are equal starts."""
+    from tasks.first_checkpoints import first_checkpoints
+    from tasks.run import Run
+
+    checkpoints = first_checkpoints(store, Run(run_id=run_id, config=config))
+    return {policy: checkpoint.weights_digest for policy, checkpoint in checkpoints.items()}
+
+
+@cache
+def measured_by() -> dict[str, str]:
+    """The processor of this process and its commit, as a row has them; weights cloned on other processors are other weights.
+
+    **Example** {"processor": "AMD EPYC 7B13, AVX2", "commit": "9f2c…-dirty"}.
+    """
+    import torch
+
+    from tasks.provenance import checkout
+
+    commit, is_dirty = checkout()
+    return {
+        "processor": f"{model_name(CPU_FACTS.read_text())}, {torch.backends.cpu.get_cpu_capability()}",
+        "commit": "no checkout" if commit is None else f"{commit}-dirty" if is_dirty else commit,
+    }
+
+
+def model_name(facts: str) -> str:
+    """The processor's name in the text of /proc/cpuinfo; "unnamed" where the kernel gives none."""
+    for line in facts.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return "unnamed"
