@@ -70,7 +70,8 @@ class LossConfig(ChoosingSection):
     means_over: Literal["all", "signal"] = "all"
     """The answers that the loss averages over: all sampled ones, as in TRL and verl, or only those of groups with a learning
     signal. With all, gradients shrink as more groups are entirely right or wrong, and an entropy or KL term makes those groups
-    rows of the update, which then costs as much as if all had a signal."""
+    rows of the update, which then costs as much as if all had a signal. With signal, entropy and KL are averaged over those
+    answers too, and no longer over all sampled ones; most presets set it."""
     fixed_length: int | None = Field(None, ge=1)
     """The constant of aggregation fixed_length: the maximal tokens of an answer."""
     clip_low: float = Field(0.2, ge=0.0)
@@ -134,12 +135,14 @@ class TrainingConfig(ChoosingSection):
     num_minibatches: int = Field(2, ge=1)
     """Optimizer steps per pass."""
     tokens_per_micro_batch: int = Field(4096, ge=LEAST_ROW)
-    """Padded tokens of one pass; on device cuda 16384 unless given. A CPU is fastest if they fit its caches."""
+    """Padded tokens of one pass; on device cuda 16384 unless given. A CPU is fastest if they fit its caches. Affects results:
+    other sums round differently."""
     share_prompts: bool = True
-    """Pack a group's completions behind one copy of their prompt."""
+    """Pack a group's completions behind one copy of their prompt. Affects results: other sums round differently."""
     zero_stage: Literal[0, 1, 2, 3] = 0
     """DeepSpeed ZeRO stage, configured by `infra/deepspeed/zero<stage>.json`."""
     num_ranks: int = Field(1, ge=1)
+    """Processes that share one update. Affects results: other sums round differently."""
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: forward and backward pass; the optimizer updates float32 weights, which are saved with it. On a CPU faster only
@@ -171,4 +174,4 @@ class EvaluationConfig(Section):
     sampling: tuple[Literal["sample", "greedy"], ...] = ("sample", "greedy")
     """sample draws at temperature 1, or at an agent's own; greedy takes the most likely token."""
     problems_per_block: int = Field(250, ge=1)
-    """Problems played together."""
+    """Problems played together. Affects results, because it decides batch shapes."""

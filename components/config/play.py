@@ -82,7 +82,8 @@ class GenerationConfig(ChoosingSection):
     num_threads: int = Field(1, ge=1)
     """CPU threads of the engine. Affects results: other thread counts may round differently."""
     max_batch_tokens: int = Field(65536, ge=64)
-    """Maximal prompt and completion tokens of a forward batch; larger requests are split in order."""
+    """Maximal prompt and completion tokens of a forward batch; larger requests are split in order. Affects results: other batch
+    shapes round log-probabilities differently."""
     probe_tolerance: float = Field(1e-4, gt=0.0)
     """Largest allowed difference between the log-probabilities of engine and trainer on the refresh probe, whose tokens are
     improbable ones, down to -8 nats, and in proportion below; with dtype bfloat16 0.5 unless given."""
@@ -108,7 +109,7 @@ class RolloutConfig(Section):
     temperature: float = Field(1.0, ge=0.01, le=100.0)
     """Of all agents without their own."""
     num_shards: int = Field(1, ge=1)
-    """Independent tasks per step."""
+    """Independent tasks per step. Affects results, because it decides which problems are played together, and so batch shapes."""
     problems_per_block: int = Field(32, ge=1)
     """Problems that are played and journalled together. Affects results, because it decides batch shapes."""
     continue_from: Literal["best", "mixed"] = "best"
@@ -177,9 +178,10 @@ class RewardConfig(Section):
     team_weight: float = 1.0
     """alpha in reward = alpha * team + local + own."""
     team_credit: Literal["node", "turn_end", "episode_end"] = "node"
-    """The outcome that gives a candidate its team term, in mode tree. node: its own, which may be equal for all proposals of an
-    agent. turn_end, episode_end: the last one of the turn or episode, after the later agents have continued each candidate with
-    one answer each; this costs their tokens."""
+    """The outcome that gives a candidate its team term, in mode tree. node, which all presets use: its own, which is equal for
+    all proposals of an agent that does not change the team's state, as of a proposer in a game before the other acts, so that
+    such an agent learns from its local terms alone. turn_end, episode_end: the last one of the turn or episode, after the later
+    agents have continued each candidate with one answer each; this costs their tokens."""
     weights: Mapping[str, float] = Field(default_factory=dict)
     """Overrides of default weights by component: team.<name> and local.<name> of the environment, own.<name> of `functions`."""
     functions: tuple[str, ...] = ()

@@ -25,9 +25,10 @@ BASE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 TOOL_AGENT, REASONER = "tool_agent", "reasoner"
 ALONE = 'agents.reasoner.prompt={replace: "Compute the result, step by step if you want. End with: The answer is"}'
 ONE_PROMPT = (
-    "Write Python code that prints the result, in a ```python block. "
-    "If a program has printed it already, say the number: The answer is"
+    "Write Python code that prints the result, in a ```python block. When you see what was printed, say: The answer is"
 )
+"""Of a single agent with the program tool: of four such prompts the one under which the untrained model most likely writes a
+right program, which is still a third as likely as under the tool agent's own."""
 HELD_OUT, LONGER, REWORDED, SWAPPED = "held out", "level 1", "reworded", "roles swapped"
 MAIN, SHUFFLED, SINGLE = "main", "shuffled", "single"
 SINGLE_PROGRAM, SINGLE_PROGRAM_TREE = "single with program", "single with program by turn"

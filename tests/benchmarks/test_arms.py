@@ -54,8 +54,8 @@ def test_differences_are_of_one_seed_whatever_the_order() -> None:
     assert success["team, prompted"] == ["10.0 ± 24.8", "10.0 ± 24.8", "71.0", "16.0"]
     found = cells(difference_table(rows))
     handed_on, grpo = "*team, AT-GRPO, best handed on*", "*team, GRPO*"
-    assert found[f"{handed_on}, less {grpo}"][0] == "+10.0 ± 0.0 (0.0)"
-    assert found[f"{handed_on}, less *single agent, GRPO*"][0] == "+0.0 ± 0.0 (0.0)"
+    assert found[f"{handed_on}, less {grpo}"][0] == "**+10.0 ± 0.0** (0.0)"
+    assert found[f"{handed_on}, less *single agent, GRPO*, from starts of their own"][0] == "+0.0 ± 0.0 (0.0)"
 
 
 def test_each_difference_says_what_so_many_seeds_could_have_seen_and_pairs_only_seeds_that_both_have() -> None:
@@ -70,8 +70,8 @@ def test_each_difference_says_what_so_many_seeds_could_have_seen_and_pairs_only_
 def test_doses_are_means_over_seeds_and_a_lone_role_has_no_share() -> None:
     rows = [ran(run, seed, 0.0, 0.5) for run in ("single", "team-grpo") for seed in range(2)]
     single, team = (line.strip("| ").split("|") for line in dose_table(rows).splitlines()[2:])
-    assert [cell.strip() for cell in team[2:]] == ["2", "100", "10", "4", "2", "25%"]
-    assert [cell.strip() for cell in single[1:7]] == ["single agent, GRPO", "2", "100", "10", "4", "2"]
+    assert [cell.strip() for cell in team[2:]] == ["2", "100 (100 to 101)", "10", "4", "2", "25%"]
+    assert [cell.strip() for cell in single[1:7]] == ["single agent, GRPO", "2", "100 (100 to 101)", "10", "4", "2"]
 
 
 def test_counts_are_sums_over_steps_and_policies_and_the_share_is_a_mean_over_steps_that_have_one() -> None:
@@ -138,6 +138,7 @@ def test_a_run_interrupted_anywhere_trains_no_step_twice_and_ends_with_the_same_
     run = FakeRun(stops=list(stops))
     monkeypatch.setattr(flows.train, "train", run.train)
     monkeypatch.setattr(troupe.runs.reading, "run_document", lambda store, run_id: {"steps": run.steps})
+    monkeypatch.setattr(arm_runs, "start_of_run", lambda store, config, run_id: {"team": f"start of {run_id}"})
     order = Order(game="tiny", run="team-grpo", seed=0, budget_tokens=550)
     row = None
     while row is None:
@@ -149,6 +150,9 @@ def test_a_run_interrupted_anywhere_trains_no_step_twice_and_ends_with_the_same_
     assert (row.num_steps, row.num_tokens, row.num_updates, row.num_rows_with_signal) == (9, 612, 18, 36)
     assert row.after == {"sample": 0.009, "greedy": 0.009}
     assert kept(order, tmp_path) == row
+    assert row.start == {"team": f"start of {order.run_id}"}
+    assert row.processor is not None
+    assert row.commit is not None
     assert run.num_trained == len(run.steps) <= 11
     assert [sampling for _, sampling in run.asked if sampling] == [SAMPLINGS]  # held-out problems are played once
 
