@@ -31,11 +31,19 @@ def differences_told(made: Sequence[Comparison]) -> str:
         f"After Holm's correction for all of them {_counted(len(surviving))} at the {100 * LEVEL:g}% level"
         + (":" if surviving else ".")
     ]
-    lines += [f"- {each}: {each.mean:+.1f} points" for each in surviving]
+    lines += _means_by_pair(surviving)
     if hints:
-        lines.append(f"{_hinted(len(hints))}:")
-        lines += [f"- {each}: {each.mean:+.1f} points" for each in hints]
+        lines += [f"{_hinted(len(hints))}:", *_means_by_pair(hints)]
     return "\n".join([*lines, f"In the other {len(made) - len(surviving) - len(hints)} nothing can be told."])
+
+
+def _means_by_pair(made: Sequence[Comparison]) -> list[str]:
+    lines = []
+    for arm, other in dict.fromkeys((each.arm, each.other) for each in made):
+        mine = [each for each in made if (each.arm, each.other) == (arm, other)]
+        cells = "; ".join(f"{each.game}, {each.sampling} {each.mean:+.1f}" for each in mine)
+        lines.append(f"- *{arm}*, less *{other}*: {cells}")
+    return lines
 
 
 def _counted(number: int) -> str:
@@ -48,16 +56,14 @@ def _hinted(number: int) -> str:
 
 
 def left_out(made: Sequence[Comparison]) -> str:
-    """The seeds that began elsewhere, once for each pair and game."""
-    counts = {
-        (each.arm, each.other, each.game): (each.num_left_out, each.num_left_out + len(each.differences))
-        for each in made
-        if each.num_left_out
-    }
-    return "\n".join(
-        f"*{arm}*, less *{other}*, on {game}: {left} of {total} seeds began elsewhere and are left out."
-        for (arm, other, game), (left, total) in counts.items()
-    )
+    """The seeds that began elsewhere, by pair and game."""
+    lines = []
+    for arm, other in PAIRS:
+        games = {each.game: each for each in made if (each.arm, each.other) == (arm, other) and each.num_left_out}
+        if games:
+            counts = [f"{each.num_left_out} of {each.num_seeds} on {game}" for game, each in games.items()]
+            lines.append(f"- *{arm}*, less *{other}*: {', '.join(counts)}")
+    return "\n".join(["Seeds that began elsewhere and are left out:", *lines]) if lines else ""
 
 
 def gains_told(rows: Sequence[Trained]) -> str:
@@ -71,8 +77,9 @@ def gains_told(rows: Sequence[Trained]) -> str:
                 points = statistics.mean(mine[seed] - theirs[seed] for seed in common)
                 cells.append(f"{game}, {sampling} {points:+.1f}")
         if cells:
-            lines.append(f"*{arm}*, less *{other}*, by gain over the start of each, means: {'; '.join(cells)}.")
-    return "\n".join(lines)
+            lines.append(f"- *{arm}*, less *{other}*: {'; '.join(cells)}")
+    head = "From starts of their own, by design, by gain over the start of each, mean points without an interval:"
+    return "\n".join([head, *lines]) if lines else ""
 
 
 def falls(rows: Sequence[Trained]) -> str:

@@ -62,12 +62,13 @@ class Comparison:
         return not self.survives and bool(self.differences) and paired_p_value(self.differences) < LEVEL
 
     @property
+    def num_seeds(self) -> int:
+        """That both arms have."""
+        return len(self.differences) + self.num_left_out
+
+    @property
     def mean(self) -> float:
         return mean_interval(self.differences)[0]
-
-    def __str__(self) -> str:
-        """**Example** "*team, C3*, less *team, GRPO*, on sokoban, greedy"."""
-        return f"*{self.arm}*, less *{self.other}*, on {self.game}, {self.sampling}"
 
 
 def comparisons(rows: Iterable[Trained]) -> list[Comparison]:

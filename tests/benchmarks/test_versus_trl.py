@@ -66,6 +66,12 @@ def test_what_is_lost_is_called_missed() -> None:
     theirs = [ran("trl", n) for n in range(3)]
     assert verdicts([*slow, *theirs], "troupe", "trl", goal=GOAL).count("MISSED") == 3
     assert verdicts([*fast, *theirs], "troupe", "trl", goal=GOAL).count("held") == 3
+    beside_a_server = [
+        ran("troupe", n, samples_per_second=151.0, pss_mib=700.0, services_pss_mib=301.0) for n in range(3)
+    ]
+    told = verdicts([*beside_a_server, *theirs], "troupe", "trl", goal=GOAL)
+    assert "peak memory with services: 1.00 times" in told
+    assert told.count("MISSED") == 1
     unfinished = [ran("trl", n, num_samples=3999, samples_to_goal=None) for n in range(3)]
     assert verdicts([*fast, *unfinished], "troupe", "trl", goal=GOAL).count("not compared") == 1
     neither = verdicts([*slow, *unfinished], "troupe", "trl", goal=GOAL)

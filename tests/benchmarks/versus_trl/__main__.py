@@ -12,7 +12,8 @@ rate, and TRL's has the same prompts in the same order. As shipped, TRL has its 
 and number of steps: 8 samples per step, which need less memory, and a learning rate of 1e-6. Troupe runs as a user runs it: the
 `train` flow against a Prefect server, which commits every stage and checkpoint to a local store; TRL saves nothing. Neither
 tracks. The arms run one at a time, each in a process of its own, in turns whose order alternates; a round is one turn of each,
-and has one seed.
+and has one seed. Memory is that of an arm's processes and, in the comparison, of the Prefect server beside Troupe's too. Raw
+numbers are always written, with the commit and the processor; --out names their folder.
 
 The differences that remain: the samplers draw from random streams of their own; in bfloat16 Troupe's loss also corrects for the
 rounding between engine and trainer, and its optimizer keeps the adapter in float32, while the tuned TRL's keeps it in bfloat16,
@@ -31,6 +32,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.origin import measured_by
 from tests.benchmarks.versus_trl.game import TINY
 from tests.benchmarks.versus_trl.order import AS_SHIPPED, COMPONENTS, FLOAT32_ADAPTER, TRL, TROUPE, Order
 from tests.benchmarks.versus_trl.outcomes import Outcome, outcome
@@ -45,6 +47,7 @@ WARM_START_SUCCESS = 0.5
 def main() -> None:
     asked = arguments()
     task = TASKS[asked.model]
+    out: Path = asked.out or Path(tempfile.mkdtemp(prefix="troupe-versus-trl-raw-"))
     with tempfile.TemporaryDirectory(prefix="troupe-versus-trl-") as name:
         folder = Path(name)
         start = started(order_of(asked, folder, arm="start", number=0, dtype=asked.dtype[0]))
@@ -55,22 +58,21 @@ def main() -> None:
         for dtype in asked.dtype:
             if len(asked.dtype) > 1:
                 print(f"\n{dtype}", flush=True)
-            out = asked.out / dtype if asked.out is not None and len(asked.dtype) > 1 else asked.out
-            compare(asked, folder, dtype, start, out)
+            compare(asked, folder, dtype, start, out / dtype if len(asked.dtype) > 1 else out)
 
 
-def compare(asked: argparse.Namespace, folder: Path, dtype: str, start: Mapping[str, Any], out: Path | None) -> None:
+def compare(asked: argparse.Namespace, folder: Path, dtype: str, start: Mapping[str, Any], out: Path) -> None:
     """All rounds in one precision, and their report. In float32 an adapter in float32 is the tuned arm."""
     arms = [arm for arm in asked.arms if dtype != "float32" or arm != FLOAT32_ADAPTER]
     asked = argparse.Namespace(**vars(asked) | {"arms": arms})
     outcomes, ran = play_rounds(asked, folder, dtype)
-    if out is not None:  # first: what was measured outlasts a report that fails
-        write_raw(outcomes, {key: each.result for key, each in ran.items()}, out)
-        facts = {"start": start, "load": os.getloadavg(), "options": vars(asked) | {"out": str(out)}}
-        (out / "machine.json").write_text(json.dumps(facts | {"python": platform.python_version()}, indent=1))
+    # First: what was measured outlasts a report that fails.
+    write_raw(outcomes, {key: each.result for key, each in ran.items()}, out)
+    facts = {"start": start, "load": os.getloadavg(), "options": vars(asked) | {"out": str(out)}}
+    facts |= {**measured_by(), "python": platform.python_version()}
+    (out / "machine.json").write_text(json.dumps(facts, indent=1))
     print_report(outcomes, ran, asked)
-    if out is not None:
-        print(f"\nraw numbers: {out}")
+    print(f"\nraw numbers: {out}")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -92,7 +94,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="of torch, in every process of every arm")
     parser.add_argument("--learning-rate", type=float, help="of all arms but TRL as shipped")
     parser.add_argument("--arms", nargs="+", choices=list(ARMS))
-    parser.add_argument("--out", type=Path, help="folder for raw numbers")
+    parser.add_argument("--out", type=Path, help="folder for raw numbers; a new temporary one if left out")
     parser.add_argument("--quick", action="store_true", help="one round of four steps from a weaker start")
     asked = parser.parse_args(given)
     complete(asked, parser)
@@ -147,7 +149,17 @@ def play_rounds(
         for arm in asked.arms if number % 2 == 0 else reversed(asked.arms):
             order = order_of(asked, folder, arm=arm, number=number, dtype=dtype)
             ran[arm, number] = each = run(order, folder / "services")
-            outcomes.append(outcome(arm, number, order.seed, each.result, each.footprint, goal=goal))
+            outcomes.append(
+                outcome(
+                    arm,
+                    number,
+                    order.seed,
+                    each.result,
+                    each.footprint,
+                    goal=goal,
+                    services_pss_mib=each.services_pss_mib,
+                )
+            )
             told = outcomes[-1]
             print(f"round {number}  {arm:24}{speed(told.samples_per_second):>7} samples/s {told.pss_mib:7.0f} MiB  "
                   f"success {told.last_success:.3f}  load {os.getloadavg()[0]:.2f}", flush=True)  # fmt: skip
@@ -169,11 +181,8 @@ def print_report(outcomes: list[Outcome], ran: dict[tuple[str, int], Ran], asked
 
 
 def print_step(ran: dict[tuple[str, int], Ran]) -> None:
-    """Where the seconds of our step go, and what runs beside it."""
+    """Where the seconds of our step go."""
     mine = [each for (arm, _), each in ran.items() if arm == TROUPE]
-    print(
-        f"the Prefect server beside troupe: {statistics.median(each.services_pss_mib for each in mine):.0f} MiB, not counted"
-    )
     print(f"troupe's step: {step_seconds([each.result for each in mine])}\n")
 
 

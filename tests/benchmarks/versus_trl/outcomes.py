@@ -35,6 +35,13 @@ class Outcome:
     num_samples: int
     samples_to_goal: int | None
     last_success: float
+    services_pss_mib: float = 0.0
+    """Held at its end by the Prefect server that runs beside it, whose processes are in no other number."""
+
+    @property
+    def whole_pss_mib(self) -> float:
+        """The processes of the run, and the services beside it."""
+        return self.pss_mib + self.services_pss_mib
 
     @property
     def least_samples_to_goal(self) -> int:
@@ -43,7 +50,14 @@ class Outcome:
 
 
 def outcome(
-    arm: str, round_number: int, seed: int, result: Mapping[str, Any], footprint: Footprint, *, goal: Goal
+    arm: str,
+    round_number: int,
+    seed: int,
+    result: Mapping[str, Any],
+    footprint: Footprint,
+    *,
+    goal: Goal,
+    services_pss_mib: float = 0.0,
 ) -> Outcome:
     """The outcome of a run from its own account and what was seen from outside.
 
@@ -65,6 +79,7 @@ def outcome(
         num_samples=step_samples * len(ended_at),
         samples_to_goal=samples_to_goal(success_rates, step_samples, window=window, goal=goal.success),
         last_success=statistics.mean(success_rates[-window:]),
+        services_pss_mib=services_pss_mib,
     )
 
 
