@@ -179,8 +179,8 @@ class RewardConfig(Section):
     """alpha in reward = alpha * team + local + own."""
     team_credit: Literal["node", "turn_end", "episode_end"] = "node"
     """The outcome that gives a candidate its team term, in mode tree. node, which all presets use: its own, which is equal for
-    all proposals of an agent that does not change the team's state, as of a proposer in a game before the other acts, so that
-    such an agent learns from its local terms alone. turn_end, episode_end: the last one of the turn or episode, after the later
+    all candidates of an agent whose answer cannot solve by itself, as of the tool agent in math; such an agent learns from its
+    local terms alone. turn_end, episode_end: the last one of the turn or episode, after the later
     agents have continued each candidate with one answer each; this costs their tokens."""
     weights: Mapping[str, float] = Field(default_factory=dict)
     """Overrides of default weights by component: team.<name> and local.<name> of the environment, own.<name> of `functions`."""

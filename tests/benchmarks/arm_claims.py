@@ -20,21 +20,22 @@ def claims(rows: Iterable[Trained], *, budget_tokens: int) -> str:
     """The sentences below the tables."""
     found = list(rows)
     parts = [differences_told(comparisons(found)), left_out(comparisons(found)), gains_told(found), falls(found)]
-    return "\n".join(part for part in [*parts, tokens_told(found, budget_tokens=budget_tokens)] if part)
+    return "\n\n".join(part for part in [*parts, tokens_told(found, budget_tokens=budget_tokens)] if part)
 
 
 def differences_told(made: Sequence[Comparison]) -> str:
     """How many comparisons there are, which survive the correction, and which are no more than hints."""
     surviving, hints = [each for each in made if each.survives], [each for each in made if each.is_hint]
-    lines = [
+    head = (
         f"{len(made)} comparisons, of which {LEVEL * len(made):.1f} would leave 0 out of their intervals by chance alone. "
         f"After Holm's correction for all of them {_counted(len(surviving))} at the {100 * LEVEL:g}% level"
-        + (":" if surviving else ".")
-    ]
-    lines += _means_by_pair(surviving)
+    )
+    parts = ["\n".join([f"{head}:", *_means_by_pair(surviving)]) if surviving else f"{head}."]
     if hints:
-        lines += [f"{_hinted(len(hints))}:", *_means_by_pair(hints)]
-    return "\n".join([*lines, f"In the other {len(made) - len(surviving) - len(hints)} nothing can be told."])
+        uncorrected = f"{len(hints)} more leave 0 out of intervals that are not corrected, and may be chance:"
+        parts.append("\n".join([uncorrected, *_means_by_pair(hints)]))
+    parts.append(f"In the other {len(made) - len(surviving) - len(hints)} nothing can be told.")
+    return "\n\n".join(parts)
 
 
 def _means_by_pair(made: Sequence[Comparison]) -> list[str]:
@@ -48,11 +49,6 @@ def _means_by_pair(made: Sequence[Comparison]) -> list[str]:
 
 def _counted(number: int) -> str:
     return {0: "none stands", 1: "one stands"}.get(number, f"{number} stand")
-
-
-def _hinted(number: int) -> str:
-    alone = "One more leaves" if number == 1 else f"{number} more leave"
-    return f"{alone} 0 out only while it is not corrected for, and may be chance"
 
 
 def left_out(made: Sequence[Comparison]) -> str:

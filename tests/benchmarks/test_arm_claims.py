@@ -68,7 +68,7 @@ def test_only_runs_that_began_at_one_start_are_a_pair(
     assert found.differences == pytest.approx([10.0, 70.0] if is_pair else [10.0])
     assert found.num_left_out == (0 if is_pair else 1)
     told = (
-        "began elsewhere and are left out:\n- *team, C3*, less *team, AT-GRPO, best handed on*: 1 of 2 on plan-path\n"
+        "began elsewhere and are left out:\n- *team, C3*, less *team, AT-GRPO, best handed on*: 1 of 2 on plan-path\n\n"
     )
     assert (told in claims(rows, budget_tokens=1000)) == (not is_pair)
 
