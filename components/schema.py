@@ -67,6 +67,28 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemLimits:
+    """What a problem says of its programs' limits; None: what the run says."""
+
+    cpu_seconds: float | None = None
+    """In place of the run's; twice as much wall time is allowed where that is more than the run's."""
+    memory_mib: int | None = None
+    """At most the run's, which is that of a box."""
+    output_kib: int | None = None
+    """At least the run's."""
+
+    def within(self, run: Limits) -> Limits:
+        """The limits in a run."""
+        cpu_seconds = run.cpu_seconds if self.cpu_seconds is None else self.cpu_seconds
+        return Limits(
+            wall_seconds=run.wall_seconds if self.cpu_seconds is None else max(run.wall_seconds, 2 * cpu_seconds),
+            cpu_seconds=cpu_seconds,
+            memory_mib=run.memory_mib if self.memory_mib is None else min(run.memory_mib, self.memory_mib),
+            output_kib=run.output_kib if self.output_kib is None else max(run.output_kib, self.output_kib),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """One program for the sandbox. Equal executions have equal results, so they run once.
 
@@ -79,7 +101,11 @@ class Execution:
     stdin: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
-    limits: Limits | None = None
+    limits: Limits | ProblemLimits | None = None
+
+    def limits_within(self, run: Limits) -> Limits:
+        """Its limits in a run whose programs have the limits `run`."""
+        return self.limits.within(run) if isinstance(self.limits, ProblemLimits) else self.limits or run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

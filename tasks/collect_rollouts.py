@@ -11,7 +11,7 @@ from tasks.session import Session
 from tasks.stage_task import current_key, stage_task
 
 
-@stage_task("collect_rollouts", version=4)
+@stage_task("collect_rollouts", version=5)
 def collect_rollouts(session: Session, step: int, part: int, versions: dict[str, PolicyVersion]) -> ArtifactRef:
     """A reference to the shard's RolloutShard. Blocks that an interrupted attempt finished are not played again."""
     ensure_loaded(session, versions)

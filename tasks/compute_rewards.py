@@ -10,7 +10,7 @@ from tasks.session import Session
 from tasks.stage_task import current_key, stage_task
 
 
-@stage_task("compute_rewards", version=4)
+@stage_task("compute_rewards", version=5)
 def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRef) -> ArtifactRef:
     """A reference to the shard's ScoredShard, recomputed from the recorded episodes and executions."""
     scenario, store, rewards = session.scenario, session.store, session.config.rewards

@@ -15,7 +15,7 @@ from tasks.run import stage_key
 from tasks.session import Session
 from tasks.stage_task import current_key, stage_task
 
-VERSION = 4
+VERSION = 5
 
 
 @stage_task("evaluate_policy", version=VERSION)

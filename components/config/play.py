@@ -109,7 +109,8 @@ class RolloutConfig(Section):
     temperature: float = Field(1.0, ge=0.01, le=100.0)
     """Of all agents without their own."""
     num_shards: int = Field(1, ge=1)
-    """Independent tasks per step. Affects results, because it decides which problems are played together, and so batch shapes."""
+    """Independent tasks per step. Affects results, because it decides which problems are played together, and so batch
+    shapes."""
     problems_per_block: int = Field(32, ge=1)
     """Problems that are played and journalled together. Affects results, because it decides batch shapes."""
     continue_from: Literal["best", "mixed"] = "best"

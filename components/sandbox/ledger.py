@@ -26,7 +26,7 @@ class ToolSources:
     sandbox: Callable[[], Sandbox]
     retriever: Callable[[], Retriever | None]
     limits: Limits
-    """For executions without limits of their own."""
+    """Of the run: for executions without limits of their own, and around those of a problem."""
 
 
 class ExecutionLedger:
@@ -112,7 +112,7 @@ class ExecutionLedger:
     def _key(self, call: ToolCall) -> str:
         if isinstance(call, Query):
             return _digest(["query", self._retriever.digest, call.text, call.num_passages])
-        limits = call.limits or self._sources.limits
+        limits = call.limits_within(self._sources.limits)
         numbers = [limits.wall_seconds, limits.cpu_seconds, limits.memory_mib, limits.output_kib]
         image = self._sources.sandbox().description.image_digest
         return _digest(["run", image, call.program, call.stdin, dict(call.files), list(call.outputs), numbers])
@@ -169,7 +169,7 @@ class ExecutionLedger:
             stdin=call.stdin,
             files=call.files,
             outputs=call.outputs,
-            limits=call.limits or self._sources.limits,
+            limits=call.limits_within(self._sources.limits),
         )
 
     def _num_at_once(self, calls: Iterable[ToolCall]) -> int:

@@ -74,7 +74,7 @@ def _is_confirmed(
     key: str, execution: Execution, recorded: ExecutionResult, *, sandbox: Sandbox, limits: Limits, title: str
 ) -> bool:
     """Whether the program gave the recorded result; False where that is undecided. Raises RecordRefuted."""
-    usual = execution.limits or limits
+    usual = execution.limits_within(limits)
     patient = replace(
         usual, wall_seconds=_TIME_FACTOR * usual.wall_seconds, cpu_seconds=_TIME_FACTOR * usual.cpu_seconds
     )

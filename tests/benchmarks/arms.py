@@ -1,8 +1,8 @@
-"""Agents alone and teams, prompted and trained, at an equal budget of generated tokens.
+"""Agents alone and teams, prompted and trained, at about the same budget of generated tokens: no run's last step is cut.
 
     python -m tests.benchmarks.arms [--games plan-path sokoban stateful-calendar] [--jobs 2] [--home DIR]
 
-Eight arms a game. "prompted" is a policy after its warm start alone, which is cloned from noisy play; "trained" goes on from
+Nine arms a game. "prompted" is a policy after its warm start alone, which is cloned from noisy play; "trained" goes on from
 there until its rollouts have sampled as many tokens as the budget says, every candidate counted, chosen or not, continuations
 too. All arms learn from the preset's rewards with its learning rate and its problems per step. AT-GRPO hands on the best
 candidate, as in its paper, or a random one with probability .75, as our presets of games do; with a policy per role it does
@@ -17,7 +17,13 @@ this one.
 
 Equal tokens are not equal doses: an arm whose step samples fewer tokens takes more optimizer steps, and C3's continuations
 are sampled but are no rows. So rows and optimizer steps are told beside success. Each difference is told seed by seed, with
-the true difference that so many seeds would have found in four of five repetitions (`power.py`).
+the true difference that so many seeds would have found in four of five repetitions (`power.py`), and bold if it survives
+Holm's correction for all comparisons of the table.
+
+Weights cloned on another kind of processor are other weights. So a row has the digest of its start, the processor and the
+commit, and seeds of two arms that began elsewhere are left out, and counted; rows of a record without digests began alike if
+they had equal success before training. A single agent and a policy per role are cloned on their own by design: their seeds are
+compared by number, and also by what each gained over its start. Sentences below the tables are made from the rows.
 
 Finished runs are kept in --home under a name that depends on all that decides them: settings, budget, and the versions of the
 stages. The same command again does what is missing, and continues a run that was stopped in the middle; Ctrl-C and SIGTERM

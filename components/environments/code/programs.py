@@ -17,7 +17,7 @@ from components.environments.code.problem import Case, CodeProblem, Grader, Kind
 from components.environments.code.text import nests_deep, printable
 from components.environments.shared.text import is_text
 from components.errors import MalformedAction
-from components.schema import Execution, ExecutionResult, Limits
+from components.schema import Execution, ExecutionResult, Limits, ProblemLimits
 
 FRAME = "@result "
 """Precedes the JSON of a function's return value, on the last line of the output. Any program may print it, but no box ever
@@ -113,26 +113,19 @@ def execution(problem: CodeProblem, program: str, case: Case, *, limits: Limits 
     return Execution(program=text, stdin=case.given, limits=limits or limits_of(problem, case))
 
 
-def limits_of(problem: CodeProblem, case: Case) -> Limits | None:
-    """The limits of one test; None for those of the run.
+def limits_of(problem: CodeProblem, case: Case) -> ProblemLimits | None:
+    """What the dataset says of the limits of one test; None for those of the run.
 
-    The dataset's CPU time replaces the run's, and twice as much wall time is allowed where that is more than the run's. Its
-    memory limit holds below the run's, which is that of a box, with the 32 MiB for the interpreter that CodeContests' authors
-    add. Output may be twice as long as expected.
+    Its memory has the 32 MiB for the interpreter that CodeContests' authors add. Output may be twice as long as expected.
     """
-    usual = Limits()
-    output_kib = min(MAX_OUTPUT_KIB, max(usual.output_kib, len(case.expected.encode("utf-8", "replace")) // 512))
-    cpu_seconds = problem.cpu_seconds or usual.cpu_seconds
-    memory_mib = usual.memory_mib
-    if problem.memory_mib is not None:
-        memory_mib = min(memory_mib, max(_LEAST_MEMORY_MIB, problem.memory_mib + _INTERPRETER_MIB))
-    limits = Limits(
-        wall_seconds=max(usual.wall_seconds, 2 * cpu_seconds),
-        cpu_seconds=cpu_seconds,
-        memory_mib=memory_mib,
-        output_kib=output_kib,
+    output_kib = min(MAX_OUTPUT_KIB, len(case.expected.encode("utf-8", "replace")) // 512)
+    memory_mib = problem.memory_mib
+    limits = ProblemLimits(
+        cpu_seconds=problem.cpu_seconds,
+        memory_mib=None if memory_mib is None else max(_LEAST_MEMORY_MIB, memory_mib + _INTERPRETER_MIB),
+        output_kib=output_kib or None,
     )
-    return None if limits == usual else limits
+    return None if limits == ProblemLimits() else limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

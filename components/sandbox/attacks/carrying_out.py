@@ -91,7 +91,7 @@ def _verdict(attack: Attack, sandbox: Sandbox) -> Verdict:
 
 def _most_seconds(attack: Attack) -> float:
     """The most seconds that its jobs may take in all."""
-    walls = [(job.limits or Limits()).wall_seconds + MOST_LATE_SECONDS for job in attack.jobs]
+    walls = [job.limits_within(Limits()).wall_seconds + MOST_LATE_SECONDS for job in attack.jobs]
     return max(walls) if attack.at_once else sum(walls)
 
 
@@ -101,7 +101,9 @@ def _at_once(jobs: Sequence[Execution], sandbox: Sandbox) -> list[ExecutionResul
 
 
 def _run(job: Execution, sandbox: Sandbox) -> ExecutionResult:
-    return sandbox.run(job.program, stdin=job.stdin, files=job.files, outputs=job.outputs, limits=job.limits)
+    return sandbox.run(
+        job.program, stdin=job.stdin, files=job.files, outputs=job.outputs, limits=job.limits_within(Limits())
+    )
 
 
 def _is_right(answer: ExecutionResult) -> bool:

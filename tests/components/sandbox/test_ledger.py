@@ -10,7 +10,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.errors import DeadlineExceeded, ExecutionFailed, RetrieverUnavailable, SandboxUnavailable
 from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.sandbox.tool_journal import ToolJournal
-from components.schema import Execution, ExecutionResult, Limits, Passage, Query
+from components.schema import Execution, ExecutionResult, Limits, Passage, ProblemLimits, Query
 from tests.components.sandbox.scripted import Respond, ScriptedSandbox, printed, sandbox_failed
 
 
@@ -72,6 +72,7 @@ def test_the_runs_own_limits_are_the_limits_of_a_call_that_names_none() -> None:
     ledger = ExecutionLedger(world(ScriptedSandbox(echo), limits=Limits(memory_mib=64)))
     ledger.run(Execution(program="p"))
     ledger.run(Execution(program="p", limits=Limits(memory_mib=64)))
+    ledger.run(Execution(program="p", limits=ProblemLimits(memory_mib=512)))
     assert ledger.num_asked == 1
 
 

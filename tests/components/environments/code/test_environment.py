@@ -452,11 +452,20 @@ def test_a_datasets_limits_replace_the_runs_and_a_long_output_fits(doubling: Mad
     env = CodeEnv(
         doubling(cpu_seconds=6.0, memory_mib=64, hidden=(Case(given="9\n", expected="18"), long)), ManyTools()
     )
-    limits = [call.limits for call in env.calls(CODER, RIGHT)]
+    limits = [call.limits_within(Limits()) for call in env.calls(CODER, RIGHT)]
     assert limits[0] == Limits(wall_seconds=12.0, cpu_seconds=6.0, memory_mib=96)
     assert limits[-1] == replace(limits[0], output_kib=4096)
-    roomy = CodeEnv(doubling(memory_mib=4096, cpu_seconds=2.0), ManyTools())
-    assert roomy.calls(CODER, RIGHT)[0].limits == Limits(cpu_seconds=2.0)
+
+
+def test_a_datasets_memory_holds_below_that_of_the_run_whatever_the_run_has(doubling: Made) -> None:
+    def within(run: Limits, **of_problem: Any) -> Limits:
+        return CodeEnv(doubling(**of_problem), ManyTools()).calls(CODER, RIGHT)[0].limits_within(run)
+
+    assert within(Limits(), memory_mib=512, cpu_seconds=2.0) == Limits(cpu_seconds=2.0)
+    large = Limits(wall_seconds=3.0, cpu_seconds=8.0, memory_mib=1024, output_kib=128)
+    assert within(large, memory_mib=512) == replace(large, memory_mib=544)
+    assert within(large, cpu_seconds=2.0) == replace(large, wall_seconds=4.0, cpu_seconds=2.0)
+    assert within(large) == large
 
 
 SUMS = 'a, b = map(int, open("output").read().split())\nassert a + b == int(open("input").read())\n'
