@@ -271,8 +271,9 @@ def test_a_run_that_raises_is_named_and_ends_no_other_and_is_tried_again(
     assert len(rows_of(wanted, tmp_path)) == 5
 
 
-def test_the_lone_agent_waits_for_the_tokens_of_main(tmp_path: Path) -> None:
-    main, single = (Order(arm=arm, num_steps=3, num_problems=4) for arm in (MAIN, SINGLE))
+@pytest.mark.parametrize("lone", LONE)
+def test_a_lone_agent_waits_for_the_tokens_of_main(lone: str, tmp_path: Path) -> None:
+    main, single = (Order(arm=arm, num_steps=3, num_problems=4) for arm in (MAIN, lone))
     assert dosed(single, tmp_path) is None
     nothing_measured = listed([single], tmp_path, jobs=1)
     assert "waits for the tokens of main" in nothing_measured
