@@ -39,6 +39,26 @@ def test_importing_them_loads_no_heavy_library() -> None:
     assert told(code).stdout.strip() == "[]"
 
 
+def test_a_notebook_completes_the_public_names_and_no_others(tmp_path: Path) -> None:
+    code = (
+        "import sys, troupe, rlcompleter\n"
+        "assert dir(troupe) == sorted([*troupe.__all__, 'testing']), dir(troupe)\n"
+        f"assert not {set(HEAVY)} & sys.modules.keys()\n"
+        "found = rlcompleter.Completer(vars())\n"
+        "print([found.complete('troupe.load', number) for number in range(3)], troupe.testing.check_environment)"
+    )
+    finished = told(code, tmp_path)
+    assert finished.stdout.startswith("['troupe.load_config(', 'troupe.load_team(', None] <function"), finished.stderr
+
+
+def test_a_folder_of_the_librarys_name_does_not_hide_it(tmp_path: Path) -> None:
+    """Whoever clones into `troupe` has such a folder, in the folder that holds the clone."""
+    (tmp_path / "troupe" / "flows").mkdir(parents=True)
+    (tmp_path / "flows").mkdir()
+    finished = told("import troupe; print(troupe.load_config('tiny').preset)", tmp_path)
+    assert finished.stdout.strip() == "tiny", finished.stderr
+
+
 def test_the_examples_of_the_functions_hold() -> None:
     finder = doctest.DocTestFinder(exclude_empty=False)
     names = ("evaluate", "load_config", "load_team", "train")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from components.errors import MalformedAction as MalformedAnswer
     from components.errors import TroupeError
     from components.schema import Candidate, Episode, EvalReport, Node
+    from troupe import testing as testing
     from troupe.running import evaluate, load_config, load_team, train
     from troupe.runs.summary import TrainingReport
     from troupe.teams.reports import EvaluationReport
@@ -80,7 +81,12 @@ def _check_packages() -> None:
 
 if not TYPE_CHECKING:
 
+    def __dir__() -> list[str]:
+        return sorted([*__all__, "testing"])
+
     def __getattr__(name: str) -> Any:
+        if name == "testing":
+            return import_module("troupe.testing")
         if name not in _PLACES:
             raise AttributeError(f"module 'troupe' has no attribute {name!r}")
         _check_packages()
