@@ -8,6 +8,7 @@ import yaml
 
 from components.config import RunConfig, parse_config
 from components.config.prompts import anchored_prompts
+from components.environments.registry import anchored_options
 from components.errors import ConfigurationError
 from components.nearest import meant
 from tasks.shipped import shipped_file
@@ -41,7 +42,7 @@ def file_values(path: Path) -> dict[str, Any]:
     document = _read(path)
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path}: holds no configuration; write its sections, as `environment: {{name: ...}}`")
-    return {"preset": path.stem, **anchored_prompts(document, path.absolute().parent)}
+    return {"preset": path.stem, **_anchored(document, path.absolute().parent)}
 
 
 def _configs(deployments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -79,8 +80,21 @@ def _named(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any
         raise ConfigurationError(
             f"{path}: deployment {name} needs `name`, `entrypoint: {TRAIN_ENTRYPOINT}` and `parameters: {{config: ...}}`"
         )
-    anchored = anchored_prompts(config, path.absolute().parent)
+    anchored = _anchored(config, path.absolute().parent)
     return str(name), {**values, "parameters": {**parameters, "config": anchored}}
+
+
+def _anchored(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A configuration's plain values with the paths of prompts and data absolute, seen from `folder`."""
+    values = anchored_prompts(config, folder)
+    section = values.get("environment")
+    options = section.get("options") if isinstance(section, Mapping) else None
+    if not isinstance(section, Mapping) or not isinstance(options, Mapping):
+        return values
+    return {
+        **values,
+        "environment": {**section, "options": anchored_options(str(section.get("name")), options, folder)},
+    }
 
 
 def _read(path: Path) -> Any:

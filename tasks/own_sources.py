@@ -1,10 +1,10 @@
 """What a configuration takes from the user's own files, so that a changed file has other stage keys: source digests of own
-code, and the texts of prompts."""
+code, and the texts of prompts. Paths of data become absolute, so that a run is played and evaluated from any folder."""
 
 from pathlib import Path
 
 from components.config import AgentConfig, RunConfig
-from components.environments.registry import source_of
+from components.environments.registry import anchored_options, source_of
 from components.own_code import is_own, own_source
 
 
@@ -31,6 +31,8 @@ def _with_prompt(role: str, agent: AgentConfig) -> AgentConfig:
 
 
 def with_environment_source(config: RunConfig) -> RunConfig:
-    """`config` with the source digest of its environment only, for evaluation, which uses no other own code."""
+    """`config` with its environment's source digest and absolute paths of data; evaluation uses no other files."""
     section = config.environment
-    return config.model_copy(update={"environment": section.model_copy(update={"source": source_of(section.name)})})
+    options = anchored_options(section.name, section.options, Path.cwd())
+    changed = section.model_copy(update={"source": source_of(section.name), "options": options})
+    return config.model_copy(update={"environment": changed})

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -12,6 +13,7 @@ from components.artifacts.refs import Frozen
 from components.environments.base import Answers, EnvironmentFamily
 from components.environments.environment import Environment
 from components.environments.own_family import own_family
+from components.environments.shared.dataset_rows import DataFile, DatasetSource, anchored_path
 from components.environments.turn_orders import checked_team
 from components.errors import ConfigurationError
 from components.nearest import remedy_for
@@ -94,6 +96,35 @@ def _imported(path: str, answers: Answers) -> EnvironmentFamily:
 def family_options(name: str, options: Mapping[str, Any]) -> Frozen:
     """`options` of the family `name`, with defaults. Raises ConfigurationError: one line per fault, with a remedy."""
     return validated(family(name).options_type, options)
+
+
+def anchored_options(name: str, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """`options` of a built-in environment with all paths of data absolute, seen from `folder`; all else, wrong values too, as
+    it is."""
+    texts = [_path_in(value) for value in options.values()]
+    if name not in FAMILIES or not any(text != anchored_path(text, folder) for text in texts if text is not None):
+        return dict(options)  # no family is imported for nothing
+    fields = family(name).options_type.model_fields
+    named = {key for key in options.keys() & fields.keys() if _names_data(fields[key].annotation)}
+    return {key: _anchored(value, folder) if key in named else value for key, value in options.items()}
+
+
+def _names_data(annotation: Any) -> bool:
+    kinds = (annotation, *get_args(annotation))
+    return DatasetSource in kinds or any(DataFile() in getattr(kind, "__metadata__", ()) for kind in kinds)
+
+
+def _path_in(value: Any) -> str | None:
+    path = value.get("path") if isinstance(value, Mapping) else value
+    return path if isinstance(path, str) else None
+
+
+def _anchored(value: Any, folder: Path) -> Any:
+    path = _path_in(value)
+    if path is None:
+        return value
+    anchored = anchored_path(path, folder)
+    return {**value, "path": anchored} if isinstance(value, Mapping) else anchored
 
 
 def validated(options_type: type[Frozen], options: Mapping[str, Any]) -> Frozen:

@@ -47,9 +47,7 @@ class MathOptions(Frozen):
                     f"{split}_source is given for procedural problems; name its layout in {split}, as own or gsm8k"
                 )
             if self.source(split) is None and self.dataset_of(split) == "own":
-                raise ValueError(
-                    f"{split}_source: questions of one's own lie in a file; name it, as {{path: mine.jsonl}}"
-                )
+                raise ValueError(f"{split}_source: questions of one's own lie in a file; name it, as mine.jsonl")
         return self
 
     def dataset_of(self, split: Split) -> DatasetName:
@@ -58,11 +56,15 @@ class MathOptions(Frozen):
 
     def source(self, split: Split) -> DatasetSource | None:
         """The configured source of `split`; a single own file serves both."""
-        given, other = self.train_source, self.test_source
-        if split == "test":
-            given, other = other, given
+        return self.train_source if self.source_field(split) == "train_source" else self.test_source
+
+    def source_field(self, split: Split) -> str:
+        """The option that names the source of `split`: train_source or test_source."""
+        given = {"train": self.train_source, "test": self.test_source}
+        other: Split = "train" if split == "test" else "test"
         is_own = self.dataset_of("train") == self.dataset_of("test") == "own"
-        return other if given is None and is_own else given
+        serves_both = is_own and given[split] is None and given[other] is not None
+        return f"{other if serves_both else split}_source"
 
     @property
     def is_compact(self) -> bool:

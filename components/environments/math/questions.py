@@ -43,7 +43,7 @@ def _read(options: MathOptions, split: Split) -> list[Question]:
     name, source = options.dataset_of(split), _source(options, split)
     assert source is not None, f"{name} without its source"
     layout, field = LAYOUTS[name], _field(options, split)
-    rows = layout.load(source, f"environment.options.{split}_source")
+    rows = layout.load(source, f"environment.options.{options.source_field(split)}")
     missing = [column for column in layout.columns if len(rows) and column not in rows[0]]
     if missing:
         raise ConfigurationError(
@@ -72,4 +72,4 @@ def _source(options: MathOptions, split: Split) -> DatasetSource | None:
 
 def _field(options: MathOptions, split: Split) -> str:
     source = _source(options, split)
-    return f"environment.options.{split}_source.path {source.path if source else None!r}"
+    return f"environment.options.{options.source_field(split)}.path {source.path if source else None!r}"

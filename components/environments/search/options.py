@@ -1,7 +1,7 @@
 """The options of `search`."""
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -9,7 +9,7 @@ from components.artifacts.refs import Frozen
 from components.config.names import Address
 from components.environments.search.observing import REASONER
 from components.environments.search.sizes import SIZES_BY_LEVEL, Sizes
-from components.environments.shared.dataset_rows import DatasetSource
+from components.environments.shared.dataset_rows import DataFile, DatasetSource
 from components.turn_order import TurnOrder
 
 DatasetName = Literal["procedural", "hotpotqa", "2wiki", "musique", "bamboogle", "nq"]
@@ -49,7 +49,7 @@ class SearchOptions(Frozen):
     environment.max_turns and turn_order say."""
     world_seed: int = 0
     """Seed of the invented world's names and facts."""
-    corpus: str | None = None
+    corpus: Annotated[str, DataFile()] | None = None
     """A local .jsonl file of passages to search, instead of those that come with the questions."""
     retriever_url: Address | None = None
     """The endpoint of a running retriever, for example `http://127.0.0.1:8000/retrieve`."""

@@ -1,14 +1,18 @@
 """Rows of a dataset on the Hugging Face hub or in a local file."""
 
 import logging
+import os
 import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from pydantic import model_validator
 
 from components.artifacts.refs import Frozen
 from components.errors import ConfigurationError
@@ -27,10 +31,11 @@ _settings_lock = threading.RLock()
 
 
 class DatasetSource(Frozen):
-    """A dataset on the Hugging Face hub, or a local file or folder."""
+    """A dataset on the Hugging Face hub, or a local file or folder. A text alone is its path."""
 
     path: str
-    """`owner/name` on the hub, a .json, .jsonl, .parquet or .csv file, or a folder from `hf download`."""
+    """A .json, .jsonl, .parquet or .csv file, or a folder from `hf download`; anything else is `owner/name` on the hub. Files
+    and folders are seen from the folder of the file with the configuration; on the command line, from the current one."""
     name: str | None = None
     """The configuration of a hub dataset or folder."""
     split: str | None = None
@@ -39,15 +44,39 @@ class DatasetSource(Frozen):
     """Commit, branch or tag on the hub. Only a commit (40 hex digits) pins the rows: anything else is resolved when the rows
     are loaded, and the commit is logged, so that it can be set here."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _text_is_a_path(cls, values: Any) -> Any:
+        return {"path": values} if isinstance(values, str) else values
+
     @property
     def is_file(self) -> bool:
         """Whether `path` names a data file."""
-        return Path(self.path).suffix in _LOADERS
+        return _names_a_file(self.path)
 
     def check_is_one_split(self, named: str) -> None:
         """Raise ConfigurationError, beginning with `named`, if fields are set that a file does not have."""
         if (self.name, self.split, self.revision) != (None, None, None):
             raise ConfigurationError(f"{named}: a file is one split; leave name, split and revision out")
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """Marks an option that is the path of a file: `Annotated[str, DataFile()]`."""
+
+
+def anchored_path(path: str, folder: Path) -> str:
+    """`path` as an absolute one, seen from `folder`, if it names a file or folder; the name of a dataset on the hub as it is.
+
+    **Example** "mine.jsonl" in /home/ann is "/home/ann/mine.jsonl", and "openai/gsm8k" stays unless it is a folder there.
+    """
+    seen = os.path.normpath(folder / os.path.expanduser(path))
+    is_local = _names_a_file(path) or path.startswith((".", "/", "~")) or (path != "" and os.path.isdir(seen))
+    return seen if is_local else path
+
+
+def _names_a_file(path: str) -> bool:
+    return Path(path).suffix in _LOADERS
 
 
 def load_rows(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:

@@ -65,7 +65,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     (
         "play math --agent noop --set dataset=own",
         2,
-        ("train_source: questions of one's own lie in a file", "{path: mine.jsonl}"),
+        ("train_source: questions of one's own lie in a file", "as mine.jsonl"),
     ),
     ("train tiny extra", 2, ("train: ", "extra argument(s) (extra)", "see `troupe train --help`")),
     ("train tiny --sett a.b=c", 2, ("no such option: --sett", "--set,", "see `troupe train --help`")),
