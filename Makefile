@@ -26,6 +26,7 @@ sandbox:                       ## install Docker and bubblewrap if they are miss
 demo: setup                    ## train the default preset on this machine, show it learn, print where to look
 	$(BIN)/troupe up
 	$(BIN)/troupe train plan-path
+	@command -v troupe >/dev/null || echo '(first `source .venv/bin/activate`, or write .venv/bin/troupe)'
 
 test: extras sandbox smollm    ## the whole test suite
 	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder

@@ -112,14 +112,18 @@ def _read(path: Path) -> Any:
 
 def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | None = None) -> RunConfig:
     """The configuration of a preset or a file (`mine.yaml`), with `a.b=c` overrides. Raises ConfigurationError."""
-    is_file = name.endswith((".yaml", ".yml"))
-    presets = {name: file_values(Path(name))} if is_file else all_preset_values()
+    presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
     if name not in presets:
         raise ConfigurationError(f"preset {name!r} does not exist; {meant(name, presets)}presets: {', '.join(presets)}")
     values = with_overrides(presets[name], overrides)
     if num_steps is not None:
         values["num_steps"] = num_steps
     return parse_config(values)
+
+
+def is_file(name: str) -> bool:
+    """Whether a name is that of a file with one configuration."""
+    return name.endswith((".yaml", ".yml"))
 
 
 def with_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

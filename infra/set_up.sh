@@ -58,4 +58,6 @@ elif ! install --default-index https://download.pytorch.org/whl/cpu -r requireme
     echo "setup: PyTorch's CPU build could not be had; the package index has the one with CUDA, 3.4 GB more" >&2
     install -r "$pypi_torch"
 fi
-[ $environment != .venv ] || .venv/bin/uv pip install --quiet --no-deps --no-build-isolation --editable .
+[ $environment = .venv ] || exit 0
+.venv/bin/uv pip install --quiet --no-deps --no-build-isolation --editable .
+echo "done: \`source .venv/bin/activate\` makes \`troupe\` a command in this shell; \`.venv/bin/troupe\` works without it"

@@ -12,10 +12,27 @@ from troupe.cli.playing import evaluate, play
 from troupe.cli.sandbox import commands as sandbox_commands
 from troupe.cli.serving import doctor, down, env, gc, status, up
 from troupe.cli.stored_runs import rm, runs, show
-from troupe.cli.training import init, resume, train
+from troupe.cli.training import init, presets, resume, train
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (init, train, resume, runs, show, rm, evaluate, play, export, up, down, status, env, doctor, gc):
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+for command in (
+    presets,
+    init,
+    train,
+    resume,
+    runs,
+    show,
+    rm,
+    evaluate,
+    play,
+    export,
+    up,
+    down,
+    status,
+    env,
+    doctor,
+    gc,
+):
     app.command()(command)
 app.add_typer(sandbox_commands, name="sandbox")
 

@@ -7,6 +7,7 @@ import typer
 
 from components.long_lived import long_lived
 from troupe.cli.stored_runs import JsonOption, StoreOption, emit_json, progress_bar
+from troupe.cli.training import preset_names
 
 if TYPE_CHECKING:
     from troupe.teams.reports import EvaluationReport
@@ -18,7 +19,9 @@ def evaluate(
     who: Annotated[str, typer.Argument(help="A run, a model folder or hub name, or expert, random or noop.")],
     suite: Annotated[
         str | None,
-        typer.Option(help="ENVIRONMENT or PRESET, then /test, /train or /train_check; default: a run's own /test."),
+        typer.Option(
+            help="ENVIRONMENT, PRESET or FILE.yaml, then /test, /train or /train_check; default: a run's own /test."
+        ),
     ] = None,
     episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 100,
     seed: SeedOption = 0,
@@ -53,7 +56,9 @@ def evaluate(
 
 def next_command(report: "EvaluationReport", suite: str | None, store: str | None) -> str:
     """The command that shows the evaluated run's team at play, or else the expert."""
-    played = (suite or report.suite).partition("/")[0]
+    from troupe.teams.suite_choice import named_suite
+
+    played, _ = named_suite(suite or report.suite)
     if "@" not in report.agent:
         return f"troupe play {played} --agent expert"
     sampling = "" if report.sampling == "greedy" else f" --sampling {report.sampling}"
@@ -62,10 +67,18 @@ def next_command(report: "EvaluationReport", suite: str | None, store: str | Non
 
 def play(
     environment: Annotated[
-        str | None, typer.Argument(metavar="ENV", help="plan_path, code, ..., or a preset; default: that of the run.")
+        str | None,
+        typer.Argument(
+            metavar="ENV",
+            help="plan_path, code, ..., a preset, or FILE.yaml; default: that of the run.",
+            autocompletion=preset_names,
+        ),
     ] = None,
     agent: Annotated[str, typer.Option(help="human, expert, random, noop, or a run: RUN or RUN@STEP.")] = "human",
     episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 1,
+    show: Annotated[
+        int | None, typer.Option(min=0, help="Episodes shown turn by turn; default: all of up to 10, else none.")
+    ] = None,
     seed: SeedOption = 0,
     options: Annotated[list[str] | None, typer.Option("--set", metavar="a=b", help="An option, as size=6.")] = None,
     split: Annotated[str | None, typer.Option(help="train or test; default: train, for a run test.")] = None,
@@ -76,10 +89,11 @@ def play(
 ) -> None:
     """Play an environment in the terminal, or watch a run's team or a simple agent play it."""
     from flows.presets import with_overrides
+    from troupe.teams.play import MOST_SHOWN
     from troupe.teams.play import play as play_episodes
 
-    is_shown = episodes == 1 or agent == "human"
-    with progress_bar(agent, doing="playing", is_hidden=is_shown) as progress:
+    num_shown = show if show is not None else episodes if episodes <= MOST_SHOWN else 0
+    with progress_bar(agent, doing="playing", is_hidden=num_shown > 0 or agent == "human") as progress:
         report = play_episodes(
             environment,
             agent,
@@ -92,6 +106,7 @@ def play(
             store=store,
             stdin=sys.stdin,
             stdout=sys.stderr if as_json else sys.stdout,
+            num_shown=num_shown,
             progress=progress,
         )
     if as_json:

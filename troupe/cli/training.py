@@ -1,13 +1,33 @@
-"""`troupe init`, `troupe train` and `troupe resume`."""
+"""`troupe presets`, `troupe init`, `troupe train` and `troupe resume`."""
 
 from typing import Annotated
 
 import typer
 
 from components.errors import ConfigurationError
-from troupe.cli.stored_runs import StoreOption
+from troupe.cli.stored_runs import JsonOption, StoreOption, emit
 
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Override a value; repeatable.")]
+
+
+def preset_names(incomplete: str) -> list[str]:
+    """The presets that begin so, for a shell's completion."""
+    from flows.presets import all_preset_values
+
+    try:
+        return [name for name in all_preset_values() if name.startswith(incomplete)]
+    except ConfigurationError:
+        return []  # `troupe train` tells what is wrong with ./prefect.yaml
+
+
+def presets(as_json: JsonOption = False) -> None:
+    """What can be trained: the presets of ./prefect.yaml and of Troupe."""
+    from troupe.training.preset_list import preset_rows, presets_table
+
+    rows = preset_rows()
+    emit(rows, as_json=as_json, table=presets_table)
+    if not as_json:
+        typer.echo(f"\nnext: troupe train {rows[0]['name']}, or troupe play {rows[0]['name']} to try it yourself")
 
 
 def init(
@@ -27,7 +47,9 @@ def train(
     preset: Annotated[
         str,
         typer.Argument(
-            metavar="PRESET|FILE.yaml", help="A preset of ./prefect.yaml or of Troupe, or a configuration file."
+            metavar="PRESET|FILE.yaml",
+            help="A preset of ./prefect.yaml or of Troupe, or a configuration file.",
+            autocompletion=preset_names,
         ),
     ],
     run_id: Annotated[str | None, typer.Option("--run-id", help="The run's name; default: the preset's.")] = None,

@@ -72,7 +72,7 @@ def evaluate(
     if step is not None and not is_run:
         raise ConfigurationError(f"--step {step}: only a run has steps, and {who!r} is none; leave it out")
     if suite is None and not is_run:
-        raise ConfigurationError(f"--suite: name an environment or a preset for {who!r}, as --suite plan_path")
+        raise ConfigurationError(f"--suite: name an environment, a preset or a file for {who!r}, as --suite plan_path")
     run = stored_run(who, store) if is_run else None
     if suite is not None:
         config, name = suite_config(suite, overrides)

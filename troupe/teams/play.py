@@ -21,6 +21,8 @@ from troupe.teams.run_team import checked_sampling, run_team, team_order
 from troupe.teams.suite_choice import played_config
 
 SPLITS = ("train", "test")
+MOST_SHOWN = 10
+"""So many episodes or fewer are shown turn by turn unless the user says how many."""
 _COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
@@ -37,12 +39,13 @@ def play(
     store: str | None,
     stdin: TextIO,
     stdout: TextIO,
+    num_shown: int = 1,
     progress: Progress = lambda done, total: None,
 ) -> PlayReport:
-    """Play the first `episodes` problems of a split and report. A single episode is shown turn by turn.
+    """Play the first `episodes` problems of a split and report. The first `num_shown` are shown turn by turn.
 
     A person and a scripted agent answer for every role; a run's team plays as in an evaluation. `environment` is the name of an
-    environment or preset; None means that of the run, with its options. `options` are set on top. `split` None is train, for a
+    environment or preset, or a configuration file; None means that of the run, with its options. `options` are set on top. `split` None is train, for a
     run test; `sampling` None is greedy; `max_turns` None is the preset's or the run's, and no limit for a person. Raises
     ConfigurationError naming the argument, its value and the remedy.
     """
@@ -81,10 +84,12 @@ def play(
             rubric=rubric_for(scenario.family, RewardConfig()),
             max_turns=max_turns or (None if agent == "human" else config.environment.max_turns),
             progress=progress,
-            onlooker=_Screen(stdout) if episodes == 1 and agent != "human" else None,
+            onlooker=_Screen(stdout, episodes, num_shown) if agent != "human" else None,
         )
     report = PlayReport(env=config.environment.name, agent=player.name, **counted(finished))
     print(f"{report.env}, {report.agent}: {report.sentence}", file=stdout)
+    if num_shown == 0 and agent != "human":
+        print("\nto see the turns of the first 3: --show 3", file=stdout)
     return report
 
 
@@ -95,15 +100,27 @@ def _introduced(player: Player, sampling: str) -> str:
 
 
 class _Screen:
-    """Shows an episode turn by turn."""
+    """Shows the first episodes turn by turn, one after the other."""
 
-    def __init__(self, stdout: TextIO) -> None:
+    def __init__(self, stdout: TextIO, num_episodes: int, num_shown: int) -> None:
         self._stdout = stdout
+        self._num_episodes = num_episodes
+        self._num_shown = num_shown
+        self._num_begun = 0
+
+    @property
+    def _is_on(self) -> bool:
+        return self._num_begun <= self._num_shown
 
     def began(self, env: MultiAgentEnv) -> None:
+        self._num_begun += 1
+        if self._num_episodes > 1 and self._is_on:
+            print(f"\nepisode {self._num_begun} of {self._num_episodes}", file=self._stdout)
         self._show(env, "start")
 
     def acted(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None:
+        if not self._is_on:
+            return
         refusal = f"\n    not understood: {printable(outcome.error)}" if outcome.error else ""
         print(f"turn {turn + 1}, {role}: {_indented(action)}{refusal}", file=self._stdout)
 
@@ -111,6 +128,8 @@ class _Screen:
         self._show(env, f"after turn {turn + 1}")
 
     def _show(self, env: MultiAgentEnv, caption: str) -> None:
+        if not self._is_on:
+            return
         picture = _drawn(env.render(color=self._stdout.isatty()))
         print(f"\n{caption}{', solved' if env.success else ''}\n{picture}", file=self._stdout)
 

@@ -1,5 +1,6 @@
 """The configuration of what `--suite` and `troupe play` name."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,25 +12,35 @@ from components.evaluation.suites import suite
 from components.nearest import remedy_for
 from components.own_code import is_own
 from components.turn_order import BRANCHING
-from flows.presets import all_preset_values, with_overrides
+from flows.presets import all_preset_values, is_file, preset_config, with_overrides
 
 _TURNS_WITHOUT_PRESET = 4
+_FILE = re.compile(r"(.+\.ya?ml)(?:/(.*))?")
 
 
 def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, str]:
-    """The configuration and the suite in `ENVIRONMENT_OR_PRESET[/SUITE]`; SUITE is test by default. Raises ConfigurationError.
+    """The configuration and the suite in `ENVIRONMENT_OR_PRESET_OR_FILE.yaml[/SUITE]`; SUITE is test by default. Raises
+    ConfigurationError.
 
     A preset, preferred to an environment of its name, brings its options and turns; an environment has its default options and
     the most turns of any of its presets.
     """
-    name, _, suite_name = text.partition("/")
-    suite_name = suite_name or "test"
+    name, suite_name = named_suite(text)
     suite(suite_name)
+    if is_file(name):
+        return preset_config(name, overrides), suite_name
     presets = all_preset_values()
     if name not in presets and not _is_environment(name):
         known = ", ".join(_known_names())
         raise ConfigurationError(f"--suite {text!r}: {name!r} is no environment and no preset; there are {known}")
     return parse_config(with_overrides(presets.get(name) or _bare_values(name), overrides)), suite_name
+
+
+def named_suite(text: str) -> tuple[str, str]:
+    """What is played, and the suite, test by default. **Example** "a/mine.yaml/train" is ("a/mine.yaml", "train")."""
+    found = _FILE.match(text)
+    name, suite_name = found.groups() if found else text.partition("/")[::2]
+    return name, suite_name or "test"
 
 
 def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfig | None) -> RunConfig:
@@ -39,11 +50,13 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
     """
     if name is None and own is None:
         raise ConfigurationError(
-            "ENV: name an environment or a preset, as `troupe play plan_path`; only a run has its own"
+            "ENV: name an environment, a preset or a file, as `troupe play plan_path`; only a run has its own"
         )
     presets = all_preset_values()
     if own is not None and name in (None, own.environment.name):
         chosen = own
+    elif name is not None and is_file(name):
+        chosen = preset_config(name)
     elif name is not None and _is_environment(name):
         return read_as(bare_config(name, options), own)
     elif name in presets:

@@ -17,7 +17,22 @@ from components.artifacts.local import LocalArtifactStore
 from tests.committed_runs import commit_step, ended_run, started_run
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMANDS = ("init", "train", "resume", "runs", "show", "play", "rm", "doctor", "up", "down", "status", "env", "gc")
+COMMANDS = (
+    "presets",
+    "init",
+    "train",
+    "resume",
+    "runs",
+    "show",
+    "play",
+    "rm",
+    "doctor",
+    "up",
+    "down",
+    "status",
+    "env",
+    "gc",
+)
 
 
 def troupe(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:

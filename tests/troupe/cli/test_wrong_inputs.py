@@ -151,7 +151,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("evaluate expert --suite plan_path --episodes 0", 2, ("'--episodes'", "(got '0')", "`troupe evaluate --help`")),
     ("evaluate /no/such/model --suite plan_path", 2, ("base '/no/such/model'", NO_BASE)),
     ("evaluate nothing --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
-    ("play", 2, ("ENV: name an environment or a preset", "as `troupe play plan_path`")),
+    ("play", 2, ("ENV: name an environment, a preset or a file", "as `troupe play plan_path`")),
     ("play chess --agent noop", 2, ("environment.name 'chess'", "did you mean 'code'?")),
     ("play plan_path --agent nop", 2, ("agent 'nop'", "did you mean 'noop'?")),
     ("play plan_path --agent nothing@x", 2, ("agent 'nothing@x'", "'x' is no step", "write RUN@STEP")),

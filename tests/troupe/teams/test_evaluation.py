@@ -61,7 +61,7 @@ def test_a_seed_chooses_the_problems_and_a_preset_brings_its_options() -> None:
     [
         ({"who": "expert", "suite": "plan_pth"}, "'plan_pth' is no environment and no preset"),
         ({"who": "expert", "suite": "plan_path/tests"}, "did you mean 'test'"),
-        ({"who": "expert", "suite": None}, "--suite: name an environment or a preset for 'expert'"),
+        ({"who": "expert", "suite": None}, "--suite: name an environment, a preset or a file for 'expert'"),
         ({"who": "noop", "suite": "plan_path", "step": 3}, "--step 3: only a run has steps"),
         ({"who": "noop", "suite": "plan_path", "sampling": "beam"}, "--sampling 'beam': use sample or greedy"),
         ({"who": "noop", "suite": "plan_path", "overrides": ("environment.options.sice=4",)}, "did you mean 'size'"),

@@ -5,11 +5,13 @@ import json
 import re
 
 import pytest
+from typer.testing import CliRunner
 
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.identity import GroupKey
 from tests.components.environments.bare import bare
+from troupe.cli import app
 from troupe.teams.play import play
 from troupe.teams.players import person
 from troupe.teams.reports import PlayReport
@@ -74,13 +76,29 @@ def test_equal_seeds_play_equally_and_the_options_matter() -> None:
     assert [line for line in large.splitlines() if len(line) == 15]
 
 
-def test_one_episode_is_drawn_and_many_are_only_summed_up() -> None:
+def test_as_many_episodes_are_drawn_as_are_to_be_shown() -> None:
     _, one = played("plan_path")
     assert "turn 1, plan_agent: " in one
     assert "after turn 1, solved" in one
-    _, many = played("plan_path", episodes=5)
-    assert many.count("\n") == 1
+    _, many = played("plan_path", episodes=5, num_shown=0)
+    assert many.splitlines()[1:] == ["", "to see the turns of the first 3: --show 3"]
     assert "100.0% of 5 solved" in many
+    _, some = played("plan_path", episodes=5, num_shown=2)
+    assert re.findall("episode . of 5|turn ., plan_agent|after turn 1, solved", some) == [
+        *("episode 1 of 5", "turn 1, plan_agent", "after turn 1, solved"),
+        *("episode 2 of 5", "turn 1, plan_agent", "after turn 1, solved"),
+    ]
+    assert "100.0% of 5 solved" in some
+
+
+def test_a_few_episodes_are_shown_unless_the_user_says_otherwise() -> None:
+    def shown(*arguments: str) -> int:
+        command = ["play", "plan_path", "--agent", "expert", *arguments]
+        return CliRunner().invoke(app, command, catch_exceptions=False).stdout.count("after turn 1")
+
+    counts = [shown("--episodes", "3"), shown("--episodes", "11"), shown("--episodes", "11", "--show", "2")]
+    assert counts == [3, 0, 2]
+    assert shown("--show", "0") == 0
 
 
 def test_turns_are_limited_without_that_being_success() -> None:

@@ -123,7 +123,7 @@ def test_a_preset_brings_its_own_options(store: LocalArtifactStore) -> None:
         (None, "@1", {}, "agent '@1': use one of human"),
         (None, "clone", {}, "agent 'clone': .*or a run's name .*run 'clone' is not in .*; runs there: cloned"),
         (None, "../cloned", {}, "agent '../cloned'"),
-        (None, "expert", {}, "ENV: name an environment or a preset"),
+        (None, "expert", {}, "ENV: name an environment, a preset or a file"),
         ("plan_pth", "cloned", {}, "'plan_pth': no environment and no preset; did you mean 'plan_path'"),
         (None, "cloned", {"sampling": "best"}, "--sampling 'best': use sample or greedy"),
         ("plan_path", "expert", {"sampling": "sample"}, "only a run's team samples, not 'expert'"),
