@@ -44,10 +44,10 @@ def play(
 ) -> PlayReport:
     """Play the first `episodes` problems of a split and report. The first `num_shown` are shown turn by turn.
 
-    A person and a scripted agent answer for every role; a run's team plays as in an evaluation. `environment` is the name of an
-    environment or preset, or a configuration file; None means that of the run, with its options. `options` are set on top.
-    `split` None is train, for a run test; `sampling` None is greedy; `max_turns` None is the preset's or the run's, and no limit
-    for a person. Raises ConfigurationError naming the argument, its value and the remedy.
+    A person and a scripted agent answer for every role; a run's team plays as in an evaluation. `environment` is the name of
+    an environment or preset, or a configuration file; None means that of the run, with its options. `options` are set on top.
+    `split` None is train, for a run test; `sampling` None is greedy; `max_turns` None is the preset's or the run's, and no
+    limit for a person. Raises ConfigurationError naming the argument, its value and the remedy.
     """
     for name, value in (("episodes", episodes), ("max_turns", max_turns)):
         if value is not None and value < 1:
