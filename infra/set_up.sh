@@ -34,10 +34,15 @@ step 1/4 "environment $environment ($("$python" -V))"
 step 2/4 "uv"
 [ -x $environment/bin/uv ] ||
     $environment/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
-# uv reads no pip settings: an index or a folder of wheels that pip is told of is told to uv.
-export UV_FIND_LINKS="${UV_FIND_LINKS-${PIP_FIND_LINKS-}}" VIRTUAL_ENV="$PWD/$environment"
-[ -n "$UV_FIND_LINKS" ] || unset UV_FIND_LINKS
-[ -z "${PIP_INDEX_URL-}" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX-$PIP_INDEX_URL}"
+# uv reads no pip settings: an index, folders of wheels and certificates that pip is told of are told to uv.
+pip_setting() { $environment/bin/python -m pip config get "global.$1" 2>/dev/null | tr '\n' ' '; }
+tell_uv() { [ -z "$2" ] || export "$1=$2"; }
+# Without quotes, `echo` puts one space between words and none around them.
+links=$(echo ${PIP_FIND_LINKS-$(pip_setting find-links)} | tr ' ' ',')
+tell_uv UV_FIND_LINKS "${UV_FIND_LINKS-$links}"
+tell_uv UV_DEFAULT_INDEX "${UV_DEFAULT_INDEX-$(echo ${PIP_INDEX_URL-$(pip_setting index-url)})}"
+tell_uv SSL_CERT_FILE "${SSL_CERT_FILE-$(echo ${PIP_CERT-$(pip_setting cert)})}"
+export VIRTUAL_ENV="$PWD/$environment"
 # A lock is complete, so nothing is resolved here. Bars and names are for people; a log gets the steps.
 quiet=--quiet
 [ ! -t 2 ] || quiet=""

@@ -1,12 +1,14 @@
 """Real servers, started and stopped."""
 
+import http.client
 import os
 import signal
 import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import urllib.parse
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -86,6 +88,37 @@ def test_the_credentials_are_private_and_appear_nowhere_else(s3_home: Path) -> N
 
 def test_strangers_are_turned_away(s3_home: Path) -> None:
     assert request("GET", f"{s3_of(status(s3_home)).endpoint}/troupe/.ready")[0] == 403
+
+
+def test_a_page_of_another_origin_reads_nothing(s3_home: Path) -> None:
+    """Where a bucket is named, a browser is not allowed to show the answer to a foreign page, not even a signed one."""
+    endpoint = s3_of(status(s3_home)).endpoint
+    signed_request(s3_home, "PUT", f"{endpoint}/troupe/page", body=b"secret")
+    for path in ("", "troupe", "troupe/page", "troupe/none", "status", "healthz", "metrics"):
+        for method in ("GET", "PUT", "DELETE", "OPTIONS"):
+            status_code, headers, content = answered_to_a_page(f"{endpoint}/{path}", method)
+            assert b"secret" not in content
+            if path.startswith("troupe"):
+                assert "Access-Control-Allow-Origin" not in headers, (method, path)
+                assert status_code in (None, 403), (method, path)
+            elif status_code == 200:
+                assert content == b"", f"{path} tells that a server is here, and nothing else"
+    assert signed_request(s3_home, "GET", f"{endpoint}/troupe/page") == (200, b"secret")
+
+
+def answered_to_a_page(url: str, method: str) -> tuple[int | None, Mapping[str, str], bytes]:
+    """(HTTP status, headers, body) of what a browser sends for a foreign page; no status if the server hangs up."""
+    place = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(place.netloc, timeout=10)
+    asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}
+    try:
+        connection.request(method, place.path, headers=asked)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.headers), answer.read()
+    except http.client.RemoteDisconnected:
+        return None, {}, b""
+    finally:
+        connection.close()
 
 
 def test_only_this_machine_is_listened_to(s3_home: Path) -> None:
