@@ -25,6 +25,7 @@ from troupe.machine.sandbox_checks import sandbox_checks
 LEAST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 LEAST_FREE_GIB = 5
 PROBE_TIMEOUT_SECONDS = 60.0
+_NO_ANSWER = "no answer"
 SETUP = f"run {how_to_get('setup', '--force-reinstall troupe')}"
 
 IMPORT_PROBE = """
@@ -145,7 +146,7 @@ def _imported() -> dict[str, Any]:
         )
         output, reason = done.stdout, done.stderr.strip()[-200:] or f"exit code {done.returncode}"
     except subprocess.TimeoutExpired as error:
-        output, reason = _text(error.stdout), f"no answer in {PROBE_TIMEOUT_SECONDS:.0f} s"
+        output, reason = _text(error.stdout), f"{_NO_ANSWER} in {PROBE_TIMEOUT_SECONDS:.0f} s"
     found: dict[str, Any] = {name: {"error": reason} for name in ("torch", "transformers", "deepspeed")}
     for line in output.splitlines():
         if line.startswith("{"):
@@ -161,7 +162,11 @@ def _library(name: str, found: Mapping[str, Any]) -> Check:
     facts = found[name]
     error = facts.get("error")
     extra = "".join(f", {key} {facts[key]}" for key in ("accelerator", "num_threads") if key in facts)
-    return Check(name=name, ok=error is None, detail=error or f"{facts['version']}{extra}", remedy=SETUP)
+    is_slow = error is not None and error.startswith(_NO_ANSWER)
+    remedy = (
+        "run `troupe doctor` again: the first import is slow, and a busy machine makes it slower" if is_slow else SETUP
+    )
+    return Check(name=name, ok=error is None, detail=error or f"{facts['version']}{extra}", remedy=remedy)
 
 
 def _gpu(found: Mapping[str, Any]) -> Check:

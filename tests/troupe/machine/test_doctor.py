@@ -54,6 +54,7 @@ def test_a_library_that_hangs_is_a_failed_check(
     monkeypatch.setattr(doctor, "PROBE_TIMEOUT_SECONDS", 0.3)
     found = {check.name: check for check in checks(tmp_path)}
     assert (found["torch"].ok, found["torch"].detail) == (False, "no answer in 0 s")
+    assert found["torch"].remedy.startswith("run `troupe doctor` again"), "nothing is broken that could be reinstalled"
 
 
 def test_compiled_files_that_are_not_written_are_named(

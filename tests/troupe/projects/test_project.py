@@ -42,6 +42,20 @@ def test_a_new_project_has_a_preset_that_can_be_trained_and_passes_its_own_test(
     assert "Ran 1 test" in tested.stderr
 
 
+def test_without_the_command_make_says_how_to_get_it(tmp_path: Path) -> None:
+    folder = write_project("my_game_3", tmp_path)
+    command = ["make", "-n", "test"]
+    env = {"PATH": "/usr/bin:/bin"}
+    lost = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert "troupe is no command in this shell: first `source`" in lost.stderr
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "troupe").write_text("")
+    (tmp_path / "bin" / "troupe").chmod(0o755)
+    found = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    planned = subprocess.run(command, cwd=folder, env=found, capture_output=True, text=True, check=True).stdout
+    assert planned == f"{tmp_path}/bin/python -m unittest -q\n"
+
+
 def test_its_test_fails_where_the_environment_breaks_the_contract(tmp_path: Path) -> None:
     folder = write_project("broken", tmp_path)
     rules = folder / "broken.py"
