@@ -1,13 +1,19 @@
 """Joins all shards of a step into one training batch per policy."""
 
+import logging
+from collections.abc import Iterable
+
 from components.algorithms.batching import train_batches
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
+from components.rollout.lessons import StepWarning, step_warnings
 from components.rollout.statistics import step_metrics
 from components.schema import RolloutShard, ScoredShard
 from tasks.run import StepBatches
 from tasks.session import Session
 from tasks.stage_task import stage_task
+
+_log = logging.getLogger(__name__)
 
 
 @stage_task("compute_advantages", version=2)
@@ -24,7 +30,14 @@ def compute_advantages(
         shards, scores, algorithm=config.algorithm, policies=trained, with_silent_groups=with_silent
     )
     session.kept.forget([*rollouts, *scored])
-    return StepBatches(
-        batches={policy: put(store, batch) for policy, batch in batches.items()},
-        metrics={**step_metrics(shards, scores), **metrics},
-    )
+    metrics = {**step_metrics(shards, scores), **metrics}
+    warn_once(session, step, step_warnings(shards, metrics, config))
+    return StepBatches(batches={policy: put(store, batch) for policy, batch in batches.items()}, metrics=metrics)
+
+
+def warn_once(session: Session, step: int, warnings: Iterable[StepWarning]) -> None:
+    """Log what this session has not said of the same subject in an earlier step."""
+    for warning in warnings:
+        if warning.subject not in session.warned:
+            session.warned.add(warning.subject)
+            _log.warning("step %d: %s", step, warning.text)

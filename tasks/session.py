@@ -50,6 +50,7 @@ class Session:
         "scenario",
         "toolbox",
         "trainers",
+        "warned",
     )
 
     def __init__(self, run: Run, *, computes_all: bool = False) -> None:
@@ -70,6 +71,8 @@ class Session:
         self.looking = ThreadPoolExecutor(1, thread_name_prefix="look")
         self.manifests: dict[str, StageManifest] = {}
         """By key: stages this session has committed or read since the last report."""
+        self.warned: set[str] = set()
+        """What the user has been warned of."""
         self._store: ArtifactStore | None = None
         self._tracker: Tracker | None = None
         self._copies: CheckpointCopies | None = None

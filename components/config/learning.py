@@ -10,9 +10,6 @@ from components.own_code import is_own
 
 BFLOAT16_LEAST = 0.01
 """Tolerances below this are for float32."""
-BFLOAT16_MISMATCH = 2.0
-"""The `mismatch_tolerance` for bfloat16: a few times the largest difference that rounding made among 3,000 sampled tokens of
-SmolLM2."""
 LEAST_ROW = 64
 """The fewest padded tokens that a micro-batch may be limited to."""
 
@@ -88,7 +85,8 @@ class LossConfig(ChoosingSection):
     entropy_coefficient: float = Field(0.0, ge=0.0)
     """Weight of the token entropy, subtracted from each token's loss."""
     importance_cap: float | None = Field(None, gt=0.0)
-    """Truncated importance sampling between sampler and trainer: the maximal weight; None turns it off."""
+    """Truncated importance sampling between sampler and trainer: the maximal weight; None turns it off. Teams of chat models in
+    bfloat16 have 2 unless given."""
     importance_level: Literal["token", "sequence"] = "token"
     """One weight per token, or the product over the answer for all its tokens."""
     importance_veto: float | None = Field(None, gt=0.0, lt=1.0)
@@ -97,8 +95,8 @@ class LossConfig(ChoosingSection):
     """Leave truncated answers out of the loss; they stay in their group's baseline."""
     mismatch_tolerance: float | None = Field(1e-3, gt=0.0)
     """Largest allowed |trainer - sampler| log-probability before the first update of a batch; None turns it off. Not
-    checked for batches sampled by weights of an earlier step (rollout.overlap). With bfloat16 it must be set: see
-    BFLOAT16_MISMATCH."""
+    checked for batches sampled by weights of an earlier step (rollout.overlap). With bfloat16 it must be set; teams of chat
+    models have 2 unless given."""
 
     @property
     def trains_silent_groups(self) -> bool:
@@ -123,6 +121,7 @@ class TrainingConfig(ChoosingSection):
     choices = DEVICES
 
     learning_rate: float = Field(3e-4, gt=0.0)
+    """For teams of chat models 1e-5 unless given."""
     num_warmup_updates: int = Field(0, ge=0)
     """Optimizer steps over which the learning rate rises linearly."""
     lr_schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -146,7 +145,8 @@ class TrainingConfig(ChoosingSection):
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: forward and backward pass; the optimizer updates float32 weights, which are saved with it. On a CPU faster only
-    with AMX or AVX-512 BF16, and for models of 100 million parameters or more."""
+    with AMX or AVX-512 BF16, and for models of 100 million parameters or more. Teams of chat models on the CPU have bfloat16
+    unless this or generation.dtype is given."""
     num_threads: int = Field(1, ge=1)
     """CPU threads of one rank. Affects results."""
     gradient_checkpointing: bool = False
@@ -170,8 +170,9 @@ class EvaluationConfig(Section):
     every: int = Field(0, ge=0)
     """Steps between evaluations; 0 evaluates only before the first and after the last step."""
     num_problems: int = Field(500, ge=1)
-    """Problems of the test split."""
+    """Problems of the test split; for teams of chat models 50 unless given."""
     sampling: tuple[Literal["sample", "greedy"], ...] = ("sample", "greedy")
-    """sample draws at temperature 1, or at an agent's own; greedy takes the most likely token."""
+    """sample draws at temperature 1, or at an agent's own; greedy takes the most likely token. For teams
+    of chat models sample alone unless given."""
     problems_per_block: int = Field(250, ge=1)
     """Problems played together. Affects results, because it decides batch shapes."""

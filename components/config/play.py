@@ -28,7 +28,7 @@ class EnvironmentConfig(Section):
     in parallel on the same state: `[[solver_a, solver_b], judge]`. None: the environment's own."""
     answers: Literal["compact", "reasoned"] = "compact"
     """compact: an answer is its grammar and nothing else. reasoned: it may reason first, and its last list, block, line or JSON
-    value is read. Thinking in <think> tags is left out in both."""
+    value is read. Thinking in <think> tags is left out in both. Teams of chat models reason unless this is given."""
 
     @field_validator("turn_order", mode="before")
     @classmethod
@@ -79,6 +79,7 @@ class GenerationConfig(ChoosingSection):
     """Used if engine is "vllm"."""
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Literal["float32", "bfloat16"] = "float32"
+    """Teams of chat models on the CPU have bfloat16 unless this or training.dtype is given."""
     num_threads: int = Field(1, ge=1)
     """CPU threads of the engine. Affects results: other thread counts may round differently."""
     max_batch_tokens: int = Field(65536, ge=64)
@@ -100,7 +101,7 @@ class RolloutConfig(Section):
     """tree: AT-GRPO. nested: C3; one turn per problem is played anew, where all candidates go on, valued by the episodes below.
     independent: group_size whole episodes per problem. single: the last agent plays alone."""
     num_problems: int = Field(32, ge=1)
-    """Problems per step."""
+    """Problems per step; for teams of chat models 8 unless given."""
     group_size: int = Field(8, ge=2)
     """Candidates compared at a node; at least 2, because one has no learning signal."""
     fan_outs: tuple[int, ...] | None = None

@@ -105,7 +105,9 @@ class PolicyConfig(Section):
     tiny: TinyModelConfig = TinyModelConfig()
     """The shape of the model if base is "tiny"."""
     prompt_format: Literal["compact", "chat"] = "compact"
-    """compact: only the state's text. chat: instructions and state in the model's chat template."""
+    """compact: only the state's text. chat: instructions and state in the model's chat template. Teams whose policies are all
+    chat have other defaults, for pretrained models: answers reasoned, bfloat16 on the CPU, 256 tokens an answer, 8 problems a
+    step, 50 of an evaluation, lower learning rates."""
     chat_template_arguments: Mapping[Annotated[str, AfterValidator(_checked_argument)], JsonValue] = Field(
         default_factory=dict
     )
@@ -115,7 +117,7 @@ class PolicyConfig(Section):
     adapter: AdapterConfig | None = None
     """Train a LoRA adapter (arXiv 2106.09685) on a frozen base, which policies of equal base share."""
     learning_rate: float | None = Field(None, gt=0.0)
-    """None uses training.learning_rate."""
+    """None uses training.learning_rate. Adapters of teams of chat models have 1.5e-4 unless this or that is given."""
     num_minibatches: int | None = Field(None, ge=1)
     """None uses training.num_minibatches."""
     api: ApiConfig | None = None
@@ -175,7 +177,7 @@ class AgentConfig(Section):
     in evaluations. Greedy evaluations ignore it."""
     max_new_tokens: int | None = Field(None, ge=1)
     """Maximal tokens of an answer; None allows the environment's longest well-formed answer and its end, and 1024 more under
-    environment.answers reasoned."""
+    environment.answers reasoned. In teams of chat models 256 unless given, but for models behind an API."""
     max_thinking_tokens: int | None = Field(None, ge=1)
     """Maximal tokens of thinking before the answer, from <think> up to </think>, beside `max_new_tokens` for what follows. An
     answer that still thinks at this limit ends there, truncated; one that does not begin with <think> has `max_new_tokens`

@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from components.config.chat_defaults import BFLOAT16_MISMATCH, IMPORTANCE_CAP, with_chat_defaults
 from components.config.choices import DTYPES
 from components.config.learning import (
     BFLOAT16_LEAST,
-    BFLOAT16_MISMATCH,
     AlgorithmConfig,
     EvaluationConfig,
     LossConfig,
@@ -55,6 +55,11 @@ class RunConfig(Section):
     resources: ResourceConfig = ResourceConfig()
     store: StoreConfig = StoreConfig()
     tracking: TrackingConfig = TrackingConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fit_chat_models(cls, values: Any) -> Any:
+        return with_chat_defaults(values)
 
     @model_validator(mode="after")
     def _names_resolve(self) -> "RunConfig":
@@ -119,7 +124,7 @@ class RunConfig(Section):
             return self
         said = f"{lossy[0]}.dtype bfloat16: sampler and trainer round differently"
         if self.loss.importance_cap is None:
-            raise ValueError(f"{said}: set loss.importance_cap, for example 2.0")
+            raise ValueError(f"{said}: set loss.importance_cap, for example {IMPORTANCE_CAP:g}")
         tolerance, probe = self.loss.mismatch_tolerance, self.generation.probe_tolerance
         if tolerance is not None and tolerance < BFLOAT16_LEAST:
             raise ValueError(

@@ -112,7 +112,7 @@ def _model_team(base: str, played: RunConfig) -> Iterator[Team]:
     from components.training.bases import check_base
 
     policies = {"team": {"base": base, "prompt_format": "chat"}}
-    agents = {role: {"policy": "team"} for role in scenario_of(played).family.roles}
+    agents = {role: {"policy": "team", "max_new_tokens": None} for role in scenario_of(played).family.roles}
     config = parse_config(played.model_dump(mode="json") | {"policies": policies, "agents": agents})
     check_base("team", config.policies["team"])
     from components.training.checkpoint import read_manifest, write_initial_checkpoint

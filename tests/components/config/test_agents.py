@@ -101,7 +101,7 @@ OWN: dict[str, Any] = {
 
 def test_settings_that_are_not_used_leave_every_key_as_it_was() -> None:
     plain = config()
-    assert stage_config(plain, "collect_rollouts")["agents"] == {"solver": {"policy": "p", "max_new_tokens": None}}
+    assert stage_config(plain, "collect_rollouts")["agents"] == {"solver": {"policy": "p", "max_new_tokens": 256}}
     assert "chat_template_arguments" not in stage_config(plain, "update_policy")["policies"]["p"]
     assert set(AgentConfig.model_fields) == {"policy", "max_new_tokens", *OWN}
 
