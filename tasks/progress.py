@@ -13,7 +13,7 @@ class Progress:
 
     stage: str
     step: int
-    done: int
+    done: float
     total: int
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -32,7 +32,7 @@ def listening(listener: Listener) -> Iterator[None]:
         _listeners.reset(token)
 
 
-def tell(stage: str, step: int, done: int, total: int, **facts: Any) -> None:
+def tell(stage: str, step: int, done: float, total: int, **facts: Any) -> None:
     """Report progress. Free without a listener."""
     if listeners := _listeners.get():
         progress = Progress(stage=stage, step=step, done=done, total=total, facts=facts)
@@ -40,6 +40,6 @@ def tell(stage: str, step: int, done: int, total: int, **facts: Any) -> None:
             listener(progress)
 
 
-def teller(stage: str, step: int) -> Callable[[int, int], None]:
+def teller(stage: str, step: int) -> Callable[[float, int], None]:
     """A callback `(done, total)` for components, which do not know about stages."""
     return lambda done, total: tell(stage, step, done, total)

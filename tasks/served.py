@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from components.config import RunConfig
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, ServiceMissing
 from components.training.sharing import starting_models
 
 URLS_VARIABLE = "TROUPE_VLLM_URLS"
@@ -37,8 +37,16 @@ def server_urls(config: RunConfig, environment: Mapping[str, str]) -> tuple[str,
 
 
 def server_key(config: RunConfig, environment: Mapping[str, str]) -> str:
-    """The key of the servers of `server_urls`. Raises ConfigurationError if its file is not named or holds no key."""
+    """The key of the servers of `server_urls`.
+
+    Raises ServiceMissing if there are no servers, ConfigurationError if the key's file is not named or holds no key.
+    """
     vllm = config.generation.vllm
+    if not server_urls(config, environment):
+        raise ServiceMissing(
+            f"generation.engine vllm: no servers are known; start them with `troupe up --engine vllm --preset "
+            f"{config.preset}`, or name running ones in generation.vllm.urls"
+        )
     named = vllm.key_file if vllm.urls else environment.get(KEY_FILE_VARIABLE)
     if not named:
         variable = "generation.vllm.key_file" if vllm.urls else f"{KEY_FILE_VARIABLE}, beside {URLS_VARIABLE},"

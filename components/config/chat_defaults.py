@@ -62,7 +62,9 @@ def _rate(policies: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def _with_rate(policy: Any) -> Any:
-    return _filled(policy, {"learning_rate": ADAPTER_LEARNING_RATE}) if _given(policy, "adapter") is not None else policy
+    return (
+        _filled(policy, {"learning_rate": ADAPTER_LEARNING_RATE}) if _given(policy, "adapter") is not None else policy
+    )
 
 
 def _with_limit(agent: Any, policies: Mapping[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """Held-out play without a tree, one candidate per node, and its report."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -9,7 +9,7 @@ from components.environments.base import NO_TOOLS, EnvironmentFamily, Tools
 from components.evaluation.statistics import wilson_interval
 from components.rewards.base import Rubric
 from components.rollout.failures import check_failures
-from components.rollout.play import play
+from components.rollout.play import ProblemProgress, block_progress, play
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
 from components.rollout.statistics import handovers, usage_metrics
@@ -45,12 +45,12 @@ def evaluate(
     router: Router,
     rubric: Rubric,
     tools: Tools = NO_TOOLS,
-    progress: Callable[[int, int], None] | None = None,
+    progress: ProblemProgress | None = None,
 ) -> EvalReport:
     """The report of one sampling: temperature 1 or the agents' own, or greedy.
 
-    `progress(done, total)` is called after each block. Raises TooManyFailedEpisodes; within the budget a failed episode counts
-    as unsuccessful.
+    `progress(done, total)` is called as blocks are played. Raises TooManyFailedEpisodes; within the budget a failed episode
+    counts as unsuccessful.
     """
     episodes: list[Episode] = []
     rules = eval_rules(
@@ -59,7 +59,8 @@ def evaluate(
     for at in range(0, len(plan.problems), plan.problems_per_block):
         block = plan.problems[at : at + plan.problems_per_block]
         starts = [Start(problem=problem, episode=0) for problem in block]
-        episodes += play(starts, rules, family=family, router=router, rubric=rubric, tools=tools)
+        with block_progress(progress, len(episodes), len(block), len(plan.problems)):
+            episodes += play(starts, rules, family=family, router=router, rubric=rubric, tools=tools)
         check_failures(episodes, num_planned=len(plan.problems), max_failed_fraction=plan.max_failed_fraction)
         if progress is not None:
             progress(len(episodes), len(plan.problems))

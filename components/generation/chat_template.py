@@ -15,20 +15,25 @@ DATE = datetime(2024, 7, 26)
 of its own."""
 _MARKS = ("instructions-of-this-role", "state-of-this-problem")
 """Messages that no chat template changes."""
+_FAILURES = (TemplateError, TypeError, ValueError, ConfigurationError)
+"""What a template raises for messages that it does not take."""
 _TODAY = re.compile(r"""\bstrftime_now\(\s*(["'])(?P<format>[^"'\\]*)\1\s*\)""")
 _ASKS = re.compile(r"\bstrftime_now\s*\(")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Messages:
-    """How a template is given instructions and state, and what it writes around them: `marked` is its text of `_MARKS`.
+    """How a template is given instructions and state, and what it writes around them: `marked` is its text of `_MARKS`,
+    `marked_state` that of the second one without instructions.
 
     Most templates have a system message; for those that refuse it or leave it out (Gemma, Mistral) the instructions stand at
-    the beginning of the user's message.
+    the beginning of the user's message. Without instructions there is no system message but the template's own, or an empty
+    one for a template that needs it (`marked_state` None).
     """
 
     has_system: bool
     marked: str
+    marked_state: str | None
 
     @classmethod
     def under(cls, rendered: Callable[[Sequence[Mapping[str, str]]], str]) -> "Messages":
@@ -37,11 +42,11 @@ class Messages:
         for has_system in (True, False):
             try:
                 text = rendered(_messages(*_MARKS, has_system=has_system))
-            except (TemplateError, TypeError, ValueError, ConfigurationError) as error:
+            except _FAILURES as error:
                 failure = failure or error
                 continue
             if all(mark in text.lower() for mark in _MARKS):
-                return cls(has_system=has_system, marked=text)
+                return cls(has_system=has_system, marked=text, marked_state=_marked_state(rendered))
         if isinstance(failure, ConfigurationError):
             raise failure
         told = f"fails ({failure})" if failure else "leaves them out"
@@ -52,10 +57,16 @@ class Messages:
 
     def of(self, instructions: str, state: str) -> list[dict[str, str]]:
         """The messages of a prompt."""
+        if not instructions and self.marked_state is not None:
+            return _state_alone(state)
         return _messages(instructions, state, has_system=self.has_system)
 
     def parts(self, text: str, instructions: str, state: str) -> tuple[str, str, str, str, str] | None:
         """`text` as what the template wrote before, between and after the two, and they; None if it changes them."""
+        if not instructions and self.marked_state is not None:
+            before, second, after = self.marked_state.partition(_MARKS[1])
+            of_state = next((each for each in (state, state.strip()) if before + each + after == text), None)
+            return None if of_state is None or not second else (before, "", "", of_state, after)
         before, first, rest = self.marked.partition(_MARKS[0])
         between, second, after = rest.partition(_MARKS[1])
         for one, other in ((instructions, state), (instructions.strip(), state.strip())):
@@ -78,6 +89,19 @@ def dateless(template: Any) -> Any:
             "(strftime_now without a plain format), so a resumed run would have other prompts; edit its chat_template"
         )
     return fixed
+
+
+def _marked_state(rendered: Callable[[Sequence[Mapping[str, str]]], str]) -> str | None:
+    """What a template writes of a state alone; None if it needs another message beside it."""
+    try:
+        text = rendered(_state_alone(_MARKS[1]))
+    except _FAILURES:
+        return None
+    return text if _MARKS[1] in text.lower() else None
+
+
+def _state_alone(state: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": state}]
 
 
 def _messages(instructions: str, state: str, *, has_system: bool) -> list[dict[str, str]]:

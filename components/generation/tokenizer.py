@@ -114,7 +114,8 @@ class HuggingFaceTokenizer:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def encode_chat(self, instructions: str, state: str, arguments: Mapping[str, Any] | None = None) -> tuple[int, ...]:
-        """A system and a user message under the model's chat template, with its `arguments`, up to where the answer begins.
+        """A system and a user message under the model's chat template, with its `arguments`, up to where the answer begins;
+        without instructions no system message.
 
         Only the template's own special tokens are special: those spelled in a message stay text, so that no agent, program or
         row of data can open another message. Raises ConfigurationError for arguments that the template does not take.

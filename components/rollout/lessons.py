@@ -57,7 +57,9 @@ def _malformed(agent: str, answers: Sequence[Candidate], config: RunConfig) -> s
     cut = [answer for answer in wrong if answer.finish_reason == "length"]
     if 2 * len(cut) > len(wrong):
         remedy = f"{len(cut)} of them are cut off: raise agents.{agent}.max_new_tokens"
-    elif config.environment.answers == "compact" and config.policies[config.agents[agent].policy].prompt_format == "chat":
+    elif (
+        config.environment.answers == "compact" and config.policies[config.agents[agent].policy].prompt_format == "chat"
+    ):
         remedy = "set environment.answers to reasoned, which reads an answer that has words around it"
     else:
         remedy = f"show the format, with an example, in agents.{agent}.prompt"

@@ -1,6 +1,7 @@
 """Play of a block in lock-step: one engine call per phase of a turn, over all live lines of all episodes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from components.environments.base import NO_TOOLS, EnvironmentFamily, Tools
 from components.rewards.base import Rubric
@@ -8,6 +9,10 @@ from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start
 from components.rollout.tree import Tree
 from components.schema import Episode
+from components.share_done import part_of_work, share_listener
+
+ProblemProgress = Callable[[float, int], None]
+"""Called with the number of problems done, those of the block being played in parts, and in all."""
 
 
 def play(
@@ -30,6 +35,7 @@ def play(
     team_credit turn_end the second and the fourth have 32 x 8 prompts with one seed more.
     """
     trees = [Tree(start, family, tools, rules) for start in starts]
+    num_phases, num_played = rules.max_turns * max(len(rules.turn_order), 1), 0
     while opened := [(line, nodes) for tree in trees for line in tree.lines() if (nodes := line.open(router))]:
         requests = [
             RoleRequest(
@@ -40,7 +46,9 @@ def play(
             for _, nodes in opened
             for node in nodes
         ]
-        answers = iter(router.generate(requests, temperature=rules.temperature))
+        with part_of_work(num_played / num_phases, (num_played + 1) / num_phases):
+            answers = iter(router.generate(requests, temperature=rules.temperature))
+        num_played += 1
         read = [(line, nodes, [line.read(node, next(answers), router) for node in nodes]) for line, nodes in opened]
         for lane in range(max(len(nodes) for _, nodes in opened)):
             entered = [
@@ -52,3 +60,16 @@ def play(
             for line, nodes, answer in entered:
                 line.act(answer, waiting=nodes[lane + 1 :], router=router, rubric=rubric)
     return tuple(tree.finished() for tree in trees)
+
+
+@contextmanager
+def block_progress(
+    progress: ProblemProgress | None, num_done: int, num_block: int, num_problems: int
+) -> Iterator[None]:
+    """Within the block of problems, report how far its play is, after `num_done` of `num_problems`."""
+    if progress is None:
+        yield
+        return
+    progress(num_done, num_problems)
+    with share_listener(lambda share: progress(num_done + share * num_block, num_problems)):
+        yield

@@ -9,6 +9,7 @@ from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest, Generator, Metered, before_stop
 from components.rollout.prompts import PromptFormat, encode_observation
 from components.schema import ApiUsage, Observation, PolicyVersion
+from components.share_done import part_of_work
 from components.thinking import OPENING
 
 REASONING_TOKENS = 1024
@@ -141,7 +142,8 @@ class Router:
         answers: dict[int, tuple[Completion, ...]] = {}
         for policy, at in positions.items():
             asked = [self._asked(requests[position], temperature) for position in at]
-            answers.update(zip(at, self._answered(policy, asked), strict=True))
+            with part_of_work(len(answers) / len(requests), (len(answers) + len(at)) / len(requests)):
+                answers.update(zip(at, self._answered(policy, asked), strict=True))
         return [answers[position] for position in range(len(requests))]
 
     def take_usage(self) -> dict[str, ApiUsage]:

@@ -9,7 +9,7 @@ from components.environments.base import NO_TOOLS, EnvironmentFamily, RecordingT
 from components.rewards.base import Rubric
 from components.rollout.failures import check_failures
 from components.rollout.journal import FinishedBlock, Journal
-from components.rollout.play import play
+from components.rollout.play import ProblemProgress, block_progress, play
 from components.rollout.refills import Refilling, refills_of
 from components.rollout.router import Router
 from components.rollout.rules import num_episodes, playing_order, rollout_rules, starts
@@ -17,9 +17,6 @@ from components.rollout.shards import NumberedProblem
 from components.rollout.statistics import total_usage
 from components.schema import Episode, ExecutionResult, Passage, Refills, RolloutShard, TeamCredit, ToolRecord
 from components.turn_order import TurnOrder, agents_of
-
-Progress = Callable[[int, int], None]
-"""Called after each block with the number of problems done and in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +46,7 @@ def collect_shard(
     tools: RecordingTools = NO_TOOLS,
     refilling: Refilling | None = None,
     journal: Journal | None = None,
-    progress: Progress | None = None,
+    progress: ProblemProgress | None = None,
 ) -> RolloutShard:
     """The shard's finished episodes, in the order of its problems. Blocks in the journal are read instead of played.
 
@@ -120,7 +117,7 @@ class _Blocks:
         plan: ShardPlan,
         play_block: Callable[[Sequence[NumberedProblem]], FinishedBlock],
         journal: Journal | None,
-        progress: Progress | None,
+        progress: ProblemProgress | None,
     ) -> None:
         self.finished: list[FinishedBlock] = []
         self._plan = plan
@@ -149,7 +146,8 @@ class _Blocks:
         return [tuple(episodes[at : at + each]) for at in range(0, len(episodes), each)]
 
     def _within_budget(self, block: Sequence[NumberedProblem]) -> FinishedBlock:
-        fresh = self._play_block(block)
+        with block_progress(self._progress, self._num_played, len(block), self._num_problems):
+            fresh = self._play_block(block)
         check_failures(
             [episode for each in (*self.finished, fresh) for episode in each.episodes],
             num_planned=self._num_problems * num_episodes(self._plan.settings),

@@ -9,7 +9,7 @@ from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from components.config import PolicyConfig, TinyModelConfig
-from components.progress_bars import bars_in_terminals_only
+from components.progress_bars import bars_in_terminals_only, no_bars
 from components.torch_process import building_a_model
 from components.training.bases import HUB_FILES, check_tiny, checked_folder, smollm2_file, unreachable
 from components.training.character_tokenizer import character_tokenizer
@@ -31,7 +31,7 @@ def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into
         write_model_folder(_tiny_model(policy.tiny, tokenizer, seed), tokenizer, into)
         return True
     if policy.base == "smollm2-135m":
-        with bars_in_terminals_only():
+        with no_bars():
             write_model_folder(*_smollm2(), into)
     elif Path(policy.base).is_dir():
         checked_folder(Path(policy.base))

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from components.generation.api.tokenizer import ByteTokenizer
 from components.generation.base import Completion, GenerationRequest
 from components.identity import seed_for
 from components.schema import ApiUsage, PolicyVersion
+from components.share_done import tell_share
 
 _SEED_BITS = 31
 """Some servers store a seed in a signed 32-bit integer."""
@@ -108,7 +109,7 @@ class ApiGenerator:
         stopped = threading.Event()
         futures = [self._pool.submit(self._completions, part, stopped) for part in parts]
         try:
-            wait(futures, return_when=FIRST_EXCEPTION)
+            _wait_for_answers(futures)
         finally:
             under_way = [future for future in futures if not future.cancel()]
         wait(under_way)
@@ -167,6 +168,16 @@ class ApiGenerator:
             finish_reason=answer.finish_reason,
             version=self._version,
         )
+
+
+def _wait_for_answers(futures: Sequence[Future[tuple[Completion, ...]]]) -> None:
+    """Wait for all of them, or for the first error."""
+    pending = set(futures)
+    while pending:
+        done, pending = wait(pending, return_when=FIRST_COMPLETED)
+        tell_share(1 - len(pending) / len(futures))
+        if any(future.exception() is not None for future in done):
+            return
 
 
 def open_api_generator(policy: str, config: ApiConfig, *, api_key: str | None) -> ApiGenerator:

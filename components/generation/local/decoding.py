@@ -18,6 +18,7 @@ from components.generation.local.feeding import Fed, fed_candidates, fed_prompts
 from components.generation.local.prompt_cache import KeyValues
 from components.generation.local.schedule import Admission, Schedule
 from components.generation.local.tree_attention import TREE_ATTENTION
+from components.share_done import tell_share
 
 Choose = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """(logits [M, V], candidate indices [M], positions [M]) -> (tokens [M], whether each is its candidate's last [M])."""
@@ -35,6 +36,7 @@ def decode(model: Any, rows: Sequence[Row], choose: Choose, *, capacity: Capacit
     while batch.admit():
         tokens_M, last_M = choose(batch.logits(), *batch.numbers())
         batch.follow(tokens_M, last_M.cpu().numpy())
+        tell_share(batch.share_done())
 
 
 def has_tree_attention(model: Any) -> bool:
@@ -65,6 +67,8 @@ class _Batch:
         self._schedule = Schedule(rows, capacity)
         self._store = KeyValues(model.config.get_text_config().num_hidden_layers, capacity, model.device)
         self._length_R = np.array([len(row.prompt_tokens) for row in rows])
+        self._num_candidates, self._num_finished = sum(len(row.candidates) for row in rows), 0
+        self._longest_answer = max(row.max_new_tokens for row in rows)
         self._newest_M = torch.empty(0, dtype=torch.long, device=model.device)
         """Of the running candidates, which already have a token."""
         self._admission = Admission(rows=[], joining=[])
@@ -97,11 +101,17 @@ class _Batch:
         self._newest_M = tokens_M
         if not finished_M.any():
             return
+        self._num_finished += int(finished_M.sum())
         columns = int(self._schedule.position_M.max())
         places, prompts = self._schedule.leave(finished_M)
         self._store.move(places, prompts, answer_columns=columns)
         self._newest_M[self._store.uploaded(places[0])] = self._newest_M[self._store.uploaded(places[1])]
         self._newest_M = self._newest_M[: self._schedule.num_live]
+
+    def share_done(self) -> float:
+        """The answers that are finished, and of the others the tokens against the longest answer."""
+        begun = float(self._schedule.position_M.sum()) / self._longest_answer
+        return (self._num_finished + begun) / self._num_candidates
 
     def _fed(self, num_running: int, entering: list[int]) -> torch.Tensor:
         """The logits after the newest token of each running candidate and after each new prompt."""

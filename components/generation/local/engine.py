@@ -20,6 +20,7 @@ from components.generation.local.trial import check_engine
 from components.generation.tokenizer import HuggingFaceTokenizer
 from components.generation.weights import architecture_of, built_model, check_weights, refreshed_model
 from components.schema import PolicyVersion
+from components.share_done import part_of_work
 from components.torch_process import computing_with
 
 
@@ -143,8 +144,10 @@ class TransformersGenerator:
         budget = self._config.max_batch_tokens
         rows = rows_of(prompts_R, num_candidates_R, max_new_tokens_R)
         with self._computing():
-            for batch in batches_of(rows, max_tokens=budget):
-                decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
+            batches = batches_of(rows, max_tokens=budget)
+            for number, batch in enumerate(batches):
+                with part_of_work(number / len(batches), (number + 1) / len(batches)):
+                    decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
 
     @contextmanager
     def _computing(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from components.generation.vllm.transport import Transport
 from components.generation.vllm.wire import completion_from, scores_from, scoring_job
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
+from components.share_done import tell_share
 from components.training.base import furthest
 
 
@@ -98,11 +99,16 @@ class VllmGenerator:
             self._check_length(len(request.prompt_tokens) + request.longest_answer)
         tokenizer = self.tokenizer
 
-        def read(url: str, answer: Any) -> Completion:
-            return completion_from(answer, serving, version, end_tokens=tokenizer.end_tokens, url=url)
-
         candidates_R = [candidates_of(request, tokenizer) for request in requests]
         waiting = [candidate for candidates in candidates_R for candidate in candidates]
+        num_candidates, num_read = len(waiting), 0
+
+        def read(url: str, answer: Any) -> Completion:
+            nonlocal num_read
+            num_read += 1
+            tell_share(min(num_read / num_candidates, 1.0))
+            return completion_from(answer, serving, version, end_tokens=tokenizer.end_tokens, url=url)
+
         while waiting:
             jobs = [candidate.job(serving) for candidate in waiting]
             for candidate, more in zip(waiting, self._background.run(self._fleet.run(jobs, read)), strict=True):

@@ -41,7 +41,10 @@ def shard(agent: str, marks: str, text: str = "No.", finish_reason: FinishReason
     node = Node(group=group, policy="p", prompt_tokens=(1,), candidates=candidates, chosen=0)
     problem = Problem(problem_id="p", environment="math", payload={})
     return RolloutShard(
-        step=0, shard=0, policy_versions={}, episodes=(Episode(problem=problem, episode=0, nodes=(node,), success=False),)
+        step=0,
+        shard=0,
+        policy_versions={},
+        episodes=(Episode(problem=problem, episode=0, nodes=(node,), success=False),),
     )
 
 
