@@ -38,7 +38,7 @@ _MOST_MENDED = 2
 _log = logging.getLogger(__name__)
 
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[float, int], None]
 """Called with the steps read so far, and their total."""
 
 

@@ -3,10 +3,9 @@
 import os
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from components.config import RunConfig
 from flows.presets import preset_config
+from troupe.consoles import console
 from troupe.runs.summary import TrainingReport
 from troupe.teams.evaluation import evaluate as evaluate
 from troupe.teams.run_team import Team, run_team, stored_run
@@ -46,8 +45,9 @@ def train(
     >>> [(each.step, each.sampling, each.success_rate) for each in report.evaluations]  # doctest: +SKIP
     [(0, 'sample', 0.05), (0, 'greedy', 0.075), (3, 'sample', 0.05), (3, 'greedy', 0.1)]
     """
-    console = Console(quiet=not display)
-    return run_training(stored_in(config, store, ()), config.preset if run_id is None else run_id, console=console)
+    return run_training(
+        stored_in(config, store, ()), config.preset if run_id is None else run_id, console=console(quiet=not display)
+    )
 
 
 def load_team(run: str, *, step: int | None = None, store: str | None = None) -> Team:

@@ -19,8 +19,6 @@ def up(
     """
     from pathlib import Path
 
-    from rich.console import Console
-
     from flows.presets import all_preset_values
     from infra.deployments import write_deployments
     from infra.engines import start_engines
@@ -28,11 +26,12 @@ def up(
     from infra.services.stack import deploy
     from infra.services.stack import up as start
     from tasks.home import made_home
-    from troupe.machine.tables import access_lines, services_table
+    from troupe.consoles import console as made_console
+    from troupe.machine.tables import access_lines, services_text
 
     home = made_home()
     deployments = write_deployments(home)  # an error in a prefect.yaml is reported before anything starts
-    console = Console()
+    console = made_console()
     with console.status("starting vLLM (one to three minutes)"):
         servers = start_engines(home, engine, preset, override or [])
     with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
@@ -41,9 +40,9 @@ def up(
         deploy(state, deployments)
     warning = write_prefect_toml(Path.cwd(), state)
     tell_of_dead_runs()
-    console.print(services_table(state.document()))
+    console.print(services_text(state.document()), soft_wrap=True)
     for name, address in servers.items():
-        console.print(f"{name:8} {address}", highlight=False)
+        console.print(f"{name:8} {address}", highlight=False, soft_wrap=True)
     for line in (*access_lines(state.document(), home), *filter(None, [warning])):
         typer.echo(line)
     preset = next(iter(all_preset_values()))  # the folder's own come first
@@ -82,10 +81,10 @@ def status(as_json: JsonOption = False) -> None:
     """The addresses of the local services; null for those that are down."""
     from infra.services.stack import status as read
     from tasks.home import HOME
-    from troupe.machine.tables import access_lines, services_table
+    from troupe.machine.tables import access_lines, services_text
 
     document = read(HOME).document()
-    emit(document, as_json=as_json, table=services_table)
+    emit(document, as_json=as_json, table=services_text)
     for line in [] if as_json else access_lines(document, HOME):
         typer.echo(line)
 

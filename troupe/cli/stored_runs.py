@@ -89,11 +89,12 @@ def rm(
 @contextmanager
 def progress_bar(name: str, *, doing: str = "reading", is_hidden: bool = False) -> Iterator["Progress"]:
     """A transient bar on standard error; nothing in a pipe."""
-    from rich.console import Console
     from rich.progress import Progress as Bar
 
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=is_hidden or not console.is_terminal) as bar:
+    from troupe.consoles import console
+
+    stderr = console(stderr=True)
+    with Bar(console=stderr, transient=True, disable=is_hidden or not stderr.is_terminal) as bar:
         task = bar.add_task(f"{doing} {name}", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -103,9 +104,12 @@ def emit(document: Any, *, as_json: bool, table: Callable[[Any], RenderableType]
     if as_json:
         emit_json(document)
         return
-    from rich.console import Console
+    from rich.text import Text
 
-    Console(markup=False, emoji=False, highlight=False).print(table(printable_document(document)))
+    from troupe.consoles import console
+
+    shown = table(printable_document(document))
+    console(markup=False, emoji=False, highlight=False).print(shown, soft_wrap=isinstance(shown, Text))
 
 
 def emit_json(document: Any) -> None:

@@ -13,8 +13,8 @@ from infra.services.password import USER, password_file
 from troupe.machine.check import OPTIONAL
 
 
-def services_table(document: Mapping[str, Any]) -> Table:
-    """The addresses of the local services."""
+def services_text(document: Mapping[str, Any]) -> Text:
+    """The addresses of the local services, each on a line that is never broken."""
     places = {
         "Prefect": ("prefect", "ui_url"),
         "MLflow": ("mlflow", "url"),
@@ -29,7 +29,7 @@ def services_table(document: Mapping[str, Any]) -> Table:
         address = str(document[service].get(field, "up"))
         return page_url(address) if title == "MLflow" else address
 
-    return _facts((title, place(title)) for title in places)
+    return Text("\n").join(Text.assemble(f"{title:8} ", place(title)) for title in places)
 
 
 def access_lines(document: Mapping[str, Any], home: Path) -> list[str]:

@@ -68,7 +68,7 @@ def _table(*columns: str, title: str | None = None) -> Table:
     """An empty table; a column "<name" is left-aligned, ">name" right-aligned."""
     table = Table(box=None, header_style="bold", title=title, title_justify="left")
     for column in columns:
-        table.add_column(column[1:], justify="left" if column[0] == "<" else "right")
+        table.add_column(column[1:], justify="left" if column[0] == "<" else "right", overflow="fold")
     return table
 
 
@@ -129,8 +129,6 @@ def _seconds_table(steps: Sequence[Mapping[str, Any]]) -> Table:
 def garbage_table(document: Mapping[str, Any], *, dry_run: bool) -> Group:
     """What was removed from a store, or would be: checkpoints by run, then totals."""
     table = _table("<run", ">checkpoints", "<after updates")
-    for column in table.columns:
-        column.overflow = "fold"
     for run_id, steps in document["checkpoints"].items():
         table.add_row(run_id, str(len(steps)), spelled_steps(steps))
     verb = "would go" if dry_run else "removed"

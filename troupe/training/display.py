@@ -1,7 +1,7 @@
 """The live terminal display of a training run: held-out success, progress bars and recent metrics."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
 
@@ -18,6 +18,7 @@ from troupe.runs.tables import scaled_spark, share
 
 _STAGE_WORDS = re.compile(r"^(collect|compute)_|_(policy|checkpoint)$")
 """The parts of a stage's name that the display leaves out."""
+_LONGEST_COURSE = 24
 LINE_EVERY_SECONDS = 5.0
 """The shortest time between two lines without a terminal."""
 
@@ -27,7 +28,7 @@ class TrainingDisplay:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        columns = (TextColumn("{task.description:16}"), BarColumn(36), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (TextColumn("{task.description:16}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
         self._steps = Progress(*columns, TimeRemainingColumn(), console=console)
         self._stage = Progress(*columns, TextColumn("{task.fields[facts]}"), console=console)
         self._steps_bar = self._steps.add_task("steps", total=None, visible=False)
@@ -93,7 +94,7 @@ class TrainingDisplay:
         seconds = sum(progress.facts.get("timings", {}).values())
         self._figures.plain = "\n".join(
             [
-                *(f"{_in_training(name):32} {scaled_spark(values)}" for name, values in self._rewards.items()),
+                *_courses(self._rewards, self._console.width),
                 f"keeps good {share(metrics.get(m.KEEP_RATE))}  repairs bad {share(metrics.get(m.REPAIR_RATE))}  "
                 f"groups without signal {share(metrics.get(m.ZERO_GROUP_FRACTION))}  {seconds:.1f} s a step",
             ]
@@ -109,7 +110,15 @@ class TrainingDisplay:
         now = monotonic()
         if not self._console.is_terminal and (at_once or now - self._last_line_at >= LINE_EVERY_SECONDS):
             self._last_line_at = now
-            self._console.print(text, highlight=False)
+            self._console.print(text, highlight=False, soft_wrap=True)
+
+
+def _courses(rewards: Mapping[str, Sequence[float]], columns: int) -> Iterator[str]:
+    """A line for each: its name, its newest value, and its course, shortened to fit in `columns`."""
+    longest = max((len(_in_training(name)) for name in rewards), default=0)
+    for name, values in rewards.items():
+        room = columns - longest - 2 - len(scaled_spark(values, 1)) + 1
+        yield f"{_in_training(name):{longest}}  {scaled_spark(values, max(min(room, _LONGEST_COURSE), 1))}"
 
 
 def held_out_line(reports: Sequence[EvalReport]) -> str:

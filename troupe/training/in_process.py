@@ -20,6 +20,7 @@ from tasks.restarts import Restart, check_restart, record_restart
 from tasks.run import Run
 from tasks.session import Session
 from tasks.starts import remarks, startable_run
+from troupe.consoles import console as made_console
 from troupe.runs.reading import read_run
 from troupe.runs.stores import opened_store, store_config
 from troupe.runs.summary import TrainingReport, print_summary
@@ -50,7 +51,7 @@ def run_training(
         if config.store.kind != "local":
             check_base_names(config)  # reported first: starting services would not fix it
         raise
-    console = console or Console()
+    console = console or made_console()
     with console.status("loading"):
         with long_lived():
             from flows.train import train
