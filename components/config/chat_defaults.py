@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from components.config.choices import DTYPES
+
 BFLOAT16_MISMATCH = 2.0
 """The `mismatch_tolerance` for bfloat16: a few times the largest difference that rounding made among 3,000 sampled tokens of
 SmolLM2."""
@@ -44,7 +46,7 @@ def _is_chat_team(policies: Any) -> bool:
 
 
 def _precision(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """bfloat16 on the CPU if no dtype is given, and with bfloat16 what the loss needs."""
+    """bfloat16 on the CPU if no dtype is given, and with bfloat16 what it asks of the loss and of the engine's probe."""
     sections = [values.get(name, {}) for name in _DTYPES]
     dtypes = [_given(section, "dtype") for section in sections]
     is_on_cpu = all(_given(section, "device") in (None, "cpu") for section in sections)
@@ -53,6 +55,7 @@ def _precision(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
         yield from ((name, {"dtype": "bfloat16"}) for name in _DTYPES)
     if is_chosen or "bfloat16" in dtypes:
         yield "loss", {"importance_cap": IMPORTANCE_CAP, "mismatch_tolerance": BFLOAT16_MISMATCH}
+        yield "generation", DTYPES["bfloat16"].sets
 
 
 def _rate(policies: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -36,6 +36,13 @@ def test_a_log_has_no_bar_even_of_a_library_that_was_imported_before() -> None:
     assert "Another" in told  # only inside, and not for what else the process does
 
 
+def test_a_terminal_shows_none_where_it_would_disturb() -> None:
+    within = AFTER.replace("bars_in_terminals_only(), bars_in_terminals_only()", "no_bars()")
+    told = errors_in_a_terminal(within.replace("bars_in_terminals_only", "no_bars"))
+    assert "Loading weights" not in told
+    assert "Another" in told
+
+
 def test_a_terminal_shows_it() -> None:
     assert "Loading weights" in errors_in_a_terminal(HIDDEN)
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components import share_done
 from components.artifacts.local import LocalArtifactStore
 from components.config import RolloutConfig
 from components.errors import ConfigurationError, TooManyFailedEpisodes
@@ -15,6 +16,7 @@ from components.rollout.journal import Journal
 from components.rollout.router import Router, Seat
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.schema import ActionOutcome, ApiUsage, PolicyVersion, RolloutShard
+from components.share_done import tell_share
 from tests.components.rollout.toy_team import (
     RUBRIC,
     VERSION,
@@ -213,3 +215,21 @@ def test_episodes_that_the_sandbox_ended_have_a_budget_of_their_own(rollout: dic
         collected(1, replace(whole, max_unscorable_fraction=None))
     with pytest.raises(TooManyFailedEpisodes, match=r"rollout\.max_failed_fraction allows is 0\.0"):
         collect(replace(failing_plan(0.0, 1), max_unscorable_fraction=1.0))
+
+
+class TellingGenerator(RecordingGenerator):
+    """An engine that is half done once."""
+
+    def generate(self, requests: Any, version: PolicyVersion) -> Any:
+        tell_share(0.5)
+        return super().generate(requests, version)
+
+
+def test_a_bar_moves_inside_a_block_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_done, "_EVERY_SECONDS", 0.0)
+    heard: list[tuple[float, int]] = []
+    shard = collect(plan(done_rate=0.0), TellingGenerator(), progress=lambda done, total: heard.append((done, total)))
+    assert {total for _, total in heard} == {6}
+    inside = [2 * (phase + 0.5) / 4 for phase in range(4)]
+    assert [done for done, _ in heard] == [first + each for first in (0, 2, 4) for each in (0, *inside, 2)]
+    assert shard == collect(plan(done_rate=0.0))

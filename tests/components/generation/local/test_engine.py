@@ -7,11 +7,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from components import share_done
 from components.config import GenerationConfig
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.engine import TransformersGenerator
 from components.schema import PolicyVersion
+from components.share_done import share_listener
 from tests.components.generation.local.test_sampling import splitmix64
 from tests.components.generation.tiny_models import full_logprobs, random_model, saved
 
@@ -335,3 +337,19 @@ def test_the_process_keeps_its_thread_count(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     engine.generate(mixed_requests(0), version)
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("max_batch_tokens", [64, 65536])
+def test_the_share_that_is_done_grows_token_by_token_to_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_batch_tokens: int
+) -> None:
+    monkeypatch.setattr(share_done, "_EVERY_SECONDS", 0.0)
+    engine, version = loaded(random_model(), tmp_path, max_batch_tokens=max_batch_tokens)
+    requests, heard = mixed_requests(5), list[float]()
+    with share_listener(heard.append):
+        told = engine.generate(requests, version)
+    assert heard == sorted(set(heard))
+    assert heard[-1] == pytest.approx(1.0)
+    assert heard[0] < 0.5
+    assert len(heard) >= 12, "at least one for each token of the longest answer"
+    assert tokens_of(told) == tokens_of(engine.generate(requests, version))
