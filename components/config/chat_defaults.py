@@ -15,7 +15,7 @@ ADAPTER_LEARNING_RATE = 1.5e-4
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "environment": {"answers": "reasoned"},
     "rollout": {"num_problems": 8},
-    "evaluation": {"num_problems": 50, "sampling": ("sample",)},
+    "evaluation": {"num_problems": 40, "sampling": ("sample",)},
 }
 _DTYPES = ("generation", "training")
 
