@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from components.environments.shared.own_rows import json_lines
+from tests.smollm import needs_smollm
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
 TROUPE = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from troupe.cli import main; main()"]
@@ -121,3 +124,28 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
     (line,) = changed.stderr.splitlines()
     assert "another source of learning:winners, learning:reinforce" in line
     assert "--from-stage compute_advantages --step N" in line
+
+
+@needs_smollm
+@pytest.mark.parametrize("project", ["word_problems"], indirect=True)
+def test_own_word_problems_are_written_and_trained_with_a_chat_model(
+    project: Path, client_environment: dict[str, str]
+) -> None:
+    subprocess.run([sys.executable, "make_problems.py"], cwd=project, check=True)
+    rows = [row for _, row in json_lines(project / "problems.jsonl", "problems")]
+    assert len({row["question"] for row in rows}) == len(rows) == 300
+    assert len({row["question"].split()[2] for row in rows}) > 50, "numbers and verbs vary"
+    store = f"file://{project.parent / 'store'}"
+    small = (
+        "rollout={num_problems: 2, group_size: 2}",
+        "evaluation.num_problems=2",
+        "agents.tool_agent.max_new_tokens=8",
+        "agents.reasoner.max_new_tokens=4",
+        "tracking.kind=none",
+    )
+    overrides = [word for each in small for word in ("--set", each)]
+    done = told(project, client_environment, "train", "word_problems.yaml", "--steps", "1", "--store", store, *overrides)
+    assert done.returncode == 0, done.stderr
+    assert "GGUF" not in done.stderr
+    document = shown(project, client_environment, store, "word_problems")
+    assert (document["state"], len(document["steps"])) == ("completed", 1)
