@@ -27,6 +27,8 @@ from tasks.stores import open_store, s3_endpoint
 
 _log = logging.getLogger(__name__)
 LEAST_FREE_BYTES = 500 * 2**20
+PROCESSOR_FACTS = Path("/proc/cpuinfo")
+_BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
 
 
 def preflight(session: Session) -> None:
@@ -129,7 +131,8 @@ def check_own_code(config: RunConfig) -> None:
 
 
 def check_devices(config: RunConfig) -> None:
-    """Check that the configured devices exist."""
+    """Check that the configured devices exist. Warn of bfloat16 on a processor without instructions for it."""
+    warn_of_slow_bfloat16(config)
     for field, device in (("generation", config.generation.device), ("training", config.training.device)):
         if device != "cuda":
             continue
@@ -137,6 +140,18 @@ def check_devices(config: RunConfig) -> None:
 
         if not torch.cuda.is_available():
             raise ServiceMissing(f"{field}.device is cuda, but torch sees no CUDA device here; set {field}.device=cpu")
+
+
+def warn_of_slow_bfloat16(config: RunConfig) -> None:
+    """Warn if bfloat16 is computed here by a processor that has to imitate it."""
+    sections = {"generation": config.generation, "training": config.training}
+    lossy = [name for name, each in sections.items() if (each.device, each.dtype) == ("cpu", "bfloat16")]
+    if not lossy or not PROCESSOR_FACTS.is_file():
+        return
+    flags = set(PROCESSOR_FACTS.read_text().split())
+    if flags.isdisjoint(_BFLOAT16_FLAGS):
+        fields = " and ".join(f"{name}.dtype" for name in lossy)
+        _log.warning("%s bfloat16: this processor has neither AVX-512 BF16 nor AMX; float32 is faster here", fields)
 
 
 def check_space(config: RunConfig) -> None:

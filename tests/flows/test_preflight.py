@@ -54,6 +54,19 @@ def test_a_full_folder_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPa
         check_space(preset_config("tiny"))
 
 
+@pytest.mark.parametrize(("flags", "is_warned"), [("fpu avx2", True), ("fpu avx512_bf16", False)])
+def test_bfloat16_that_a_processor_imitates_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, flags: str, is_warned: bool
+) -> None:
+    facts = tmp_path / "cpuinfo"
+    facts.write_text(f"flags\t\t: {flags}\n")
+    monkeypatch.setattr(preflight, "PROCESSOR_FACTS", facts)
+    preflight.check_devices(preset_config("tiny"))
+    assert not caplog.records
+    preflight.check_devices(preset_config("math-smollm"))
+    assert ("generation.dtype and training.dtype bfloat16" in caplog.text) == is_warned
+
+
 def test_a_dead_ray_address_is_told_at_once() -> None:
     with pytest.raises(
         ServiceMissing, match=r"resources\.ray_address 'ray://127\.0\.0\.1:9': nothing answers.*ray start"
