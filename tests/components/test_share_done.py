@@ -1,7 +1,6 @@
 """Shares of work in parts, and that a bar moves inside a block of problems."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,9 +9,8 @@ from components.share_done import part_of_work, share_listener, tell_share
 
 
 @pytest.fixture(autouse=True)
-def each_share_is_heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def each_share_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_done, "_EVERY_SECONDS", 0.0)
-    yield
 
 
 def test_parts_of_parts_add_up() -> None:

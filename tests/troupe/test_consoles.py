@@ -19,7 +19,14 @@ def test_off_a_terminal_no_line_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> N
     output = io.StringIO()
     log = console(file=output)
     with TrainingDisplay(log).shown():
-        tell("iteration", 0, 1, 9, metrics={"rollout/success_rate": 0.0, **METRICS}, timings={"time/rollout_seconds": 1.5})
+        tell(
+            "iteration",
+            0,
+            1,
+            9,
+            metrics={"rollout/success_rate": 0.0, **METRICS},
+            timings={"time/rollout_seconds": 1.5},
+        )
     log.print("word " * 100)
     first, *rest = output.getvalue().splitlines()
     assert first.endswith("reward a_judge_of_a_long_name -0.10  1.5 s")
@@ -32,7 +39,12 @@ def test_an_address_is_a_line_of_its_own_on_any_terminal() -> None:
     document = {"prefect": {"ui_url": address}, "mlflow": None, "s3": {"endpoint": address}, "worker": None}
     terminal = console(file=output, force_terminal=True, width=60, color_system=None)
     terminal.print(services_text(document), soft_wrap=True)
-    assert output.getvalue().splitlines() == [f"Prefect  {address}", "MLflow   down", f"S3       {address}", "worker   down"]
+    assert output.getvalue().splitlines() == [
+        f"Prefect  {address}",
+        "MLflow   down",
+        f"S3       {address}",
+        "worker   down",
+    ]
 
 
 @pytest.mark.parametrize("columns", [60, 80])

@@ -26,9 +26,17 @@ def test_a_team_of_chat_models_reasons_in_bfloat16_with_a_limit_and_few_problems
     config = parse_config(values(CHAT, {**CHAT, "adapter": {}}))
     assert config.environment.answers == "reasoned"
     assert (config.generation.dtype, config.training.dtype) == ("bfloat16", "bfloat16")
-    assert (config.loss.importance_cap, config.loss.mismatch_tolerance, config.generation.probe_tolerance) == (2, 2, 0.5)
+    assert (config.loss.importance_cap, config.loss.mismatch_tolerance, config.generation.probe_tolerance) == (
+        2,
+        2,
+        0.5,
+    )
     assert [agent.max_new_tokens for agent in config.agents.values()] == [256, 256]
-    assert (config.rollout.num_problems, config.evaluation.num_problems, config.evaluation.sampling) == (8, 40, ("sample",))
+    assert (config.rollout.num_problems, config.evaluation.num_problems, config.evaluation.sampling) == (
+        8,
+        40,
+        ("sample",),
+    )
     assert (config.training.learning_rate, config.policies["p0"].learning_rate) == (1e-5, None)
     assert config.policies["p1"].learning_rate == 1.5e-4
 

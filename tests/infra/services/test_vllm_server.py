@@ -164,7 +164,9 @@ def test_the_key_is_read_from_the_file_that_is_named(tmp_path: Path, monkeypatch
         server_key(preset_config("tiny", far), variables)
     with pytest.raises(ConfigurationError, match="TROUPE_VLLM_KEY_FILE, beside TROUPE_VLLM_URLS, must name"):
         server_key(local, {"TROUPE_VLLM_URLS": "http://a:1"})
-    with pytest.raises(ServiceMissing, match="no servers are known; start them with `troupe up --engine vllm --preset tiny`"):
+    with pytest.raises(
+        ServiceMissing, match="no servers are known; start them with `troupe up --engine vllm --preset tiny`"
+    ):
         server_key(local, {})
     with pytest.raises(ConfigurationError, match="cannot be read"):
         server_key(local, spelled_urls(["http://a:1"], tmp_path / "none"))
