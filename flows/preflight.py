@@ -144,8 +144,9 @@ def check_devices(config: RunConfig) -> None:
 
 def warn_of_slow_bfloat16(config: RunConfig) -> None:
     """Warn if bfloat16 is computed here by a processor that has to imitate it."""
-    sections = {"generation": config.generation, "training": config.training}
-    lossy = [name for name, each in sections.items() if (each.device, each.dtype) == ("cpu", "bfloat16")]
+    generation, training = config.generation, config.training
+    computed = {"generation": (generation.device, generation.dtype), "training": (training.device, training.dtype)}
+    lossy = [name for name, each in computed.items() if each == ("cpu", "bfloat16")]
     if not lossy or not PROCESSOR_FACTS.is_file():
         return
     flags = set(PROCESSOR_FACTS.read_text().split())
