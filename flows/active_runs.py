@@ -1,6 +1,7 @@
 """The training runs of a home folder: the process of each flow run, and reports of its end to Prefect and MLflow.
 
-A killed process reports nothing. Its record stays, and the next process reports in its place.
+A killed process reports nothing. Its record stays, and the next process reports in its place. By then another process may work
+on the same flow run, after Prefect's Retry, or on the same MLflow run: a report is made only where the dead one was the last.
 """
 
 import os
@@ -15,6 +16,7 @@ import psutil
 from components.artifacts.refs import Frozen
 from components.errors import TroupeError
 from components.processes import may_run, this_process
+from flows.run_ends import end_flow_run
 from tasks.trackers import mlflow_tracker
 
 GRACE_SECONDS = 40.0
@@ -25,6 +27,8 @@ class ActiveRun(Frozen):
     """A flow run and its process. `told_tracking`: the process reported the end to MLflow itself."""
 
     flow_run_id: str
+    run_count: int = 1
+    """How often the flow run had been started, this time included. Older records, which have none, are of the first."""
     run_id: str
     host: str
     pid: int
@@ -51,12 +55,20 @@ class RunRecord:
 
 @contextmanager
 def recorded_run(
-    home: Path, *, flow_run_id: str, run_id: str, api_url: str, tracking_url: str | None, experiment: str
+    home: Path,
+    *,
+    flow_run_id: str,
+    run_count: int,
+    run_id: str,
+    api_url: str,
+    tracking_url: str | None,
+    experiment: str,
 ) -> Iterator[RunRecord]:
     """Record this process as working on the flow run. The record stays for `settle_dead_runs`."""
     process = this_process()
     run = ActiveRun(
         flow_run_id=flow_run_id,
+        run_count=run_count,
         run_id=run_id,
         host=socket.gethostname(),
         pid=process.pid,
@@ -109,63 +121,44 @@ def settle_dead_runs(home: Path) -> list[str]:
     Returns the names of these runs. Needs the environment of a client of the running services; if one does not answer, the
     next call reports.
     """
-    runs = recorded_runs(home)
-    alive = {run.run_id for run in runs if run.is_alive}
     settled = []
-    for run in runs:
+    for run in recorded_runs(home):
         if run.is_alive or run.api_url != os.environ.get("PREFECT_API_URL", ""):
             continue
         with suppress(TroupeError):
-            was_running = _tell_prefect(run)
-            if not run.told_tracking and run.run_id not in alive:
+            message = f"Process {run.pid} of {run.host}, which worked on run {run.run_id}, ended without a word."
+            was_running = end_flow_run(run.flow_run_id, run_count=run.run_count, message=message)
+            if not run.told_tracking and not _is_worked_on(home, run.run_id):
                 was_running = _tell_tracking(run) or was_running
-            _path(home, run.flow_run_id).unlink(missing_ok=True)
+            _path(home, run).unlink(missing_ok=True)
             if was_running:
                 settled.append(run.run_id)
     return settled
 
 
-def _tell_prefect(run: ActiveRun) -> bool:
-    """Set the flow run and its child runs to Crashed if they have not ended. Returns whether any had not."""
-    import httpx
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
-    from prefect.exceptions import ObjectNotFound
-    from prefect.states import Crashed
-
-    from components.errors import PrefectUnavailable
-
-    try:
-        with get_client(sync_client=True) as client:
-            try:
-                found = client.read_flow_run(run.flow_run_id)  # type: ignore[arg-type]
-            except ObjectNotFound:
-                return False
-            of_parent = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[found.id]))
-            flow_runs = [found, *client.read_flow_runs(flow_run_filter=of_parent)]
-            unfinished = [each for each in flow_runs if each.state is None or not each.state.is_final()]
-            message = f"Process {run.pid} of {run.host}, which worked on run {run.run_id}, ended without a word."
-            for flow_run in unfinished:
-                client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
-            return bool(unfinished)
-    except httpx.HTTPError as error:
-        raise PrefectUnavailable(f"Prefect at {run.api_url} does not answer ({error})") from error
+def _is_worked_on(home: Path, run_id: str) -> bool:
+    """Whether a living process of this home works on the run: one MLflow run is for all of them."""
+    return any(run.run_id == run_id and run.is_alive for run in recorded_runs(home))
 
 
 def _tell_tracking(run: ActiveRun) -> bool:
     """Mark the run KILLED in MLflow if its status is RUNNING. Returns whether it was."""
     if run.tracking_url is None:
         return False
-    return mlflow_tracker(run.tracking_url, run.experiment, register_models=False).mark_killed(run.run_id)
+    tracker = mlflow_tracker(run.tracking_url, run.experiment, register_models=False)
+    return tracker.mark_killed(run.run_id, process=run.process)
 
 
 def _write(home: Path, run: ActiveRun) -> None:
-    path = _path(home, run.flow_run_id)
+    path = _path(home, run)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}")
     partial.write_text(run.model_dump_json(indent=1))
     partial.replace(path)
 
 
-def _path(home: Path, flow_run_id: str) -> Path:
-    return home / "runs" / f"{flow_run_id}.json"
+def _path(home: Path, run: ActiveRun) -> Path:
+    """A record for each start of a flow run; that of the first has the name it has always had."""
+    return (
+        home / "runs" / (f"{run.flow_run_id}.json" if run.run_count == 1 else f"{run.flow_run_id}-{run.run_count}.json")
+    )

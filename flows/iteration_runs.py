@@ -4,9 +4,10 @@ By default Prefect makes ten requests per iteration: to create the flow run, nam
 next flow run is created while a policy is updated, and a thread reports state changes in order. Only success is reported
 this way: an iteration that fails, is cancelled or is retried uses Prefect's own path.
 
-This is the only module that uses undocumented parts of Prefect: `FlowRunEngine` with the methods overridden here,
-`_flow_run_name_set`, `load_subflow_run`, `return_value_to_state_sync`, and the mark `_is_subflow_tracking_task` of the task run
-that represents a child in its parent. `test_iteration_runs.py` lists the Prefect versions for which they were checked.
+This module and `interruptible_flow` are the only ones that use undocumented parts of Prefect: here `FlowRunEngine` with the
+methods overridden, `_flow_run_name_set`, `load_subflow_run`, `return_value_to_state_sync`, and the mark
+`_is_subflow_tracking_task` of the task run that represents a child in its parent. `test_iteration_runs.py` lists the Prefect
+versions for which they were checked.
 """
 
 import copy
@@ -27,7 +28,6 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import FlowRun, State, StateDetails
 from prefect.context import FlowRunContext, SyncClientContext, TagsContext
 from prefect.exceptions import PrefectException
-from prefect.flow_engine import FlowRunEngine
 from prefect.flows import Flow
 from prefect.states import Completed, Pending
 from prefect.utilities.asyncutils import run_coro_as_sync
@@ -36,6 +36,7 @@ from prefect.utilities.engine import link_state_to_flow_run_result, propose_stat
 from components.behind import Behind
 from components.errors import TroupeError
 from components.patience import interrupt
+from flows.interruptible_flow import InterruptibleEngine
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -131,7 +132,7 @@ _current: ContextVar[_IterationRuns | None] = ContextVar("iteration_runs", defau
 
 
 @dataclass
-class _IterationEngine(FlowRunEngine[..., Any]):
+class _IterationEngine(InterruptibleEngine):
     """Prefect's engine for a flow run that exists already; success is reported in the background."""
 
     behind: Behind | None = None

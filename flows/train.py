@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any
+from uuid import UUID
 
-from prefect import flow, runtime
+from prefect import runtime
+from prefect.context import SyncClientContext
+from prefect.states import Crashed
 
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
@@ -16,9 +19,11 @@ from components.long_lived import seldom_collected
 from components.schema import EvalReport
 from flows.active_runs import recorded_run, settle_dead_runs
 from flows.heartbeat import without_own_heartbeat
+from flows.interruptible_flow import interruptible_flow
 from flows.iteration_runs import iteration_runs
 from flows.patient_prefect import be_patient_with_prefect
 from flows.preflight import preflight
+from flows.run_ends import end_children
 from flows.runners import one_cluster, task_runner
 from flows.training_iteration import training_iteration
 from tasks import progress
@@ -28,7 +33,7 @@ from tasks.own_sources import with_sources
 from tasks.refresh_weights import refresh_weights
 from tasks.run import Run
 from tasks.session import Session
-from tasks.steps import checkpoints_before, first_step
+from tasks.steps import checkpoints_before, first_step, last_step
 from tasks.trackers import tracking_url
 from tasks.training_work import freeze, summary, training
 from tasks.warm_start import warm_start
@@ -43,7 +48,7 @@ def run_name() -> str:
     return str(parameters.get("run_id") or config.preset)
 
 
-@flow(name="train", flow_run_name=run_name)
+@interruptible_flow(name="train", flow_run_name=run_name)
 def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     """Train `config` under `run_id` (default: the preset's name) and return a summary.
 
@@ -68,20 +73,21 @@ def train_in_session(run: Run, began_at_seconds: float) -> dict[str, Any]:
     with Session(run, computes_all=run.config.resources.runner == "thread") as session:
         preflight(session)
         with recorded(session), training(session), one_cluster(run.config):
-            checkpoints, evaluations = train_steps(session)
-        return summary(session, checkpoints, evaluations, began_at_seconds=began_at_seconds)
+            checkpoints, evaluations, num_steps = train_steps(session)
+        return summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)
 
 
-def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalReport]]:
-    """The checkpoints after the last step, and all evaluations."""
+def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalReport], int]:
+    """The checkpoints after the last step, all evaluations, and the number of steps."""
     tell_links(session)
     first = warm_start(session)
     freeze(session)  # a failure before this leaves the run's name free
-    run, store, num_steps = session.run, session.store, session.config.num_steps
+    run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
+    num_steps = last_step(store, run)
     evaluations = []
     for step in range(start + 1):
-        if is_evaluated(session.config, step):
+        if is_evaluated(session.config, step, num_steps):
             evaluations += evaluate_checkpoints(session, step, checkpoints_before(store, run, step))
     checkpoints = checkpoints_before(store, run, start) if start else first
     iteration = training_iteration.with_options(task_runner=task_runner(session.config.resources))
@@ -89,32 +95,43 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
         for step in range(start, num_steps):
             checkpoints = iterate(session, step, checkpoints)
             tell_links(session)
-            if is_evaluated(session.config, step + 1):
+            if is_evaluated(session.config, step + 1, num_steps):
                 evaluations += evaluate_checkpoints(session, step + 1, checkpoints)
-    return checkpoints, evaluations
+    return checkpoints, evaluations, num_steps
 
 
 @contextmanager
 def recorded(session: Session) -> Iterator[None]:
     """Within the block this process is recorded as working on the run. First, dead runs are reported."""
-    if settled := settle_dead_runs(HOME):
-        _log.warning("reported to Prefect as crashed: %s", ", ".join(settled))
     with recorded_run(
         HOME,
         flow_run_id=str(runtime.flow_run.id),
+        run_count=runtime.flow_run.run_count,
         run_id=session.run.run_id,
         api_url=os.environ.get("PREFECT_API_URL", ""),
         tracking_url=tracking_url(session.config.tracking),
         experiment=session.config.tracking.experiment,
     ) as record:
         record.is_published = lambda: session.publishing is None or session.publishing.outbox.is_finished
+        if settled := settle_dead_runs(HOME):
+            _log.warning("reported as ended: %s", ", ".join(settled))
+        if runtime.flow_run.run_count > 1:
+            end_children_of_earlier_starts()
         yield
 
 
-def is_evaluated(config: RunConfig, step: int) -> bool:
+def end_children_of_earlier_starts() -> None:
+    """End in Prefect what a killed process has left unfinished of this flow run, which has no children of its own yet."""
+    context = SyncClientContext.get()
+    assert context is not None, "there is no flow run in this context"
+    message = "The process that worked on it ended without a word; the flow run was started again."
+    end_children(context.client, UUID(str(runtime.flow_run.id)), Crashed(message=message))
+
+
+def is_evaluated(config: RunConfig, step: int, num_steps: int) -> bool:
     """Whether the checkpoint after `step` updates is evaluated: the first, every `evaluation.every`-th, and the last."""
     every = config.evaluation.every
-    return step in (0, config.num_steps) or (every > 0 and step % every == 0)
+    return step in (0, num_steps) or (every > 0 and step % every == 0)
 
 
 def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:

@@ -10,8 +10,9 @@ from components.artifacts.refs import CheckpointRef
 from components.artifacts.runs import lineage_for
 from components.config import RunConfig
 from components.patience import is_interrupted
+from components.processes import this_process
 from components.schema import EvalReport, IterationReport
-from components.tracking.base import Tracker
+from components.tracking.base import PROCESS_TAG, Tracker
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import Outbox
 from tasks.provenance import provenance
@@ -30,7 +31,8 @@ class Publishing:
     def __init__(self, run: Run, store: ArtifactStore, tracker: Tracker) -> None:
         self._run = run
         self._store = store
-        self.outbox = Outbox(store, run.run_id, params=run_params(run.config), tags=run_tags(run.config))
+        tags = {**run_tags(run.config), PROCESS_TAG: str(this_process())}
+        self.outbox = Outbox(store, run.run_id, params=run_params(run.config), tags=tags)
         self._drain = OutboxDrain(self.outbox, tracker)
 
     def post_iteration(self, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:

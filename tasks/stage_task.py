@@ -16,6 +16,7 @@ from prefect.states import Completed
 from components.artifacts.stage import manifest_key, run_stage
 from components.identity import StageKey
 from tasks import progress
+from tasks.interruptions import cancellable, raise_interruption
 from tasks.looks import seen_attempts
 from tasks.options import stage_options
 from tasks.remedies import naming_remedies
@@ -44,8 +45,10 @@ class StageTask(Task[P, R]):
             returned: Any = super().__call__(*args, **kwargs)
         else:
             returned = self.for_threads()(*args, **kwargs)
-        is_cached = isinstance(returned, State) and not kwargs.get("return_state")
-        return returned.data.result if is_cached else returned
+        if not isinstance(returned, State) or kwargs.get("return_state"):
+            return returned
+        raise_interruption(returned)
+        return returned.data.result  # type: ignore[union-attr]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _task_named, (self.fn.__module__, self.fn.__name__)
@@ -101,7 +104,7 @@ def stage_task(
                 return Completed(name="Cached", data=result.output)  # type: ignore[return-value]
             return result.output  # type: ignore[no-any-return]
 
-        task = StageTask(staged, **stage_options(stage))
+        task = StageTask(cancellable(staged), **stage_options(stage))
         task.version_number = version
         return task
 
@@ -111,4 +114,4 @@ def stage_task(
 def effect_task(stage: str) -> Callable[[Callable[P, R]], StageTask[P, R]]:
     """Make a Prefect task of a function that stores nothing and is repeated on every resume."""
 
-    return lambda function: StageTask(function, **stage_options(stage))
+    return lambda function: StageTask(cancellable(function), **stage_options(stage))

@@ -48,6 +48,17 @@ def remarks(store: ArtifactStore, run: Run) -> list[str]:
     return lines
 
 
+def surplus_line(store: ArtifactStore, run: Run) -> list[str]:
+    """One line if the run has more steps than its configuration asks for."""
+    num_finished = first_unfinished_step(store, run)
+    if num_finished <= run.config.num_steps:
+        return []
+    return [
+        f"run {run.run_id} has {num_finished} steps already, more than the {run.config.num_steps} asked for: nothing is "
+        f"trained; its evaluation and checkpoint are those after step {num_finished}"
+    ]
+
+
 def _check_stage_versions(store: ArtifactStore, run: Run) -> None:
     """Raise ConfigurationError if a stage's version differs from that of the earlier results since the newest restart."""
     recorded = [session.provenance.stage_versions for session in _of_newest_lineage(store, run) if session.provenance]

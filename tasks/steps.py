@@ -72,6 +72,11 @@ def first_unfinished_step(store: ArtifactStore, run: RunAddress) -> int:
     return step
 
 
+def last_step(store: ArtifactStore, run: Run) -> int:
+    """The number of steps with which the run ends: those of its configuration, or those it has if they are more."""
+    return max(run.config.num_steps, first_unfinished_step(store, run))
+
+
 def first_step(store: ArtifactStore, run: Run, *, flow_run_id: str) -> int:
     """The step at which this flow run's loop starts, equal on each of its retries.
 

@@ -15,7 +15,7 @@ from components.schema import EvalReport
 from tasks.publishing import Publishing
 from tasks.session import Session
 from tasks.session_records import begin_session, end_session
-from tasks.starts import remarks, startable_run
+from tasks.starts import remarks, startable_run, surplus_line
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def training(session: Session) -> Iterator[None]:
     the workers are ended and the outbox is published as far as MLflow allows.
     """
     session.run = run = startable_run(session.store, session.run.run_id, session.config)
-    for line in remarks(session.store, run):
+    for line in [*remarks(session.store, run), *surplus_line(session.store, run)]:
         _log.info("%s", line)
     ensure_format(session.store)
     record = begin_session(session.store, run)
@@ -61,13 +61,18 @@ def freeze(session: Session) -> None:
 
 
 def summary(
-    session: Session, checkpoints: dict[str, CheckpointRef], evaluations: list[EvalReport], *, began_at_seconds: float
+    session: Session,
+    checkpoints: dict[str, CheckpointRef],
+    evaluations: list[EvalReport],
+    *,
+    num_steps: int,
+    began_at_seconds: float,
 ) -> dict[str, Any]:
-    """The result of the `train` flow: plain JSON. `began_at_seconds` is on the monotonic clock."""
+    """The result of the `train` flow, plain JSON, after `num_steps` steps. `began_at_seconds` is on the monotonic clock."""
     return {
         "run_id": session.run.run_id,
         "store_option": store_option(session.store),
-        "num_steps": session.config.num_steps,
+        "num_steps": num_steps,
         "checkpoint_digest": {policy: ref.weights_digest for policy, ref in checkpoints.items()},
         "evaluations": [_plain(report) for report in evaluations],
         "seconds": monotonic() - began_at_seconds,

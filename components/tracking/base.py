@@ -5,6 +5,9 @@ from typing import Protocol
 
 from components.schema import EvalReport, IterationReport
 
+PROCESS_TAG = "troupe.process"
+"""The tag of a tracked run with the ProcessId that opened it last, on whatever host."""
+
 
 class Tracker(Protocol):
     """Publishes what the store already holds. Every method is idempotent, so an outbox may repeat it after any crash.

@@ -12,6 +12,7 @@ from typing import Any
 from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import EvalReport, IterationReport
+from components.tracking.base import PROCESS_TAG
 from components.tracking.mlflow_server import (
     check_answers,
     is_away,
@@ -150,10 +151,14 @@ class MlflowTracker:
         self._mlflow_ids.pop(run_id, None)
         return [*(f"run {run.info.run_id}" for run in runs), *(f"model {model.name}" for model in models)]
 
-    def mark_killed(self, run_id: str) -> bool:
-        """Mark the run KILLED if its status is RUNNING. Returns whether it was."""
+    def mark_killed(self, run_id: str, *, process: str | None) -> bool:
+        """Mark the run KILLED if it is RUNNING and `process` opened it last, or an older Troupe. Returns whether it was."""
         with self._requests():
-            running = [run for run in self._runs(run_id) if run.info.status == "RUNNING"]
+            running = [
+                run
+                for run in self._runs(run_id)
+                if run.info.status == "RUNNING" and run.data.tags.get(PROCESS_TAG) in (None, process)
+            ]
             for run in running:
                 self._client().set_terminated(run.info.run_id, "KILLED")
             return bool(running)

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -34,7 +35,7 @@ def record(home: Path, name: str, process: psutil.Process, *, host: str) -> None
 
 
 def test_a_run_is_on_record_while_it_lives_and_until_it_is_told_of(tmp_path: Path) -> None:
-    told = {"api_url": "http://here/api", "tracking_url": "http://mlflow", "experiment": "troupe"}
+    told: Any = {"run_count": 1, "api_url": "http://here/api", "tracking_url": "http://mlflow", "experiment": "troupe"}
     with recorded_run(tmp_path, flow_run_id="f", run_id="r", **told) as own:
         (run,) = recorded_runs(tmp_path)
         assert (run.run_id, run.is_alive, run.told_tracking) == ("r", True, False)

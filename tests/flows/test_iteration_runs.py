@@ -1,5 +1,7 @@
 """Iterations whose flow runs are made ahead and told of behind leave in Prefect what its own way would leave."""
 
+import os
+import signal
 import threading
 import tomllib
 from collections.abc import Callable, Iterator
@@ -12,13 +14,15 @@ import httpx
 import prefect
 import pytest
 from packaging.requirements import Requirement
-from prefect import flow, runtime, task
+from prefect import Flow, flow, runtime, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.orchestration import get_client
 from prefect.context import SyncClientContext
+from prefect.exceptions import TerminationSignal
 
 from components.errors import PrefectUnavailable
 from components.patience import is_interrupted, patient
+from flows.interruptible_flow import InterruptibleFlow
 from flows.iteration_runs import behind_iterations, iteration_runs, make_next
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect")]
@@ -68,7 +72,6 @@ def stock_runs(iteration: Any) -> Iterator[Any]:
 
 
 def trained(name: str, runs: Any = iteration_runs, **options: Any) -> dict[str, int]:
-    @flow(name="parent", flow_run_name=name, **options)
     def parent() -> dict[str, int]:
         value = doubled({"team": 1})
         with runs(iteration) as iterate:
@@ -76,7 +79,9 @@ def trained(name: str, runs: Any = iteration_runs, **options: Any) -> dict[str, 
                 value = iterate(name, step, value)
         return value
 
-    return parent()
+    kind: Any = Flow if runs is stock_runs else InterruptibleFlow
+    result: dict[str, int] = kind(parent, name="parent", flow_run_name=name, **options)()
+    return result
 
 
 def _label(node: dict[str, Any]) -> str:
@@ -165,15 +170,24 @@ def test_a_flow_run_made_ahead_of_a_failure_is_taken_back() -> None:
     assert [run["tasks"].count("iterati") for run in told("failing")] == [2, 0, 0]
 
 
-def test_an_interrupted_iteration_has_crashed(calm: None) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt(), TerminationSignal(signal.SIGTERM)])
+def test_an_interrupted_iteration_is_cancelled_and_so_is_its_parent(
+    interruption: BaseException, calm: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(step: int) -> None:
         if step == 1:
-            raise KeyboardInterrupt
+            raise interruption
 
-    with between(interrupted), pytest.raises(KeyboardInterrupt):
-        trained("interrupted")
-    assert [(run["name"], run["states"][-1]) for run in told("interrupted")] == [
-        ("", "Crashed"), ("/step-000000", "Completed"), ("/step-000001", "Crashed")
+    name = f"interrupted by {type(interruption).__name__}"
+    repeated: list[int] = []
+    monkeypatch.setattr(
+        os, "kill", lambda pid, signal_number: repeated.append(signal_number)
+    )  # to the caller's handler
+    with between(interrupted), pytest.raises(type(interruption)):
+        trained(name)
+    assert repeated == ([signal.SIGTERM] if isinstance(interruption, TerminationSignal) else [])
+    assert [(run["name"], run["states"][-1]) for run in told(name)] == [
+        ("", "Cancelled"), ("/step-000000", "Completed"), ("/step-000001", "Cancelled")
     ]  # fmt: skip
     assert is_interrupted()
 

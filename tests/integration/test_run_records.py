@@ -1,5 +1,6 @@
 """A run's name, place and restarts through the commands: what fails takes nothing, what moves goes on where it lies."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ def test_a_moved_store_goes_on_where_it_lies(
     assert moved == uninterrupted
     # Evaluations of the checkpoint after 3 updates, and of step 2: 2 rollouts, 2 rewards, advantage, update, publish.
     assert num_attempts(store) == before + 2 + 7
+
+    shorter = order(second, "moved", overrides=("num_steps=1",))
+    assert trainings.run(shorter).code == 0, trainings.log()
+    summary, document = json.loads(Path(shorter["summary"]).read_text()), run_document(store, "moved")
+    assert num_attempts(store) == before + 2 + 7, "a run that has more steps than asked for computes nothing"
+    last = document["steps"][-1]
+    assert (summary["num_steps"], summary["evaluations"][-1]["step"]) == (3, 3)
+    assert summary["checkpoint_digest"] == last["checkpoint_digest"]
 
     (copied,) = run_document(store, "moved")["steps"][-1]["checkpoint_uri"].values()
     weights = Path(copied.removeprefix("file://")) / "model" / "model.safetensors"

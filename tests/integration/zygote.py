@@ -16,11 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from components.long_lived import long_lived
 
 with long_lived():
     import torch
+    from prefect.flow_engine import load_flow_run, run_flow
     from transformers import Qwen3ForCausalLM
 
     import components.training.launcher
@@ -143,6 +145,10 @@ def run(order: dict[str, Any]) -> None:
     if stop := order.get("stop"):
         opened = open_store(config.store)
         session.open_store = lambda _: StoppingStore(opened, **stop)  # type: ignore[assignment]
+    if flow_run_id := order.get("flow_run_id"):  # as a worker runs it
+        parameters = {"config": config, "run_id": order["run_id"]}
+        run_flow(train, flow_run=load_flow_run(UUID(flow_run_id)), parameters=parameters)
+        return
     Path(order["summary"]).write_text(json.dumps(train(config, order["run_id"])))
 
 

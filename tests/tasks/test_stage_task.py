@@ -255,3 +255,15 @@ def test_a_run_in_a_thread_of_the_user_gets_no_warning_about_timeouts(
     assert calls == [0]
     assert not [record for record in caplog.records if "timeout" in record.message]
     assert stage.timeout_seconds is not None, "in the main thread it ends what hangs"
+
+
+def test_an_interruption_ends_a_task_as_cancelled_and_goes_on_to_its_caller(session: Session) -> None:
+    def interrupt_it(call: int) -> None:
+        raise KeyboardInterrupt("by the user")
+
+    stage = counted([], interrupt_it)
+    assert states(stage, (session, 0, 0)) == ["Cancelled"]
+    with pytest.raises(KeyboardInterrupt, match="by the user"):
+        flow(validate_parameters=False)(lambda: stage(session, 0, 0))()
+    with pytest.raises(KeyboardInterrupt, match="by the user"):
+        stage.fn(session, 0, 0)

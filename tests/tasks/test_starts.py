@@ -16,7 +16,7 @@ from components.processes import process_of
 from tasks.provenance import Provenance, changed_libraries, changed_stages, provenance, stage_versions
 from tasks.run import Run
 from tasks.session_records import SessionStart, begin_session, end_session, session_records
-from tasks.starts import remarks, startable_run
+from tasks.starts import remarks, startable_run, surplus_line
 from tests.tasks.stored_runs import config_in, reread, stored_run
 
 
@@ -189,3 +189,14 @@ def test_changes_are_told_by_name_and_both_versions() -> None:
     before = {"torch": "2.13.0+cpu", "numpy": "2.1.0", "python": "3.11.2", "peft": "0.21.0"}
     after = {"torch": "2.13.1+cu128", "numpy": "2.2.0", "python": "3.13.0"}
     assert changed_libraries(before, after) == ["numpy 2.1.0 -> 2.2.0", "python 3.11.2 -> 3.13.0"]
+
+
+@pytest.mark.parametrize(("asked_for", "lines"), [(1, 1), (2, 0), (3, 0)])
+def test_a_run_with_more_steps_than_asked_for_says_so(
+    asked_for: int, lines: int, root: Path, store: LocalArtifactStore
+) -> None:
+    run = stored_run(root, "r", num_finished=2)
+    wanted = run.model_copy(update={"config": run.config.model_copy(update={"num_steps": asked_for})})
+    found = surplus_line(store, wanted)
+    assert len(found) == lines
+    assert all("has 2 steps already, more than the 1 asked for" in line for line in found)

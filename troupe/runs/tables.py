@@ -32,7 +32,7 @@ def run_table(document: Mapping[str, Any]) -> Group:
     head = Text.assemble(
         (document["run_id"], "bold"), f"  preset {document['preset']}, {document['specialisation']}  ",
         _state(document["state"]),
-        f"  {len(document['steps'])} of {document['num_steps'] or 'unknown'} steps",
+        f"  {_steps_line(len(document['steps']), document['num_steps'])}",
     )  # fmt: skip
     parts: list[Any] = [head]
     if document["error"]:
@@ -43,6 +43,13 @@ def run_table(document: Mapping[str, Any]) -> Group:
         parts += [Text(), _steps_table(document["steps"]), *_own_rewards(document["steps"])]
         parts += [Text(), _seconds_table(document["steps"])]
     return Group(*parts)
+
+
+def _steps_line(num_steps: int, wanted: int | None) -> str:
+    """**Example** "2 of 3 steps"; "6 steps, 3 were asked for" after a longer run was started again with fewer."""
+    if wanted is not None and num_steps > wanted:
+        return f"{num_steps} steps, {wanted} were asked for"
+    return f"{num_steps} of {wanted or 'unknown'} steps"
 
 
 def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:

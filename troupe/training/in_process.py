@@ -19,7 +19,7 @@ from tasks.own_sources import with_sources
 from tasks.restarts import Restart, check_restart, record_restart
 from tasks.run import Run
 from tasks.session import Session
-from tasks.starts import remarks, startable_run
+from tasks.starts import remarks, startable_run, surplus_line
 from troupe.consoles import console as made_console
 from troupe.runs.reading import read_run
 from troupe.runs.stores import opened_store, store_config
@@ -77,7 +77,8 @@ def _admitted(session: Session, restart: Restart | None) -> list[str]:
         told = remarks(store, run)
         record_restart(store, run.model_copy(update={"config": config}), restart)
         return told
-    return remarks(store, startable_run(store, run_id, config))
+    run = startable_run(store, run_id, config)
+    return [*remarks(store, run), *surplus_line(store, run)]
 
 
 def run_resume(

@@ -15,6 +15,7 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
 from components.schema import IterationReport
+from components.tracking.base import PROCESS_TAG
 from components.tracking.drain import OutboxDrain
 from components.tracking.mlflow import MlflowTracker
 from components.tracking.outbox import Outbox
@@ -265,11 +266,14 @@ def test_a_server_that_is_away_is_no_mistake() -> None:
 
 
 def test_a_run_whose_process_is_gone_is_killed_once_and_never_made(mlflow: MlflowReader, mlflow_url: str) -> None:
-    tracker_at(mlflow_url).open_run("gone", {}, {})
-    assert tracker_at(mlflow_url).mark_killed("gone") is True
+    tracker_at(mlflow_url).open_run("gone", {}, {PROCESS_TAG: "first"})
+    assert tracker_at(mlflow_url).mark_killed("gone", process="first") is True
     assert mlflow.status("gone") == "KILLED"
-    assert tracker_at(mlflow_url).mark_killed("gone") is False
-    assert tracker_at(mlflow_url).mark_killed("never") is False
+    assert tracker_at(mlflow_url).mark_killed("gone", process="first") is False
+    assert tracker_at(mlflow_url).mark_killed("never", process="first") is False
     assert mlflow.runs("never") == []
-    tracker_at(mlflow_url).open_run("gone", {}, {})
+    tracker_at(mlflow_url).open_run(
+        "gone", {}, {PROCESS_TAG: "second"}
+    )  # on another host, which no record here tells of
+    assert tracker_at(mlflow_url).mark_killed("gone", process="first") is False
     assert mlflow.status("gone") == "RUNNING"

@@ -89,3 +89,13 @@ def test_a_table_of_evaluations_says_the_temperatures_of_agents_with_their_own()
     own = evaluations_table([report | {"temperatures": {"judge": 0.7, "ann": 1.2}}, report | {"sampling": "greedy"}])
     assert own.title == "held-out play, without the tree; sample: ann at 1.2, judge at 0.7"
     assert evaluations_table([report]).title == "held-out play, without the tree"
+
+
+def test_a_run_with_more_steps_than_asked_for_is_not_shown_as_a_part() -> None:
+    document = {
+        "run_id": "r", "preset": "tiny", "specialisation": "L1", "state": "completed", "error": None,
+        "num_steps": 1, "evaluations": [],
+        "steps": [{"step": number, "metrics": {}, "attempts": {}, "timings": {}, "checkpoint_digest": {}} for number in (0, 1)],
+    }  # fmt: skip
+    assert "completed  2 steps, 1 were asked for" in rendered(document, width=120)[0]
+    assert "completed  2 of 3 steps" in rendered(document | {"num_steps": 3}, width=120)[0]

@@ -1,0 +1,48 @@
+"""Flow runs that an interruption of their process ends as Cancelled in Prefect.
+
+By default Prefect reports them as Crashed, and shows what the user ended as a failure. Like `iteration_runs`, this module uses
+undocumented parts of Prefect: `FlowRunEngine` with the methods overridden or called here.
+"""
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from prefect import Flow
+from prefect.flow_engine import FlowRunEngine
+from prefect.utilities.callables import get_call_parameters
+
+from tasks.interruptions import INTERRUPTIONS
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class InterruptibleEngine(FlowRunEngine[..., Any]):
+    """Prefect's engine, whose run is cancelled by an interruption."""
+
+    def handle_crash(self, exc: BaseException) -> None:
+        """Report the end of the run after an exception that is no error of its code."""
+        if isinstance(exc, INTERRUPTIONS):
+            self.handle_cancellation(exc)
+        else:
+            super().handle_crash(exc)
+
+
+class InterruptibleFlow(Flow[P, R]):
+    """A flow that is interruptible where it is called. The run of a worker ends as the worker says."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
+        """Run the flow in this process and return its result."""
+        engine = InterruptibleEngine(flow=self, parameters=get_call_parameters(self.fn, args, kwargs))
+        with engine.start():
+            while engine.is_running():
+                with engine.run_context():
+                    engine.call_flow_fn()
+        return engine.result()  # type: ignore[return-value]
+
+
+def interruptible_flow(
+    *, name: str, flow_run_name: Callable[[], str]
+) -> Callable[[Callable[P, R]], InterruptibleFlow[P, R]]:
+    """Make an interruptible flow of a function."""
+    return lambda function: InterruptibleFlow(function, name=name, flow_run_name=flow_run_name)
