@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any
-from uuid import UUID
 
 from prefect import runtime
 from prefect.context import SyncClientContext
@@ -125,7 +124,7 @@ def end_children_of_earlier_starts() -> None:
     context = SyncClientContext.get()
     assert context is not None, "there is no flow run in this context"
     message = "The process that worked on it ended without a word; the flow run was started again."
-    end_children(context.client, UUID(str(runtime.flow_run.id)), Crashed(message=message))
+    end_children(context.client, str(runtime.flow_run.id), Crashed(message=message))
 
 
 def is_evaluated(config: RunConfig, step: int, num_steps: int) -> bool:

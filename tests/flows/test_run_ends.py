@@ -7,7 +7,7 @@ import pytest
 from prefect import flow, task
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun, State, TaskRun
-from prefect.states import AwaitingRetry, Cancelled, Cancelling, Crashed, Pending, Running
+from prefect.states import AwaitingRetry, Cancelled, Cancelling, Completed, Crashed, Pending, Running
 
 from flows.run_ends import end_children, end_flow_run
 
@@ -79,10 +79,21 @@ def test_a_run_that_waits_for_its_retry_or_runs_again_is_not_the_dead_processs(
     family.become(Pending(), Running())
     assert family.end() is False
     # The process that started it again says of the children, which are not its own, what became of them.
-    assert end_children(client, family.top.id, Crashed()) is True
+    assert end_children(client, str(family.top.id), Crashed()) is True
     assert family.states() == ["Running", "Crashed", "Crashed", "Crashed"]
     assert family.end(run_count=2) is True
     assert family.states() == ["Crashed"] * 4
+
+
+def test_tasks_of_what_has_completed_are_left_to_prefect_which_hears_of_them_late(client: SyncPrefectClient) -> None:
+    family = Family(client)
+    client.set_flow_run_state(family.child.id, Completed(), force=True)
+    assert family.end() is True
+    assert family.states() == ["Crashed", "Completed", "Crashed", "Running"]
+    family = Family(client)
+    family.become(Completed())
+    assert family.end() is False
+    assert family.states() == ["Completed", "Running", "Running", "Running"]
 
 
 def test_a_flow_run_that_was_deleted_is_no_error(client: SyncPrefectClient) -> None:
