@@ -34,14 +34,14 @@ class Family:
     def __init__(self, client: SyncPrefectClient) -> None:
         self.client = client
         self.top = client.create_flow_run(parent, state=Pending())
-        tracking = self._task_of(self.top)
+        tracking = self._task_of(self.top, "child")
         self.child = client.create_flow_run(parent, state=Pending(), parent_task_run_id=tracking.id)
-        self.tasks = [self._task_of(self.top), self._task_of(self.child)]
+        self.tasks = [self._task_of(self.top, "own"), self._task_of(self.child, "own")]
         for each in (self.top, self.child):
             client.set_flow_run_state(each.id, Running())
 
-    def _task_of(self, flow_run: FlowRun) -> TaskRun:
-        return self.client.create_task_run(place, flow_run_id=flow_run.id, dynamic_key="0", state=Running())
+    def _task_of(self, flow_run: FlowRun, key: str) -> TaskRun:
+        return self.client.create_task_run(place, flow_run_id=flow_run.id, dynamic_key=key, state=Running())
 
     def become(self, *states: State[Any]) -> None:
         for state in states:
