@@ -127,14 +127,15 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
 
 
 @needs_smollm
-@pytest.mark.parametrize("project", ["word_problems"], indirect=True)
-def test_own_word_problems_are_written_and_trained_with_a_chat_model(
+@pytest.mark.parametrize("project", ["own_problems"], indirect=True)
+def test_own_problems_are_written_and_trained_with_a_chat_model(
     project: Path, client_environment: dict[str, str]
 ) -> None:
-    subprocess.run([sys.executable, "make_problems.py"], cwd=project, check=True)
-    rows = [row for _, row in json_lines(project / "problems.jsonl", "problems")]
-    assert len({row["question"] for row in rows}) == len(rows) == 300
-    assert len({row["question"].split()[2] for row in rows}) > 50, "numbers and verbs vary"
+    for kind in ("words", "sums"):
+        subprocess.run([sys.executable, "make_problems.py", kind], cwd=project, check=True)
+        rows = [row for _, row in json_lines(project / "problems.jsonl", "problems")]
+        assert len({row["question"] for row in rows}) == len(rows) == 300
+        assert len({row["answer"] for row in rows}) > 50, "they vary"
     store = f"file://{project.parent / 'store'}"
     small = (
         "rollout={num_problems: 2, group_size: 2}",
@@ -145,9 +146,9 @@ def test_own_word_problems_are_written_and_trained_with_a_chat_model(
     )
     overrides = [word for each in small for word in ("--set", each)]
     done = told(
-        project, client_environment, "train", "word_problems.yaml", "--steps", "1", "--store", store, *overrides
+        project, client_environment, "train", "own_problems.yaml", "--steps", "1", "--store", store, *overrides
     )
     assert done.returncode == 0, done.stderr
     assert "GGUF" not in done.stderr
-    document = shown(project, client_environment, store, "word_problems")
+    document = shown(project, client_environment, store, "own_problems")
     assert (document["state"], len(document["steps"])) == ("completed", 1)

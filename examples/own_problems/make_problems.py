@@ -1,10 +1,8 @@
-"""Writes problems.jsonl: 300 word problems of one or two steps, no two alike. Put your own in its place.
-
-Each ends with what the first agent has to do: so small a model goes by what stands last.
-"""
+"""Writes problems.jsonl: 300 problems, no two alike; sums, or with the argument `words` word problems of one or two steps."""
 
 import json
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,22 +54,30 @@ def packed_and_loose(who: str, things: str, r: random.Random) -> tuple[str, int]
     return asks, num * each + loose
 
 
-WANTED = "Answer with one line of Python: print(...)"
-
-TEMPLATES: tuple[Callable[[str, str, random.Random], tuple[str, int]], ...] = (
+WORDS: tuple[Callable[[str, str, random.Random], tuple[str, int]], ...] = (
     *(bought, gave, packed, shared, paid, between, bought_and_lost, packed_and_loose),
 )
 
 
-def problems(num: int, seed: int) -> dict[str, int]:
-    """Question -> answer, as many of each template."""
+def summed(r: random.Random) -> tuple[str, int]:
+    numbers, signs = [r.randint(1, 20) for _ in range(3)], [r.choice("+-*") for _ in range(2)]
+    expression = f"{numbers[0]}{signs[0]}{numbers[1]}{signs[1]}{numbers[2]}"
+    return f"Compute {expression}.", eval(expression)  # made of digits and signs above
+
+
+def problems(kind: str, num: int, seed: int) -> dict[str, int]:
+    """Question -> answer, of word problems as many of each template."""
     r, found = random.Random(seed), dict[str, int]()
     while len(found) < num:
-        question, answer = TEMPLATES[len(found) % len(TEMPLATES)](r.choice(NAMES), r.choice(THINGS), r)
-        found[f"{question} {WANTED}"] = answer
+        if kind == "words":
+            question, answer = WORDS[len(found) % len(WORDS)](r.choice(NAMES), r.choice(THINGS), r)
+        else:
+            question, answer = summed(r)
+        found[question] = answer
     return found
 
 
 if __name__ == "__main__":
-    lines = [json.dumps({"question": question, "answer": answer}) for question, answer in problems(300, seed=0).items()]
-    Path("problems.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    kind = sys.argv[1] if sys.argv[1:] else "sums"
+    rows = [{"question": question, "answer": answer} for question, answer in problems(kind, 300, seed=0).items()]
+    Path("problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
