@@ -35,7 +35,7 @@ def preflight(session: Session) -> None:
     """Check that the session's run can start. Errors name the field, the value and the remedy."""
     check_configuration(session.config)
     check_services(session)
-    check_memory(session.config)  # last: a base on the hub has its config.json here once it is known to exist
+    check_memory(session.scenario)  # last: a base on the hub has its config.json here once it is known to exist
 
 
 def check_configuration(config: RunConfig) -> None:

@@ -1,7 +1,7 @@
-"""Checks that what a configuration says of prompts and answers fits its models, before these are loaded."""
+"""How long prompts are, and whether these and their answers fit the models, before any is loaded."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,11 @@ from tasks.scenario import Scenario, scenario_of
 
 if TYPE_CHECKING:
     from components.generation.tokenizer import HuggingFaceTokenizer
+
+_NUM_PROBLEMS_READ = 8
+"""Problems whose first prompts are counted."""
+_CHARACTERS_PER_TOKEN = 3
+"""Of a pretrained model, in prose with numbers and code: rather too few than too many."""
 
 
 def check_prompts(config: RunConfig) -> None:
@@ -98,10 +103,49 @@ def _check_length(
             )
 
 
-def _first_observation(role: str, scenario: Scenario) -> Observation:
-    """What `role` sees of the first problem; nothing if another acts first, whose answer is not known."""
+def longest_first_prompt(scenario: Scenario) -> int:
+    """The tokens of the longest prompt with which one of the first problems begins; 0 if an API alone is asked.
+
+    Where a model's tokenizer is not on this machine, an estimate from the text.
+    """
+    num_problems = min(_NUM_PROBLEMS_READ, scenario.config.rollout.num_problems)
+    found = [0]
+    for role, seat in scenario.seats.items():
+        policy = scenario.config.policies[seat.policy]
+        if policy.api is None:
+            num_tokens = _token_counter(seat, policy)
+            found += [
+                num_tokens(seat.shown(_first_observation(role, scenario, index=index))) for index in range(num_problems)
+            ]
+    return max(found)
+
+
+def _token_counter(seat: Seat, policy: PolicyConfig) -> Callable[[Observation], int]:
+    """A function that counts the tokens of an observation as `seat` reads it."""
+
+    def num_characters(observation: Observation) -> int:
+        return len(observation.state) + (len(observation.instructions) if seat.prompt_format == "chat" else 0)
+
+    if policy.base == "tiny":
+        return num_characters
+    from components.generation.tokenizer import HuggingFaceTokenizer
+
+    folder = _folder_of(policy)
+    try:
+        tokenizer = None if folder is None else HuggingFaceTokenizer.from_folder(folder)
+    except ArtifactCorrupt:  # told with the bases, where it is known whether the run still needs it
+        tokenizer = None
+    if tokenizer is None:
+        return lambda observation: -(-num_characters(observation) // _CHARACTERS_PER_TOKEN)
+    return lambda observation: len(
+        encode_observation(observation, tokenizer, seat.prompt_format, seat.chat_template_arguments)
+    )
+
+
+def _first_observation(role: str, scenario: Scenario, *, index: int = 0) -> Observation:
+    """What `role` sees of a problem; nothing if another acts first, whose answer is not known."""
     config, family = scenario.config, scenario.family
-    problem = family.problem(scenario.options, split="train", index=0, seed=config.seed)
+    problem = family.problem(scenario.options, split="train", index=index, seed=config.seed)
     env = family.build(problem)
     first = next(phases(env, scenario.turn_order, 1), None)
     return env.observe(role) if first is not None and role in first.agents else Observation(instructions="", state="")

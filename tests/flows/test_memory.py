@@ -5,12 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from components.config import PolicyConfig
+from components.environments.base import alphabet_of
 from components.errors import ConfigurationError
 from components.training.memory import GIB
+from components.training.models import prepare_model_folder
 from flows import memory
 from flows.memory import check_memory, tokens_at_once
+from flows.preflight import preflight
 from flows.presets import preset_config, preset_values
+from tasks.run import Run
 from tasks.scenario import scenario_of
+from tasks.session import Session
+from tests.components.generation.tiny_models import tagged_tokenizer
+from tests.preset_substitutes import without_downloads
 
 QWEN = {
     "model_type": "qwen2",
@@ -27,6 +35,7 @@ QWEN = {
 
 @pytest.fixture
 def base(tmp_path: Path) -> str:
+    tagged_tokenizer().save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(QWEN))
     return f"policies.team.base={tmp_path}"
 
@@ -40,45 +49,67 @@ def test_a_preset_for_one_gpu_fits_into_the_one_that_it_names(
     preset: str, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_memory(monkeypatch, 15.5)
-    check_memory(preset_config(preset, [base]))
+    check_memory(scenario_of(preset_config(preset, [base, *without_downloads(preset)])))
     with_memory(monkeypatch, 10)
     with pytest.raises(
         ConfigurationError, match=r"memory of device cuda: .* lower generation\.vllm\.gpu_memory_fraction"
     ):
-        check_memory(preset_config(preset, [base]))
+        check_memory(scenario_of(preset_config(preset, [base, *without_downloads(preset)])))
 
 
 def test_the_largest_part_decides_the_advice(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with_memory(monkeypatch, 23.5)
     with pytest.raises(ConfigurationError, match=r"part is optimizer, 17\.3 GiB: train a policies\.<name>\.adapter"):
-        check_memory(preset_config("math-qwen", [base, "policies.team.adapter=null"]))
+        check_memory(
+            scenario_of(
+                preset_config("math-qwen", [base, *without_downloads("math-qwen"), "policies.team.adapter=null"])
+            )
+        )
     with pytest.raises(ConfigurationError, match=r"part is engine, 21\.1 GiB: lower generation\.vllm"):
-        check_memory(preset_config("math-qwen", [base, "generation.vllm.gpu_memory_fraction=0.9"]))
+        check_memory(
+            scenario_of(
+                preset_config(
+                    "math-qwen", [base, *without_downloads("math-qwen"), "generation.vllm.gpu_memory_fraction=0.9"]
+                )
+            )
+        )
 
 
 ABREAST = 'environment.turn_order=[["tool_agent", "plan_agent"]]'
-CHAT = ["policies.team.base=elsewhere", "policies.team.prompt_format=chat"]
+CHAT = [
+    "policies.team.base=elsewhere",
+    "policies.team.prompt_format=chat",
+    f"agents.tool_agent.prompt={{replace: {'x' * 40}}}",
+]
+FIRST = 5 * 6 + 2
+"""T, five rows of five cells with their line feeds, a colon: what the first agent reads, one token each."""
+SECOND = FIRST + 100
+"""And the first one's answer."""
+UNTOLD = FIRST + 15
+"""The second one's, beside the first: ten moves, a bar, two coordinates and a mark are missing, and an arrow."""
 
 
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
-        ([], 12 * (512 + 8 * 100)),
-        (["rewards.team_credit=turn_end"], 12 * (512 + 8 * 100 + 8 * 612)),
-        (["rewards.team_credit=episode_end"], 12 * (512 + 8 * 100 + 8 * 5 * 612)),
-        ([ABREAST], 12 * 2 * (512 + 8 * 100)),
-        ([ABREAST, "rewards.team_credit=episode_end"], 12 * (2 * (512 + 8 * 100) + 8 * 2 * 5 * 612)),
-        (["rollout.mode=nested"], 12 * 8 * 612),
-        (["rollout.mode=independent", "algorithm.advantage=grpo"], 12 * 8 * 612),
-        ([*CHAT, "agents.tool_agent.max_thinking_tokens=300"], 12 * (512 + 8 * 400)),
-        (["rollout.problems_per_block=5"], 5 * (512 + 8 * 100)),
+        ([], 12 * (SECOND + 8 * 100)),
+        (["environment.options.size=9"], 12 * (9 * 10 + 2 + 100 + 8 * 100)),
+        (["rewards.team_credit=turn_end"], 12 * (SECOND + 8 * 100 + 8 * (SECOND + 100))),
+        (["rewards.team_credit=episode_end"], 12 * (SECOND + 8 * 100 + 8 * 5 * (SECOND + 100))),
+        ([ABREAST], 12 * 2 * (UNTOLD + 8 * 100)),
+        ([ABREAST, "rewards.team_credit=episode_end"], 12 * (2 * (UNTOLD + 8 * 100) + 8 * 2 * 5 * (UNTOLD + 100))),
+        (["rollout.mode=nested"], 12 * 8 * (SECOND + 100)),
+        (["rollout.mode=independent", "algorithm.advantage=grpo"], 12 * 8 * (SECOND + 100)),
+        # three characters a token, where the model's tokenizer is not here
+        ([*CHAT, "agents.tool_agent.max_thinking_tokens=300"], 12 * ((40 + FIRST) // 3 + 400 + 8 * 400)),
+        (["rollout.problems_per_block=5"], 5 * (SECOND + 8 * 100)),
     ],
 )
 def test_the_tokens_of_a_block_are_those_of_all_its_lines(overrides: list[str], expected: int) -> None:
     team = ["rollout.num_problems=12", "rollout.group_size=8", "environment.max_turns=3"]
     team += ["rollout.continue_from=best", "rollout.random_handoff_probability=0"]
     team += ["agents.tool_agent.max_new_tokens=100", "agents.plan_agent.max_new_tokens=90"]
-    assert tokens_at_once(preset_config("plan-path", [*team, *overrides])) == expected
+    assert tokens_at_once(scenario_of(preset_config("plan-path", [*team, *overrides]))) == expected
 
 
 def test_a_limit_that_the_environment_sets_counts_as_one_that_is_written() -> None:
@@ -86,15 +117,30 @@ def test_a_limit_that_the_environment_sets_counts_as_one_that_is_written() -> No
     assert all(agent.max_new_tokens is None for agent in config.agents.values())
     longest = max(seat.max_new_tokens for seat in scenario_of(config).seats.values())
     written = preset_config("plan-path", [f"agents.{role}.max_new_tokens={longest}" for role in config.agents])
-    assert tokens_at_once(config) == tokens_at_once(written) > 0
+    assert tokens_at_once(scenario_of(config)) == tokens_at_once(scenario_of(written)) > 0
+
+
+def test_a_run_that_does_not_fit_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = scenario_of(preset_config("plan-path", []))
+    folder = tmp_path / "model"
+    alphabet = alphabet_of(scenario.family, scenario.options)
+    prepare_model_folder(PolicyConfig(), alphabet=alphabet, seed=0, into=folder)
+    local = ("store.kind=local", f"store.root={tmp_path / 'store'}", "tracking.kind=none")
+    with Session(
+        Run(run_id="large", config=preset_config("plan-path", [*local, f"policies.team.base={folder}"]))
+    ) as large:
+        preflight(large)
+        with_memory(monkeypatch, 0.001)
+        with pytest.raises(ConfigurationError, match=r"memory of device cpu: the run needs about .* GiB of 0\.0"):
+            preflight(large)
 
 
 def test_tiny_models_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     with_memory(monkeypatch, 0)
-    check_memory(preset_config("tiny", []))
+    check_memory(scenario_of(preset_config("tiny", [])))
 
 
 def test_the_presets_of_smollm_fit_into_sixteen_gib(monkeypatch: pytest.MonkeyPatch) -> None:
     with_memory(monkeypatch, 15.5)
     for preset in ("math-smollm", "code-smollm", "search-smollm"):
-        check_memory(preset_config(preset, []))
+        check_memory(scenario_of(preset_config(preset, without_downloads(preset))))

@@ -11,7 +11,8 @@ from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
 from flows import preflight
 from flows.presets import preset_config
-from flows.prompt_checks import check_prompts
+from flows.prompt_checks import check_prompts, longest_first_prompt
+from tasks.scenario import scenario_of
 from tests.components.generation.tiny_models import tagged_tokenizer
 
 
@@ -84,3 +85,13 @@ def test_a_damaged_folder_is_left_to_the_check_of_bases(base: Path, damaged: str
 
 def test_a_model_that_is_not_here_is_left_to_its_loading() -> None:
     check_prompts(config(Path("nobody/has-this-model"), {"stop": ["x"], "max_thinking_tokens": 10**9}))
+
+
+def test_the_longest_first_prompt_is_that_of_the_first_agent_in_tokens_of_its_model(base: Path) -> None:
+    asked = config(base, {"prompt": {"replace": "x" * 50}})
+    board = 5 * 6 + 2  # T, five rows of five cells with their line feeds, a colon
+    # "system:", 50 x, the end token, "user:", the board, the end token, "bot:"
+    assert longest_first_prompt(scenario_of(asked)) == 7 + 50 + 1 + 5 + board + 1 + 4
+    api = {"api": {"provider": "openai", "model": "m"}, "trained": False}
+    by_api = asked.model_copy(update={"policies": {"p": asked.policies["p"].model_copy(update=api)}})
+    assert longest_first_prompt(scenario_of(by_api)) == 0
