@@ -8,11 +8,14 @@ import pytest
 
 from components.config import ResourceConfig, RolloutConfig
 from components.config.play import EnvironmentConfig
-from components.errors import ConfigurationError, ServiceMissing
+from components.errors import ConfigurationError, ServiceMissing, StoreRefused
 from flows import preflight
 from flows.preflight import check_environment, check_space, check_tracking
 from flows.presets import preset_config
 from flows.runners import check_ray
+from tasks import toolbox
+from tasks.run import Run
+from tasks.session import Session
 from tasks.trackers import tracker_of
 
 
@@ -40,6 +43,40 @@ def test_a_wrong_tracking_address_is_an_error_all_the_same(monkeypatch: pytest.M
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(ConfigurationError, match=r"tracking\.url http://mlfow:5000: there is no host of that name"):
         check_tracking(tracker_of(preset_config("tiny", ["tracking.url=http://mlfow:5000"]).tracking))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "error", "told"),
+    [
+        (["agents={plan_agent: {policy: team}}"], ConfigurationError, r"agents: \['plan_agent'\] given"),
+        (["loss.policy_loss=nowhere:loss"], ConfigurationError, r"loss\.policy_loss 'nowhere:loss'"),
+        (["rewards.functions=[nowhere:mine]"], ConfigurationError, r"nowhere:mine.*no module 'nowhere'"),
+        (["agents.plan_agent.stop=[é]"], ConfigurationError, r"has no character 'é'"),
+        (["resources.runner=ray", "resources.ray_address='ray://head'"], ConfigurationError, r"resources\.ray_address"),
+        (["store.root=/dev/null/store"], StoreRefused, r"store\.root /dev/null/store"),
+        (["policies.team.base=/no/model"], ConfigurationError, r"policies\.team\.base '/no/model'"),
+        (["environment={name: math, max_turns: 1}", "agents={tool_agent: {policy: team}, reasoner: {policy: team}}"],
+         ServiceMissing, "no boxes here"),
+        (["tracking={kind: mlflow, url: 'http://mlfow:5000'}"], ConfigurationError, r"tracking\.url http://mlfow:5000"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_run_ends_it_before_it_begins(
+    overrides: list[str], error: type[Exception], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_boxes(*_: object) -> None:
+        raise ServiceMissing("no boxes here")
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(toolbox, "new_sandbox", no_boxes)
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    local = ["store.kind=local", f"store.root={tmp_path}", "tracking.kind=none"]
+    with (
+        Session(Run(run_id="wrong", config=preset_config("tiny", [*local, *overrides]))) as session,
+        pytest.raises(error, match=told),
+    ):
+        preflight.preflight(session)
 
 
 def test_a_solvers_values_need_an_environment_with_a_solver() -> None:
