@@ -1,6 +1,6 @@
 """The wall time of ten steps with `rollout.overlap=one_step` over that without, where rollout and update take about as long.
 
-    python -m tests.benchmarks.overlap [--steps 10] [--repeats 3] [--epochs N]
+    python -m tests.benchmarks.overlap [--steps 10] [--repeats 3] [--epochs N] [--problems 128]
 
 The rollout is computed in this process and the update in its worker, with one thread each, so that two cores are two separate
 resources; where cores are only two threads of one, or share the memory's bandwidth, they are not, and the seconds of the stages
@@ -26,7 +26,9 @@ PROBLEMS_PER_BLOCK = 8
 WAYS = ("none", "one_step")
 
 
-def train_once(way: str, root: Path, run_id: str, *, num_steps: int, epochs: int) -> tuple[float, dict[str, float]]:
+def train_once(
+    way: str, root: Path, run_id: str, *, num_steps: int, epochs: int, num_problems: int
+) -> tuple[float, dict[str, float]]:
     """Wall seconds of all steps, and the median seconds of the two stages."""
     from components.artifacts.local import LocalArtifactStore
     from components.metrics import seconds
@@ -37,7 +39,7 @@ def train_once(way: str, root: Path, run_id: str, *, num_steps: int, epochs: int
     overrides = [
         "store.kind=local", f"store.root={root}", "tracking.kind=none", f"training.num_epochs={epochs}",
         "warm_start={max_steps: 100, gate: 0.0, gate_ceiling: 1.0, num_check_problems: 8}",
-        "rollout.num_problems=128", f"rollout.problems_per_block={PROBLEMS_PER_BLOCK}", f"rollout.overlap={way}",
+        f"rollout.num_problems={num_problems}", f"rollout.problems_per_block={PROBLEMS_PER_BLOCK}", f"rollout.overlap={way}",
         "loss.importance_cap=2.0", "evaluation={num_problems: 8, sampling: [greedy]}",
     ]  # fmt: skip
     config = preset_config(PRESET, overrides, num_steps=num_steps)
@@ -62,6 +64,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--problems", type=int, default=128, help="of each step")
     asked = parser.parse_args()
     ratios = []
     with services(), tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as folder:
@@ -69,7 +72,10 @@ def main() -> None:
             seconds = {}
             for way in WAYS:
                 run_id = f"{way}-{repeat}"
-                seconds[way], stages = train_once(way, Path(folder), run_id, num_steps=asked.steps, epochs=asked.epochs)
+                seconds[way], stages = train_once(
+                    way, Path(folder), run_id,
+                    num_steps=asked.steps, epochs=asked.epochs, num_problems=asked.problems,
+                )  # fmt: skip
                 print(f"{way:9} {seconds[way]:7.2f} s for {asked.steps} steps; rollout {stages['collect_rollouts']:.2f} s, "
                       f"update {stages['update_policy']:.2f} s (medians)", flush=True)  # fmt: skip
             ratios.append(seconds["one_step"] / seconds["none"])

@@ -2,7 +2,7 @@
 
 The work of the run is made up; its records are committed by the functions that a real run uses. The S3 server is the local one.
 
-    python -m tests.benchmarks.reading [--steps 1000] [--every 10] [--stores local s3]
+    python -m tests.benchmarks.reading [--steps 1000] [--every 10] [--stores local s3] [--repeats 2]
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main() -> None:
                     f"{kind}: {num_objects:,} objects of {arguments.steps:,} steps in {time.monotonic() - started:.0f} s"
                 )
                 for command in COMMANDS:
-                    wall, used = seconds_of(command, uri, variables)
+                    wall, used = seconds_of(command, uri, variables, repeats=arguments.repeats)
                     print(
                         f"{kind}: troupe {' '.join(command):38} {wall:6.2f} s, {used:5.2f} s of a processor", flush=True
                     )
@@ -62,11 +62,11 @@ def commit_run(store: ArtifactStore, *, num_steps: int, every: int) -> None:
     end_session(store, run.run_id, session, None)
 
 
-def seconds_of(command: tuple[str, ...], uri: str, variables: dict[str, str]) -> tuple[float, float]:
-    """(wall, processor) seconds of one command; the better of two. On a busy machine the second is what to compare."""
+def seconds_of(command: tuple[str, ...], uri: str, variables: dict[str, str], *, repeats: int) -> tuple[float, float]:
+    """(wall, processor) seconds of one command; the best of `repeats`. On a busy machine the second is what to compare."""
     program = [sys.executable, "-c", "from troupe.cli import main; main()", *command, "--store", uri]
     measured = []
-    for _ in range(2):
+    for _ in range(repeats):
         started, before = time.monotonic(), os.times()
         subprocess.run(program, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, check=True)
         after = os.times()
@@ -98,6 +98,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--every", type=int, default=10, help="steps between evaluations")
+    parser.add_argument("--repeats", type=int, default=2, help="of each command")
     parser.add_argument("--stores", nargs="+", choices=("local", "s3"), default=("local", "s3"))
     return parser.parse_args()
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, StoppingCriteria, StoppingCriteriaList
+from transformers import GenerationConfig as LibraryGenerationConfig
 from transformers.utils import logging as transformers_logging
 
 from components.artifacts.digests import model_digest
@@ -134,18 +135,20 @@ def tokenizer_of(alphabet: str, vocab_size: int | None) -> Any:
 
 
 def write_folder(name: str, tokenizer: Any, folder: Path) -> None:
-    """A model with random weights whose vocabulary ends right before NEVER."""
+    """A model with random weights whose vocabulary ends right before NEVER, which alone ends its answers."""
     if name == "tiny":
         alphabet = "".join(tokenizer.convert_ids_to_tokens(range(2, tokenizer.eos_token_id)))
         prepare_model_folder(PolicyConfig(), alphabet=alphabet, seed=0, into=folder)
         tokenizer.save_pretrained(folder)
-        return
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=tokenizer.eos_token_id, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
-        num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192, tie_word_embeddings=True,
-    )  # fmt: skip
-    write_model_folder(LlamaForCausalLM(config), tokenizer, folder)
+    else:
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            vocab_size=tokenizer.eos_token_id, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
+            num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192, tie_word_embeddings=True,
+        )  # fmt: skip
+        write_model_folder(LlamaForCausalLM(config), tokenizer, folder)
+    # Else the engine ends answers at those of the architecture too, which are sampled.
+    LibraryGenerationConfig(eos_token_id=tokenizer.eos_token_id).save_pretrained(folder)
 
 
 def quarter_of(levels: Sequence[Level]) -> int:

@@ -1,10 +1,11 @@
 """How many programs per second the sandbox runs, beside one `docker run` each, and whether hostile ones disturb the others.
 
-    python -m tests.benchmarks.sandbox [--backend docker] [--repeats 3] [--seconds 2] [--json]
+    python -m tests.benchmarks.sandbox [--backend docker] [--repeats 3] [--seconds 2] [--jobs 600]
+        [--one-shots 12] [--json]
 
 A tiny job reads numbers, adds them up and prints the sum; each has numbers of its own and each answer is checked. The rates
 are medians over the repeats, whose concurrencies take turns; p95 is over all jobs of all repeats. One-shot is `docker run --rm`
-of the same image with the same limits, one after the other. The mixed load is 600 jobs of which one in twenty is hostile.
+of the same image with the same limits, one after the other. The mixed load is jobs of which one in twenty is hostile.
 Exit code 1 when an answer is wrong, a box is left or a floor is missed.
 """
 
@@ -38,8 +39,6 @@ from troupe.machine.sandbox import docker_host, state_folder
 CONCURRENCIES = (1, 2, 4, 8)
 FLOOR_JOBS_PER_SECOND = {1: 200.0, 2: 350.0}
 FLOOR_RATIO = 20.0
-NUM_ONE_SHOTS = 12
-NUM_MIXED = 600
 MIXED_CONCURRENCY = 4
 SUM = "print(sum(map(int, input().split())))"
 MIXED_LIMITS = Limits(wall_seconds=10.0, cpu_seconds=1.0, memory_mib=128)
@@ -86,8 +85,8 @@ def main() -> None:
     try:
         description = sandbox.description
         rates = tiny_rates(sandbox, repeats=arguments.repeats, seconds=arguments.seconds)
-        one_shot = one_shots_per_second(limits) if description.backend == "docker" else None
-        mixed = mixed_load(sandbox)
+        one_shot = one_shots_per_second(limits, arguments.one_shots) if description.backend == "docker" else None
+        mixed = mixed_load(sandbox, arguments.jobs)
     finally:
         sandbox.close()
     left = boxes_left()
@@ -112,6 +111,8 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument("--backend", choices=("docker", "bubblewrap"), default="docker")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
+    parser.add_argument("--jobs", type=int, default=600, help="of the mixed load")
+    parser.add_argument("--one-shots", type=int, default=12, help="runs of `docker run`")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
@@ -133,7 +134,8 @@ def tiny_rates(sandbox: Sandbox, *, repeats: int, seconds: float) -> list[Rate]:
             concurrency=concurrency,
             jobs_per_second=statistics.median(per_second[concurrency]),
             p50_ms=1e3 * statistics.median(latencies[concurrency]),
-            p95_ms=1e3 * statistics.quantiles(latencies[concurrency], n=20)[-1],
+            p95_ms=1e3
+            * (statistics.quantiles(taken, n=20)[-1] if len(taken := latencies[concurrency]) > 1 else taken[0]),
         )
         for concurrency in CONCURRENCIES
     ]
@@ -170,7 +172,7 @@ def checked_sum(sandbox: Sandbox, numbers: Sequence[int]) -> None:
     assert (result.status, result.stdout) == ("ok", f"{sum(numbers)}\n"), result
 
 
-def one_shots_per_second(limits: BoxLimits) -> float:
+def one_shots_per_second(limits: BoxLimits, num_one_shots: int) -> float:
     """The same job in a container of its own each time, by Docker's own command."""
     daemon = running_daemon(state_folder(), docker_host())
     command = shutil.which("docker")
@@ -187,7 +189,7 @@ def one_shots_per_second(limits: BoxLimits) -> float:
     argv += ["--pids-limit", str(host["PidsLimit"]), "--cpus", str(limits.num_cpus)]
     argv += ["--tmpfs", f"/tmp:{host['Tmpfs']['/tmp']}", "--entrypoint", "/usr/bin/python3", image, "-c", SUM]
     seconds = []
-    for number in range(NUM_ONE_SHOTS):
+    for number in range(num_one_shots):
         started = time.perf_counter()
         ended = subprocess.run(argv, input=f"{number} 2\n", capture_output=True, text=True, check=True, timeout=60)
         seconds.append(time.perf_counter() - started)
@@ -195,12 +197,12 @@ def one_shots_per_second(limits: BoxLimits) -> float:
     return 1.0 / statistics.median(seconds)
 
 
-def mixed_load(sandbox: Sandbox) -> Mixed:
+def mixed_load(sandbox: Sandbox, num_jobs: int) -> Mixed:
     """Good jobs with known answers among hostile programs of every kind."""
     rng = random.Random(0)
-    num_hostile = NUM_MIXED // 20
+    num_hostile = num_jobs // 20
     kinds = [list(HOSTILE)[index % len(HOSTILE)] for index in range(num_hostile)]
-    jobs: list[str | None] = [*kinds, *[None] * (NUM_MIXED - num_hostile)]
+    jobs: list[str | None] = [*kinds, *[None] * (num_jobs - num_hostile)]
     rng.shuffle(jobs)
     ends: Counter[str] = Counter()
     num_wrong = num_unrun = 0
@@ -214,11 +216,11 @@ def mixed_load(sandbox: Sandbox) -> Mixed:
             else:
                 ends[f"{kind}: {result.status}"] += 1
     return Mixed(
-        num_jobs=NUM_MIXED,
+        num_jobs=num_jobs,
         num_hostile=num_hostile,
         num_wrong=num_wrong,
         num_unrun=num_unrun,
-        jobs_per_second=NUM_MIXED / (time.perf_counter() - started),
+        jobs_per_second=num_jobs / (time.perf_counter() - started),
         hostile_ends=dict(sorted(ends.items())),
     )
 

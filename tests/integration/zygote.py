@@ -8,11 +8,14 @@ forked too, by the process behind the socket that is the only argument.
 import itertools
 import json
 import os
+import runpy
 import signal
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,7 @@ with long_lived():
     from tasks import session, toolbox
     from tasks.scenario import scenario_of
     from tasks.stores import open_store
+    from tests.benchmarks import training
     from tests.forked_workers import forking
     from troupe.cli import app
 
@@ -127,8 +131,32 @@ def run_beside(order: dict[str, Any], shorter: dict[str, Any]) -> None:
             ended.result()
 
 
+def run_benchmark(arguments: list[str], output: Path) -> None:
+    """Run a module of `tests.benchmarks` as `python -m` does, its services those of this process; what it says goes to a file.
+
+    Raises SystemExit with the code that it ends with.
+    """
+
+    @contextmanager
+    def running(home: Path | None = None, *, only: object = None) -> Iterator[Path]:
+        yield home or output.parent
+
+    training.services = running  # type: ignore[assignment]
+    with output.open("wb") as said:
+        os.dup2(said.fileno(), 1)
+        os.dup2(said.fileno(), 2)
+    name, *sys.argv[1:] = arguments
+    try:
+        runpy.run_module(f"tests.benchmarks.{name}", run_name="__main__", alter_sys=True)
+    finally:
+        sys.stdout.flush()
+
+
 def run(order: dict[str, Any]) -> None:
     """Run the ordered command, or train as ordered and write the summary."""
+    if benchmark := order.get("benchmark"):
+        run_benchmark(benchmark, Path(order["output"]))
+        return
     if shorter := order.pop("shorter", None):
         run_beside(order, shorter)
         return
@@ -162,6 +190,10 @@ def main() -> None:
             try:
                 run(json.loads(line))
                 code = 0
+            except SystemExit as ended:
+                if ended.code:
+                    print(ended, file=sys.stderr)
+                code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
             except BaseException:
                 traceback.print_exc()
             finally:

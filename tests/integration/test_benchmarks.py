@@ -1,0 +1,53 @@
+"""Every benchmark that a document names runs, at its smallest size. What it measures here is not looked at."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.integration.trainings import ROOT, Trainings
+from tests.smollm import needs_smollm
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+MEASURED = ROOT / "tests" / "benchmarks" / "measured"
+ONE_STEP = "--seeds 1 --steps 1"
+SMALLEST = {
+    # name: (arguments, what the last lines that it prints hold)
+    "orchestration": ("--preset tiny --steps 4", r"overhead: -?\d\.\d+ s"),
+    "learning": (f"--preset tiny {ONE_STEP} --no-control", r"median gain  trained  greedy"),
+    "sandbox": (
+        "--repeats 1 --seconds 0.2 --jobs 20 --one-shots 1",
+        r"20 mixed jobs, 1 hostile, 4 at once: 0 wrong, 0 not run.*\n.*\nboxes left: 0",
+    ),
+    "rollout": ("--shape tiny --problems 2 --repeats 1 --group-size 2", r"generate +\d+ +1\.00"),
+    "versus_trl": ("--quick --problems 4 --arms troupe 'trl tuned'", r"troupe's step: \d"),
+    "overlap": ("--steps 2 --repeats 1 --problems 8", r"with overlap over without: \d"),
+    "house": ("", r"circles: none"),
+    "reading": ("--steps 2 --every 1 --stores local --repeats 1", r"troupe gc --dry-run"),
+    "scaling": ("--axes agents --steps 2 --points 2", r"agents[^\n]*\n1 [^\n]*\n2 "),
+    "arms": ("--games tiny --runs team-grpo --seeds 1 --budget-tokens 1 --home {home}", r"\| team, GRPO \|"),
+    "credit": (f"--games tiny {ONE_STEP} --decisions 2 --continuations 2 --home {{home}}", r"\*ceiling\*"),
+    "pretrained": (f"--list --home {MEASURED / 'pretrained'}", r"Verdict:"),  # test_smollm.py trains and plays
+}
+TOO_SLOW = r"MISSED|FAILED: .*(jobs/s at|times one-shot)"
+"""How a benchmark that ends with 1 says that nothing but its speed is wrong."""
+
+
+def test_there_is_a_smallest_size_for_every_benchmark_of_a_document() -> None:
+    documents = [ROOT / "README.md", ROOT / "tests" / "benchmarks" / "README.md"]
+    named = {name for each in documents for name in re.findall(r"python -m tests\.benchmarks\.(\w+)", each.read_text())}
+    assert named == SMALLEST.keys()
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=needs_smollm if name == "pretrained" else ()) for name in SMALLEST]
+)
+def test_a_benchmark_runs_at_its_smallest_size(name: str, trainings: Trainings, tmp_path: Path) -> None:
+    arguments, told = SMALLEST[name]
+    output = tmp_path / "output"
+    benchmark = [name, *shlex.split(arguments.format(home=tmp_path / "home"))]
+    ended = trainings.run({"benchmark": benchmark, "output": str(output)})
+    said = output.read_text()
+    assert re.search(told, said), said
+    assert ended.code == 0 or (ended.code == 1 and re.search(TOO_SLOW, said)), said
