@@ -1,12 +1,22 @@
 """The real SmolLM2: a team of `tests.benchmarks.pretrained`, its problems few and its answers short."""
 
+import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from components.artifacts import payloads
 from components.artifacts.local import LocalArtifactStore
+from components.artifacts.refs import ArtifactRef
+from components.schema import TrainBatch
+from tasks.own_sources import with_sources
+from tasks.refresh_weights import load_checkpoint
+from tasks.run import Run
+from tasks.session import Session
+from tasks.step_records import step_manifests
+from tasks.steps import checkpoints_before
 from tests.benchmarks.arm_runs import SAMPLINGS
 from tests.benchmarks.pretrained import report
 from tests.benchmarks.pretrained_play import evaluated
@@ -30,11 +40,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_smollm]
 NUM_PROBLEMS = 3
 SUITES_PLAYED = (HELD_OUT, LONGER)
 SHORT = ("agents.tool_agent.max_new_tokens=16", "agents.reasoner.max_new_tokens=8")
+OWN = ("rewards.functions=['tests.integration.vowels:vowels']",)
+"""No two answers of a group earn the same."""
 SMALL = Order(
     arm=MAIN,
     num_steps=2,
     num_problems=NUM_PROBLEMS,
-    overrides=(*SHORT, "rollout.num_problems=2", "rollout.group_size=4", "rollout.problems_per_block=2"),
+    overrides=(*SHORT, *OWN, "rollout.num_problems=2", "rollout.group_size=4", "rollout.problems_per_block=2"),
 )
 
 
@@ -51,20 +63,62 @@ def home(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Path
     return home
 
 
-def test_a_pretrained_team_that_is_killed_in_the_middle_ends_as_an_undisturbed_one(
+KILLS = (("collect_rollouts", "committed"), ("update_policy", "computed"), ("publish_checkpoint", "computed"))
+
+
+def test_a_pretrained_team_that_is_killed_three_times_ends_as_an_undisturbed_one(
     trainings: Trainings, home: Path
 ) -> None:
-    stop = {"part": "/steps/000001/update_policy-", "moment": "computed"}
-    ended = trainings.run(ordered(home, "cut", stop=stop))
-    assert (ended.code, ended.stopped) == (-9, True), trainings.log()
-    await_no_workers("cut")
     store = LocalArtifactStore(home / "store")
-    assert len(outcome(store, "cut")["steps"]) == 1
+    for stage, moment in KILLS:
+        stop = {"part": f"/steps/000001/{stage}-", "moment": moment}
+        ended = trainings.run(ordered(home, "cut", stop=stop))
+        assert (ended.code, ended.stopped) == (-9, True), f"{stage}: {trainings.log()}"
+        await_no_workers("cut")
+        assert len(outcome(store, "cut")["steps"]) == 1
     assert trainings.run(ordered(home, "cut")).code == 0, trainings.log()
     undisturbed = outcome(store, SMALL.run_id)
     assert outcome(store, "cut") == undisturbed
     one, other = (step["checkpoint_digest"]["team"] for step in undisturbed["steps"])
     assert one != other
+
+
+def test_each_update_of_a_pretrained_team_favours_its_better_answers_and_the_next_step_is_played_by_it(
+    home: Path,
+) -> None:
+    config = with_sources(SMALL.config(home / "store"))
+    with Session(Run(run_id=SMALL.run_id, config=config)) as session:
+        batches = [team_batch(session, step) for step in range(SMALL.num_steps)]
+        scores = [mean_logprobs(session, step, batches) for step in range(SMALL.num_steps + 1)]
+    for step, batch in enumerate(batches):
+        advantages = [advantage for group in batch.groups for advantage in group.advantages_K]
+        assert len(advantages) >= 8, "two problems of two agents, four candidates each"
+        before, after = scores[step][step], scores[step + 1][step]
+        gained = sum(a * (y - x) for a, x, y in zip(advantages, before, after, strict=True))
+        assert gained > 0, f"step {step} favours its worse answers: {gained}"
+    sampled = [statistics.fmean(each) for group in batches[1].groups for each in group.sampler_logprobs_K_T]
+    unlike = [sum(abs(x - y) for x, y in zip(sampled, scores[step][1], strict=True)) for step in (0, 1)]
+    assert unlike[1] < 0.5 * unlike[0], f"step 1 is played by the weights before the update: {unlike}"
+
+
+def team_batch(session: Session, step: int) -> TrainBatch:
+    """What the update of a step was computed from."""
+    (manifest,) = [
+        each for each in step_manifests(session.store, session.run, step, {}) if each.stage == "compute_advantages"
+    ]
+    ref = ArtifactRef.model_validate(manifest.output["batches"]["team"])
+    return payloads.get(session.store, ref, TrainBatch)
+
+
+def mean_logprobs(session: Session, step: int, batches: list[TrainBatch]) -> list[list[float]]:
+    """By batch, the mean log-probability of the tokens of each answer under the engine with the checkpoint before `step`."""
+    load_checkpoint(session, checkpoints_before(session.store, session.run, step)["team"])
+    engine = session.engines.of("team")
+    found = []
+    for batch in batches:
+        rows = [(group.prompt_tokens, tokens) for group in batch.groups for tokens in group.completions_K_T]
+        found.append([statistics.fmean(each) for each in engine.score(*zip(*rows, strict=True))])
+    return found
 
 
 def test_a_pretrained_team_plays_what_its_report_is_made_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
