@@ -145,9 +145,7 @@ def test_own_problems_are_written_and_trained_with_a_chat_model(
         "tracking.kind=none",
     )
     overrides = [word for each in small for word in ("--set", each)]
-    done = told(
-        project, client_environment, "train", "own_problems.yaml", "--steps", "1", "--store", store, *overrides
-    )
+    done = told(project, client_environment, "train", "own_problems.yaml", "--steps", "1", "--store", store, *overrides)
     assert done.returncode == 0, done.stderr
     assert "GGUF" not in done.stderr
     document = shown(project, client_environment, store, "own_problems")
