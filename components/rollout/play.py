@@ -70,6 +70,7 @@ def block_progress(
     if progress is None:
         yield
         return
-    progress(num_done, num_problems)
+    if num_done == 0:
+        progress(0, num_problems)
     with share_listener(lambda share: progress(num_done + share * num_block, num_problems)):
         yield

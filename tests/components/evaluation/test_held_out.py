@@ -81,13 +81,13 @@ def copying(solution: str, shown: str, seed: int) -> str:
 
 
 def test_experts_solve_everything_and_keep_every_proposal() -> None:
-    told: list[tuple[int, int]] = []
+    told: list[tuple[float, int]] = []
     result = report(plan(), expert, copying, progress=lambda done, total: told.append((done, total)))
     assert (result.n, result.num_successes, result.success_rate) == (40, 40, 1.0)
     assert (result.keep_rate, result.repair_rate) == (1.0, None)
     assert result.interval == wilson_interval(40, 40)
     assert result.mean_reward == pytest.approx(1.0 + 0.2 + 0.1)
-    assert told == [(16, 40), (32, 40), (40, 40)]
+    assert told == [(0, 40), (16, 40), (32, 40), (40, 40)]
     assert (result.suite, result.step, result.sampling) == ("test", 3, "sample")
 
 

@@ -1,6 +1,7 @@
 """Requests of any roles reach the right policy, at once, and come back in order."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -159,11 +160,12 @@ def test_each_role_is_asked_in_its_own_way() -> None:
 
 
 def test_seats_hold_what_the_configuration_says() -> None:
-    agent = {"prompt": {"extend": "x"}, "temperature": 0.7, "max_thinking_tokens": 9, "stop": ["b"], "policy": "q"}
+    agent: dict[str, Any] = {"prompt": {"extend": "x"}, "temperature": 0.7, "max_thinking_tokens": 9, "stop": ["b"]}
+    agent |= {"policy": "q", "max_new_tokens": None}
     config = parse_config(
         {
             "num_steps": 1,
-            "environment": {"name": "plan_path"},
+            "environment": {"name": "plan_path", "answers": "compact"},
             "agents": {"plan": agent},
             "policies": {"q": {"prompt_format": "chat", "chat_template_arguments": {"enable_thinking": False}}},
         }

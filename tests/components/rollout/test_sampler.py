@@ -231,5 +231,5 @@ def test_a_bar_moves_inside_a_block_and_changes_nothing(monkeypatch: pytest.Monk
     shard = collect(plan(done_rate=0.0), TellingGenerator(), progress=lambda done, total: heard.append((done, total)))
     assert {total for _, total in heard} == {6}
     inside = [2 * (phase + 0.5) / 4 for phase in range(4)]
-    assert [done for done, _ in heard] == [first + each for first in (0, 2, 4) for each in (0, *inside, 2)]
+    assert [done for done, _ in heard] == [0, *(first + each for first in (0, 2, 4) for each in (*inside, 2))]
     assert shard == collect(plan(done_rate=0.0))
