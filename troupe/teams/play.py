@@ -49,9 +49,7 @@ def play(
     `split` None is train, for a run test; `sampling` None is greedy; `max_turns` None is the preset's or the run's, and no
     limit for a person. Raises ConfigurationError naming the argument, its value and the remedy.
     """
-    for name, value in (("episodes", episodes), ("max_turns", max_turns)):
-        if value is not None and value < 1:
-            raise ConfigurationError(f"{name} {value}: ask for at least 1")
+    _check_numbers(episodes=episodes, max_turns=max_turns)
     is_run = agent not in AGENTS
     if split not in (None, *SPLITS):
         remedy = remedy_for(split, SPLITS, otherwise=f"use one of {', '.join(SPLITS)}")
@@ -91,6 +89,13 @@ def play(
     if num_shown == 0 and agent != "human":
         print("\nto see the turns of the first 3: --show 3", file=stdout)
     return report
+
+
+def _check_numbers(**named: int | None) -> None:
+    """Raise ConfigurationError if one of them is set and below 1."""
+    for name, value in named.items():
+        if value is not None and value < 1:
+            raise ConfigurationError(f"{name} {value}: ask for at least 1")
 
 
 def _introduced(player: Player, sampling: str) -> str:
