@@ -6,6 +6,7 @@ Each rule was read in the authors' published grader; differences are said with i
 |---|---|---|
 | usual | tokens; decimals within 1e-6 (`checker.py`) | JSON values; floats within 1e-6 |
 | exact | as usual | equal in Python: 2 == 2.0, True == 1 |
+| truth | as usual | both true, or both false, in Python: "False" is true |
 | livecodebench | stripped lines, equal as text or as exact decimals | as exact |
 | apps | the sets of words of all lines, or numbers close to each other | as exact |
 | code_contests | words without case; numbers within 1e-5 | none in this dataset |
@@ -81,6 +82,8 @@ def printed_match(grader: Grader, actual: str, expected: str) -> bool:
 
 def returned_match(grader: Grader, actual: Any, expected: Any) -> bool:
     """Whether a function returned what `grader` accepts for `expected`; both are JSON values."""
+    if grader == "truth":
+        return bool(actual) == bool(expected)
     return values_match(actual, expected) if grader == "usual" else values_equal(actual, expected)
 
 

@@ -11,7 +11,7 @@ from components.environments.code.packed import packed, unpacked
 Kind = Literal["stdin", "function"]
 """stdin: a program that reads and prints. function: a function that is called and returns."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
-Grader = Literal["usual", "exact", "livecodebench", "apps", "code_contests"]
+Grader = Literal["usual", "exact", "truth", "livecodebench", "apps", "code_contests"]
 """How outputs are compared with expected ones: usual is ours, the others are those of datasets (`graders.py`)."""
 
 

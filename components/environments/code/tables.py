@@ -32,6 +32,8 @@ LAYOUTS: Mapping[Dataset, Layout] = {
     "own": OWN,
 }
 _MAX_REPLACEMENTS = 1000
+_WORD = re.compile(r"[^\W_]+")
+_WORD_OR_BRACKET = re.compile(r"[^\W_]+|[<>()\[\]{}]")
 _log = logging.getLogger("troupe.environments.data")
 _FAULTS = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 """Raised by rows in another layout. Such rows are skipped, unless no row makes a problem."""
@@ -164,8 +166,16 @@ def _tell_of_missing_references(table: Table) -> None:
 
 def statement_id(statement: str) -> str:
     """Equal for statements that differ only in case, punctuation and white space."""
-    words = " ".join(re.findall(r"[^\W_]+", statement.casefold()))
-    return hashlib.sha256(words.encode()).hexdigest()
+    return _digest(_WORD.findall(statement.casefold()))
+
+
+def _content_id(statement: str) -> str:
+    """Equal for statements with equal `statement_id` and brackets: "(" and "<" are not the same problem."""
+    return _digest(_WORD_OR_BRACKET.findall(statement.casefold()))
+
+
+def _digest(parts: Sequence[str]) -> str:
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 @lru_cache(maxsize=8)
@@ -173,14 +183,18 @@ def _positions(train: Table, test: Table, split: Split) -> Sequence[int]:
     """The rows of a split, found once per process."""
     if split == "test" and train != test:
         return list(_ids(test))
-    places, ids = list(_ids(train)), list(_ids(train).values())
-    kept = divided(ids)[split] if train == test else train_without_test(ids, list(_ids(test).values()))
+    places, both = list(_ids(train)), list(_ids(train).values())
+    ids, contents = [each[0] for each in both], [each[1] for each in both]
+    if train == test:
+        kept = divided(ids, contents)[split]
+    else:
+        kept = train_without_test(ids, [each for each, _ in _ids(test).values()])
     return [places[position] for position in kept]
 
 
 @lru_cache(maxsize=4)
-def _ids(table: Table) -> Mapping[int, str]:
-    """Row -> its statement's id, for the rows in the table's window; empty for a procedural table.
+def _ids(table: Table) -> Mapping[int, tuple[str, str]]:
+    """Row -> the ids of its statement and content, for the rows in the table's window; empty for a procedural table.
 
     Only the columns of statement and date are read.
     """
@@ -190,7 +204,7 @@ def _ids(table: Table) -> Mapping[int, str]:
     names = [name for name in (layout.statement, layout.date) if name is not None]
     try:
         return {
-            position: statement_id(str(row[layout.statement]))
+            position: (statement_id(str(row[layout.statement])), _content_id(str(row[layout.statement])))
             for position, row in enumerate(columns_of(table.rows, names))
             if layout.date is None or _is_within(table.window, row, layout.date)
         }

@@ -24,12 +24,13 @@ def split_of(deciding: Any) -> Split:
     return "test" if int.from_bytes(digest[:8], "big") % _ONE_IN == 0 else "train"
 
 
-def divided(statements: Sequence[str]) -> Mapping[Split, tuple[int, ...]]:
-    """The positions of each split's rows in a table for both, divided by statement; of equal statements only the first."""
+def divided(statements: Sequence[str], contents: Sequence[str] | None = None) -> Mapping[Split, tuple[int, ...]]:
+    """The positions of each split's rows in a table for both, divided by statement; of equal contents (None: the statements)
+    only the first."""
     first: dict[str, int] = {}
-    for position, statement in enumerate(statements):
-        first.setdefault(statement, position)
-    sides = {position: split_of({"statement": statement}) for statement, position in first.items()}
+    for position, content in enumerate(statements if contents is None else contents):
+        first.setdefault(content, position)
+    sides = {position: split_of({"statement": statements[position]}) for position in first.values()}
     return {side: tuple(at for at in sides if sides[at] == side) for side in ("train", "test")}
 
 

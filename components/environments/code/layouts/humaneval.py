@@ -16,12 +16,13 @@ from components.environments.code.layouts.constants import constant
 from components.environments.code.layouts.humaneval_loops import cases_of_loops, checker_of
 from components.environments.code.layouts.layout import Grading, Layout, Row, assembled
 from components.environments.code.options import CodeOptions
-from components.environments.code.problem import Case, CodeProblem
+from components.environments.code.problem import Case, CodeProblem, Grader
 
 _WRONG_EXAMPLES = frozenset({"HumanEval/47", "HumanEval/116", "HumanEval/130", "HumanEval/148"})
 """Problems whose docstring shows a value that the reference does not give."""
-_TOLERATES = "abs("
-"""In the check functions that allow a difference, of 1e-6."""
+_AS_USUAL = re.compile(r"abs\(|\) is (?:True|False)")
+"""In the check functions that allow a difference, of 1e-6, or want the very value: 0 is not False."""
+_TRUTH = re.compile(r"^ *assert (?:not )?candidate\([^=\n]*\)$", re.MULTILINE)
 _CPU_SECONDS = 3.0
 """The authors' time limit, of all asserts of a problem together; here it is that of each."""
 _SEPARATOR = re.compile(r"\s*(?:==>|==|=>|->|\u27f6|\u2192|\u279e|=|returns?|should return|#\s*(?:==>|=>|returns?))\s*")
@@ -47,12 +48,19 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         entry=entry,
         preamble=preamble,
         grading=Grading(
-            grader="usual" if _TOLERATES in row["test"] else "exact",
+            grader=_grader(row["test"]),
             checker=checker_of(row["task_id"]),
             cpu_seconds=_CPU_SECONDS,
             shown_decide=False,
         ),
     )
+
+
+def _grader(test: str) -> Grader:
+    """How the asserts of a check function compare: some want no value but only something true or false."""
+    if _TRUTH.search(test):
+        return "truth"
+    return "usual" if _AS_USUAL.search(test) else "exact"
 
 
 def _asserted(test: str) -> Iterator[Case]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from components.environments.base import Split
 from components.environments.code.environment import CodeEnv
 from components.environments.code.layouts.constants import constant
 from components.environments.code.layouts.humaneval import HUMANEVAL, humaneval_rows
@@ -13,7 +14,9 @@ from components.environments.code.layouts.layout import Unusable
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import execution, output_of, verdict
+from components.environments.registry import family, family_options
 
+SPLITS: tuple[Split, ...] = ("train", "test")
 OPTIONS = CodeOptions(dataset="humaneval", num_visible_tests=20)
 
 
@@ -63,6 +66,40 @@ def test_a_shown_assert_still_decides() -> None:
     assert problem.num_visible_deciding == 1
     few = HUMANEVAL.problem(humaneval_rows()[2], CodeOptions(dataset="humaneval", num_visible_tests=0))
     assert (len(few.visible), len(few.hidden)) == (0, 3)
+
+
+def test_a_table_for_both_splits_has_all_164_problems() -> None:
+    """HumanEval/56 and 61 differ in their brackets alone."""
+    options = {"dataset": "humaneval"}
+    chosen, checked = family("code"), family_options("code", options)
+    both = {
+        split: {
+            str(chosen.problem(checked, split=split, index=index, seed=0).payload["statement"]) for index in range(164)
+        }
+        for split in SPLITS
+    }
+    assert len(both["train"] | both["test"]) == 164
+    assert not both["train"] & both["test"]
+
+
+@pytest.mark.parametrize(
+    ("task_id", "returned", "passed"),
+    [
+        ("HumanEval/56", "str(RIGHT)", 0.5),  # `assert candidate(x)` wants something true, `assert not` something false
+        ("HumanEval/56", "1 if RIGHT else []", 1.0),
+        ("HumanEval/72", "float(RIGHT)", 0.0),  # `is False`
+        ("HumanEval/72", "RIGHT", 1.0),
+        ("HumanEval/92", "float(RIGHT)", 1.0),  # `== False`
+    ],
+)
+def test_asserts_compare_as_they_are_written(task_id: str, returned: str, passed: float, sandbox_tools: Any) -> None:
+    problem = covered()[task_id]
+    kept = [case for case in problem.hidden if case.expected == "true"][:1]
+    kept += [case for case in problem.hidden if case.expected == "false"][:1]
+    problem = problem.model_copy(update={"hidden": tuple(kept), "visible": (), "num_visible_deciding": 0})
+    right = f"json.dumps(list(a)) == {kept[0].given!r}"
+    program = f"import json\ndef {problem.entry}(*a):\n    return {returned.replace('RIGHT', f'({right})')}"
+    assert CodeEnv(problem, sandbox_tools).apply("coder", program).team["passed"] == passed
 
 
 def test_any_zero_of_a_polynomial_is_right(sandbox_tools: Any) -> None:
