@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from components.errors import MalformedAction
+
 REASON_FIRST = "You may reason first, at any length; a correction counts, because only the end of your answer is read:"
 _ALONE = (" and nothing else", ", or with nothing but the program")
 """What the instructions for compact answers ask for."""
@@ -29,6 +31,36 @@ _STATEMENT = re.compile(
 )
 _BULLET = re.compile(r"\A(?:[-*+•>]|\d{1,3}[.)])\s+")
 _MARKUP = "*_`~"
+_LOOK_BACK = 300
+_CLAUSE_END = re.compile(r"(?<![:：*_`\s])[ \t]*\n|[.;!?,。；！？，](?![\d*_`]*[:：])")
+_DENIES = re.compile(
+    r"\b(?:not|never|cannot|neither|nor|none|unless|except|without|instead of|(?:rather|other) than|(?:any|no)thing but|all but"
+    r"|if|would|could|might|for (?:example|instance)|such as|(?:wrong|worse|incorrect|invalid|rejected|bad)(?= \w)"
+    r"|nicht|nie|kein\w*|statt|falsch\w+|wenn|pas|jamais|fausse|si|nunca|no es|incorrecta|non|не)\b"
+    r"|n['’]t\b|不是|不能|错误|ではな|間違",
+    re.IGNORECASE,
+)
+"""Words of a clause that denies, supposes or quotes what follows it."""
+_GOES_ON = re.compile(
+    r"""[ \t*_`~$.,;:!)\]}"'”’]*(?:\.{2,}|…|[+×*^/±~][ \t]*+[\d(\[]|\(?x ?\d"""
+    r"|\b(?:and )?(?:etc|and so on|then|next|finally|lastly|afterwards|followed by|plus|minus|or|twice|thrice|times|repeated"
+    r"|reversed|backwards?|unless|if|usw|dann|danach|oder|puis|ensuite|ou|luego|después|o|потом|или)\b|或|然后|または)",
+    re.IGNORECASE,
+)
+_TAKES_BACK = re.compile(
+    r"\b(?:wait|scrap|never ?mind|second thoughts?|disregard|hm+|i was wrong|take (?:it|that|this) back|(?:do not|don't) know"
+    r"|(?:that|this|it|which)(?:['’]s| is| was| would be|,)? (?:wrong|incorrect|invalid|false|blocked|impossible|not)"
+    r"|(?:that|this|it|which) (?:fails|would))\b|(?:^|[.!?\n])[\W_]*no[,.!:]",
+    re.IGNORECASE,
+)
+_JOINS = re.compile(
+    r"(?:[\W_]|\b(?:and|then|or|plus|next|finally|followed by|maybe|perhaps|else|oder|und|ou|et|y|o)\b)*+",
+    re.IGNORECASE,
+)
+_KEY = re.compile(r"""["']([^"'\n]{0,60})["']\s{0,9}:\s{0,9}["'\s]{0,9}\Z""")
+_OWN_KEY = re.compile(
+    r"(?:final[_ ])?(?:answer|solution|result|output|moves|list|path|plan|steps|placements|actions|(?:tool_)?calls)"
+)
 _PYTHON = ("python", "py", "python3")
 
 
@@ -63,12 +95,38 @@ def _block(opened: re.Match[str], text: str, body_end: int, end: int) -> Block:
     return Block(language=opened["language"].strip().lower(), body=body, start=opened.start(), end=end)
 
 
+def check_is_meant(before: str, after: str) -> None:
+    """Raise MalformedAction if the text around an answer says that it is another one, or none.
+
+    `before` may end in a clause that denies, supposes or quotes it ("The answer is not"), a bracket or a JSON key that is no
+    name of an answer. `after` may continue it ("then D", "...", "or"), or take it back ("Wait", "That is wrong").
+    """
+    before = before[-_LOOK_BACK:]
+    clause = _CLAUSE_END.split(before)[-1]
+    key = _KEY.search(before)
+    if _DENIES.search(clause):
+        raise MalformedAction(f"the answer is not meant: {clause.strip()!r} stands before it")
+    if before.rstrip().endswith("[") or (key is not None and not _OWN_KEY.fullmatch(key[1])):
+        raise MalformedAction("the answer is part of something else")
+    if found := _GOES_ON.match(after) or _TAKES_BACK.search(after):
+        raise MalformedAction(f"the answer goes on or is taken back: {found[0].strip()!r} follows it")
+
+
+def is_joined(between: str) -> bool:
+    """Whether nothing but marks and words such as "then" and "or" stand between two answers, so that neither is the last."""
+    return _JOINS.fullmatch(between) is not None
+
+
 def final_program(text: str) -> str:
     """The program in `text`: the last block fenced as Python, else the last fenced block. Without a block, the lines from the
     first that looks like a statement to the last, if remarks stand before it; else the whole text."""
     fenced = blocks(text)
     named = [block for block in fenced if block.language.partition(" ")[0] in _PYTHON]
-    return (named or fenced)[-1].body if fenced else _between_remarks(text)
+    if not fenced:
+        return _between_remarks(text)
+    last = (named or fenced)[-1]
+    check_is_meant(text[: last.start], "")
+    return last.body
 
 
 def _between_remarks(text: str) -> str:
@@ -114,9 +172,15 @@ def label_ends(text: str, *, of_moves: bool = False) -> Iterator[int]:
 
 
 def labelled(text: str) -> str | None:
-    """What follows the last label in `text`, on one line; None without a label. **Example** `"Answer: 4."` is `"4"`."""
+    """What follows the last label in `text`, on one line; None without a label. **Example** `"Answer: 4."` is `"4"`.
+
+    Raises MalformedAction if the text around it says that it is not meant."""
     start = next(label_ends(text), None)
-    return None if start is None else bare(text[start:].partition("\n")[0])
+    if start is None:
+        return None
+    line, _, rest = text[start:].partition("\n")
+    check_is_meant(text[:start], rest)
+    return bare(line)
 
 
 def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
