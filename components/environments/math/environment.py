@@ -65,7 +65,7 @@ class MathEnv(MultiAgentEnv):
 
     def final_answer(self, agent: str, text: str) -> str:
         """The last block of a program, or the final value."""
-        return final_program(text) if agent == TOOL_AGENT else final_value(text, numbers_only=self.payload["compact"])
+        return final_program(text) if agent == TOOL_AGENT else final_value(text)
 
     def asked(self, agent: str, answer: str) -> tuple[Execution, ...]:
         return (self._execution(answer),) if agent == TOOL_AGENT else ()

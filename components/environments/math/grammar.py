@@ -45,7 +45,7 @@ def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
         raise MalformedAction(f"an answer of {len(answer)} characters; at most {max_characters} are allowed")
     if not is_text(answer):
         raise MalformedAction("an answer with characters that are no text")
-    if numbers_only and number(plain(answer)) is None:
+    if numbers_only and ((written := number(plain(answer))) is None or written.is_percent):
         raise MalformedAction(f"{answer!r} is no number")
     return answer
 

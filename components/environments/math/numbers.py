@@ -16,6 +16,55 @@ _NO_UNITS = frozenset(
      "infinity", "or", "and", "not"}
 )  # fmt: skip
 """Words after a number that change its value."""
+_NO_FIRST_UNITS = frozenset(
+    [
+        "squared",
+        "cubed",
+        "doubled",
+        "tripled",
+        "halved",
+        "thirds",
+        "quarters",
+        "fifths",
+        "sixths",
+        "eighths",
+        "tenths",
+        "hundredths",
+        "thousandths",
+        "score",
+        "gross",
+        "point",
+        "plus",
+        "minus",
+        "times",
+        "multiplied",
+        "divided",
+        "over",
+        "mod",
+        "modulo",
+        "more",
+        "less",
+        "fewer",
+        "base",
+        "binary",
+        "hex",
+        "hexadecimal",
+        "octal",
+        "to",
+        "through",
+        "until",
+        "if",
+        "unless",
+        "else",
+        "otherwise",
+        "maybe",
+        "perhaps",
+        "either",
+        "k",
+        "bn",
+    ]
+)
+"""Words right behind a number that make another one of it, or leave it open; behind a unit they may be part of it."""
 _SHORT_UNITS = frozenset(
     {"cm", "mm", "km", "nm", "kg", "mg", "lb", "oz", "ft", "mph", "min", "sec", "hr", "hrs", "in", "ml", "mL", "usd", "USD",
      "AM", "PM", "am", "pm", "sq", "cu", "deg", "rad"}
@@ -64,7 +113,7 @@ def number(text: str) -> Number | None:
     without_percent = _PERCENT.sub("", text)
     unit = _UNIT.search(without_percent)
     unit_words = re.split("[ /]+", unit["unit"].strip()) if unit else []
-    if unit and _NO_UNITS.isdisjoint(map(str.casefold, unit_words)):
+    if unit and _NO_UNITS.isdisjoint(map(str.casefold, unit_words)) and unit_words[0] not in _NO_FIRST_UNITS:
         without_percent = without_percent[: unit.start()]
     read = _decimal(without_percent) or _fraction(without_percent)
     if read is None:

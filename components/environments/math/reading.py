@@ -4,7 +4,8 @@ import re
 
 from components.environments.math.numbers import number
 from components.environments.math.spelling import boxed, plain
-from components.environments.shared.reading import bare, labelled, last_match
+from components.environments.shared.reading import bare, check_is_meant, is_joined, labelled, last_match
+from components.errors import MalformedAction
 
 PROGRAM_ENDING = "the last ```python block, with the whole program."
 VALUE_ENDING = "the last \\boxed{} with the final answer."
@@ -12,7 +13,6 @@ VALUE_ENDING = "the last \\boxed{} with the final answer."
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _MARKED = re.compile(r"^[ \t]*####(?!#)[ \t]*(?P<told>\S.*)$", re.MULTILINE)
 _VALUE = r"[-+−]?[ ]?[$€£]?\d[\d,]*+(?:\.\d++)?(?:[ ]?/[ ]?\d++)?%?"
-_LEADING = re.compile(rf"[$*_`(]*+(?P<value>{_VALUE})(?![.,]?\d)(?!\s*(?:[-+−*/×÷·^=,]|x\b|and\b|or\b)\s*[$(]*\d)")
 _COUNTED = re.compile(rf"[ \t]*+(?P<value>{_VALUE})(?:[ \t]++[^\W\d]++){{1,4}}[.!。]*+\Z")
 _BEFORE = r"=|≈|\b(?:so|thus|hence|therefore|equals|gives|is|get|have)\b[\s:,]"
 _VALUE_LINE = re.compile(
@@ -20,27 +20,26 @@ _VALUE_LINE = re.compile(
 )
 _REMARK = re.compile(r"[.;]\s|,?\s(?:because|since|as|which|(?:and |but )?not|where)\b|,?\s\(")
 _ALONE = re.compile(rf"(?<![\w^{{(\\.,+*/=-]){_VALUE}(?![\w^}})(+*/=-]|[.,]\d)")
+_UNIT = re.compile(r"[ \t$]*+(?:\\text\{)?[ \t]*+([^\W\d]+)")
 _MAX_WORDS = 4
 _MAX_LINE = 1000
 
 
-def final_value(text: str, *, numbers_only: bool) -> str:
+def final_value(text: str) -> str:
     r"""The last final answer of `text`; `text` itself without one.
 
     That is the last `\boxed{}`, unless a label such as "Answer:" with a number follows it; else what the last label or `####`
     tells, of an equation its right side; else the last number that is a line or ends an equation or a conclusion; else the only
-    number of a sentence in the last line, what an equation in it comes to, or a last line of a few words. With `numbers_only`
-    words behind a number are left out.
+    number of a sentence in the last line, what an equation in it comes to, or a last line of a few words.
 
-    **Example** `"\boxed{5}. Wait, 2 + 2 is 4, so the answer is 4 of them."` is `"4"` with `numbers_only`.
+    Raises MalformedAction if the text says that it is not meant.
+
+    **Example** `"\boxed{5}. Wait, 2 + 2 is 4, so the answer is 4."` is `"4"`.
     """
     content = boxed(text)
     if content is not None:
-        box = [opened.start() for opened in _BOX.finditer(text)][-1]
-        told = _told(text[text.find("}", box + len(content)) + 1 :], numbers_only)
-        is_later = told is not None and number(plain(told)) is not None
-        return str(told) if is_later else f"\\boxed{{{content}}}"
-    told = _told(text, numbers_only) or _last(_MARKED, text, "told") or _last(_VALUE_LINE, text, "value")
+        return _boxed_or_told(text, content)
+    told = _told(text) or _last(_MARKED, text, "told") or _last(_VALUE_LINE, text, "value")
     if told is not None:
         return told
     line = bare(text.strip().rpartition("\n")[2])
@@ -48,27 +47,48 @@ def final_value(text: str, *, numbers_only: bool) -> str:
         return only
     left, _, right = line.rpartition("=")
     if left and len(line) <= _MAX_LINE and (counted := _COUNTED.match(right)):
-        return counted["value"].strip()
+        return bare(right) if number(plain(right)) is None else counted["value"].strip()
     return line if "\n" in text.strip() and len(line.split()) <= _MAX_WORDS else text
 
 
+def _boxed_or_told(text: str, content: str) -> str:
+    r"""The last `\boxed{}` of `text`, with `content`, or a number that a label behind it announces."""
+    box = [opened.start() for opened in _BOX.finditer(text)][-1]
+    before, rest = text[:box], text[text.find("}", box + len(content)) + 1 :]
+    told = _told(rest)
+    if told is not None and number(plain(told)) is not None:
+        return told
+    check_is_meant(before, rest)
+    end = before.rfind("}") + 1
+    earlier = boxed(before)
+    if earlier not in (None, content) and before[:end].endswith(f"{earlier}}}") and is_joined(before[end:]):
+        raise MalformedAction("two values in boxes, one after the other")
+    counted = _UNIT.match(rest)
+    if counted and number(plain(content)) is not None and number(plain(content + counted[0])) is None:
+        raise MalformedAction(f"{counted[0].strip()!r} follows the box")
+    return f"\\boxed{{{content}}}"
+
+
 def _only_number(line: str) -> str | None:
-    """The number in a sentence, if it has a single one."""
+    """The number in a sentence, if it has a single one, with a unit or nothing behind it."""
     if len(line) > _MAX_LINE or sum(word.strip(",;:").isalpha() for word in line.split()) < 2:
         return None
-    found = [each[0] for each in _ALONE.finditer(line)]
-    return found[0].strip() if len(found) == 1 else None
+    found = list(_ALONE.finditer(line))
+    if len(found) != 1:
+        return None
+    check_is_meant(line[: found[0].start()], line[found[0].end() :])
+    behind = _REMARK.split(line[found[0].end() :], maxsplit=1)[0]
+    return found[0][0].strip() if number(plain(found[0][0] + behind)) is not None else None
 
 
-def _told(text: str, numbers_only: bool) -> str | None:
+def _told(text: str) -> str | None:
     """What the last label in `text` announces, without a remark behind it."""
     told = labelled(text)
     if told is None:
         return None
-    told = _right_side(_REMARK.split(told, maxsplit=1)[0])
-    if numbers_only and (leading := _LEADING.match(told)):
-        return leading["value"]
-    return bare(told)
+    told, *remark = re.split(f"({_REMARK.pattern})", told, maxsplit=1)
+    check_is_meant("", "".join(remark))
+    return bare(_right_side(told))
 
 
 def _right_side(told: str) -> str:
@@ -80,4 +100,7 @@ def _right_side(told: str) -> str:
 
 def _last(pattern: re.Pattern[str], text: str, group: str) -> str | None:
     last = last_match(pattern, text)
-    return None if last is None else bare(last[group])
+    if last is None:
+        return None
+    check_is_meant(text[: last.start(group)], text[last.end(group) :])
+    return bare(last[group])

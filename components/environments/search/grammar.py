@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from components.environments.search.sizes import Sizes
 from components.errors import MalformedAction
 
-SEARCH = re.compile(r"(?:\?|\**+search query:\**+)(?P<text>.*)", re.IGNORECASE)
+SEARCH = re.compile(r"(?:\?|\**+(?:search )?query:\**+)(?P<text>.*)", re.IGNORECASE)
 NOTE = re.compile(r"#(?P<number>\d{1,4})\s*=(?P<text>.*)")
 ASK = re.compile(r"(?:\?|###(?!#))(?P<text>.*)")
 ANSWER = re.compile(r"(?:=|\**+answer:\**+)(?P<text>.*)", re.IGNORECASE)
@@ -33,7 +33,7 @@ class Note:
 
 
 def parse_searcher(text: str, sizes: Sizes) -> tuple[Search | Note, ...]:
-    """The searcher's lines in order: `? words` or `Search Query: words` searches, `#2 = words` answers sub-question 2.
+    """The searcher's lines in order: `? words` or `(Search) Query: words` searches, `#2 = words` answers sub-question 2.
 
     Raises MalformedAction if there is no such line, too many, or one that is empty or too long.
 

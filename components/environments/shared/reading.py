@@ -42,7 +42,7 @@ _DENIES = re.compile(
 )
 """Words of a clause that denies, supposes or quotes what follows it."""
 _GOES_ON = re.compile(
-    r"""[ \t*_`~$.,;:!)\]}"'”’]*(?:\.{2,}|…|[+×*^/±~][ \t]*+[\d(\[]|\(?x ?\d"""
+    r"""[ \t*_`~$.,;:!()\]}"'”’]*(?:\.{2,}|…|[+×*^/±~][ \t]*+[\d(\[]|\(?x ?\d"""
     r"|\b(?:and )?(?:etc|and so on|then|next|finally|lastly|afterwards|followed by|plus|minus|or|twice|thrice|times|repeated"
     r"|reversed|backwards?|unless|if|usw|dann|danach|oder|puis|ensuite|ou|luego|después|o|потом|или)\b|或|然后|または)",
     re.IGNORECASE,

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from components.environments.shared.reading import MAX_LINES, unbulleted
+from components.environments.shared.reading import MAX_LINES, check_is_meant, is_joined, unbulleted
 from components.environments.stateful.tool_world import STEP_SEPARATOR
+from components.errors import MalformedAction
 
 PLAN_ENDING = "the last steps, on one line or one a line."
 CALLS_ENDING = "the last JSON list of calls."
@@ -51,14 +52,18 @@ _BETWEEN = re.compile(
 def final_calls(text: str) -> str:
     """The last JSON list of calls in `text`, or the last calls one after another; `text` itself without any.
 
-    If an object with a tool follows that is no JSON, or the list is cut off, `text` is returned, to be refused.
+    If an object with a tool follows that is no JSON, or the list is cut off, `text` is returned, to be refused. Raises
+    MalformedAction if the text says that the calls are not meant.
 
     **Example** `'First pay: {"tool":"pay"}\\nNo:\\n```json\\n[]\\n```'` is `"[]"`.
     """
-    calls, end = list[str](), 0
+    calls, start, end, is_beside = list[str](), 0, 0, False
     for found in calls_pattern().finditer(text):
         if found["list"] is not None:
-            calls = [found["list"]]
+            is_beside = (
+                calls not in ([], [found["list"]]) and calls[0][0] == "[" and is_joined(text[end : found.start()])
+            )
+            calls, start = [found["list"]], found.start()
         elif not _TOOL.match(found["call"]):
             continue
         elif calls and calls[0][0] == "{" and _BETWEEN.fullmatch(text, end, found.start()):
@@ -66,10 +71,13 @@ def final_calls(text: str) -> str:
         else:
             if _IN_LIST.search(text[max(0, found.start() - _LOOK_BACK) : found.start()]):
                 return text
-            calls = [found["call"]]
+            calls, start, is_beside = [found["call"]], found.start(), False
         end = found.end()
     if not calls or _TOOL.search(text, end):
         return text
+    check_is_meant(text[:start], text[end:])
+    if is_beside:
+        raise MalformedAction("two lists of calls, one after the other")
     return calls[0] if len(calls) == 1 else f"[{','.join(calls)}]"
 
 
@@ -81,19 +89,25 @@ def final_plan(text: str, step: re.Pattern[str], *, max_steps: int) -> str:
 
     **Example** for a shop: `"First pay? No.\\n1. **buy 2 pear**\\n2. pay\\nGood luck!"` is `"buy 2 pear\\npay"`.
     """
-    steps = list[str]()
-    for line in reversed(text.splitlines()[-MAX_LINES:]):
+    steps, places, lines = list[str](), list[int](), text.splitlines()[-MAX_LINES:]
+    for number in range(len(lines) - 1, -1, -1):
+        line = lines[number]
         if not line or line.isspace() or line.startswith("```"):
             continue
         if (found := _steps(line, step)) is not None:
             steps.append(found)
+            places.append(number)
         elif steps:
             break
         elif _breaks_a_plan(line, step):
             return line
         if len(steps) > max_steps:
             break
-    return "\n".join(reversed(steps)) or text
+    if not steps:
+        return text
+    head = "".join(_COLON.split(lines[places[-1]])[:-1])
+    check_is_meant("\n".join((*lines[: places[-1]], f"{head}:" if head else "")), "\n".join(lines[places[0] + 1 :]))
+    return "\n".join(reversed(steps))
 
 
 def _steps(line: str, step: re.Pattern[str]) -> str | None:
