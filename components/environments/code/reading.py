@@ -3,7 +3,7 @@
 import re
 
 from components.environments.code.grammar import ARROW, MAX_READ, heading_of
-from components.environments.shared.reading import MAX_LINES
+from components.environments.shared.reading import MAX_LINES, check_is_meant
 
 TESTS_ENDING = "the last tests, one a line, with at most blank lines between them."
 PROGRAM_ENDING = "the last ```python block, with the whole program."
@@ -20,16 +20,16 @@ def final_tests(text: str, *, max_cases: int) -> str:
 
     A remark is a line that is neither empty nor a fence, nor indented or in brackets. A test in backticks goes to the next one.
     A line that is a whole sentence is a remark, also with an arrow in it. Left out are "Test 1:", and after the output what
-    stands in brackets or behind #.
+    stands in brackets or behind #. Raises MalformedAction if the text says that the tests are not meant.
 
     **Example** `"3 => 5? No:\\n3 => 6\\n4 => 8\\nGood luck"` is `"3 => 6\\n4 => 8"`.
     """
-    tests, headings, is_over, last = list[str](), list[int](), True, 0
+    tests, headings, is_over, first, last = list[str](), list[int](), True, 0, 0
     lines = text.splitlines()[-MAX_LINES:]
     for number, line in enumerate(lines):
         if ARROW in line and (test := _test(line)):
             if is_over:
-                tests = []
+                tests, first = [], number
             tests.append(test)
             is_over, last = False, number
         elif line and not line.startswith(("```", " ", "\t", "(", "#")):
@@ -38,7 +38,10 @@ def final_tests(text: str, *, max_cases: int) -> str:
                 headings.append(number)
     if headings and (not tests or headings[-1] > last):
         return "\n".join(lines[headings[-max_cases:][0] :])
-    return "\n".join(tests[-MAX_READ:]) if tests else text
+    if not tests:
+        return text
+    check_is_meant("\n".join((*lines[:first], "")), "\n".join(lines[last + 1 :]))
+    return "\n".join(tests[-MAX_READ:])
 
 
 def _test(line: str) -> str:

@@ -48,23 +48,22 @@ def final_moves(text: str, moves: MoveList) -> str:
     earlier, marked = (None, None, *deque(kinds[0].finditer(text), maxlen=2))[-2:]
     column = last_match(kinds[1], text)
     found = marked or column
-    for start in label_ends(text, of_moves=True):
+    labels = {start: told for start in label_ends(text, of_moves=True) if (told := behind_label.match(text, start))}
+    for start, told in labels.items():
         if marked is not None and start < marked.start():
             break
-        if column is not None and column.start() <= start < column.end():  # "Step 1: U" is a line of a list
-            found = column
-            break
-        if (told := behind_label.match(text, start)) is not None:
-            found, earlier = told, marked
-            break
+        in_column = column is not None and column.start() <= start < column.end()  # "Step 1: U" is a line of a list
+        found, earlier = (column, earlier) if in_column else (told, marked)
+        break
     if found is None:
         return text
     if found.lastgroup in ("empty", "alike", "broken"):
         return found["broken"] if found.lastgroup == "broken" else found[0]
-    answers = [told for start in label_ends(text) if (told := behind_label.match(text, start)) is not None]
+    answers = [labels[start] for start in label_ends(text) if start in labels]
+    beside = [each for each in (earlier, column, *labels.values()) if each is not None]
     check_is_meant(text[: found.start()], text[found.end() :])
     _check_has_ended(text[found.end() :], moves.move, in_line=found.lastgroup == "label")
-    _check_is_last(text, found, [each for each in (earlier, column) if each is not None], answers, part)
+    _check_is_last(text, found, beside, answers, part)
     return ", ".join(_moves_in(found, part))
 
 

@@ -3,12 +3,14 @@
 import re
 
 from components.environments.math.numbers import number
-from components.environments.math.spelling import MAX_FINAL_CHARACTERS, boxed, plain
+from components.environments.math.spelling import MAX_FINAL_CHARACTERS, around_box, boxed, plain
+from components.environments.shared.reading import check_is_meant, is_joined
 from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult
 
 _FENCE = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\n(.*?)(?:```|\Z)", re.DOTALL)
+_UNIT = re.compile(r"[ \t$]*+(?:\\text\{)?[ \t]*+([^\W\d]+)")
 _MAX_ERROR_CHARACTERS = 160
 
 
@@ -33,11 +35,14 @@ def parse_program(text: str, *, max_characters: int) -> Execution:
 def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
     r"""The final answer: the content of the last `\boxed{}`, or the whole text if it is one short line.
 
-    Raises MalformedAction if there is none, or, with `numbers_only`, if it is not a number.
+    Raises MalformedAction if there is none, if the text around the box says that it is not meant, or, with `numbers_only`, if
+    it is not a number.
 
     **Example** `So it is \boxed{3/4}.` is `3/4`, and so is `3/4`; a page of text without a box is malformed.
     """
     found = boxed(text)
+    if found is not None:
+        _check_box(text, found)
     answer = text.strip() if found is None else found.strip()
     if not answer or (found is None and "\n" in answer):
         raise MalformedAction("no final answer: put it into \\boxed{}, or write it alone on one line")
@@ -48,6 +53,19 @@ def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
     if numbers_only and ((written := number(plain(answer))) is None or written.is_percent):
         raise MalformedAction(f"{answer!r} is no number")
     return answer
+
+
+def _check_box(text: str, content: str) -> None:
+    """Raise MalformedAction if the text around the last box makes another answer of it: a denial, a unit, another box."""
+    before, after = around_box(text, content)
+    check_is_meant(before, after)
+    end = before.rfind("}") + 1
+    earlier = boxed(before)
+    if earlier not in (None, content) and before[:end].endswith(f"{earlier}}}") and is_joined(before[end:]):
+        raise MalformedAction("two values in boxes, one after the other")
+    counted = _UNIT.match(after)
+    if counted and number(plain(content)) is not None and number(plain(content + counted[0])) is None:
+        raise MalformedAction(f"{counted[0].strip()!r} follows the box")
 
 
 def printed_answer(result: ExecutionResult) -> str | None:

@@ -3,14 +3,12 @@
 import re
 
 from components.environments.math.numbers import number
-from components.environments.math.spelling import boxed, plain
-from components.environments.shared.reading import bare, check_is_meant, is_joined, labelled, last_match
-from components.errors import MalformedAction
+from components.environments.math.spelling import around_box, boxed, plain
+from components.environments.shared.reading import bare, check_is_meant, labelled, last_match
 
 PROGRAM_ENDING = "the last ```python block, with the whole program."
 VALUE_ENDING = "the last \\boxed{} with the final answer."
 """How answers that reason first end, for the instructions."""
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _MARKED = re.compile(r"^[ \t]*####(?!#)[ \t]*(?P<told>\S.*)$", re.MULTILINE)
 _VALUE = r"[-+−]?[ ]?[$€£]?\d[\d,]*+(?:\.\d++)?(?:[ ]?/[ ]?\d++)?%?"
 _COUNTED = re.compile(rf"[ \t]*+(?P<value>{_VALUE})(?:[ \t]++[^\W\d]++){{1,4}}[.!。]*+\Z")
@@ -20,13 +18,12 @@ _VALUE_LINE = re.compile(
 )
 _REMARK = re.compile(r"[.;]\s|,?\s(?:because|since|as|which|(?:and |but )?not|where)\b|,?\s\(")
 _ALONE = re.compile(rf"(?<![\w^{{(\\.,+*/=-]){_VALUE}(?![\w^}})(+*/=-]|[.,]\d)")
-_UNIT = re.compile(r"[ \t$]*+(?:\\text\{)?[ \t]*+([^\W\d]+)")
 _MAX_WORDS = 4
 _MAX_LINE = 1000
 
 
 def final_value(text: str) -> str:
-    r"""The last final answer of `text`; `text` itself without one.
+    r"""The last final answer of `text`; `text` itself without one, or if it is in a box.
 
     That is the last `\boxed{}`, unless a label such as "Answer:" with a number follows it; else what the last label or `####`
     tells, of an equation its right side; else the last number that is a line or ends an equation or a conclusion; else the only
@@ -38,7 +35,8 @@ def final_value(text: str) -> str:
     """
     content = boxed(text)
     if content is not None:
-        return _boxed_or_told(text, content)
+        told = _told(around_box(text, content)[1])
+        return told if told is not None and number(plain(told)) is not None else text
     told = _told(text) or _last(_MARKED, text, "told") or _last(_VALUE_LINE, text, "value")
     if told is not None:
         return told
@@ -49,24 +47,6 @@ def final_value(text: str) -> str:
     if left and len(line) <= _MAX_LINE and (counted := _COUNTED.match(right)):
         return bare(right) if number(plain(right)) is None else counted["value"].strip()
     return line if "\n" in text.strip() and len(line.split()) <= _MAX_WORDS else text
-
-
-def _boxed_or_told(text: str, content: str) -> str:
-    r"""The last `\boxed{}` of `text`, with `content`, or a number that a label behind it announces."""
-    box = [opened.start() for opened in _BOX.finditer(text)][-1]
-    before, rest = text[:box], text[text.find("}", box + len(content)) + 1 :]
-    told = _told(rest)
-    if told is not None and number(plain(told)) is not None:
-        return told
-    check_is_meant(before, rest)
-    end = before.rfind("}") + 1
-    earlier = boxed(before)
-    if earlier not in (None, content) and before[:end].endswith(f"{earlier}}}") and is_joined(before[end:]):
-        raise MalformedAction("two values in boxes, one after the other")
-    counted = _UNIT.match(rest)
-    if counted and number(plain(content)) is not None and number(plain(content + counted[0])) is None:
-        raise MalformedAction(f"{counted[0].strip()!r} follows the box")
-    return f"\\boxed{{{content}}}"
 
 
 def _only_number(line: str) -> str | None:

@@ -73,6 +73,12 @@ def boxed(text: str) -> str | None:
     return text[found[0] : found[1]] if found[0] >= 0 else None
 
 
+def around_box(text: str, content: str) -> tuple[str, str]:
+    """What stands before and behind the last box of `text`, which has `content`."""
+    start = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+    return text[:start], text[text.find("}", start + len(content)) + 1 :]
+
+
 def plain(text: str) -> str:
     r"""`text` in the spelling for comparison: no dollar signs, sizes, font commands or degree signs.
 

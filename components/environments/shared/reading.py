@@ -57,6 +57,7 @@ _JOINS = re.compile(
     r"(?:[\W_]|\b(?:and|then|or|plus|next|finally|followed by|maybe|perhaps|else|oder|und|ou|et|y|o)\b)*+",
     re.IGNORECASE,
 )
+_OPEN_FENCE = re.compile(r"(?:`{3,}|~{3,})\w{0,20}\s{0,9}\Z")
 _KEY = re.compile(r"""["']([^"'\n]{0,60})["']\s{0,9}:\s{0,9}["'\s]{0,9}\Z""")
 _OWN_KEY = re.compile(
     r"(?:final[_ ])?(?:answer|solution|result|output|moves|list|path|plan|steps|placements|actions|(?:tool_)?calls)"
@@ -101,7 +102,7 @@ def check_is_meant(before: str, after: str) -> None:
     `before` may end in a clause that denies, supposes or quotes it ("The answer is not"), a bracket or a JSON key that is no
     name of an answer. `after` may continue it ("then D", "...", "or"), or take it back ("Wait", "That is wrong").
     """
-    before = before[-_LOOK_BACK:]
+    before = _OPEN_FENCE.sub("", before[-_LOOK_BACK:])
     clause = _CLAUSE_END.split(before)[-1]
     key = _KEY.search(before)
     if _DENIES.search(clause):
@@ -154,6 +155,7 @@ def final_text(text: str) -> str:
     if told is not None:
         return told
     if fenced:
+        check_is_meant(text[: fenced[-1].start], rest)
         return fenced[-1].body
     return bare(text.strip().rpartition("\n")[2])
 
