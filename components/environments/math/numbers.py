@@ -17,53 +17,11 @@ _NO_UNITS = frozenset(
 )  # fmt: skip
 """Words after a number that change its value."""
 _NO_FIRST_UNITS = frozenset(
-    [
-        "squared",
-        "cubed",
-        "doubled",
-        "tripled",
-        "halved",
-        "thirds",
-        "quarters",
-        "fifths",
-        "sixths",
-        "eighths",
-        "tenths",
-        "hundredths",
-        "thousandths",
-        "score",
-        "gross",
-        "point",
-        "plus",
-        "minus",
-        "times",
-        "multiplied",
-        "divided",
-        "over",
-        "mod",
-        "modulo",
-        "more",
-        "less",
-        "fewer",
-        "base",
-        "binary",
-        "hex",
-        "hexadecimal",
-        "octal",
-        "to",
-        "through",
-        "until",
-        "if",
-        "unless",
-        "else",
-        "otherwise",
-        "maybe",
-        "perhaps",
-        "either",
-        "k",
-        "bn",
-    ]
-)
+    {"squared", "cubed", "doubled", "tripled", "halved", "thirds", "quarters", "fifths", "sixths", "eighths",
+     "tenths", "hundredths", "thousandths", "score", "gross", "point", "plus", "minus", "times", "multiplied",
+     "divided", "over", "mod", "modulo", "more", "less", "fewer", "base", "binary", "hex", "hexadecimal", "octal",
+     "to", "through", "until", "if", "unless", "else", "otherwise", "maybe", "perhaps", "either", "k", "bn"}
+)  # fmt: skip
 """Words right behind a number that make another one of it, or leave it open; behind a unit they may be part of it."""
 _SHORT_UNITS = frozenset(
     {"cm", "mm", "km", "nm", "kg", "mg", "lb", "oz", "ft", "mph", "min", "sec", "hr", "hrs", "in", "ml", "mL", "usd", "USD",

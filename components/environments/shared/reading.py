@@ -33,14 +33,17 @@ _BULLET = re.compile(r"\A(?:[-*+•>]|\d{1,3}[.)])\s+")
 _MARKUP = "*_`~"
 _LOOK_BACK = 300
 _CLAUSE_END = re.compile(r"(?<![:：*_`\s])[ \t]*\n|[.;!?,。；！？，](?![\d*_`]*[:：])")
+_DENIAL = (
+    r"(?:\b(?:not|never|cannot|neither|nor|none|unless|except|without|instead of|(?:rather|other) than|(?:any|no)thing but"
+    r"|all but|for (?:example|instance)|such as|would have been|nicht|nie|kein\w*|statt|pas|jamais|nunca|no es|non|не)\b"
+    r"|n['’]t\b|不是|不能|ではな)"
+)
 _DENIES = re.compile(
-    r"\b(?:not|never|cannot|neither|nor|none|unless|except|without|instead of|(?:rather|other) than|(?:any|no)thing but|all but"
-    r"|if|would|could|might|for (?:example|instance)|such as|(?:wrong|worse|incorrect|invalid|rejected|bad)(?= \w)"
-    r"|nicht|nie|kein\w*|statt|falsch\w+|wenn|pas|jamais|fausse|si|nunca|no es|incorrecta|non|не)\b"
-    r"|n['’]t\b|不是|不能|错误|ではな|間違",
+    rf"{_DENIAL}(?:\W+\w+)?\W*\Z|{_DENIAL}(?:\W+\w+){{0,2}}\W*[:：]\W*\Z|\bif (?:it|i|this|that|nothing) were\b"
+    r"|\b(?:wrong|worse|incorrect|invalid|rejected|bad) (?:to|answer|list|path|plan|moves?|solution|result|value|one|way)\b",
     re.IGNORECASE,
 )
-"""Words of a clause that denies, supposes or quotes what follows it."""
+"""Ends of a clause that denies or supposes what follows it: a denial at most one word before it, or two and a colon."""
 _GOES_ON = re.compile(
     r"""[ \t*_`~$.,;:!()\]}"'”’]*(?:\.{2,}|…|[+×*^/±~][ \t]*+[\d(\[]|\(?x ?\d"""
     r"|\b(?:and )?(?:etc|and so on|then|next|finally|lastly|afterwards|followed by|plus|minus|or|twice|thrice|times|repeated"
@@ -49,8 +52,8 @@ _GOES_ON = re.compile(
 )
 _TAKES_BACK = re.compile(
     r"\b(?:wait|scrap|never ?mind|second thoughts?|disregard|hm+|i was wrong|take (?:it|that|this) back|(?:do not|don't) know"
-    r"|(?:that|this|it|which)(?:['’]s| is| was| would be|,)? (?:wrong|incorrect|invalid|false|blocked|impossible|not)"
-    r"|(?:that|this|it|which) (?:fails|would))\b|(?:^|[.!?\n])[\W_]*no[,.!:]",
+    r"|(?:that|this|it|which)(?:['’]s| is| was| would be|,)? (?:wrong|incorrect|invalid|false|blocked|impossible"
+    r"|not (?:right|correct|it|so))|(?:that|this|it|which) (?:fails|would (?:fail|hit|not)))\b|(?:^|[.!?\n])[\W_]*no[,.!:]",
     re.IGNORECASE,
 )
 _JOINS = re.compile(

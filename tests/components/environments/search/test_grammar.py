@@ -25,6 +25,7 @@ MARKED = st.lists(
         ("?boss of Kozu", (Search(text="boss of Kozu"),)),
         ("  ?  boss   of Kozu ", (Search(text="boss of Kozu"),)),
         ("Search Query: boss of Kozu", (Search(text="boss of Kozu"),)),
+        ("Query: ann home", (Search(text="ann home"),)),
         ("**Search Query:** boss", (Search(text="boss"),)),
         ("I think:\n?boss\nthat is all", (Search(text="boss"),)),
         ("#1=Ann\n?home of #1", (Note(number=1, text="Ann"), Search(text="home of #1"))),

@@ -13,7 +13,7 @@ MOVES = (
     "The answer is not [RIGHT].", "The answer is not RIGHT.", "Answer: not RIGHT", "Answer: anything but [RIGHT]",
     "Not [RIGHT].", "Never play [RIGHT].", "I cannot solve this. For example [RIGHT] would fail.",
     "Die Antwort ist nicht [RIGHT].", "La réponse n'est pas [RIGHT].", "La respuesta no es [RIGHT].",
-    "If nothing were in the way, the answer would be [RIGHT].", "Instead of:\nRIGHT", "Do not play:\n\n[RIGHT]",
+    "If nothing were in the way: [RIGHT].", "Instead of:\nRIGHT", "Do not play:\n\n[RIGHT]",
     "My wrong answer was: RIGHT", "It isn't [RIGHT].", "答案不是 [RIGHT]。", "Neither [WRONG] nor [RIGHT]",
     "A list such as [RIGHT] is forbidden.", "**Not this:**\n```\nRIGHT\n```",
     # it is taken back
@@ -53,7 +53,7 @@ VALUES = (
     "Answer: RIGHT apples and 3 pears", "Answer: RIGHT...99", "Answer: anything but RIGHT",
     "Answer: RIGHT. Wait, that is wrong.", "Answer: RIGHT\nNo, that is wrong.",
     "Answer: RIGHT\n\nOn second thought, I don't know.", "Answer: 99\nA wrong answer would be: RIGHT",
-    "Answer: 99. A bad answer: RIGHT", "If it were simpler, the answer would be RIGHT.", "The wrong answer is RIGHT.",
+    "Answer: 99. A bad answer: RIGHT", "If it were so simple: RIGHT", "The wrong answer is RIGHT.",
     "\\boxed{RIGHT} million", "\\boxed{RIGHT} or \\boxed{99}", "\\boxed{99} or \\boxed{RIGHT}",
     "\\boxed{99}\\boxed{RIGHT}", "The answer is not \\boxed{RIGHT}.", "It isn't \\boxed{RIGHT}.",
     "\\boxed{RIGHT}\nWait, that is wrong.", "\\boxed{RIGHT} + 1", "\\boxed{RIGHT}^2", "\\boxed{RIGHT, 99}",
@@ -88,7 +88,7 @@ CALLS = (
     "RIGHT\nNever mind.", "RIGHT, then WRONG", "[RIGHT]", '{"calls": WRONG, "draft": RIGHT}', '{"rejected": RIGHT}',
     '{"not_this": RIGHT}', "{'example': RIGHT}", "<think>RIGHT</think>WRONG", "<think>RIGHT</think>", "<think>RIGHT",
     "WRONG\nRIGHT", "RIGHT\nWRONG", 'RIGHT\n{"tool": "explode"', "WRONG, then RIGHT", "WRONG and RIGHT", "RIGHT ...",
-    "Sende nicht: RIGHT", "N'envoie pas : RIGHT", "RIGHT\nNo, that is wrong.", "I would send RIGHT", "It isn't RIGHT",
+    "Sende nicht: RIGHT", "N'envoie pas : RIGHT", "RIGHT\nNo, that is wrong.", "It isn't RIGHT",
 )  # fmt: skip
 PLANS = (
     "Do not: RIGHT", "Never do this:\nRIGHT", "Instead of:\nRIGHT", "RIGHT\nWait, that is wrong.",
@@ -99,7 +99,7 @@ PROGRAMS = (
     "Never write:\n```python\nRIGHT\n```", "Do not use this:\n```python\nRIGHT\n```",
     "```python\nWRONG\n```\nInstead of:\n```python\nRIGHT\n```",
     "```python\nWRONG\n```\nNot like this:\n```python\nRIGHT\n```",
-    "```python\nWRONG\n```\nThis would be the tempting one:\n```python\nRIGHT\n```",
+    "```python\nWRONG\n```\nIt would be wrong to write:\n```python\nRIGHT\n```",
     "<think>\n```python\nRIGHT\n```\n</think>\n```python\nWRONG\n```", "<think>\n```python\nRIGHT\n```",
     "```python\nRIGHT\n```\n```python\nWRONG\n```",
 )  # fmt: skip
@@ -110,5 +110,5 @@ TESTS = (
 GUESSES = (
     "Answer: not RIGHT", "Answer: RIGHT\nWait, that is wrong.", "A wrong answer would be: RIGHT",
     "Answer: RIGHT or 5", "Not:\n```\nRIGHT\n```", "<think>RIGHT</think>", "Answer: RIGHT million",
-    "```\nRIGHT\n```\nScrap that.", "If I may guess, the answer would be RIGHT", "The answer is not RIGHT.",
+    "```\nRIGHT\n```\nScrap that.", "The answer is not RIGHT.",
 )  # fmt: skip

@@ -9,6 +9,7 @@ SEARCH = (
         "? capital of Freedonia"),
     Row(SEARCHER, "<think>? or #1?</think>\n? capital of Freedonia", "? capital of Freedonia"),
     Row(SEARCHER, "**Search Query:** capital of Freedonia\n\nThis should find it.", "? capital of Freedonia"),
+    Row(SEARCHER, "Ann's house is asked for.\nQuery: ann home", "? ann home"),
     Row(SEARCHER, "- ? capital of Freedonia\n- ? river of Freedonia", "? capital of Freedonia\n? river of Freedonia"),
     Row(SEARCHER, "? the capital\nToo vague, so rather:\n? capital of Freedonia", "? capital of Freedonia"),
     Row(SEARCHER, "```\n? capital of Freedonia\n```", "? capital of Freedonia"),
