@@ -85,6 +85,14 @@ def cost(studies: Sequence[Study]) -> str:
     return f"{counts}; their values took {tokens} tokens and {seconds:.0f} s"
 
 
+def origin(studies: Sequence[Study]) -> str:
+    """What measured the studies, and the starts of their seeds."""
+    stored = [read(study.folder / "values.json") for study in studies]
+    starts = ", ".join("/".join(digest[:8] for digest in each["start"].values()) for each in stored)
+    measured = dict.fromkeys(f"commit {each['commit'][:7]} on {each['processor']}" for each in stored)
+    return f"measured by {', '.join(measured)}; starts {starts}"
+
+
 def report(studies: Sequence[Study]) -> str:
     """The table of each game, over its complete studies, and what is missing."""
     parts = []
@@ -96,6 +104,7 @@ def report(studies: Sequence[Study]) -> str:
         if complete:
             seeds = f"{len(complete)} seed{'s' * (len(complete) > 1)}"
             parts.append(f"{game}, {seeds}, {complete[0].num_continuations} continuations; {cost(complete)}")
+            parts.append(origin(complete))
             parts.append(table(complete))
     return "\n\n".join(parts)
 

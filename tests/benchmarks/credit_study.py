@@ -16,6 +16,7 @@ from tests.benchmarks.arm_runs import UNMIXED
 from tests.benchmarks.counterfactual import Rest, Valued, valued
 from tests.benchmarks.fidelity import Ranked
 from tests.benchmarks.kept import read, recorded, write
+from tests.benchmarks.origin import measured_by, start_of_run
 from tests.benchmarks.own_rollouts import Sampled, advantages, sampled
 
 EPISODES = ("rollout.mode=independent", *UNMIXED)
@@ -144,6 +145,8 @@ class Study:
             "values_odd": means(returns, slice(1, None, 2)),
             "num_tokens": sum(each["num_tokens"] for block in blocks for each in block["valued"]),
             "seconds": sum(block["seconds"] for block in blocks),
+            "start": team.start,
+            **measured_by(),
         }
         write(self.folder / "values.json", whole)
 
@@ -201,6 +204,8 @@ class Team:
     versions: Mapping[str, Any]
     tools: Any
     """One ledger for all play: equal calls are made once, whoever makes them."""
+    start: Mapping[str, str]
+    """The digest of each policy before training."""
 
     def router(self) -> Any:
         from components.rollout.router import Router
@@ -234,6 +239,7 @@ def stored_team(config: Any, run_id: str) -> Iterator[Team]:
             versions={policy: load_checkpoint(session, each)[0] for policy, each in checkpoints.items()},
             generators={policy: session.engines.of(policy) for policy in config.policies},
             tools=session.toolbox.tools(journal=ToolJournal(session.store, f"benchmarks/{run_id}")),
+            start=start_of_run(session.store, config, run_id),
         )
 
 

@@ -23,7 +23,7 @@ from components.schema import Episode, Limits
 from tasks.scenario import scenario_of
 from tests.benchmarks import credit_study
 from tests.benchmarks.counterfactual import Rest, Valued, valued
-from tests.benchmarks.credit import table
+from tests.benchmarks.credit import report, table
 from tests.benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, played
 from tests.benchmarks.fidelity import Ranked, noise_ceiling, pooled_correlation
 from tests.benchmarks.lottery import MAX_TURNS, VERSION, drawing_engine, lottery_config, worth
@@ -49,7 +49,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def team() -> Team:
     return Team(
         scenario=scenario_of(lottery_config()), generators={"team": drawing_engine()}, versions={"team": VERSION},
-        tools=NO_TOOLS,
+        tools=NO_TOOLS, start={"team": "1234567890"},
     )  # fmt: skip
 
 
@@ -206,6 +206,7 @@ def test_what_is_computed_is_kept_and_an_interrupted_study_goes_on(
     study.complete()
     assert asked == [10, 10, 10]
     assert study.is_complete
+    assert "starts 12345678" in report([study])
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table([study]).splitlines()]
     assert [line[0] for line in lines[2:]] == [*few, "*ceiling*"]
     stored = json.loads((study.folder / "values.json").read_text())
@@ -238,7 +239,11 @@ def test_with_tools_a_program_is_worth_what_the_reasoner_makes_of_it_and_each_ru
     sandbox = ScriptedSandbox(lambda program, stdin: printed(f"{eval(program.strip()[6:-1])}\n"))
     sources = ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits())
     math_team = Team(
-        scenario=scenario, generators={"team": engine}, versions={"team": VERSION}, tools=ExecutionLedger(sources)
+        scenario=scenario,
+        generators={"team": engine},
+        versions={"team": VERSION},
+        tools=ExecutionLedger(sources),
+        start={},
     )
     drawn = played(config, math_team, num_problems=12)
     found = decisions_of(drawn.episodes, 10, roles=scenario.turn_order, seed=0)
