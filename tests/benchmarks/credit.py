@@ -37,7 +37,7 @@ from tests.benchmarks.kept import read, told_of_record
 from tests.benchmarks.markdown import markdown
 from tests.benchmarks.training import services_to_go_on
 
-GAMES = ("plan-path", "sokoban")
+GAMES = ("plan-path", "sokoban", "math-tiny")
 
 
 def table(studies: Sequence[Study]) -> str:
@@ -93,25 +93,51 @@ def origin(studies: Sequence[Study]) -> str:
     return f"measured by {', '.join(measured)}; starts {starts}"
 
 
+def summary(studies: Sequence[Study]) -> str:
+    """The pooled correlations of several games side by side, over complete studies, as Markdown."""
+    games = studies_by_game([study for study in studies if study.is_complete])
+    body = []
+    for name in dict.fromkeys(name for same in games.values() for name in same[0].estimators):
+        cells = ["" if name not in same[0].estimators else pooled(same, name) for same in games.values()]
+        body.append([name, *cells])
+    return markdown(["estimator", *(f"{game}, {told_seeds(same)}" for game, same in games.items())], body)
+
+
+def pooled(studies: Sequence[Study], estimator: str) -> str:
+    """The correlation over both roles of all studies."""
+    by_role = joined(study.ranked(estimator) for study in studies)
+    return spelled(pooled_correlation([node for role in ROLES for node in by_role[role]]))
+
+
+def told_seeds(studies: Sequence[Study]) -> str:
+    return f"{len(studies)} seed{'s' * (len(studies) > 1)}"
+
+
+def studies_by_game(studies: Sequence[Study]) -> dict[str, list[Study]]:
+    return {game: [*same] for game, same in groupby(studies, key=lambda study: study.game)}
+
+
 def report(studies: Sequence[Study]) -> str:
-    """The table of each game, over its complete studies, and what is missing."""
+    """The table of each game, over its complete studies, what is missing, and the games side by side."""
     parts = []
-    for game, same_game in groupby(studies, key=lambda study: study.game):
-        of_game = [*same_game]
+    for game, of_game in studies_by_game(studies).items():
         complete = [study for study in of_game if study.is_complete]
         missing = [f"missing: {game} seed {study.seed}" for study in of_game if study not in complete]
         parts += ["\n".join(missing)] if missing else []
         if complete:
-            seeds = f"{len(complete)} seed{'s' * (len(complete) > 1)}"
-            parts.append(f"{game}, {seeds}, {complete[0].num_continuations} continuations; {cost(complete)}")
+            parts.append(
+                f"{game}, {told_seeds(complete)}, {complete[0].num_continuations} continuations; {cost(complete)}"
+            )
             parts.append(origin(complete))
             parts.append(table(complete))
+    if len({study.game for study in studies if study.is_complete}) > 1:
+        parts.append(f"both roles, pooled\n\n{summary(studies)}")
     return "\n\n".join(parts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--games", nargs="+", default=list(GAMES), help="presets of teams, without a sandbox")
+    parser.add_argument("--games", nargs="+", default=list(GAMES), help="presets of teams")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--decisions", type=int, default=200, help="of each seed")

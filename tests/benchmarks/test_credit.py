@@ -21,7 +21,7 @@ from components.rewards.rubric import rubric_for
 from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.schema import Episode, Limits
 from tasks.scenario import scenario_of
-from tests.benchmarks import credit_study
+from tests.benchmarks import credit, credit_study
 from tests.benchmarks.counterfactual import Rest, Valued, valued
 from tests.benchmarks.credit import report, table
 from tests.benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, played
@@ -274,3 +274,14 @@ def test_a_problem_drawn_again_gives_no_decision(team: Team) -> None:
     nodes = tuple(replace(node, candidates=(node.candidates[0],) * 8) for node in first.nodes)
     episodes = [replace(first, nodes=nodes), first]
     assert decisions_of(episodes, 2, roles=team.scenario.turn_order, seed=0) == []
+
+
+def test_the_readme_has_the_table_that_the_record_gives() -> None:
+    root = Path(__file__).resolve().parents[2]
+    home = root / "tests" / "benchmarks" / "measured" / "credit"
+    studies = [
+        Study(game=game, seed=seed, num_steps=20, num_decisions=200, num_continuations=64, home=home)
+        for game in credit.GAMES
+        for seed in range(3)
+    ]
+    assert credit.summary(studies) in (root / "README.md").read_text()
