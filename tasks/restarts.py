@@ -52,7 +52,10 @@ def check_restart(store: ArtifactStore, run: Run, restart: Restart) -> None:
         raise ConfigurationError(f"--from-stage {restart.stage!r}: stages are {', '.join(RESTARTABLE)}")
     num_finished = first_unfinished_step(store, run)
     if not 0 <= restart.step < run.config.num_steps:
-        raise ConfigurationError(f"--step {restart.step}: the run has steps 0 to {run.config.num_steps - 1}")
+        more = f"; ask for more with --steps {restart.step + 1}" if 0 < restart.step <= num_finished else ""
+        raise ConfigurationError(
+            f"--step {restart.step}: the run is asked for steps 0 to {run.config.num_steps - 1}{more}"
+        )
     if restart.step > num_finished:
         raise ConfigurationError(
             f"--step {restart.step}: {num_finished} steps of run {run.run_id!r} are finished; restart one of 0 to "

@@ -56,12 +56,20 @@ def test_the_same_restart_twice_is_one(root: Path, store: LocalArtifactStore) ->
     assert [each.lineage for each in read_lineages(store, "r")] == [1]
 
 
+def test_a_restart_beyond_the_steps_that_are_asked_for_names_how_many_to_ask_for(
+    root: Path, store: LocalArtifactStore
+) -> None:
+    run = stored_run(root, "r", num_finished=4, config=config_in(root, num_steps=4))
+    asked = run.model_copy(update={"config": config_in(root, num_steps=3)})
+    refused(asked, 3, "update_policy", r"--step 3: the run is asked for steps 0 to 2; ask for more with --steps 4")
+
+
 @pytest.mark.parametrize(
     ("step", "stage", "match"),
     [
         (1, "rewards", "stages are collect_rollouts, compute_rewards"),
-        (3, "update_policy", "the run has steps 0 to 2"),
-        (-1, "update_policy", "the run has steps 0 to 2"),
+        (3, "update_policy", "the run is asked for steps 0 to 2$"),
+        (-1, "update_policy", "the run is asked for steps 0 to 2$"),
         (2, "update_policy", "1 steps of run 'r' are finished; restart one of 0 to 1"),
     ],
 )
