@@ -26,7 +26,7 @@ def test_an_override_leaves_the_given_values_alone() -> None:
         (["rollout.group_size=1"], "rollout.group_size: .*greater than or equal to 2.*got 1"),
         (["seed"], "write it as key=value"),
         (["seed.x=1"], "holds a value, not a section"),
-        (["training.dtype=bfloat16"], "training.dtype bfloat16: .* set loss.importance_cap, for example 2.0"),
+        (["training.dtype=bfloat16"], "training.dtype bfloat16: .* set loss.importance_cap, for example 2$"),
         (["generation.dtype=bfloat16"], "generation.dtype bfloat16: .* set loss.importance_cap"),
         (
             ["training.dtype=bfloat16", "loss.importance_cap=2"],

@@ -45,7 +45,7 @@ _DENIES = re.compile(
 )
 """Ends of a clause that denies or supposes what follows it: a denial at most one word before it, or two and a colon."""
 _GOES_ON = re.compile(
-    r"""[ \t*_`~$.,;:!()\]}"'”’]*(?:\.{2,}|…|[+×*^/±~][ \t]*+[\d(\[]|\(?x ?\d"""
+    r"""[ \t*_`~$.,;:!()\]}"'”’]{0,20}(?:\.{2,}|…|[+×*^/±~][ \t]*+[\d(\[]|\(?x ?\d"""
     r"|\b(?:and )?(?:etc|and so on|then|next|finally|lastly|afterwards|followed by|plus|minus|or|twice|thrice|times|repeated"
     r"|reversed|backwards?|unless|if|usw|dann|danach|oder|puis|ensuite|ou|luego|después|o|потом|или)\b|或|然后|または)",
     re.IGNORECASE,
@@ -53,14 +53,14 @@ _GOES_ON = re.compile(
 _TAKES_BACK = re.compile(
     r"\b(?:wait|scrap|never ?mind|second thoughts?|disregard|hm+|i was wrong|take (?:it|that|this) back|(?:do not|don't) know"
     r"|(?:that|this|it|which)(?:['’]s| is| was| would be|,)? (?:wrong|incorrect|invalid|false|blocked|impossible"
-    r"|not (?:right|correct|it|so))|(?:that|this|it|which) (?:fails|would (?:fail|hit|not)))\b|(?:^|[.!?\n])[\W_]*no[,.!:]",
+    r"|not (?:right|correct|it|so))|(?:that|this|it|which) (?:fails|would (?:fail|hit|not)))\b|(?:^|[.!?\n])[\W_]{0,9}no[,.!:]",
     re.IGNORECASE,
 )
 _JOINS = re.compile(
     r"(?:[\W_]|\b(?:and|then|or|plus|next|finally|followed by|maybe|perhaps|else|oder|und|ou|et|y|o)\b)*+",
     re.IGNORECASE,
 )
-_OPEN_FENCE = re.compile(r"(?:`{3,}|~{3,})\w{0,20}\s{0,9}\Z")
+_OPEN_FENCE = re.compile(r"(?<![`~])(?:`{3,}+|~{3,}+)\w{0,20}\s{0,9}\Z")
 _KEY = re.compile(r"""["']([^"'\n]{0,60})["']\s{0,9}:\s{0,9}["'\s]{0,9}\Z""")
 _OWN_KEY = re.compile(
     r"(?:final[_ ])?(?:answer|solution|result|output|moves|list|path|plan|steps|placements|actions|(?:tool_)?calls)"

@@ -225,7 +225,7 @@ def test_progress_counts_what_is_replaced() -> None:
         signal=lambda _: False,
         progress=lambda done, total: told.append((done, total)),
     )
-    assert told == [(4, 7), (7, 7), (11, 14), (14, 14)]
+    assert told == [(0, 7), (4, 7), (7, 7), (11, 14), (14, 14)]
 
 
 def test_failures_of_replaced_episodes_count_against_the_budget() -> None:

@@ -95,10 +95,10 @@ def test_what_is_sampled_does_not_depend_on_the_size_of_blocks(mode: str) -> Non
     assert shards[0] == shards[1] == shards[2]
 
 
-def test_progress_is_told_after_each_block() -> None:
+def test_progress_is_told_at_the_start_and_after_each_block() -> None:
     told: list[tuple[int, int]] = []
     collect(plan(num_problems=5), progress=lambda done, total: told.append((done, total)))
-    assert told == [(2, 5), (4, 5), (5, 5)]
+    assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
 
 
 @settings(max_examples=25, deadline=None)
