@@ -128,10 +128,9 @@ def end_children_of_earlier_starts() -> None:
 
 
 def is_evaluated(config: RunConfig, step: int, num_steps: int) -> bool:
-    """Whether the checkpoint after `step` updates is evaluated: the first, every `evaluation.every`-th, the last, and that of a
-    run with more steps than asked for after those."""
+    """Whether the checkpoint after `step` updates is evaluated: the first, every `evaluation.every`-th, and the last."""
     every = config.evaluation.every
-    return step in (0, config.num_steps, num_steps) or (every > 0 and step % every == 0)
+    return step in (0, num_steps) or (every > 0 and step % every == 0)
 
 
 def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:

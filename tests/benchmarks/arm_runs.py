@@ -98,6 +98,13 @@ def with_held_out(config: Any) -> Any:
     return config.model_copy(update={"evaluation": evaluation})
 
 
+def evaluated_after(config: Any, num_steps: int) -> Any:
+    """`config` with held-out problems before the first and after `num_steps` steps, also of a run that has more."""
+    held_out = with_held_out(config)
+    evaluation = held_out.evaluation.model_copy(update={"every": num_steps})
+    return held_out.model_copy(update={"num_steps": num_steps, "evaluation": evaluation})
+
+
 def orders(
     games: Sequence[str],
     runs: Sequence[str],
@@ -159,7 +166,7 @@ def trained(order: Order, home: Path) -> Trained:
     steps = steps_of_budget(config, order.run_id, store, budget_tokens=order.budget_tokens)
     num_steps = len(steps)
     began = time.monotonic()
-    summary = train(with_held_out(config).model_copy(update={"num_steps": num_steps}), order.run_id)
+    summary = train(evaluated_after(config, num_steps), order.run_id)
     rates = {(report["sampling"], report["step"]): report["success_rate"] for report in summary["evaluations"]}
     row = Trained(
         game=order.game, run=order.run, seed=order.seed,
