@@ -27,7 +27,7 @@ ALONE = 'agents.reasoner.prompt={replace: "Compute the result, step by step if y
 ONE_PROMPT = (
     "Write Python code that prints the result, in a ```python block. When you see what was printed, say: The answer is"
 )
-"""Of a single agent with the program tool: of four such prompts the one under which the untrained model most likely writes a
+"""Of a single agent with the program tool: of three such prompts the one under which the untrained model most likely writes a
 right program, which is still a third as likely as under the tool agent's own."""
 HELD_OUT, LONGER, REWORDED, SWAPPED = "held out", "level 1", "reworded", "roles swapped"
 MAIN, SHUFFLED, SINGLE = "main", "shuffled", "single"
