@@ -100,7 +100,7 @@ def summary(studies: Sequence[Study]) -> str:
     for name in dict.fromkeys(name for same in games.values() for name in same[0].estimators):
         cells = ["" if name not in same[0].estimators else pooled(same, name) for same in games.values()]
         body.append([name, *cells])
-    return markdown(["estimator", *(f"{game}, {told_seeds(same)}" for game, same in games.items())], body)
+    return markdown(["estimator", *(f"{game}, {seeds_in_words(same)}" for game, same in games.items())], body)
 
 
 def pooled(studies: Sequence[Study], estimator: str) -> str:
@@ -109,7 +109,8 @@ def pooled(studies: Sequence[Study], estimator: str) -> str:
     return spelled(pooled_correlation([node for role in ROLES for node in by_role[role]]))
 
 
-def told_seeds(studies: Sequence[Study]) -> str:
+def seeds_in_words(studies: Sequence[Study]) -> str:
+    """**Example** "3 seeds"."""
     return f"{len(studies)} seed{'s' * (len(studies) > 1)}"
 
 
@@ -126,7 +127,7 @@ def report(studies: Sequence[Study]) -> str:
         parts += ["\n".join(missing)] if missing else []
         if complete:
             parts.append(
-                f"{game}, {told_seeds(complete)}, {complete[0].num_continuations} continuations; {cost(complete)}"
+                f"{game}, {seeds_in_words(complete)}, {complete[0].num_continuations} continuations; {cost(complete)}"
             )
             parts.append(origin(complete))
             parts.append(table(complete))
