@@ -198,7 +198,7 @@ class Candidate:
     reward: float
 
 
-START = (-1, 0)
+ROOT = (-1, 0)
 """The parent of a node off the selected branch before which no answer was given."""
 
 
@@ -210,7 +210,7 @@ class Node:
     act in parallel; 0 for one that acts alone. `temperature` is the agent's own, at which the candidates were drawn; None: that
     of all agents without one.
 
-    `parent` is (index of a node of the episode, index of its candidate) below which this node hangs, or START; None on the
+    `parent` is (index of a node of the episode, index of its candidate) below which this node hangs, or ROOT; None on the
     selected branch. `compared` is False for an answer that only shows where other candidates lead: it has no reward and is
     never trained on, but its tokens count. With a parent it is a continuation.
     """
@@ -233,8 +233,8 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """A line of play off the selected branch that failed below `parent`, a candidate (node, candidate) or START, and why."""
+class FailedBranch:
+    """A branch off the selected branch that failed below `parent`, a candidate (node, candidate) or ROOT, and why."""
 
     parent: tuple[int, int]
     error: str
@@ -253,7 +253,7 @@ class Episode:
     nodes: tuple[Node, ...]
     success: bool
     error: str | None = None
-    cuts: tuple[Cut, ...] | None = None
+    cuts: tuple[FailedBranch, ...] | None = None
 
     @property
     def path(self) -> tuple[Node, ...]:

@@ -10,11 +10,11 @@ from components.config import RunConfig, parse_config
 from components.config.prompts import anchored_prompts
 from components.environments.registry import anchored_options
 from components.errors import ConfigurationError
-from components.nearest import meant
-from tasks.shipped import shipped_file
+from components.package_files import package_file
+from components.suggestions import did_you_mean
 
 TRAIN_ENTRYPOINT = "flows.train.train"
-PREFECT_YAML = shipped_file("flows", "prefect.yaml")
+PREFECT_YAML = package_file("flows", "prefect.yaml")
 
 
 def all_preset_values() -> dict[str, dict[str, Any]]:
@@ -114,7 +114,9 @@ def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | 
     """The configuration of a preset or a file (`mine.yaml`), with `a.b=c` overrides. Raises ConfigurationError."""
     presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
     if name not in presets:
-        raise ConfigurationError(f"preset {name!r} does not exist; {meant(name, presets)}presets: {', '.join(presets)}")
+        raise ConfigurationError(
+            f"preset {name!r} does not exist; {did_you_mean(name, presets)}presets: {', '.join(presets)}"
+        )
     values = with_overrides(presets[name], overrides)
     if num_steps is not None:
         values["num_steps"] = num_steps

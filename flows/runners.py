@@ -28,7 +28,7 @@ def task_runner(resources: ResourceConfig) -> Any:
         return RayTaskRunner(
             address=resources.ray_address, init_kwargs={"runtime_env": {"env_vars": _store_variables()}}
         )
-    from flows.thread_runner import ThreadRunner
+    from flows.prefect_runtime.thread_runner import ThreadRunner
 
     return ThreadRunner(max_workers=resources.max_shards_at_once + resources.max_updates_at_once)
 

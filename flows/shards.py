@@ -8,14 +8,16 @@ from prefect.futures import wait
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import ResourceConfig
+from components.runs.steps import checkpoints_before
+from components.session.session import Session
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_rewards import compute_rewards
 from tasks.refresh_weights import refresh_weights
-from tasks.session import Session
-from tasks.steps import checkpoints_before
 
 
-def played_by(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
+def sampling_checkpoints(
+    session: Session, step: int, checkpoints: dict[str, CheckpointRef]
+) -> dict[str, CheckpointRef]:
     """The checkpoints that play a step which starts from `checkpoints`.
 
     With `rollout.overlap` one_step the step is played during the previous update, so by the weights before that update.
@@ -25,21 +27,21 @@ def played_by(session: Session, step: int, checkpoints: dict[str, CheckpointRef]
     return checkpoints_before(session.store, session.run, step - 1)
 
 
-def rollouts_of(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[ArtifactRef]:
+def collect_all(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[ArtifactRef]:
     """The RolloutShards of a step, in order."""
     versions = refresh_weights(session, step, checkpoints)
     calls = [(session, step, shard, versions) for shard in range(session.config.rollout.num_shards)]
-    return each_of(collect_rollouts, calls, session.config.resources)
+    return run_all(collect_rollouts, calls, session.config.resources)
 
 
-def rewards_of(session: Session, step: int, rollouts: Sequence[ArtifactRef]) -> list[ArtifactRef]:
+def score_all(session: Session, step: int, rollouts: Sequence[ArtifactRef]) -> list[ArtifactRef]:
     """The ScoredShards of a step, in order."""
     calls = [(session, step, shard, ref) for shard, ref in enumerate(rollouts)]
-    return each_of(compute_rewards, calls, session.config.resources)
+    return run_all(compute_rewards, calls, session.config.resources)
 
 
 @contextmanager
-def rollouts_ahead(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> Iterator[None]:
+def prefetch_rollouts(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> Iterator[None]:
     """With `rollout.overlap` one_step, play the next step during the block, with the weights from before this step's update.
 
     The rollouts are committed, so the next step finds them, and repeats any that failed.
@@ -49,7 +51,7 @@ def rollouts_ahead(session: Session, step: int, checkpoints: dict[str, Checkpoin
         return
     versions = refresh_weights(session, step + 1, checkpoints)
     calls = [(session, step + 1, shard, versions) for shard in range(session.config.rollout.num_shards)]
-    futures = submitted(collect_rollouts, calls, session.config.resources)
+    futures = submit_all(collect_rollouts, calls, session.config.resources)
     try:
         yield
     except Exception:
@@ -58,14 +60,14 @@ def rollouts_ahead(session: Session, step: int, checkpoints: dict[str, Checkpoin
     wait(futures)  # not after an interruption
 
 
-def each_of(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceConfig) -> list[Any]:
+def run_all(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceConfig) -> list[Any]:
     """The task's results for each of `calls`, in order: computed here, or by the flow's task runner."""
     if resources.runner == "thread" and resources.max_shards_at_once == 1:
         return [task(*call) for call in calls]
-    return [future.result() for future in submitted(task, calls, resources)]
+    return [future.result() for future in submit_all(task, calls, resources)]
 
 
-def submitted(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceConfig) -> list[Any]:
+def submit_all(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceConfig) -> list[Any]:
     """Futures of the calls, of which `resources.max_shards_at_once` run at a time."""
     task = task.for_threads() if resources.runner == "thread" else task
     at_once = resources.max_shards_at_once

@@ -11,30 +11,30 @@ from prefect import runtime
 from prefect.context import SyncClientContext
 from prefect.states import Crashed
 
+from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.errors import StageOvertaken
-from components.long_lived import seldom_collected
+from components.gc_tuning import gc_relaxed
+from components.home import HOME
+from components.runs.run import Run
+from components.runs.steps import checkpoints_before, first_step, last_step
 from components.schema import EvalReport
-from flows.active_runs import recorded_run, settle_dead_runs
-from flows.heartbeat import without_own_heartbeat
-from flows.interruptible_flow import interruptible_flow
-from flows.iteration_runs import iteration_runs
-from flows.patient_prefect import be_patient_with_prefect
-from flows.preflight import preflight
-from flows.run_ends import end_children
+from components.session.session import Session
+from components.session.trackers import tracking_url
+from components.session.training_session import freeze_run, summary, training_session
+from components.session.user_sources import with_sources
+from flows.prefect_runtime.active_runs import mark_dead_runs_crashed, recorded_run
+from flows.prefect_runtime.heartbeat import disable_child_heartbeat
+from flows.prefect_runtime.interruptible_flow import interruptible_flow
+from flows.prefect_runtime.iteration_runs import iteration_runs
+from flows.prefect_runtime.retrying_transport import retry_prefect_outages
+from flows.prefect_runtime.run_ends import end_children
+from flows.preflight.preflight import preflight
 from flows.runners import one_cluster, task_runner
 from flows.training_iteration import training_iteration
-from tasks import progress
 from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions
-from tasks.home import HOME
-from tasks.own_sources import with_sources
 from tasks.refresh_weights import refresh_weights
-from tasks.run import Run
-from tasks.session import Session
-from tasks.steps import checkpoints_before, first_step, last_step
-from tasks.trackers import tracking_url
-from tasks.training_work import freeze, summary, training
 from tasks.warm_start import warm_start
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
 
     Results of earlier calls with this run_id are read, not computed again.
     """
-    be_patient_with_prefect(config.resources.prefect_patience_seconds)
+    retry_prefect_outages(config.resources.prefect_patience_seconds)
     config = with_sources(config)
     began_at_seconds = monotonic()
     run = Run(run_id=run_id or config.preset, config=config)
@@ -71,7 +71,7 @@ def train_in_session(run: Run, began_at_seconds: float) -> dict[str, Any]:
     """
     with Session(run, computes_all=run.config.resources.runner == "thread") as session:
         preflight(session)
-        with recorded(session), training(session), one_cluster(run.config):
+        with recorded(session), training_session(session), one_cluster(run.config):
             checkpoints, evaluations, num_steps = train_steps(session)
         return summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)
 
@@ -80,7 +80,7 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
     """The checkpoints after the last step, all evaluations, and the number of steps."""
     tell_links(session)
     first = warm_start(session)
-    freeze(session)  # a failure before this leaves the run's name free
+    freeze_run(session)  # a failure before this leaves the run's name free
     run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
     num_steps = last_step(store, run)
@@ -90,7 +90,7 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
             evaluations += evaluate_checkpoints(session, step, checkpoints_before(store, run, step))
     checkpoints = checkpoints_before(store, run, start) if start else first
     iteration = training_iteration.with_options(task_runner=task_runner(session.config.resources))
-    with without_own_heartbeat(), seldom_collected(), iteration_runs(iteration) as iterate:
+    with disable_child_heartbeat(), gc_relaxed(), iteration_runs(iteration) as iterate:
         for step in range(start, num_steps):
             checkpoints = iterate(session, step, checkpoints)
             tell_links(session)
@@ -112,7 +112,7 @@ def recorded(session: Session) -> Iterator[None]:
         experiment=session.config.tracking.experiment,
     ) as record:
         record.is_published = lambda: session.publishing is None or session.publishing.outbox.is_finished
-        if settled := settle_dead_runs(HOME):
+        if settled := mark_dead_runs_crashed(HOME):
             _log.warning("reported as ended: %s", ", ".join(settled))
         if runtime.flow_run.run_count > 1:
             end_children_of_earlier_starts()
@@ -140,7 +140,7 @@ def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, Che
         versions = refresh_weights(session, step, checkpoints)
     reports = [evaluate_policy(session, step, sampling, versions) for sampling in samplings]
     for report in reports:
-        progress.tell("evaluated", step, 1, 1, report=report)
+        progress.report("evaluated", step, 1, 1, report=report)
     tell_links(session)
     return reports
 
@@ -148,4 +148,4 @@ def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, Che
 def tell_links(session: Session) -> None:
     """Report the run's pages; MLflow's is known once MLflow has answered."""
     mlflow = session.tracker.run_url(session.run.run_id)
-    progress.tell("links", 0, 1, 1, Prefect=runtime.flow_run.ui_url, MLflow=mlflow)
+    progress.report("links", 0, 1, 1, Prefect=runtime.flow_run.ui_url, MLflow=mlflow)

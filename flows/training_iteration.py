@@ -6,15 +6,15 @@ from prefect import flow
 from prefect.futures import PrefectFuture, as_completed
 
 from components.artifacts.refs import CheckpointRef
-from flows.iteration_runs import behind_iterations, make_next
-from flows.shards import played_by, rewards_of, rollouts_ahead, rollouts_of
+from components.runs.run import PolicyUpdate, StepBatches
+from components.runs.steps import finish_step
+from components.session.session import Session
+from components.session.step_snapshot import locally_computed_stages, prefetch_snapshot, snapshot_of
+from flows.prefect_runtime.iteration_runs import create_next_run, in_background
+from flows.shards import collect_all, prefetch_rollouts, sampling_checkpoints, score_all
 from tasks.compute_advantages import compute_advantages
-from tasks.looks import computed_here, look_ahead, look_at
 from tasks.publish_checkpoint import publish_checkpoint
-from tasks.reports import leave_page, tell_iteration
-from tasks.run import PolicyUpdate, StepBatches
-from tasks.session import Session
-from tasks.steps import finish_step
+from tasks.reports import create_step_page, report_iteration
 from tasks.update_policy import update_policy
 
 
@@ -22,24 +22,24 @@ from tasks.update_policy import update_policy
 def training_iteration(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
     """From the checkpoints of a step to those of the next. A finished step returns its recorded checkpoints."""
     run, store = session.run, session.store
-    look = look_at(session, step)
+    look = snapshot_of(session, step)
     if look.finished is not None:
         return look.finished
     with look.used():
-        rollouts = rollouts_of(session, step, played_by(session, step, checkpoints))
-        scored = rewards_of(session, step, rollouts)
+        rollouts = collect_all(session, step, sampling_checkpoints(session, step, checkpoints))
+        scored = score_all(session, step, rollouts)
         batches = compute_advantages(session, step, rollouts, scored)
-        with rollouts_ahead(session, step, checkpoints):
+        with prefetch_rollouts(session, step, checkpoints):
             if step + 1 < run.config.num_steps:
-                make_next(session, step + 1, dict(checkpoints))
+                create_next_run(session, step + 1, dict(checkpoints))
                 if run.config.rollout.overlap == "none":
-                    look_ahead(session, step + 1)
+                    prefetch_snapshot(session, step + 1)
             updates = update_policies(session, step, checkpoints, batches)
         report = publish_checkpoint(session, step, batches, updates)
-        tell_iteration(session, report)
-        behind_iterations(partial(leave_page, session, report))
+        report_iteration(session, report)
+        in_background(partial(create_step_page, session, report))
         left = checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
-        left = finish_step(store, run, step, left, report, computed_here(session, step))
+        left = finish_step(store, run, step, left, report, locally_computed_stages(session, step))
     session.forget_manifests(step)
     return left
 

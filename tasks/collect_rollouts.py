@@ -1,13 +1,13 @@
 """Plays one shard of a step's problems."""
 
+from components import progress
 from components.artifacts.refs import ArtifactRef
 from components.rollout.journal import Journal
 from components.rollout.sampler import collect_shard
-from components.sandbox.tool_journal import ToolJournal
 from components.schema import PolicyVersion
-from tasks import progress
+from components.session.session import Session
+from components.tool_calls.journal import ToolJournal
 from tasks.refresh_weights import ensure_loaded
-from tasks.session import Session
 from tasks.stage_task import current_key, stage_task
 
 
@@ -24,6 +24,6 @@ def collect_rollouts(session: Session, step: int, part: int, versions: dict[str,
         tools=session.toolbox.tools(journal=ToolJournal(store, key.path)),
         refilling=scenario.refilling(step=step, shard=part),
         journal=Journal(store, key.path),
-        progress=progress.teller("collect_rollouts", step),
+        progress=progress.reporter("collect_rollouts", step),
     )
     return session.kept.put(shard)

@@ -8,9 +8,9 @@ from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.rollout.lessons import StepWarning, step_warnings
 from components.rollout.statistics import step_metrics
+from components.runs.run import StepBatches
 from components.schema import RolloutShard, ScoredShard
-from tasks.run import StepBatches
-from tasks.session import Session
+from components.session.session import Session
 from tasks.stage_task import stage_task
 
 _log = logging.getLogger(__name__)

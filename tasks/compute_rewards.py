@@ -1,12 +1,12 @@
 """Computes the authoritative rewards of one shard."""
 
+from components import progress
 from components.artifacts.refs import ArtifactRef
 from components.rewards.credit import credit_rule
 from components.rewards.score import score_shard
-from components.sandbox.tool_journal import ToolJournal
 from components.schema import RolloutShard
-from tasks import progress
-from tasks.session import Session
+from components.session.session import Session
+from components.tool_calls.journal import ToolJournal
 from tasks.stage_task import current_key, stage_task
 
 
@@ -31,7 +31,7 @@ def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRe
         shuffle_seed=session.config.seed if rewards.shuffle_between_groups else None,
         max_unscorable_fraction=rewards.max_failed_fraction,
         turn_order=scenario.turn_order,
-        progress=progress.teller("compute_rewards", step),
+        progress=progress.reporter("compute_rewards", step),
     )
     session.toolbox.check_record(shard, tools)
     return session.kept.put(scored)

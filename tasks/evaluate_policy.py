@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
+from components import progress
 from components.artifacts.refs import CheckpointRef
-from components.artifacts.stage import committed
 from components.config import RunConfig
 from components.evaluation.held_out import evaluate
-from components.sandbox.tool_journal import ToolJournal
+from components.runs.history import index_evaluation
+from components.runs.run import stage_key
+from components.runs.stage_protocol import committed
 from components.schema import EvalReport, PolicyVersion
-from tasks import progress
-from tasks.engines import fixed_versions
-from tasks.history import index_evaluation
-from tasks.run import stage_key
-from tasks.session import Session
+from components.session.engines import fixed_versions
+from components.session.session import Session
+from components.tool_calls.journal import ToolJournal
 from tasks.stage_task import current_key, stage_task
 
 VERSION = 5
@@ -28,7 +28,7 @@ def evaluate_policy(session: Session, step: int, part: str, versions: dict[str, 
         router=session.router(versions),
         rubric=scenario.rubric,
         tools=session.toolbox.tools(journal=ToolJournal(session.store, current_key().path)),
-        progress=progress.teller("evaluate_policy", step),
+        progress=progress.reporter("evaluate_policy", step),
     )
     session.published.post_evaluation(report)
     index_evaluation(session.store, current_key())

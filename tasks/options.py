@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import exponential_backoff
 
 from components.errors import PrefectUnavailable, StoreGone, TransientError
-from components.patience import is_interrupted
+from components.outages import is_interrupted
 
 _log = logging.getLogger(__name__)
 

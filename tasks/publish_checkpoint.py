@@ -1,9 +1,9 @@
 """Ends a step: writes its report and the outbox entries for MLflow."""
 
+from components.runs.run import PolicyUpdate, StepBatches
 from components.schema import IterationReport
+from components.session.session import Session
 from tasks.reports import iteration_report
-from tasks.run import PolicyUpdate, StepBatches
-from tasks.session import Session
 from tasks.stage_task import stage_task
 
 

@@ -1,28 +1,28 @@
 """Loads a step's weights into the engines and verifies them."""
 
-from components.artifacts.adapters import ADAPTER_FOLDER
+from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.generation.refresh import refresh
+from components.models.adapters import ADAPTER_FOLDER
+from components.runs.recovery_hints import with_recovery_hints
+from components.runs.steps import checkpoints_before
 from components.schema import PolicyVersion
+from components.session.engines import fixed_versions
+from components.session.session import Session
 from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import read_manifest
-from tasks import progress
-from tasks.engines import fixed_versions
-from tasks.remedies import naming_remedies
-from tasks.session import Session
 from tasks.stage_task import effect_task
-from tasks.steps import checkpoints_before
 
 
 @effect_task("refresh_weights")  # an engine loses its weights with its process
 def refresh_weights(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The policy versions now loaded, each verified by digest and by a log-probability probe."""
-    progress.tell("refresh_weights", step, 0, 1)
+    progress.report("refresh_weights", step, 0, 1)
     versions = fixed_versions(session.config)
     for policy, checkpoint in checkpoints.items():
-        with naming_remedies(session.store, session.run, step):
+        with with_recovery_hints(session.store, session.run, step):
             versions[policy], difference = load_checkpoint(session, checkpoint)
-        progress.tell("refresh_weights", step, 1, 1, probe_difference=difference)
+        progress.report("refresh_weights", step, 1, 1, probe_difference=difference)
     return versions
 
 

@@ -4,16 +4,16 @@ import re
 
 from prefect.artifacts import create_markdown_artifact
 
+from components import progress
 from components.artifacts.refs import StageManifest
+from components.escaping import markdown_cell
 from components.identity import STAGES
 from components.metrics import seconds, train
-from components.plain_text import markdown_cell
+from components.runs.run import PolicyUpdate, StepBatches
+from components.runs.step_records import step_manifests
 from components.schema import IterationReport
-from tasks import progress
-from tasks.looks import computed_here
-from tasks.run import PolicyUpdate, StepBatches
-from tasks.session import Session
-from tasks.step_records import step_manifests
+from components.session.session import Session
+from components.session.step_snapshot import locally_computed_stages
 
 
 def iteration_report(
@@ -21,7 +21,7 @@ def iteration_report(
 ) -> IterationReport:
     """The report of a step from its committed stages."""
     run = session.run
-    stages = computed_here(session, step) or step_manifests(session.store, run, step, session.manifests)
+    stages = locally_computed_stages(session, step) or step_manifests(session.store, run, step, session.manifests)
     metrics = dict(batches.metrics)
     for policy, update in updates.items():
         metrics |= {train(policy, name): value for name, value in update.metrics.items()}
@@ -63,13 +63,15 @@ def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
     return "\n".join(lines)
 
 
-def tell_iteration(session: Session, report: IterationReport) -> None:
+def report_iteration(session: Session, report: IterationReport) -> None:
     """Report a finished step to the terminal."""
     num_steps = session.config.num_steps
-    progress.tell("iteration", report.step, report.step + 1, num_steps, metrics=report.metrics, timings=report.timings)
+    progress.report(
+        "iteration", report.step, report.step + 1, num_steps, metrics=report.metrics, timings=report.timings
+    )
 
 
-def leave_page(session: Session, report: IterationReport) -> None:
+def create_step_page(session: Session, report: IterationReport) -> None:
     """Create the Prefect page of a finished step."""
     page = iteration_page(report, run_url=session.tracker.run_url(report.run_id))
     key = f"iteration-{re.sub('[^a-z0-9-]', '-', report.run_id)}"

@@ -13,15 +13,15 @@ from prefect.client.schemas.objects import State
 from prefect.context import TaskRunContext
 from prefect.states import Completed
 
-from components.artifacts.stage import manifest_key, run_stage
+from components import progress
 from components.identity import StageKey
-from tasks import progress
+from components.runs.recovery_hints import with_recovery_hints
+from components.runs.run import stage_key
+from components.runs.stage_protocol import manifest_key, run_stage
+from components.session.session import Session
+from components.session.step_snapshot import seen_attempts
 from tasks.interruptions import cancellable, raise_interruption
-from tasks.looks import seen_attempts
 from tasks.options import stage_options
-from tasks.remedies import naming_remedies
-from tasks.run import stage_key
-from tasks.session import Session
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -84,10 +84,10 @@ def stage_task(
             bound.apply_defaults()
             session: Session = bound.arguments["session"]
             key = stage_key(stage, version, session.run, bound.arguments)
-            progress.tell(stage, key.step, 0, 1)
+            progress.report(stage, key.step, 0, 1)
             token = _current.set(key)
             try:
-                with naming_remedies(session.store, session.run, key.step):
+                with with_recovery_hints(session.store, session.run, key.step):
                     result = run_stage(
                         session.store,
                         key,
@@ -99,7 +99,7 @@ def stage_task(
             finally:
                 _current.reset(token)
             session.note_manifest(manifest_key(key), result.manifest)
-            progress.tell(stage, key.step, 1, 1, reused=result.reused, seconds=result.manifest.seconds)
+            progress.report(stage, key.step, 1, 1, reused=result.reused, seconds=result.manifest.seconds)
             if result.reused and TaskRunContext.get() is not None:
                 return Completed(name="Cached", data=result.output)  # type: ignore[return-value]
             return result.output  # type: ignore[no-any-return]

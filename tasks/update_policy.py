@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.runs.initial_checkpoints import initial_checkpoints
+from components.runs.run import PolicyUpdate
+from components.session.session import Session
+from components.session.trainers import training_of
 from components.training.base import UpdateJob
-from tasks.first_checkpoints import first_checkpoints
-from tasks.run import PolicyUpdate
-from tasks.session import Session
 from tasks.stage_task import stage_task
-from tasks.trainers import training_of
 
 
 @stage_task("update_policy", version=3, decisive=lambda update: update.checkpoint)
@@ -56,4 +56,4 @@ def _reference_folder(session: Session, policy: str) -> Path | None:
     """The policy before training, if the loss needs it."""
     if session.config.loss.kl_coefficient == 0:
         return None
-    return session.copies.of(first_checkpoints(session.store, session.run)[policy])
+    return session.copies.of(initial_checkpoints(session.store, session.run)[policy])

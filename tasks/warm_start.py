@@ -6,26 +6,26 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.environments.base import alphabet_of, demonstrator
 from components.evaluation.held_out import evaluate
 from components.identity import seed_for
+from components.models.model_groups import initial_models
 from components.rollout.prompts import encode_observation
+from components.runs.initial_checkpoints import VERSION
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
+from components.session.engines import fixed_versions
+from components.session.session import Session
 from components.training.base import MODEL_FOLDER
-from components.training.sharing import starting_models
-from tasks import progress
-from tasks.engines import fixed_versions
-from tasks.first_checkpoints import VERSION
-from tasks.session import Session
 from tasks.stage_task import stage_task
 
 
 @stage_task("warm_start", version=VERSION)
 def warm_start(session: Session) -> dict[str, CheckpointRef]:
     """Checkpoint 0 of each policy with weights. Runs of equal configuration share it."""
-    models = starting_models(session.config.policies)
+    models = initial_models(session.config.policies)
     with tempfile.TemporaryDirectory(prefix="warm-start-", dir=scratch_folder()) as name:
         folders = {model: Path(name) / model / MODEL_FOLDER for model in models}
         clone_models(session, folders)
@@ -59,15 +59,15 @@ def stored_policies(
 
 def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
     """Write the folder of each starting model; those with random weights are cloned from noisy expert play."""
-    from components.generation.tokenizer import HuggingFaceTokenizer
+    from components.models.loading import prepare_model_folder
+    from components.models.tokenizer import HuggingFaceTokenizer
     from components.training.demonstrations import Student, Teacher
-    from components.training.models import prepare_model_folder
     from components.training.warm_start import warm_start as clone
 
     config, scenario = session.config, session.scenario
     alphabet = alphabet_of(scenario.family, scenario.options)
     students = {}
-    for model, policies in starting_models(config.policies).items():
+    for model, policies in initial_models(config.policies).items():
         settings, folder = config.policies[policies[0]], folders[model]
         if prepare_model_folder(settings, alphabet=alphabet, seed=seed_for(config.seed, "model", model), into=folder):
             roles = tuple(role for role, agent in config.agents.items() if agent.policy in policies)
@@ -95,7 +95,7 @@ def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
 def success_of(session: Session, folders: Mapping[str, Path], versions: Mapping[str, PolicyVersion]) -> float:
     """The team's success rate at temperature 1, without the tree, on problems outside the training range."""
     playing, scenario = fixed_versions(session.config), session.scenario
-    for model, policies in starting_models(session.config.policies).items():
+    for model, policies in initial_models(session.config.policies).items():
         for policy in policies:
             playing[policy] = replace(versions[model], policy=policy)
             session.engines.of(policy).load(folders[model], playing[policy])
@@ -113,4 +113,4 @@ def success_of(session: Session, folders: Mapping[str, Path], versions: Mapping[
 def tell_cloning(step: int, max_steps: int, loss: float, success: float | None) -> None:
     """Report the progress of cloning."""
     facts = {"loss": loss} if success is None else {"loss": loss, "success": success}
-    progress.tell("warm_start", 0, step, max_steps, **facts)
+    progress.report("warm_start", 0, step, max_steps, **facts)

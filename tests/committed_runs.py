@@ -8,15 +8,15 @@ from typing import Literal
 from components import metrics as m
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.artifacts.runs import freeze_config
-from components.artifacts.stage import run_stage
 from components.identity import StageKey
+from components.runs.history import index_evaluation
+from components.runs.lineages import freeze_config
+from components.runs.run import PolicyUpdate, Run
+from components.runs.session_records import begin_session, end_session
+from components.runs.stage_protocol import run_stage
+from components.runs.steps import finish_step
 from components.schema import EvalReport, IterationReport
 from flows.presets import preset_config
-from tasks.history import index_evaluation
-from tasks.run import PolicyUpdate, Run
-from tasks.session_records import begin_session, end_session
-from tasks.steps import finish_step
 from tests.components.tracking.reports import evaluation
 
 CONFIG = preset_config("tiny")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.docker_cleanup import leftovers_ended_below
 from tests.forked_workers import serving
-from tests.leftovers import leftovers_ended_below
 
 TIMED = ("test_ending.py", "test_kill_and_resume.py", "test_sandbox_kills.py", "test_services_away.py")
 UNDISTURBED = ("integration/test_learning.py", "integration/test_every_preset.py")

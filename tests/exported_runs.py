@@ -4,25 +4,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.artifacts.adapters import ADAPTER_FOLDER
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.artifacts.runs import freeze_config
-from components.artifacts.stage import run_stage
 from components.config import GenerationConfig
 from components.generation.local.engine import TransformersGenerator
-from components.generation.tokenizer import HuggingFaceTokenizer
 from components.identity import GroupKey
+from components.models.adapters import ADAPTER_FOLDER
+from components.models.tokenizer import HuggingFaceTokenizer
+from components.runs.initial_checkpoints import VERSION as WARM_START_VERSION
+from components.runs.lineages import freeze_config
+from components.runs.run import Run
+from components.runs.run import stage_key as real_stage_key
+from components.runs.stage_protocol import run_stage
+from components.runs.steps import finish_step
 from components.schema import ActionOutcome, Candidate, Episode, Node, PolicyVersion, Problem, RolloutShard
+from components.session.stores import open_store
 from components.training.base import MODEL_FOLDER, CheckpointManifest
 from components.training.checkpoint import NO_OPTIMIZER, write_manifest
 from flows.presets import preset_config
-from tasks.first_checkpoints import VERSION as WARM_START_VERSION
-from tasks.run import Run
-from tasks.run import stage_key as real_stage_key
-from tasks.steps import finish_step
-from tasks.stores import open_store
 from tests.committed_runs import commit_evaluation, stage_key
 from tests.integration.vllm_servers import SHAPE, saved_adapter, saved_model
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from components.long_lived import long_lived
+from components.gc_tuning import gc_paused
 from components.training import launcher
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,19 +70,19 @@ def serving(folder: Path) -> Iterator[Path]:
     socket_file, log_file = folder / "socket", folder / "log"
     environment = {**os.environ, **_READ_AT_IMPORT, _ROOM: "x" * _ROOM_BYTES}
     with log_file.open("w") as log:
-        process = subprocess.Popen(
+        worker_main = subprocess.Popen(
             [sys.executable, "-u", "-m", "tests.forked_workers", str(socket_file)],
             cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
         )  # fmt: skip
-    assert process.stdin is not None
-    assert process.stdout is not None
+    assert worker_main.stdin is not None
+    assert worker_main.stdout is not None
     try:
-        assert process.stdout.readline() == b"ready\n", log_file.read_text()
+        assert worker_main.stdout.readline() == b"ready\n", log_file.read_text()
         yield socket_file
     finally:
-        process.stdin.close()
-        process.wait(30)
-        process.stdout.close()
+        worker_main.stdin.close()
+        worker_main.wait(30)
+        worker_main.stdout.close()
 
 
 def forking(socket_file: Path) -> SimpleNamespace:
@@ -117,10 +117,10 @@ def forking(socket_file: Path) -> SimpleNamespace:
 def workers_of(pid: int) -> list[psutil.Process]:
     """The living workers that were forked for a process."""
     found = []
-    for process in psutil.process_iter():
+    for worker_main in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.environ().get(OWNER) == str(pid) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+            if worker_main.environ().get(OWNER) == str(pid) and worker_main.status() != psutil.STATUS_ZOMBIE:
+                found.append(worker_main)
     return found
 
 
@@ -202,9 +202,9 @@ class _Rank:
 
 
 def _work() -> None:
-    from components.training import process
+    from components.training import worker_main
 
-    process.main()
+    worker_main.main()
 
 
 def _launch() -> None:
@@ -251,11 +251,11 @@ def _show_environment(environment: Mapping[str, str]) -> None:
 
 
 def main() -> None:
-    with long_lived():
-        from components.training import process, real_deepspeed  # first: DeepSpeed is kept from importing too much
+    with gc_paused():
+        from components.training import deepspeed_backend, worker_main
 
-        assert process
-        real_deepspeed.import_models()
+        assert worker_main
+        deepspeed_backend.import_models()
         importlib.import_module("deepspeed.launcher.launch")
     server = _Server(sys.argv[1])
     print("ready", flush=True)

@@ -53,7 +53,7 @@ def _imported(path: Path, paths: Mapping[str, Path]) -> set[str]:
 def imported_modules(path: Path) -> set[str]:
     """Every module that a file names in an import, at the top or inside a function, and every name that could be one.
 
-    **Example** `from tasks import progress` gives `tasks` and `tasks.progress`.
+    **Example** `from tasks import progress` gives `tasks` and `components.progress`.
     """
     modules = set()
     for node in ast.walk(ast.parse(path.read_text())):

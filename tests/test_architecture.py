@@ -40,7 +40,7 @@ def test_components_know_no_prefect_and_read_no_environment_variables(path: Path
 
 
 ENVIRONMENT_AT_A_PROCESS_BORDER = {
-    "components.training.real_deepspeed",  # part of a process of its own, which reads what its launcher set
+    "components.training.deepspeed_backend",  # part of a process of its own, which reads what its launcher set
 }
 MEETING_PLACES = {
     # package -> packages whose implementations it uses, beside leaves, artifacts and anybody's base.py
@@ -63,9 +63,11 @@ MUTATING = {"add", "append", "clear", "discard", "extend", "insert", "pop", "pop
 KEEPERS_OF_STATE = {
     # module -> names that it changes after its import
     "components.environments.code.procedural.puzzle": {"PUZZLES"},  # filled while the puzzles are imported
-    "components.patience": {"_interrupted"},  # whether this process was asked to end, which is the process's own affair
+    "components.outages": {"_interrupted"},  # whether this process was asked to end, which is the process's own affair
     "components.sandbox.program": {"STARTED"},  # no module: the one program of a box's first process
-    "tasks.session": {"_of_this_worker"},  # Ray calls stages in processes of its own, to which nothing can be passed
+    "components.session.session": {
+        "_of_this_worker"
+    },  # Ray calls stages in processes of its own, to which nothing can be passed
 }
 
 

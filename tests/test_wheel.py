@@ -15,8 +15,8 @@ PACKAGES = ("components", "tasks", "flows", "infra", "troupe")
 FOR_CHECKOUTS_ALONE = {"README.md", "SECURITY.md", "set_up.sh", "requirements-cpu.in", "requirements-gpu.in"}
 OWN_CODE_BY_PATH = {
     # What these read or hand to a process lies in Python files, which every wheel holds.
-    *("components/own_code.py", "components/training/launcher.py", "components/environments/math/verifier.py"),
-    *("components/sandbox/rootfs.py", "tasks/shipped.py", "troupe/__init__.py", "infra/vllm/serve.py"),
+    *("components/user_code.py", "components/training/launcher.py", "components/environments/math/verifier.py"),
+    *("components/sandbox/rootfs.py", "components/package_files.py", "troupe/__init__.py", "infra/vllm/serve.py"),
 }
 
 
@@ -55,7 +55,7 @@ def test_it_holds_every_file_that_is_read_by_path(names: set[str]) -> None:
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "shipped_file":
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "package_file":
                     patterns.append("/".join(map(spelled, node.args)))
     assert len(patterns) >= 4
     for pattern in patterns:

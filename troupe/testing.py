@@ -8,9 +8,9 @@ from typing import Any
 
 from components.environments.base import Answers, Demonstrator, MultiAgentEnv
 from components.environments.environment import Environment
-from components.environments.own_family import OwnFamily, own_family
 from components.environments.registry import validated
 from components.environments.turn_orders import checked_team, turn_order_of
+from components.environments.user_environment import OwnFamily, own_family
 from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import ActionOutcome, Problem

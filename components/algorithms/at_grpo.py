@@ -13,7 +13,7 @@ from components.config import AlgorithmConfig
 from components.schema import Episode
 
 
-def compare_nodes(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+def at_grpo_advantages(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """Advantages with the axes of the rewards; each node is a group.
 
     **Example** one node with rewards (1, 0, 0, None, 1): (1, -1, -1, None, 1) up to epsilon.

@@ -7,17 +7,17 @@ the others' mean is a baseline that does not depend on the candidate. Nothing is
 
 from collections.abc import Sequence
 
-from components.algorithms.at_grpo import compare_nodes
+from components.algorithms.at_grpo import at_grpo_advantages
 from components.algorithms.grouping import Advantages, Rewards
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
 
-def compare_futures(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+def c3_advantages(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """Advantages with the axes of the rewards; each node is a group.
 
     **Example** two candidates below which episodes earn (1, 0) and (0, 0), so that their Q are (.5, 0): (.5, -.5).
     """
     assert algorithm.leave_one_out, f"c3 without its baseline: {algorithm}"
     assert not algorithm.normalize_std, f"c3 divides by no deviation: {algorithm}"
-    return compare_nodes(episodes, rewards_E_N_K, algorithm)
+    return at_grpo_advantages(episodes, rewards_E_N_K, algorithm)

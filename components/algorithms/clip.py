@@ -24,7 +24,7 @@ def clipped_surrogate(log_ratios_N: Tensor, advantages_N: Tensor, config: LossCo
     return torch.where(advantages_N < 0, torch.minimum(losses_N, -config.dual_clip * advantages_N), losses_N)
 
 
-def removed_by_clip(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
+def clipped_mask(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
     """The tokens without gradient (N,): their ratio is beyond a bound and their advantage pushes it further out."""
     too_high_N, too_low_N = ratios_N > 1.0 + config.clip_high, ratios_N < 1.0 - config.clip_low
     clipped_N = (too_high_N & (advantages_N > 0)) | (too_low_N & (advantages_N < 0))
@@ -37,4 +37,4 @@ def _losses(inputs: LossInputs, config: LossConfig) -> Tensor:
     return clipped_surrogate(token_log_ratios(inputs), inputs.advantages_N, config)
 
 
-CLIP = PolicyLoss(losses=_losses, clipped=removed_by_clip)
+CLIP = PolicyLoss(losses=_losses, clipped=clipped_mask)

@@ -1,4 +1,4 @@
-"""Dr. GRPO: centred rewards, because dividing by the deviation of a group favours problems that are nearly always or nearly
+"""Dr. GRPO: centered rewards, because dividing by the deviation of a group favours problems that are nearly always or nearly
 never solved ("Understanding R1-Zero-Like Training", arXiv:2503.20783, section 3.1).
 
 Combine with `loss.aggregation: fixed_length`: dividing token losses by the length of the answer favours short right answers
@@ -13,7 +13,7 @@ from components.config import AlgorithmConfig
 from components.schema import Episode
 
 
-def centre_alone(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+def dr_grpo_advantages(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """Advantages with the axes of the rewards.
 
     **Example** candidates that earn (1, 0, 0, 0): (.75, -.25, -.25, -.25).

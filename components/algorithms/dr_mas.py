@@ -7,7 +7,7 @@ candidate's own reward. The reference code takes the sample's deviation (n - 1) 
 
 from collections.abc import Sequence
 
-from components.algorithms.grouping import Advantages, Rewards, action_rewards, actions, compared, to_actions
+from components.algorithms.grouping import Advantages, Rewards, action_rewards, compared, flatten, unflatten
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
@@ -24,5 +24,5 @@ def compare_agents(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorith
         for node in episode.nodes
         for _ in node.candidates
     ]
-    earned = actions(action_rewards(episodes, rewards_E_N_K))
-    return to_actions(compared(earned, agents, algorithm), rewards_E_N_K)
+    earned = flatten(action_rewards(episodes, rewards_E_N_K))
+    return unflatten(compared(earned, agents, algorithm), rewards_E_N_K)

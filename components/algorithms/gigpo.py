@@ -11,13 +11,13 @@ its number of steps, takes the sample's deviation, or none, and adds 1e-6.
 
 from collections.abc import Sequence
 
-from components.algorithms.grouping import Advantages, Rewards, actions, compared, episode_returns, to_actions
-from components.algorithms.grpo import compare_episodes
+from components.algorithms.grouping import Advantages, Rewards, compared, episode_returns, flatten, unflatten
+from components.algorithms.grpo import grpo_advantages
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
 
-def compare_states(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+def gigpo_advantages(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """Advantages with the axes of the rewards, which are those of whole episodes: one candidate per node.
 
     **Example** weight 1, discount .5, nothing divided: two episodes begin in one state and earn 1 after 2 turns and after 1.
@@ -33,10 +33,10 @@ def compare_states(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorith
         for node in episode.nodes
         for _ in node.candidates
     ]
-    by_step = compared(actions(step_returns(episodes, rewards_E_N_K, discount)), states, algorithm)
-    by_episode = actions(compare_episodes(episodes, rewards_E_N_K, algorithm))
+    by_step = compared(flatten(step_returns(episodes, rewards_E_N_K, discount)), states, algorithm)
+    by_episode = flatten(grpo_advantages(episodes, rewards_E_N_K, algorithm))
     pairs = zip(by_episode, by_step, strict=True)
-    return to_actions((None if e is None or s is None else e + weight * s for e, s in pairs), rewards_E_N_K)
+    return unflatten((None if e is None or s is None else e + weight * s for e, s in pairs), rewards_E_N_K)
 
 
 def step_returns(episodes: Sequence[Episode], rewards_E_N_K: Rewards, discount: float) -> Rewards:

@@ -41,13 +41,13 @@ def _is_alone(node: Node, *, tree: bool) -> bool:
     return not node.compared or (tree and len(node.candidates) == 1)
 
 
-def actions(values_E_N_K: Rewards) -> list[float | None]:
+def flatten(values_E_N_K: Rewards) -> list[float | None]:
     """The values of all actions, flattened."""
     return [value for values_N_K in values_E_N_K for values_K in values_N_K for value in values_K]
 
 
-def to_actions(values: Iterable[float | None], rewards_E_N_K: Rewards) -> Advantages:
-    """The inverse of `actions`."""
+def unflatten(values: Iterable[float | None], rewards_E_N_K: Rewards) -> Advantages:
+    """The inverse of `flatten`."""
     each = iter(values)
     return [tuple(tuple(next(each) for _ in rewards_K) for rewards_K in rewards_N_K) for rewards_N_K in rewards_E_N_K]
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from components.algorithms.at_grpo import compare_nodes
+from components.algorithms.at_grpo import at_grpo_advantages
 from components.algorithms.grouping import Advantages, Rewards, compared, episode_returns, is_tree, to_every_action
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
 
-def compare_episodes(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+def grpo_advantages(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """Advantages with the axes of the rewards. A group is all episodes of a problem, whatever their lengths.
 
     **Example** two episodes of a problem end with 1.3 and .3: every action of the first gets +1, of the second -1.
@@ -20,5 +20,5 @@ def compare_episodes(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algori
 
 def compare_siblings(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """Advantages with the axes of the rewards: nodes are compared in a tree, else episodes."""
-    compare = compare_nodes if is_tree(episodes) else compare_episodes
+    compare = at_grpo_advantages if is_tree(episodes) else grpo_advantages
     return compare(episodes, rewards_E_N_K, algorithm)

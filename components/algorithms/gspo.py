@@ -8,7 +8,7 @@ advantages of an answer are equal, as they are here.
 
 from torch import Tensor
 
-from components.algorithms.clip import clipped_surrogate, removed_by_clip
+from components.algorithms.clip import clipped_mask, clipped_surrogate
 from components.algorithms.loss_inputs import LossInputs, PolicyLoss, token_log_ratios
 from components.config import LossConfig
 
@@ -30,4 +30,4 @@ def _losses(inputs: LossInputs, config: LossConfig) -> Tensor:
     return clipped_surrogate(_log_ratios(inputs), inputs.advantages_N, config)
 
 
-GSPO = PolicyLoss(losses=_losses, log_ratios=_log_ratios, clipped=removed_by_clip)
+GSPO = PolicyLoss(losses=_losses, log_ratios=_log_ratios, clipped=clipped_mask)

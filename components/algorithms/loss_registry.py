@@ -12,7 +12,7 @@ from components.algorithms.gspo import GSPO
 from components.algorithms.loss_inputs import LossInputs, PolicyLoss
 from components.config import LossConfig
 from components.errors import ConfigurationError
-from components.own_code import own_function, place_of, told_in_one_line
+from components.user_code import as_config_error, load_function, source_location
 
 POLICY_LOSSES: Mapping[str, PolicyLoss] = {"clip": CLIP, "gspo": GSPO, "cispo": CISPO}
 TAKES = ("inputs", "config")
@@ -26,16 +26,16 @@ def policy_loss(config: LossConfig) -> PolicyLoss:
 
 @cache
 def _own(name: str, source: str | None) -> PolicyLoss:
-    function = own_function("loss.policy_loss", name, takes=TAKES, source=source)
+    function = load_function("loss.policy_loss", name, takes=TAKES, source=source)
     what = f"loss.policy_loss {name!r}"
 
     def losses(inputs: LossInputs, config: LossConfig) -> Tensor:
         if not inputs.logprobs_N.numel():
             return inputs.logprobs_N  # a rank without tokens still takes part in the backward pass
-        with told_in_one_line(what):
+        with as_config_error(what):
             found = function(inputs, config)
         if fault := _fault(found, inputs.logprobs_N):
-            raise ConfigurationError(f"{what}: {place_of(function)}: {fault}")
+            raise ConfigurationError(f"{what}: {source_location(function)}: {fault}")
         checked: Tensor = found
         return checked
 

@@ -17,7 +17,7 @@ Group = Sequence[float | None]
 """The rewards of the compared actions; None marks an unknown one."""
 
 
-def centred(rewards_K: Group, *, leave_one_out: bool) -> list[float | None]:
+def center(rewards_K: Group, *, leave_one_out: bool) -> list[float | None]:
     """Each reward less its baseline: the mean of its group, or with `leave_one_out` the mean of the others.
 
     The second is n / (n - 1) times the first. Fewer than two known rewards, or equal ones, give exact zeros.
@@ -42,20 +42,20 @@ def group_advantages(
     **Example** rewards (1, 0, 0, None, 1): mean .5, std .5, advantages (1, -1, -1, None, 1) up to epsilon.
     """
     scale = population_std(reward for reward in rewards_K if reward is not None) + epsilon if normalize_std else 1.0
-    return _divided(centred(rewards_K, leave_one_out=leave_one_out), scale)
+    return _divided(center(rewards_K, leave_one_out=leave_one_out), scale)
 
 
 def advantages(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[tuple[float | None, ...]]:
     """The advantages of each group, in order, with the baseline and the deviation of `algorithm`.
 
-    `normalize_over` batch divides by the deviation of all centred rewards of the step (the baseline variant of REINFORCE++,
+    `normalize_over` batch divides by the deviation of all centered rewards of the step (the baseline variant of REINFORCE++,
     arXiv:2501.03262). TRL's scale_rewards "batch" takes the deviation of the raw rewards, which also includes the spread of the
     groups' means: hard and easy problems then shrink each other's steps.
     """
     if algorithm.normalize_std and algorithm.normalize_over == "batch":
-        centred_G_K = [centred(group, leave_one_out=algorithm.leave_one_out) for group in groups]
-        scale = population_std(v for group in centred_G_K for v in group if v is not None) + algorithm.epsilon
-        return [_divided(group, scale) for group in centred_G_K]
+        centered_G_K = [center(group, leave_one_out=algorithm.leave_one_out) for group in groups]
+        scale = population_std(v for group in centered_G_K for v in group if v is not None) + algorithm.epsilon
+        return [_divided(group, scale) for group in centered_G_K]
     return [
         group_advantages(
             group,

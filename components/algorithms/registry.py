@@ -6,20 +6,20 @@ from functools import cache
 from numbers import Real
 from typing import Any
 
-from components.algorithms.at_grpo import compare_nodes
-from components.algorithms.c3 import compare_futures
-from components.algorithms.dr_grpo import centre_alone
+from components.algorithms.at_grpo import at_grpo_advantages
+from components.algorithms.c3 import c3_advantages
+from components.algorithms.dr_grpo import dr_grpo_advantages
 from components.algorithms.dr_mas import compare_agents
-from components.algorithms.gigpo import compare_states
-from components.algorithms.grouping import Advantages, Rewards, actions, compared_rewards, to_actions
-from components.algorithms.grpo import compare_episodes
-from components.algorithms.reinforce_pp import compare_with_batch
+from components.algorithms.gigpo import gigpo_advantages
+from components.algorithms.grouping import Advantages, Rewards, compared_rewards, flatten, unflatten
+from components.algorithms.grpo import grpo_advantages
+from components.algorithms.reinforce_pp import reinforce_pp_advantages
 from components.algorithms.rloo import leave_one_out
-from components.algorithms.solver_value import gains_of_value
+from components.algorithms.solver_value import solver_advantages
 from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
-from components.own_code import is_own, own_function, place_of, told_in_one_line
 from components.schema import Episode
+from components.user_code import as_config_error, is_own, load_function, source_location
 
 Estimator = Callable[[Sequence[Episode], Rewards, AlgorithmConfig], Advantages]
 """(episodes of a step, rewards with axes E, N, K, algorithm) -> advantages with the same axes.
@@ -28,15 +28,15 @@ A reward is None if its candidate could not be scored, or only continues another
 """
 
 ESTIMATORS: Mapping[str, Estimator] = {
-    "at_grpo": compare_nodes,
-    "grpo": compare_episodes,
+    "at_grpo": at_grpo_advantages,
+    "grpo": grpo_advantages,
     "dr_mas": compare_agents,
     "rloo": leave_one_out,
-    "reinforce_pp": compare_with_batch,
-    "dr_grpo": centre_alone,
-    "c3": compare_futures,
-    "gigpo": compare_states,
-    "solver_value": gains_of_value,
+    "reinforce_pp": reinforce_pp_advantages,
+    "dr_grpo": dr_grpo_advantages,
+    "c3": c3_advantages,
+    "gigpo": gigpo_advantages,
+    "solver_value": solver_advantages,
 }
 _INNER_AXES = ("node", "candidate")
 TAKES = ("episodes", "rewards", "algorithm")
@@ -49,21 +49,21 @@ def estimator(name: str, *, source: str | None = None) -> Estimator:
 
     def estimate(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
         known = compared_rewards(episodes, rewards_E_N_K)
-        found = actions(chosen(episodes, known, algorithm))
-        pairs = zip(found, actions(known), strict=True)
+        found = flatten(chosen(episodes, known, algorithm))
+        pairs = zip(found, flatten(known), strict=True)
         # An episode may have a return although one of its actions could not be scored.
-        return to_actions((None if reward is None else advantage for advantage, reward in pairs), known)
+        return unflatten((None if reward is None else advantage for advantage, reward in pairs), known)
 
     return estimate
 
 
 @cache
 def _own(name: str, source: str | None) -> Estimator:
-    function = own_function("algorithm.advantage", name, takes=TAKES, source=source)
+    function = load_function("algorithm.advantage", name, takes=TAKES, source=source)
     what = f"algorithm.advantage {name!r}"
 
     def estimate(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
-        with told_in_one_line(what):
+        with as_config_error(what):
             found = function(episodes, rewards_E_N_K, algorithm)
         try:
             return [
@@ -75,7 +75,7 @@ def _own(name: str, source: str | None) -> Estimator:
                 )
             ]
         except ValueError as error:
-            raise ConfigurationError(f"{what}: {place_of(function)}: {error}") from error
+            raise ConfigurationError(f"{what}: {source_location(function)}: {error}") from error
 
     return estimate
 

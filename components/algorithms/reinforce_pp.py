@@ -10,23 +10,25 @@ from collections.abc import Sequence
 from components.algorithms.grouping import (
     Advantages,
     Rewards,
-    actions,
     episode_returns,
+    flatten,
     is_tree,
-    to_actions,
     to_every_action,
+    unflatten,
 )
 from components.algorithms.normalisation import group_advantages
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
 
-def compare_with_batch(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+def reinforce_pp_advantages(
+    episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig
+) -> Advantages:
     """Advantages with the axes of the rewards.
 
     **Example** nodes that earn (1, 1) and (0, 0): (1, 1) and (-1, -1) up to epsilon.
     """
     tree = is_tree(episodes)
-    earned = actions(rewards_E_N_K) if tree else episode_returns(episodes, rewards_E_N_K)
+    earned = flatten(rewards_E_N_K) if tree else episode_returns(episodes, rewards_E_N_K)
     values = group_advantages(earned, normalize_std=True, epsilon=algorithm.epsilon)
-    return to_actions(values, rewards_E_N_K) if tree else to_every_action(values, rewards_E_N_K)
+    return unflatten(values, rewards_E_N_K) if tree else to_every_action(values, rewards_E_N_K)

@@ -8,13 +8,13 @@ needed. The solver knows what the agents cannot see: results with it are no evid
 from collections.abc import Sequence
 from math import fsum, sqrt
 
-from components.algorithms.grouping import Advantages, Rewards, actions, to_actions
+from components.algorithms.grouping import Advantages, Rewards, flatten, unflatten
 from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
 from components.schema import ActionOutcome, Episode
 
 
-def gains_of_value(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+def solver_advantages(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """Advantages with the axes of the rewards; None where the reward or the gain is.
 
     An answer that could not be read changes nothing and gains 0, unless its outcome says otherwise. Raises ConfigurationError
@@ -23,14 +23,14 @@ def gains_of_value(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorith
     **Example** gains (.25, 0, -.5): these, or with `normalize_std` divided by .3227 + epsilon.
     """
     outcomes = [candidate.outcome for episode in episodes for node in episode.nodes for candidate in node.candidates]
-    scored = [reward is not None for reward in actions(rewards_E_N_K)]
+    scored = [reward is not None for reward in flatten(rewards_E_N_K)]
     _check_solver(episodes, [outcome for outcome, is_scored in zip(outcomes, scored, strict=True) if is_scored])
     gains = [_gain(outcome) if is_scored else None for outcome, is_scored in zip(outcomes, scored, strict=True)]
     known = [gain for gain in gains if gain is not None]
     scale = 1.0
     if algorithm.normalize_std and known:
         scale = sqrt(fsum(gain * gain for gain in known) / len(known)) + algorithm.epsilon
-    return to_actions((None if gain is None else gain / scale for gain in gains), rewards_E_N_K)
+    return unflatten((None if gain is None else gain / scale for gain in gains), rewards_E_N_K)
 
 
 def _gain(outcome: ActionOutcome) -> float | None:

@@ -19,14 +19,14 @@ _STAGE = re.compile(r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?P<stage>\w+)-v\d
 _RUN = re.compile(r"runs/(?P<run>[^/]+)/(?P<kind>[a-z_]+)(\.json|/.*)")
 
 
-def sealed(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
+def with_digest(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
     """`value` as the bytes of a record: its JSON, and `record_sha256` beside its fields."""
     plain = json.loads(json.dumps(dict(value)))
     assert DIGEST not in plain, f"{DIGEST} is the record's own field"
     return json.dumps({**plain, DIGEST: _digest(plain)}, indent=indent).encode()
 
 
-def unsealed(key: str, content: bytes) -> dict[str, Any]:
+def verified(key: str, content: bytes) -> dict[str, Any]:
     """The fields of the record at `key`. Old records have no digest to verify. Raises ArtifactCorrupt with the remedy."""
     try:
         value = json.loads(content)
@@ -43,7 +43,7 @@ def unsealed(key: str, content: bytes) -> dict[str, Any]:
 def read_as(key: str, content: bytes, as_type: type[M]) -> M:
     """The record at `key` as a pydantic value. Raises ArtifactCorrupt if it is damaged or has another type."""
     try:
-        return as_type.model_validate(unsealed(key, content))
+        return as_type.model_validate(verified(key, content))
     except ValidationError as error:
         raise damaged(key, f"no {as_type.__name__} of this version of Troupe ({first_complaint(error)})") from error
 

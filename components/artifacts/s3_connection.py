@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from components.artifacts.s3_errors import verdict_on
 from components.errors import StoreGone, StoreRefused, StoreUnavailable
-from components.patience import Outage, is_interrupted
+from components.outages import Outage, is_interrupted
 
 T = TypeVar("T")
 

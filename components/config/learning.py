@@ -4,9 +4,16 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from components.config.choices import ADVANTAGES, DEVICES, POLICY_LOSSES, AdvantageName, ChoosingSection, PolicyLossName
+from components.config.defaults import (
+    ADVANTAGES,
+    DEVICES,
+    POLICY_LOSSES,
+    AdvantageName,
+    ChoosingSection,
+    PolicyLossName,
+)
 from components.config.section import Section
-from components.own_code import is_own
+from components.user_code import is_own
 
 BFLOAT16_LEAST = 0.01
 """Tolerances below this are for float32."""
@@ -27,9 +34,9 @@ class AlgorithmConfig(ChoosingSection):
     source: str | None = None
     """The source digest of an advantage that is not built in. Filled in at the start."""
     normalize_std: bool = True
-    """Divide the centred reward by a standard deviation. rloo, solver_value: False unless set; dr_grpo, c3: always False."""
+    """Divide the centered reward by a standard deviation. rloo, solver_value: False unless set; dr_grpo, c3: always False."""
     normalize_over: Literal["group", "batch"] = "group"
-    """The standard deviation of the group, or of all centred rewards of the step. reinforce_pp, solver_value: always batch."""
+    """The standard deviation of the group, or of all centered rewards of the step. reinforce_pp, solver_value: always batch."""
     leave_one_out: bool = False
     """Each reward's baseline is the mean of the others of its group, not of all (RLOO, arXiv 2402.14740). rloo, c3: always."""
     epsilon: float = Field(1e-4, gt=0.0)

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ValidationError
 
 from components.config.run import RunConfig
 from components.errors import ConfigurationError
-from components.nearest import remedy_for
-from components.plain_text import printable, shown_value
+from components.escaping import printable, shown_value
+from components.suggestions import suggest
 
 _LONGEST_TEXT = 80
 _CONTEXT = 16
@@ -56,7 +56,7 @@ def _explained(error: ValidationError, values: Mapping[str, Any]) -> Iterator[st
         path = printable(".".join(str(part) for part in fault["loc"] if part != "[key]"), keep="")
         if fault["type"] == "extra_forbidden":
             known = _known_keys(fault["loc"][:-1])
-            remedy = remedy_for(str(fault["loc"][-1]), known, otherwise=f"valid keys: {', '.join(sorted(known))}")
+            remedy = suggest(str(fault["loc"][-1]), known, otherwise=f"valid keys: {', '.join(sorted(known))}")
             yield f"{path}: unknown key; {remedy}"
         elif fault["type"] == "missing":
             yield f"{path}: required and missing"

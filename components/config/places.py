@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from components.config.names import Address, Label, Name, Prefix
 from components.config.section import Section
+from components.config.types import Address, Label, Name, Prefix
 
 
 class ResourceConfig(Section):

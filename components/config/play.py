@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from components.config.choices import DTYPES, ChoosingSection
-from components.config.names import Address
+from components.config.defaults import DTYPES, ChoosingSection
 from components.config.section import Section
+from components.config.types import Address
 
 
 class EnvironmentConfig(Section):

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
-from components.config.names import Address
 from components.config.prompts import PromptConfig
 from components.config.section import Section
+from components.config.types import Address
 from components.identity import canonical_json
 
 _LONGEST_STOP = 128

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from components.config.section import Section
 from components.errors import ConfigurationError
-from components.plain_text import shown_value
+from components.escaping import shown_value
 
 MAX_PROMPT_BYTES = 65536
 _FILE_FIELDS = {"replace_file": "replace", "extend_file": "extend"}

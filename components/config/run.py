@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from components.config.chat_defaults import BFLOAT16_MISMATCH, IMPORTANCE_CAP, with_chat_defaults
-from components.config.choices import DTYPES
+from components.config.defaults import DTYPES
 from components.config.learning import (
     BFLOAT16_LEAST,
     AlgorithmConfig,
@@ -14,7 +14,6 @@ from components.config.learning import (
     LossConfig,
     TrainingConfig,
 )
-from components.config.names import Name
 from components.config.places import ResourceConfig, StoreConfig, TrackingConfig
 from components.config.play import (
     EnvironmentConfig,
@@ -26,6 +25,7 @@ from components.config.play import (
 )
 from components.config.policies import AgentConfig, PolicyConfig, WarmStartConfig
 from components.config.section import Section
+from components.config.types import Name
 
 
 class RunConfig(Section):

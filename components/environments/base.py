@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NoReturn, Protocol, runtime_checkable
 
 from components.artifacts.refs import Frozen
-from components.environments.shared.reading import final_text
+from components.environments.shared.answer_extraction import final_text
 from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
 from components.schema import (
     ActionOutcome,
@@ -20,7 +20,7 @@ from components.schema import (
     Query,
     ToolRecord,
 )
-from components.thinking import without_thinking
+from components.think_tags import without_thinking
 
 Split = Literal["train", "test"]
 Answers = Literal["compact", "reasoned"]
@@ -231,7 +231,7 @@ class MultiAgentEnv(ABC):
         self._state = snapshot
 
 
-def applied(env: MultiAgentEnv, agent: str, action: str) -> ActionOutcome:
+def apply_or_unscorable(env: MultiAgentEnv, agent: str, action: str) -> ActionOutcome:
     """The outcome of `action`; if the sandbox failed, an unscorable outcome with the state unchanged."""
     before = env.snapshot()
     try:

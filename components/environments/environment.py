@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from components.artifacts.refs import Frozen
 from components.environments.base import Step
-from components.environments.shared.reading import final_text
+from components.environments.shared.answer_extraction import final_text
 from components.environments.shared.text import PRINTABLE
 from components.turn_order import TurnOrder
 

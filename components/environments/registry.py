@@ -12,13 +12,13 @@ from pydantic import ValidationError
 from components.artifacts.refs import Frozen
 from components.environments.base import Answers, EnvironmentFamily
 from components.environments.environment import Environment
-from components.environments.own_family import own_family
 from components.environments.shared.dataset_rows import DataFile, DatasetSource, anchored_path
 from components.environments.turn_orders import checked_team
+from components.environments.user_environment import own_family
 from components.errors import ConfigurationError
-from components.nearest import remedy_for
-from components.own_code import failed, imported, is_own, source_digest
-from components.plain_text import shown_value
+from components.escaping import shown_value
+from components.suggestions import suggest
+from components.user_code import imported, is_own, source_digest, user_code_error
 
 FAMILIES: Mapping[str, str] = {
     "plan_path": "components.environments.games.plan_path:PlanPathFamily",
@@ -66,7 +66,7 @@ def _own_place(name: str) -> str:
     if name not in installed:
         known = {**FAMILIES, **installed}
         raise ConfigurationError(
-            f"environment.name {name!r}: unknown environment; {remedy_for(name, known)}; one of your own is module:Name"
+            f"environment.name {name!r}: unknown environment; {suggest(name, known)}; one of your own is module:Name"
         )
     return installed[name]
 
@@ -83,7 +83,7 @@ def _own(name: str, place: str, answers: Answers) -> EnvironmentFamily:
     except ConfigurationError:
         raise
     except Exception as error:  # the border to user code, which may raise anything
-        raise failed(f"environment.name {name!r}", error) from error
+        raise user_code_error(f"environment.name {name!r}", error) from error
 
 
 @cache
@@ -139,7 +139,7 @@ def _explained(error: ValidationError, options_type: type[Frozen]) -> Iterator[s
     for fault in error.errors():
         path = ".".join(("environment", "options", *map(str, fault["loc"])))
         if fault["type"] == "extra_forbidden":
-            remedy = remedy_for(str(fault["loc"][-1]), options_type.model_fields)
+            remedy = suggest(str(fault["loc"][-1]), options_type.model_fields)
             yield f"{path}: unknown key (got {shown_value(fault['input'])}); {remedy}"
         else:
             given = f" (got {shown_value(fault['input'])})" if fault["loc"] else ""

@@ -3,10 +3,10 @@
 from components.environments.base import EnvironmentFamily
 from components.environments.environment import Environment
 from components.errors import ConfigurationError
-from components.nearest import remedy_for
-from components.own_code import place_of
-from components.plain_text import shown_value
+from components.escaping import shown_value
+from components.suggestions import suggest
 from components.turn_order import BRANCHING, TurnOrder, in_phases
+from components.user_code import source_location
 
 
 def turn_order_of(family: EnvironmentFamily, given: TurnOrder | None) -> TurnOrder:
@@ -42,7 +42,7 @@ def checked_team(name: str, environment: type[Environment]) -> None:
         )
     if order and environment.next_role is not Environment.next_role:
         raise ConfigurationError(
-            f"environment.name {name!r}: {place_of(environment.next_role)}: both next_role and turn_order define who "
+            f"environment.name {name!r}: {source_location(environment.next_role)}: both next_role and turn_order define who "
             "acts; remove one of them"
         )
     _check_roles(f"environment.name {name!r}: turn_order", order, roles, of="roles")
@@ -56,4 +56,4 @@ def _is_entry(entry: object) -> bool:
 def _check_roles(field: str, turn_order: TurnOrder, roles: tuple[str, ...], *, of: str) -> None:
     for role in (role for agents in in_phases(turn_order) for role in agents):
         if role not in roles:
-            raise ConfigurationError(f"{field}: {role!r} is no role of {of}; {remedy_for(role, roles)}")
+            raise ConfigurationError(f"{field}: {role!r} is no role of {of}; {suggest(role, roles)}")

@@ -8,11 +8,11 @@ from components import metrics
 from components.environments.base import NO_TOOLS, EnvironmentFamily, Tools
 from components.evaluation.statistics import wilson_interval
 from components.rewards.base import Rubric
-from components.rollout.failures import check_failures
+from components.rollout.failure_budget import check_failures
 from components.rollout.play import ProblemProgress, block_progress, play
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
-from components.rollout.statistics import handovers, usage_metrics
+from components.rollout.statistics import keep_and_repair, usage_metrics
 from components.schema import ActionOutcome, ApiUsage, Episode, EvalReport, Problem
 from components.turn_order import TurnOrder, in_phases
 
@@ -87,7 +87,7 @@ def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, sui
 def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsage]) -> EvalReport:
     """The report, its numbers also under their metric names, with each agent's solving and malformed answers."""
     num_successes, num_episodes = sum(episode.success for episode in episodes), len(episodes)
-    handed = handovers(episodes, last_agent=in_phases(plan.turn_order)[-1][-1] if plan.turn_order else None)
+    handed = keep_and_repair(episodes, last_agent=in_phases(plan.turn_order)[-1][-1] if plan.turn_order else None)
     mean_reward = metrics.mean(_outcome_reward(episode) for episode in episodes)
     answered: dict[str, list[ActionOutcome]] = {}
     for episode in episodes:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from components.artifacts.refs import Frozen
 from components.environments.base import EnvironmentFamily, Split
 from components.errors import ConfigurationError
-from components.nearest import remedy_for
 from components.schema import Problem
+from components.suggestions import suggest
 
 _MAX_REPEATS_PER_PROBLEM = 20
 
@@ -23,7 +23,7 @@ reach of training, which gate the warm start. train: the problems of the first s
 def suite(name: str) -> tuple[Split, int]:
     """The suite called `name`. Raises ConfigurationError with the nearest name."""
     if name not in SUITES:
-        remedy = remedy_for(name, SUITES, otherwise=f"suites are {', '.join(SUITES)}")
+        remedy = suggest(name, SUITES, otherwise=f"suites are {', '.join(SUITES)}")
         raise ConfigurationError(f"suite {name!r}: unknown; {remedy}")
     return SUITES[name]
 

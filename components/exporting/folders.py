@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ArtifactCorrupt
-from components.generation.tokenizer import HuggingFaceTokenizer
+from components.models.tokenizer import HuggingFaceTokenizer
 from components.training.checkpoint import copy_companions
 
 

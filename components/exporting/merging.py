@@ -4,7 +4,7 @@ from pathlib import Path
 
 from components.errors import LogprobMismatch
 from components.generation.vllm.folders import merged_folder
-from components.training.base import Probe, furthest
+from components.training.base import Probe, worst_mismatch
 from components.training.checkpoint import load_model, probe_for
 
 _ROUNDED_TOLERANCE = 0.1
@@ -21,7 +21,7 @@ def merge(base: Path, adapter: Path, into: Path, *, probe: Probe, tolerance: flo
     found = probe_for(model).trainer_logprobs
     is_exact = trained_in == "float32" and next(model.parameters()).element_size() >= 4
     allowed = tolerance if is_exact else max(tolerance, _ROUNDED_TOLERANCE)
-    worst = furthest(probe.trainer_logprobs, found, allowed)
+    worst = worst_mismatch(probe.trainer_logprobs, found, allowed)
     if not worst.is_allowed:
         raise LogprobMismatch(
             f"merged into its base the adapter answers differently: log-probabilities differ by {worst.difference:.3g} on the "

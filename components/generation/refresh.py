@@ -5,7 +5,7 @@ from pathlib import Path
 from components.errors import LogprobMismatch, StaleEngine
 from components.generation.base import Generator
 from components.schema import PolicyVersion
-from components.training.base import Probe, furthest
+from components.training.base import Probe, worst_mismatch
 
 
 def refresh(
@@ -27,7 +27,7 @@ def refresh(
     if generator.version != version:
         raise StaleEngine(f"after loading {folder} the engine holds {generator.version} instead of {version}")
     (engine_logprobs,) = generator.score([probe.prompt_tokens], [probe.completion_tokens])
-    found = furthest(probe.trainer_logprobs, engine_logprobs, tolerance)
+    found = worst_mismatch(probe.trainer_logprobs, engine_logprobs, tolerance)
     if not found.is_allowed:
         raise LogprobMismatch(
             f"policy {version.policy!r} at step {version.step}: on the probe, engine and trainer differ by "

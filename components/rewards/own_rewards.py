@@ -11,9 +11,9 @@ from typing import Any
 
 from components.config import RewardConfig
 from components.errors import ConfigurationError
-from components.own_code import own_function, place_of, told_in_one_line
 from components.rewards.base import Rubric
 from components.schema import Episode, Node
+from components.user_code import as_config_error, load_function, source_location
 
 RewardFunction = Callable[[Episode, Node], Sequence[float]]
 """(episode, one of its nodes) -> a value for each of the node's candidates."""
@@ -44,10 +44,10 @@ class OwnReward:
 
     def _values_K(self, episode: Episode, node: Node) -> tuple[float, ...]:
         what = f"rewards.functions {self.name!r}"
-        with told_in_one_line(what):
+        with as_config_error(what):
             found = self.function(episode, node)
         if fault := _fault(found, len(node.candidates)):
-            raise ConfigurationError(f"{what}: {place_of(self.function)}: {node.group}: {fault}")
+            raise ConfigurationError(f"{what}: {source_location(self.function)}: {node.group}: {fault}")
         return tuple(float(value) for value in found)
 
 
@@ -57,7 +57,7 @@ def own_rewards(config: RewardConfig, rubric: Rubric) -> tuple[OwnReward, ...]:
         OwnReward(
             component=component,
             name=name,
-            function=own_function("rewards.functions", name, takes=TAKES, source=config.sources.get(name)),
+            function=load_function("rewards.functions", name, takes=TAKES, source=config.sources.get(name)),
             weight=rubric.weights[component],
         )
         for component, name in config.own_components.items()

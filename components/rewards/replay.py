@@ -4,10 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, Snapshot, ToolCall, Tools, applied
+from components.environments.base import (
+    NO_TOOLS,
+    EnvironmentFamily,
+    MultiAgentEnv,
+    Snapshot,
+    ToolCall,
+    Tools,
+    apply_or_unscorable,
+)
 from components.identity import GroupKey
 from components.rewards.base import Rubric
-from components.schema import START, ActionOutcome, Episode, Node
+from components.schema import ROOT, ActionOutcome, Episode, Node
 from components.turn_order import Phase, TurnOrder, phases
 
 
@@ -58,7 +66,7 @@ class Replay:
             self._env.measures_value = any(
                 candidate.outcome.value_gain is not None for node in episode.nodes for candidate in node.candidates
             )
-            self._newest = self._places[START] = _Place(state=self._env.snapshot())
+            self._newest = self._places[ROOT] = _Place(state=self._env.snapshot())
 
     def calls(self, position: int) -> list[ToolCall]:
         """The tool calls of replaying a node."""
@@ -75,7 +83,7 @@ class Replay:
         after = {}
         for text in dict.fromkeys(candidate.text for candidate in node.candidates):
             env.restore(place.state)
-            after[text] = applied(env, node.group.agent, text), env.snapshot()
+            after[text] = apply_or_unscorable(env, node.group.agent, text), env.snapshot()
         outcomes_K = [after[candidate.text][0] for candidate in node.candidates]
         self.outcomes_N_K.append(tuple(self._scorable(node, k, outcome) for k, outcome in enumerate(outcomes_K)))
         self._replayed_N_K.append(outcomes_K)

@@ -3,8 +3,8 @@
 from components.config import RewardConfig
 from components.environments.base import EnvironmentFamily
 from components.errors import ConfigurationError
-from components.nearest import remedy_for
 from components.rewards.base import Rubric
+from components.suggestions import suggest
 
 
 def rubric_for(family: EnvironmentFamily, config: RewardConfig, *, from_start: bool = False) -> Rubric:
@@ -17,6 +17,6 @@ def rubric_for(family: EnvironmentFamily, config: RewardConfig, *, from_start: b
     known = {**family.default_weights, **of_episodes, **dict.fromkeys(config.own_components, 1.0)}
     for component, weight in config.weights.items():
         if component not in known:
-            remedy = remedy_for(component, known, otherwise=f"{family.name} has {', '.join(sorted(known))}")
+            remedy = suggest(component, known, otherwise=f"{family.name} has {', '.join(sorted(known))}")
             raise ConfigurationError(f"rewards.weights.{component} = {weight}: unknown component; {remedy}")
     return Rubric(team_weight=config.team_weight, weights={**known, **config.weights}, from_start=from_start)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get, put
-from components.artifacts.records import read_as, sealed
+from components.artifacts.records import read_as, with_digest
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.schema import ApiUsage, Episode, ToolRecord
@@ -52,7 +52,7 @@ class Journal:
             _log.warning("%s: this block cannot be read and is played again: %s", key, error)
         played = play()
         ref = put(self._store, played)
-        if not self._store.create(key, sealed(ref.model_dump(mode="json"))):
+        if not self._store.create(key, with_digest(ref.model_dump(mode="json"))):
             with suppress(ArtifactCorrupt, ArtifactMissing):
                 return self._recorded(key) or played
         return played

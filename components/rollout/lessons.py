@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from components import metrics
 from components.config import RunConfig
-from components.plain_text import printable
+from components.escaping import printable
 from components.schema import Candidate, RolloutShard
 
 NEARLY_ALL = 0.9

@@ -10,14 +10,14 @@ from components.generation.base import Completion, GenerationRequest, Generator,
 from components.rollout.prompts import PromptFormat, encode_observation
 from components.schema import ApiUsage, Observation, PolicyVersion
 from components.share_done import part_of_work
-from components.thinking import OPENING
+from components.think_tags import OPENING
 
 REASONING_TOKENS = 1024
 """How many tokens more than a compact answer one that reasons first may have by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class RoleBinding:
     """The policy of a role, how the role is asked, and how its answers are drawn and end.
 
     `max_thinking_tokens` None: thinking is part of the answer. `prompt` None: the environment's instructions. `temperature`
@@ -54,12 +54,12 @@ class RoleRequest:
     seeds_K: tuple[int, ...]
 
 
-def seats_of(config: RunConfig, *, max_action_characters: int) -> dict[str, Seat]:
+def bind_roles(config: RunConfig, *, max_action_characters: int) -> dict[str, RoleBinding]:
     """The seat of each role. The default answer limit is the longest well-formed action and its end token, and
     `REASONING_TOKENS` more if answers may reason first."""
     reasoning = REASONING_TOKENS if config.environment.answers == "reasoned" else 0
     return {
-        role: Seat(
+        role: RoleBinding(
             policy=agent.policy,
             prompt_format=config.policies[agent.policy].prompt_format,
             max_new_tokens=agent.max_new_tokens or max_action_characters + 1 + reasoning,
@@ -80,7 +80,7 @@ class Router:
         self,
         generators: Mapping[str, Generator],
         *,
-        seats: Mapping[str, Seat],
+        seats: Mapping[str, RoleBinding],
         versions: Mapping[str, PolicyVersion],
     ) -> None:
         for role, seat in seats.items():

@@ -99,7 +99,7 @@ def num_episodes(settings: RolloutConfig) -> int:
     return 1 if settings.mode in ("tree", "nested") else settings.group_size
 
 
-def fan_outs_of(settings: RolloutConfig, turn_order: TurnOrder) -> tuple[int, ...]:
+def branching_factors(settings: RolloutConfig, turn_order: TurnOrder) -> tuple[int, ...]:
     """The candidates of each agent of an expanded turn. Raises ConfigurationError if they do not fit the turn order.
 
     **Example** group_size 8: [2, 4] for two agents, [8] for one, [2, 2, 2] for three.
@@ -125,7 +125,7 @@ def fan_outs_of(settings: RolloutConfig, turn_order: TurnOrder) -> tuple[int, ..
     return settings.fan_outs
 
 
-def starts(problems: Sequence[NumberedProblem], settings: RolloutConfig) -> tuple[Start, ...]:
+def episode_starts(problems: Sequence[NumberedProblem], settings: RolloutConfig) -> tuple[Start, ...]:
     """The episodes of each problem, numbered on from those of an equal problem before it in the step.
 
     **Example** independent, group_size 2, problems a, b, a: episodes a0 a1, b0 b1, a2 a3. As trees: a0, b0, a1.
@@ -156,6 +156,6 @@ def rollout_rules(
         purpose=("rollout", step),
         random_handoff_probability=settings.random_handoff_probability,
         team_credit=team_credit,
-        fan_outs=fan_outs_of(settings, turn_order) if settings.mode == "nested" else (),
+        fan_outs=branching_factors(settings, turn_order) if settings.mode == "nested" else (),
         measures_value=measures_value,
     )

@@ -7,12 +7,12 @@ from functools import partial
 from components.config import RolloutConfig
 from components.environments.base import NO_TOOLS, EnvironmentFamily, RecordingTools
 from components.rewards.base import Rubric
-from components.rollout.failures import check_failures
+from components.rollout.dynamic_sampling import Refilling, refills_of
+from components.rollout.failure_budget import check_failures
 from components.rollout.journal import FinishedBlock, Journal
 from components.rollout.play import ProblemProgress, block_progress, play
-from components.rollout.refills import Refilling, refills_of
 from components.rollout.router import Router
-from components.rollout.rules import num_episodes, playing_order, rollout_rules, starts
+from components.rollout.rules import episode_starts, num_episodes, playing_order, rollout_rules
 from components.rollout.shards import NumberedProblem
 from components.rollout.statistics import total_usage
 from components.schema import Episode, ExecutionResult, Passage, Refills, RolloutShard, TeamCredit, ToolRecord
@@ -72,7 +72,9 @@ def collect_shard(
     is_long = len(plan.problems) > settings.problems_per_block or settings.max_refills > 0
 
     def played(block: Sequence[NumberedProblem]) -> FinishedBlock:
-        episodes = play(starts(block, settings), rules, family=family, router=router, rubric=rubric, tools=tools)
+        episodes = play(
+            episode_starts(block, settings), rules, family=family, router=router, rubric=rubric, tools=tools
+        )
         return FinishedBlock(episodes=episodes, tools=tools.take_record(), api_usage=router.take_usage())
 
     blocks = _Blocks(plan, played, journal if is_long else None, progress)

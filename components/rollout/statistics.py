@@ -9,7 +9,7 @@ from components.schema import ApiUsage, Candidate, Episode, Node, Refills, Rollo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handovers:
+class ProposalFollowUp:
     """How the last agent's scorable candidates treated the proposals before them."""
 
     num_kept: int
@@ -28,7 +28,7 @@ class Handovers:
         return self.num_repaired / self.num_not_solving if self.num_not_solving else None
 
 
-def handovers(episodes: Sequence[Episode], *, last_agent: str | None) -> Handovers:
+def keep_and_repair(episodes: Sequence[Episode], *, last_agent: str | None) -> ProposalFollowUp:
     """Counts over the nodes of `last_agent` that follow others' nodes of the same turn. Proposals side by side count as solving
     if one of them solves.
 
@@ -43,7 +43,7 @@ def handovers(episodes: Sequence[Episode], *, last_agent: str | None) -> Handove
             for node in acting:
                 if node.group.agent == last_agent:
                     answers[proposal_solves] += [candidate.outcome.solves for candidate in _scorable(node.candidates)]
-    return Handovers(
+    return ProposalFollowUp(
         num_kept=sum(answers[True]),
         num_solving=len(answers[True]),
         num_repaired=sum(answers[False]),
@@ -143,7 +143,7 @@ def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     included: compare sampling modes at an equal count. Success, keep and repair are those of selected branches; statistics of
     agents are over all candidates but continuations. `rollout/num_cut_lines` is given where candidates were continued.
     """
-    handed = handovers(episodes, last_agent=last_agent_of(episodes))
+    handed = keep_and_repair(episodes, last_agent=last_agent_of(episodes))
     rates = {metrics.KEEP_RATE: handed.keep_rate, metrics.REPAIR_RATE: handed.repair_rate}
     by_agent: dict[str, list[Candidate]] = {}
     for episode in episodes:

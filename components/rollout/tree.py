@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from components.environments.base import EnvironmentFamily, MultiAgentEnv, Tools
 from components.errors import ConfigurationError, TransientError
-from components.rollout.line import Fork, Line
+from components.rollout.branch import Branch, BranchPoint
 from components.rollout.rules import Rules, Start
 from components.schema import Episode, Node
 
@@ -17,9 +17,9 @@ class Tree:
         self._nodes: list[Node] = []
         self._build_error: str | None = None
         self._env = self._built(family, tools)
-        self._lines = [] if self._env is None else [self._line(self._env, Fork(state=self._env.snapshot()))]
+        self._lines = [] if self._env is None else [self._line(self._env, BranchPoint(state=self._env.snapshot()))]
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[Branch]:
         """All lines, with those that begin at the newest nodes, and those that begin while the others are asked to go on."""
         self._begin()
         number = 0
@@ -50,8 +50,8 @@ class Tree:
         if self._env is not None:
             self._lines += [self._line(self._env, fork) for fork in begun]
 
-    def _line(self, env: MultiAgentEnv, fork: Fork) -> Line:
-        return Line(env, self._start, self._rules, self._nodes, fork)
+    def _line(self, env: MultiAgentEnv, fork: BranchPoint) -> Branch:
+        return Branch(env, self._start, self._rules, self._nodes, fork)
 
     def _built(self, family: EnvironmentFamily, tools: Tools) -> MultiAgentEnv | None:
         try:

@@ -52,7 +52,7 @@ class BoxGone(Exception):
     """The box ended, did not answer in time or broke the protocol. Caught by the pool, which takes another box."""
 
 
-class BoxSilent(BoxGone):
+class BoxTimeout(BoxGone):
     """The box did not answer in time. Its job is not retried: it would take as long."""
 
 
@@ -66,7 +66,7 @@ class Box(Protocol):
     def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
         """Send a frame of `protocol.encode_job`, and return the payload of the answer, unchecked.
 
-        Raises BoxSilent without a whole answer in time, BoxOutOfMemory when the box ended and the kernel reports that its
+        Raises BoxTimeout without a whole answer in time, BoxOutOfMemory when the box ended and the kernel reports that its
         memory was used up, BoxGone when it ended otherwise or answered more than `protocol.MAX_ANSWER_BYTES`.
         """
         ...

@@ -24,7 +24,7 @@ from components.sandbox.box import (
     BoxGone,
     BoxLimits,
     BoxOutOfMemory,
-    BoxSilent,
+    BoxTimeout,
     runner_command,
 )
 from components.sandbox.box_root import DEVICES, BoxRoot, BoxRoots
@@ -171,7 +171,7 @@ class BubblewrapBox:
         num_before = self._num_ended_for_memory()
         try:
             return self._stream.ask(frame, timeout_seconds=timeout_seconds)
-        except BoxSilent:
+        except BoxTimeout:
             raise
         except BoxGone as error:
             if self._num_ended_for_memory() > num_before and self._cgroup and self._cgroup.has_met_memory_limit():

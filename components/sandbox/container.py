@@ -11,14 +11,14 @@ from typing import Any
 
 from components.errors import ConfigurationError, SandboxUnavailable
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import BOX_UID, Box, BoxGone, BoxLimits, BoxOutOfMemory, BoxSilent
+from components.sandbox.box import BOX_UID, Box, BoxGone, BoxLimits, BoxOutOfMemory, BoxTimeout
 from components.sandbox.container_config import box_labels, check_daemon, container_config, has_own_users
 from components.sandbox.daemon import Daemon, revive_daemon
 from components.sandbox.docker_api import DockerApi
 from components.sandbox.image import ensure_image
 from components.sandbox.pool import BoxPool
 from components.sandbox.protocol import check_ready
-from components.sandbox.reaper import Patrol, remove_container, remove_leftovers, remove_own
+from components.sandbox.reaper import OrphanSweeper, remove_container, remove_leftovers, remove_own
 from components.sandbox.stream import AttachedStream
 from components.sandbox.users import in_words, next_box_uid
 from components.schema import Limits
@@ -100,7 +100,7 @@ class ContainerBox:
         assert self._stream is not None
         try:
             return self._stream.ask(frame, timeout_seconds=timeout_seconds)
-        except BoxSilent:
+        except BoxTimeout:
             raise
         except BoxGone as error:
             if self._link.ran_out_of_memory(self._id, since=started):
@@ -131,7 +131,7 @@ class _Containers:
         with self._link.api.call("the daemon does not describe itself") as docker:
             self.own_users = has_own_users(docker.info())
         self.sweep()
-        self._patrol = Patrol(self.sweep)
+        self._patrol = OrphanSweeper(self.sweep)
 
     def make(self) -> Box:
         """A new box. Raises SandboxUnavailable; the next call then reconnects to the daemon."""

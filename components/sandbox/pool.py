@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from components.errors import PermanentError, SandboxUnavailable
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import Box, BoxGone, BoxOutOfMemory, BoxSilent
+from components.sandbox.box import Box, BoxGone, BoxOutOfMemory, BoxTimeout
 from components.sandbox.protocol import decode_answer, encode_job, without_answer
 from components.schema import ExecutionResult, Limits
 
@@ -121,7 +121,7 @@ class BoxPool:
                 return without_answer("memory", detail, wall_seconds=time.monotonic() - started)
             except BoxGone as error:
                 failures.append(str(error))
-                if isinstance(error, BoxSilent):
+                if isinstance(error, BoxTimeout):
                     break  # a program that blocks boxes gets one, not two
             finally:
                 self._give_back(box, reusable=answer is not None and answer.reusable)

@@ -18,9 +18,9 @@ import traceback
 import types
 from typing import NoReturn
 
-from components.sandbox.box_counts import BoxClock
 from components.sandbox.confinement import LIBC, PR_SET_DUMPABLE, TMP, lower
 from components.sandbox.job import Job
+from components.sandbox.usage_counters import BoxClock
 
 MAIN_FILE = "main.py"
 MAX_OPEN_FILES = 256

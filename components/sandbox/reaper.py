@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from components.errors import SandboxUnavailable
-from components.processes import ProcessId, this_kernel, this_process
+from components.process_ids import ProcessId, this_kernel, this_process
 from components.sandbox.docker_api import DockerApi, is_missing
 
 OWNER_LABEL = "troupe.owner"
@@ -55,7 +55,7 @@ def our_containers(api: DockerApi) -> list[Mapping[str, Any]]:
         return found
 
 
-class Patrol:
+class OrphanSweeper:
     """A thread that calls `visit` every minute until it is closed."""
 
     def __init__(self, visit: Callable[[], object], *, pause_seconds: float = 60.0) -> None:

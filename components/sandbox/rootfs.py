@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from components.errors import ConfigurationError, ServiceMissing
-from components.processes import ProcessId, this_process
+from components.process_ids import ProcessId, this_process
 from components.sandbox.box import RUNNER_COMMAND, RUNNER_FILES
 
 _PYTHON = RUNNER_COMMAND[0]

@@ -19,8 +19,8 @@ import atexit, base64, builtins, ctypes, errno, gc, json, linecache, math, mmap,
 import sys, threading, time, traceback, types
 from typing import Any
 
-from components.sandbox.box_counts import BoxClock, EventCount
-from components.sandbox.clearing import empty
+from components.sandbox.usage_counters import BoxClock, EventCount
+from components.sandbox.cleanup import empty
 from components.sandbox.confinement import TMP, harden, lower
 from components.sandbox.job import Job, Wire
 from components.sandbox.program import MAX_OPEN_FILES, STARTED, Program, end_all

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from components.sandbox.box import BoxGone, BoxSilent
+from components.sandbox.box import BoxGone, BoxTimeout
 from components.sandbox.protocol import FrameReader
 
 _CHUNK_BYTES = 1 << 16
@@ -27,24 +27,24 @@ class FrameStream:
         self._in_use = threading.Lock()
 
     def ask(self, frame: bytes, *, timeout_seconds: float) -> bytes:
-        """Send one frame and return the payload of the answer. Raises BoxGone, BoxSilent."""
+        """Send one frame and return the payload of the answer. Raises BoxGone, BoxTimeout."""
         deadline = time.monotonic() + timeout_seconds
         self.send(frame, timeout_seconds=timeout_seconds)
         return self.receive(deadline)
 
     def send(self, frame: bytes, *, timeout_seconds: float) -> None:
-        """Send one frame. Raises BoxGone, BoxSilent."""
+        """Send one frame. Raises BoxGone, BoxTimeout."""
         try:
             with self._in_use:
                 self._socket.settimeout(timeout_seconds)
                 self._socket.sendall(frame)
         except TimeoutError as error:
-            raise BoxSilent(f"{self._name} did not take the job in time: {error}") from error
+            raise BoxTimeout(f"{self._name} did not take the job in time: {error}") from error
         except OSError as error:
             raise BoxGone(f"{self._name}: {type(error).__name__}: {error}") from error
 
     def receive(self, deadline: float) -> bytes:
-        """The payload of the next frame. Raises BoxSilent after `deadline`, BoxGone when the other end closes."""
+        """The payload of the next frame. Raises BoxTimeout after `deadline`, BoxGone when the other end closes."""
         reader = FrameReader()
         while True:
             try:
@@ -52,7 +52,7 @@ class FrameStream:
                     self._socket.settimeout(max(0.001, deadline - time.monotonic()))
                     chunk = self._socket.recv(_CHUNK_BYTES)
             except TimeoutError as error:
-                raise BoxSilent(f"{self._name} did not answer in time") from error
+                raise BoxTimeout(f"{self._name} did not answer in time") from error
             except OSError as error:
                 raise BoxGone(f"{self._name}: {type(error).__name__}: {error}") from error
             if not chunk:
@@ -61,7 +61,7 @@ class FrameStream:
             if payload is not None:
                 return payload
             if time.monotonic() > deadline:
-                raise BoxSilent(f"{self._name} did not answer in time")
+                raise BoxTimeout(f"{self._name} did not answer in time")
 
     def close(self) -> None:
         """Hang up. A thread that waits for an answer gets BoxGone."""

@@ -13,6 +13,7 @@ from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import EvalReport, IterationReport
 from components.tracking.base import PROCESS_TAG
+from components.tracking.metric_points import evaluation_points, iteration_points
 from components.tracking.mlflow_server import (
     check_answers,
     is_away,
@@ -22,7 +23,6 @@ from components.tracking.mlflow_server import (
     tolerating,
 )
 from components.tracking.pages import page_url
-from components.tracking.points import evaluation_points, iteration_points
 
 MAX_RACES = 8
 """Lost races in a row before that is an error."""

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import damaged, read_as, sealed
+from components.artifacts.records import damaged, read_as, with_digest
 from components.artifacts.refs import Frozen
 from components.errors import PermanentError, StoreUnavailable, TrackingUnavailable
 from components.schema import EvalReport, IterationReport
@@ -132,7 +132,7 @@ class Outbox:
             if name in self._pending or name in self._settled:
                 return
         entry = OutboxEntry(kind=kind, timestamp_ms=self._now_ms(), report=report)
-        is_new = self._store.create(self._key(name, "json"), sealed(entry.model_dump()))
+        is_new = self._store.create(self._key(name, "json"), with_digest(entry.model_dump()))
         with self._lock:
             if name not in self._settled:
                 self._pending[name] = entry if is_new else None

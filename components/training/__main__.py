@@ -1,10 +1,10 @@
 """`python -m components.training`: the process of one rank."""
 
-from components.long_lived import long_lived
+from components.gc_tuning import gc_paused
 
-with long_lived():
-    from components.training import process, real_deepspeed
+with gc_paused():
+    from components.training import deepspeed_backend, worker_main
 
-    real_deepspeed.import_models()
+    deepspeed_backend.import_models()
 
-process.main()
+worker_main.main()

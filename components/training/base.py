@@ -24,7 +24,7 @@ class Probe(Frozen):
     trainer_logprobs: tuple[float, ...]
 
 
-class Furthest(Frozen):
+class WorstMismatch(Frozen):
     """Where two computations of the same log-probabilities are furthest apart, compared with what is allowed there."""
 
     position: int
@@ -38,7 +38,7 @@ class Furthest(Frozen):
         return math.isfinite(self.difference) and self.difference <= self.allowed
 
 
-def furthest(expected: Sequence[float], found: Sequence[float], tolerance: float) -> Furthest:
+def worst_mismatch(expected: Sequence[float], found: Sequence[float], tolerance: float) -> WorstMismatch:
     """The position whose difference is the largest multiple of what is allowed, one that is not finite before all.
 
     `tolerance` is allowed down to -8 nats, and in proportion below: a rounding is relative, and a step of bfloat16 twice as
@@ -51,7 +51,7 @@ def furthest(expected: Sequence[float], found: Sequence[float], tolerance: float
     allowed = [tolerance * max(1.0, abs(one) / _NATS_OF_TOLERANCE) for one in expected]
     shares = [d / a if math.isfinite(d) else math.inf for d, a in zip(apart, allowed, strict=True)]
     position = max(range(len(shares)), key=shares.__getitem__)
-    return Furthest(position=position, difference=apart[position], allowed=allowed[position])
+    return WorstMismatch(position=position, difference=apart[position], allowed=allowed[position])
 
 
 class CheckpointManifest(Frozen):

@@ -7,7 +7,7 @@ from random import Random
 
 from components.artifacts.refs import Frozen
 from components.config import WarmStartConfig
-from components.environments.base import NO_TOOLS, Demonstrator, MultiAgentEnv, Tools, applied
+from components.environments.base import NO_TOOLS, Demonstrator, MultiAgentEnv, Tools, apply_or_unscorable
 from components.errors import ConfigurationError
 from components.generation.base import Tokenizer
 from components.identity import GroupKey, seed_for
@@ -121,7 +121,9 @@ class Teacher:
         """Let the agents of a phase act as the noisy expert would in the state before it; the last proposal if it solves."""
         solving: str | None = None
         for agent, proposal in [(agent, self._demonstration(env, agent, rng)) for agent in agents]:
-            solving = proposal if applied(env, agent, proposal).solves and self.family.copies_proposals else None
+            solving = (
+                proposal if apply_or_unscorable(env, agent, proposal).solves and self.family.copies_proposals else None
+            )
         return solving
 
     def _answer(self, env: MultiAgentEnv, role: str, solving_proposal: str | None, rng: Random) -> str:

@@ -105,7 +105,7 @@ def host_commands(
 ) -> list[list[str]]:
     """The command that runs `launcher` with `arguments` on each host: on this one directly, on others through ssh in `folder`.
 
-    Processes on other hosts get `--end_with_input`: they end with the ssh connection.
+    Processes on other hosts get `--exit_with_stdin`: they end with the ssh connection.
 
     **Example** a slots=1, b slots=1: `[["/usr/bin/env", ..], ["ssh", .., "b", "cd /folder && exec /usr/bin/env .."]]`.
     """
@@ -115,7 +115,7 @@ def host_commands(
     for number, host in enumerate(hosts):
         command = [*launcher, f"--world_info={encoded}", f"--node_rank={number}", *arguments]
         if number:
-            command.append("--end_with_input")
+            command.append("--exit_with_stdin")
             command = [*_SSH, host.name, f"cd {shlex.quote(str(folder))} && exec {shlex.join(command)}"]
         commands.append(command)
     return commands

@@ -12,11 +12,11 @@ from typing import Any
 from pydantic import SecretStr
 
 from components.config import TrainingConfig
-from components.processes import this_process
-from components.training.abandoned import FOLDER_PREFIX, remove_abandoned_folders
-from components.training.handover import LOG_FILE, RENDEZVOUS_FILE, Handover, write_handover
+from components.process_ids import this_process
 from components.training.hosts import Host, host_commands
-from components.training.processes import Processes
+from components.training.stale_folders import FOLDER_PREFIX, remove_abandoned_folders
+from components.training.worker_handle import Processes
+from components.training.worker_protocol import LOG_FILE, RENDEZVOUS_FILE, Handover, write_handover
 
 _LAUNCHER = """
 import gc, runpy, sys

@@ -8,7 +8,9 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from components.artifacts.adapters import (
+from components.errors import ArtifactCorrupt
+from components.identity import seed_for
+from components.models.adapters import (
     ADAPTER_FOLDER,
     adapted_digest,
     adapter_tensors,
@@ -16,10 +18,8 @@ from components.artifacts.adapters import (
     read_adapter_config,
     write_adapter,
 )
-from components.artifacts.buffers import computed_buffers, restore_buffers
-from components.artifacts.digests import model_digest, model_tensors, tensors_digest
-from components.errors import ArtifactCorrupt
-from components.identity import seed_for
+from components.models.buffers import computed_buffers, restore_buffers
+from components.models.digests import model_digest, model_tensors, tensors_digest
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest, UpdateJob
 from components.training.checkpoint import (
     NO_OPTIMIZER,

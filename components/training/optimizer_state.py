@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from components.artifacts.digests import joined_digest, tensors_digest
 from components.errors import ArtifactCorrupt
+from components.models.digests import joined_digest, tensors_digest
 from components.training.ranks import Ranks
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")

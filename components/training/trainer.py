@@ -10,10 +10,10 @@ from typing import Any
 from components.config import TrainingConfig
 from components.training.base import UpdateJob, UpdateResult
 from components.training.deepspeed_config import completed_config, read_deepspeed_config
-from components.training.handover import Answer, error_of
 from components.training.hosts import hosts_of
 from components.training.launcher import launch
-from components.training.processes import Processes
+from components.training.worker_handle import Processes
+from components.training.worker_protocol import Answer, error_of
 
 
 class DeepSpeedTrainer:

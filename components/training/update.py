@@ -11,8 +11,8 @@ from torch import Tensor
 from components.algorithms.importance import correction_metrics
 from components.algorithms.loss_statistics import means, mismatch_statistics, token_statistics
 from components.algorithms.losses import minibatch_loss
-from components.artifacts.stored_models import EXACT_BASES
 from components.errors import LogprobMismatch, UpdateFailed
+from components.models.stored_models import EXACT_BASES
 from components.schema import TrainBatch
 from components.training.base import UpdateJob
 from components.training.gradient_share import GradientShares
@@ -21,7 +21,7 @@ from components.training.minibatches import minibatches_of
 from components.training.packing import without_truncated
 from components.training.rank_batches import counted_size, rank_micro_batches
 from components.training.ranks import Ranks, scalar
-from components.training.recording import Recorded, corrected_here, loss_inputs, record_batch, record_reference
+from components.training.reference_logprobs import Recorded, corrected_here, loss_inputs, record_batch, record_reference
 
 _MOST_ROUNDING = 2.0
 """The largest difference of log-probabilities, in nats, that rounding in bfloat16 may explain."""

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from components.artifacts.digests import model_digest
 from components.config import WarmStartConfig
 from components.errors import ConfigurationError, WarmStartTooWeak
+from components.models.architectures import check_trainable
+from components.models.digests import model_digest
+from components.models.model_folder import write_weights
 from components.schema import PolicyVersion, TrainGroup
-from components.torch_process import computing_with
-from components.training.architectures import check_trainable
+from components.torch_state import computing_with
 from components.training.checkpoint import load_model
 from components.training.demonstrations import Student, Teacher
 from components.training.forward import completion_logprobs
-from components.training.model_folder import write_weights
 from components.training.packing import pack_groups
 
 _ADAM_BETAS = (0.9, 0.98)

@@ -9,17 +9,17 @@ import torch
 from torch import nn
 
 from components.algorithms.loss_registry import policy_loss
-from components.artifacts.adapters import base_alone, has_adapter, use_adapter
-from components.artifacts.buffers import cast
 from components.artifacts.codec import decode
-from components.own_code import is_own, make_findable
+from components.models.adapters import base_alone, has_adapter, use_adapter
+from components.models.buffers import cast
 from components.schema import TrainBatch
 from components.training.base import MODEL_FOLDER, UpdateJob, UpdateResult
 from components.training.checkpoint import load_model, read_manifest
-from components.training.handover import Handover
 from components.training.learner_state import DeepSpeed, load_base, load_learner, save_learner, seed_everything
 from components.training.ranks import Ranks
 from components.training.update import Update
+from components.training.worker_protocol import Handover
+from components.user_code import is_own, make_findable
 
 LOGGER = "troupe.training"
 _log = logging.getLogger(LOGGER)

@@ -2,13 +2,13 @@
 
 import os
 
+from components.home import HOME
+from components.session.vllm_models import URLS_VARIABLE, spelled_urls
 from infra.services.environment import environment, user_accounts, without_proxy
 from infra.services.stack import status
 from infra.services.status import StackStatus
 from infra.services.vllm_server import key_file
 from infra.services.vllm_stack import vllm_addresses
-from tasks.home import HOME
-from tasks.served import URLS_VARIABLE, spelled_urls
 
 
 def join_local_services() -> StackStatus:

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from components.child_environment import filtered_environment
 from infra.services.password import USER, ensure_password
 from infra.services.ports import LOOPBACK
 from infra.services.prefect_server import prefect_home
 from infra.services.seaweedfs import client_settings
 from infra.services.status import StackStatus
-from tasks.inherited import inherited
 
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -77,7 +77,7 @@ def exports(status: StackStatus) -> str:
 
 def service_environment(own: Mapping[str, str]) -> dict[str, str]:
     """The environment of a service: what it may inherit and `own`. No PYTHONDONTWRITEBYTECODE, which doubles import times."""
-    kept = inherited(os.environ)
+    kept = filtered_environment(os.environ)
     # The folder of this environment's programs. Resolving sys.executable would leave the virtual environment.
     path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
     return {**kept, "PATH": path, **without_proxy(kept), **QUIET, "PYTHONUNBUFFERED": "1", **own}

@@ -9,9 +9,9 @@ Troupe's packages of the same names.
 import runpy
 import sys
 
-from components.long_lived import long_lived
+from components.gc_tuning import gc_paused
 
-with long_lived():
+with gc_paused():
     import flows.train  # noqa: F401
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from components.child_environment import forwarded_variables
 from components.scratch import private_folder
 from infra.services.local_http import basic, request
 from infra.services.password import ensure_password
 from infra.services.ports import local_url
 from infra.services.service import Launch, NotReady, Ports, Service
-from tasks.inherited import passed_on
 
 POOL = "troupe"
 WORKER_NAME = "troupe-local"
@@ -67,7 +67,7 @@ class WorkerService(Service):
         options = ("--pool", POOL, "--type", "process", "--name", WORKER_NAME)
         command = (sys.executable, "-P", "-m", "prefect", "--no-prompt", "worker", "start", *options)
         own = {"TMPDIR": str(private_folder("troupe-worker"))}
-        return Launch(command=command, env={**passed_on(os.environ), **self._client_env, **own})
+        return Launch(command=command, env={**forwarded_variables(os.environ), **self._client_env, **own})
 
     def check(self, home: Path, ports: Ports) -> None:
         """Ask the server whether the worker is online."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from components.artifacts.refs import Frozen
-from components.processes import ProcessId, collect, left_running, process_of
+from components.process_ids import ProcessId, collect, left_running, process_of
 
 MARK = "TROUPE_SERVICE"
 _KILL_SECONDS = 10.0

@@ -11,16 +11,16 @@ import sys
 
 import uvicorn
 
-from components.long_lived import long_lived
-from infra.services.busy_database import RepeatingBusyRequests
-from infra.services.guard import guarded
+from components.gc_tuning import gc_paused
+from infra.services.auth import guarded
 from infra.services.mlflow_server import PASSWORD_VARIABLE, MlflowService
 from infra.services.ports import LOOPBACK
+from infra.services.retry_busy import RepeatingBusyRequests
 
 
 def serve_prefect(port: str) -> None:
     """Serve until a signal arrives, with the settings of `prefect server start`."""
-    with long_lived():
+    with gc_paused():
         from prefect.server.api.server import create_app
         from prefect.settings import get_current_settings
 
@@ -39,7 +39,7 @@ def serve_prefect(port: str) -> None:
 
 def serve_mlflow(port: str, database_file: str, artifacts: str) -> None:
     """Serve until a signal arrives, in one process where `mlflow server` starts two."""
-    with long_lived():
+    with gc_paused():
         from mlflow import server
         from mlflow.server.handlers import initialize_backend_stores
 
@@ -49,7 +49,7 @@ def serve_mlflow(port: str, database_file: str, artifacts: str) -> None:
     os.environ[server.ARTIFACTS_DESTINATION_ENV_VAR] = artifacts
     os.environ[server.SERVE_ARTIFACTS_ENV_VAR] = "true"
     initialize_backend_stores(database, database, root)
-    with long_lived():
+    with gc_paused():
         from mlflow.server.fastapi_app import app
 
     guard = guarded(app, password=os.environ[PASSWORD_VARIABLE], open_path=MlflowService.health_path)

@@ -6,10 +6,10 @@ from pathlib import Path
 from components.config import RunConfig
 from components.environments.base import alphabet_of
 from components.identity import fingerprint
+from components.session.scenario import scenario_of
+from components.session.vllm_models import served_models
 from infra.services.vllm_server import ServedModel, VllmService, check_head_size, vllm_python
 from infra.services.vllm_stack import start_servers
-from tasks.scenario import scenario_of
-from tasks.served import served_models
 
 
 def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
@@ -36,7 +36,7 @@ def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) 
     shape = settings.model_dump(mode="json", include={"base", "tiny"})
     folder = home / "vllm" / "models" / fingerprint([shape, alphabet])
     if not folder.exists():
-        from components.training.models import prepare_model_folder
+        from components.models.loading import prepare_model_folder
 
         unfinished = folder.with_name(f"{folder.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)

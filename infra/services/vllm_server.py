@@ -10,17 +10,17 @@ from pathlib import Path
 
 from components.config import GenerationConfig
 from components.errors import ConfigurationError, ServiceMissing
+from components.home import HOME
+from components.package_files import SOURCE_ROOT, is_checkout, package_file
 from components.scratch import private_folder
+from components.session.vllm_models import KEY_FILE_VARIABLE
 from infra.services.local_http import request
 from infra.services.ports import LOOPBACK, local_url
 from infra.services.secrets import ensure_secret
 from infra.services.service import Launch, NotReady, Ports, Service
-from tasks.home import HOME
-from tasks.served import KEY_FILE_VARIABLE
-from tasks.shipped import SOURCE_ROOT, is_checkout, shipped_file
 
 ENVIRONMENT = SOURCE_ROOT / ".venv-vllm" if is_checkout(SOURCE_ROOT) else HOME / "venv-vllm"
-START = shipped_file("infra", "vllm/serve.py")
+START = package_file("infra", "vllm/serve.py")
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 _CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 
@@ -127,7 +127,7 @@ def vllm_python() -> Path:
     """The Python of vLLM's separate environment. Raises ServiceMissing."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.is_file() or not any(ENVIRONMENT.glob("lib/python3*/site-packages/vllm")):
-        packages = shipped_file("infra", "vllm/requirements-gpu.txt")
+        packages = package_file("infra", "vllm/requirements-gpu.txt")
         by_pip = f"python -m venv {ENVIRONMENT} && {ENVIRONMENT}/bin/pip install -r {packages}"
         remedy = "make vllm" if is_checkout(SOURCE_ROOT) else by_pip
         raise ServiceMissing(f"vLLM is not installed in {ENVIRONMENT}: run `{remedy}`")

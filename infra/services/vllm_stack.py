@@ -4,10 +4,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from components.artifacts.parallel import in_parallel
+from infra.services.lifecycle import ensure_started, ports_of, stop_all, wait_until_ready
 from infra.services.ports import local_url
 from infra.services.process import is_alive
 from infra.services.records import locked, read_record
-from infra.services.running import ensure_started, ports_of, stop_all, wait_until_ready
 from infra.services.vllm_server import VllmService
 
 

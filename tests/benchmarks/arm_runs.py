@@ -78,7 +78,7 @@ class Order:
 @cache
 def versions_of_stages() -> dict[str, int]:
     """What names of kept rows depend on: results of another version of a stage are other results."""
-    from tasks.provenance import stage_versions
+    from components.runs.provenance import stage_versions
 
     return stage_versions()
 
@@ -188,7 +188,7 @@ def steps_of_budget(config: Any, run_id: str, store: Any, *, budget_tokens: int)
     trained because the number needed was only estimated, count nowhere.
     """
     from flows.train import train
-    from troupe.runs.reading import run_document
+    from troupe.runs.documents import run_document
 
     num_steps = FIRST_STEPS
     while True:
@@ -279,7 +279,7 @@ def progress_of(order: Order, home: Path) -> Begun:
     """How far an unfinished run is."""
     from components.artifacts.local import LocalArtifactStore
     from components.errors import ConfigurationError
-    from troupe.runs.reading import run_document
+    from troupe.runs.documents import run_document
 
     try:
         steps = run_document(LocalArtifactStore(home / "store"), order.run_id)["steps"]

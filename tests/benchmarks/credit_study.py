@@ -59,7 +59,7 @@ class Study:
     @property
     def estimators(self) -> Mapping[str, tuple[str, ...]]:
         """Those that the game has: a solver's values need a solver."""
-        from tasks.scenario import scenario_of
+        from components.session.scenario import scenario_of
 
         has_solver = getattr(scenario_of(self.config()).family, "has_solver_value", False)
         return {name: changed for name, changed in ESTIMATORS.items() if has_solver or name != "solver_value"}
@@ -68,7 +68,7 @@ class Study:
     def run_id(self) -> str:
         """The name of the training, by all that decides its weights; more steps continue it."""
         from components.identity import fingerprint
-        from tasks.provenance import stage_versions
+        from components.runs.provenance import stage_versions
 
         decisive = {"config": self.config().result_fields(), "stages": stage_versions()}
         return f"credit-{self.game}-{self.seed}-{fingerprint(decisive)[:10]}"
@@ -226,11 +226,11 @@ def trained_team(config: Any, run_id: str) -> Iterator[Team]:
 @contextmanager
 def stored_team(config: Any, run_id: str) -> Iterator[Team]:
     """The team of a run after `config.num_steps` finished steps."""
-    from components.sandbox.tool_journal import ToolJournal
+    from components.runs.run import Run
+    from components.runs.steps import checkpoints_before
+    from components.session.session import Session
+    from components.tool_calls.journal import ToolJournal
     from tasks.refresh_weights import load_checkpoint
-    from tasks.run import Run
-    from tasks.session import Session
-    from tasks.steps import checkpoints_before
 
     with Session(Run(run_id=run_id, config=config)) as session:
         checkpoints = checkpoints_before(session.store, session.run, config.num_steps)
@@ -246,7 +246,7 @@ def stored_team(config: Any, run_id: str) -> Iterator[Team]:
 def played(config: Any, team: Team, *, num_problems: int) -> Any:
     """A shard of trees on problems that no step of the training had."""
     from components.rollout.sampler import collect_shard
-    from tasks.scenario import scenario_of
+    from components.session.scenario import scenario_of
 
     later = -(-config.num_steps * config.rollout.num_problems // num_problems)
     many = config.rollout.model_copy(update={"num_problems": num_problems, "num_shards": 1})

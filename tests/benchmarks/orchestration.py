@@ -74,8 +74,9 @@ class TimedStore:
 
 def flow_arm(config: Any, run_id: str, clock: Clock) -> None:
     """The real thing, its iterations and stages timed by what they report."""
+    from components import progress
+    from components.session import session
     from flows.train import train
-    from tasks import progress, session
 
     open_store = session.open_store
     session.open_store = lambda store: TimedStore(open_store(store), clock)  # type: ignore[assignment,return-value]
@@ -98,7 +99,7 @@ def flow_arm(config: Any, run_id: str, clock: Clock) -> None:
         with clock.line("iteration"):
             yield
 
-    with progress.listening(hear), watched_iterations(timed):
+    with progress.subscribe(hear), watched_iterations(timed):
         train(config, run_id)
     session.open_store = open_store
 
@@ -112,17 +113,17 @@ def plain_arm(config: Any, run_id: str, clock: Clock) -> dict[str, str]:
     from components.rollout.sampler import ShardPlan, collect_shard
     from components.rollout.shards import shard_problems
     from components.rollout.statistics import step_metrics
+    from components.runs.initial_checkpoints import initial_checkpoints
+    from components.runs.run import Run
     from components.schema import PolicyVersion
+    from components.session.session import Session
     from components.training.base import MODEL_FOLDER, UpdateJob
     from components.training.checkpoint import read_manifest
-    from tasks.first_checkpoints import first_checkpoints
-    from tasks.run import Run
-    from tasks.session import Session
 
     session = Session(Run(run_id=run_id, config=config))
     scenario = session.scenario
     family, rubric = scenario.family, scenario.rubric
-    first = first_checkpoints(session.store, session.run)
+    first = initial_checkpoints(session.store, session.run)
     folders = {name: session.copies.of(ref) for name, ref in first.items()}
     work = Path(tempfile.mkdtemp(prefix="plain-"))
     session.trainers.warm_up()

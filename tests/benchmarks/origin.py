@@ -9,10 +9,10 @@ CPU_FACTS = Path("/proc/cpuinfo")
 
 def start_of_run(store: Any, config: Any, run_id: str) -> dict[str, str]:
     """The digest of each policy's weights before training, of a run that has started. Equal digests are equal starts."""
-    from tasks.first_checkpoints import first_checkpoints
-    from tasks.run import Run
+    from components.runs.initial_checkpoints import initial_checkpoints
+    from components.runs.run import Run
 
-    checkpoints = first_checkpoints(store, Run(run_id=run_id, config=config))
+    checkpoints = initial_checkpoints(store, Run(run_id=run_id, config=config))
     return {policy: checkpoint.weights_digest for policy, checkpoint in checkpoints.items()}
 
 
@@ -24,7 +24,7 @@ def measured_by() -> dict[str, str]:
     """
     import torch
 
-    from tasks.provenance import checkout
+    from components.runs.provenance import checkout
 
     commit, is_dirty = checkout()
     return {

@@ -34,7 +34,7 @@ def train_once(
     from components.metrics import seconds
     from flows.presets import preset_config
     from flows.train import train
-    from troupe.runs.reading import run_document
+    from troupe.runs.documents import run_document
 
     overrides = [
         "store.kind=local", f"store.root={root}", "tracking.kind=none", f"training.num_epochs={epochs}",

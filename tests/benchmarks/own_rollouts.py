@@ -24,13 +24,13 @@ from components.generation.base import Completion, GenerationRequest, Generator,
 from components.identity import GroupKey
 from components.rewards.credit import credit_rule
 from components.rewards.score import score_shard
-from components.rollout.line import AGAIN
+from components.rollout.branch import REPLAYED
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start, rollout_rules
 from components.rollout.sampler import collect_shard
 from components.rollout.shards import NumberedProblem
 from components.schema import Candidate, Episode, Node, PolicyVersion, RolloutShard
-from tasks.scenario import Scenario, scenario_of
+from components.session.scenario import Scenario, scenario_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +239,7 @@ def _fanned_out(decision: Episode, rules: Rules) -> tuple[dict[int, Candidate], 
     *before, node = decision.nodes
     earlier = [each for each in before if each.group.turn < node.group.turn]
     recorded = {rules.seeds(each.group, 1)[0]: _chosen(each) for each in earlier}
-    branches = [AGAIN]
+    branches = [REPLAYED]
     for n, each in enumerate(before[len(earlier) :], start=len(earlier)):
         fan_out = rules.fan_outs[n - len(earlier)]
         for branch in branches:

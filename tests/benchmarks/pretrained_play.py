@@ -37,7 +37,7 @@ def finished(order: Order, home: Path) -> Row:
     """Train, play the held-out problems, and keep the row. What an earlier call did is not done again."""
     from components.artifacts.local import LocalArtifactStore
     from flows.train import train
-    from troupe.runs.reading import run_document
+    from troupe.runs.documents import run_document
 
     store = LocalArtifactStore(home / "store")
     config = order.config(home / "store")
@@ -115,8 +115,8 @@ class Table:
 
     def __init__(self, team: Any, config: Any) -> None:
         from components.rollout.router import Router
-        from tasks.scenario import scenario_of
-        from tasks.toolbox import Toolbox
+        from components.session.scenario import scenario_of
+        from components.session.toolbox import Toolbox
 
         self._scenario = scenario_of(config)
         self._router = Router(team.generators, seats=self._scenario.seats, versions=team.versions)

@@ -245,7 +245,7 @@ def steps_so_far(order: Order, home: Path) -> list[Mapping[str, Any]]:
     """The finished steps of a run; none if it has not begun."""
     from components.artifacts.local import LocalArtifactStore
     from components.errors import ConfigurationError
-    from troupe.runs.reading import run_document
+    from troupe.runs.documents import run_document
 
     try:
         steps: list[Mapping[str, Any]] = run_document(LocalArtifactStore(home / "store"), order.run_id)["steps"]
@@ -256,7 +256,7 @@ def steps_so_far(order: Order, home: Path) -> list[Mapping[str, Any]]:
 
 def base_digest() -> str:
     """The SHA-256 of the installed weights. Raises ServiceMissing without the package."""
-    from components.training.bases import smollm2_file
+    from components.models.base_checks import smollm2_file
 
     with smollm2_file().open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

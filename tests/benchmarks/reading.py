@@ -20,8 +20,8 @@ from pathlib import Path
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.s3 import S3ArtifactStore
-from tasks.history import STEPS_PER_BLOCK
-from tasks.session_records import begin_session, end_session
+from components.runs.history import STEPS_PER_BLOCK
+from components.runs.session_records import begin_session, end_session
 from tests.committed_runs import commit_evaluation, commit_step, started_run
 from tests.components.artifacts.weed_server import ACCESS_KEY, BUCKET, SECRET_KEY, WeedServer
 

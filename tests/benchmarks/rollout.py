@@ -27,15 +27,15 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, St
 from transformers import GenerationConfig as LibraryGenerationConfig
 from transformers.utils import logging as transformers_logging
 
-from components.artifacts.digests import model_digest
 from components.config import GenerationConfig, PolicyConfig
-from components.environments.base import applied
+from components.environments.base import apply_or_unscorable
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
+from components.models.character_tokenizer import character_tokenizer
+from components.models.digests import model_digest
+from components.models.loading import prepare_model_folder
+from components.models.model_folder import write_model_folder
 from components.schema import PolicyVersion
-from components.training.character_tokenizer import character_tokenizer
-from components.training.model_folder import write_model_folder
-from components.training.models import prepare_model_folder
 
 REQUIRED_RATIO = 3.0
 NOISE = 0.8
@@ -102,8 +102,8 @@ class Lengths(StoppingCriteria):  # type: ignore[misc]  # transformers ships no 
 def levels_of(shape: Shape, group_size: int) -> tuple[list[Level], Any]:
     """plan-path's tree, and a tokenizer for it with exactly the shape's vocabulary and an end token beyond."""
     from components.rollout.shards import shard_problems
+    from components.session.scenario import scenario_of
     from flows.presets import preset_config
-    from tasks.scenario import scenario_of
 
     config = preset_config("plan-path", [f"rollout.num_problems={shape.num_problems}"], num_steps=1)
     scenario = scenario_of(config)
@@ -120,7 +120,7 @@ def levels_of(shape: Shape, group_size: int) -> tuple[list[Level], Any]:
                 prompt = tuple(tokenizer.encode(env.observe(role).state * shape.prompt_repeats))
                 lengths = tuple(rng.randint(-(-longest // 4), longest) for _ in range(group_size))
                 level.append(Node(prompt_tokens=prompt, lengths_K=lengths))
-                applied(env, role, family.noisy_expert_action(env, role, noise=NOISE, rng=rng))
+                apply_or_unscorable(env, role, family.noisy_expert_action(env, role, noise=NOISE, rng=rng))
             levels += [level] if level else []
     return levels, tokenizer
 

@@ -25,16 +25,16 @@ from dataclasses import asdict, dataclass
 
 import psutil
 
-from components.processes import this_process
+from components.process_ids import this_process
+from components.sandbox.backends import open_sandbox
 from components.sandbox.base import Sandbox
 from components.sandbox.box import BOX_UID, BoxLimits
 from components.sandbox.container_config import container_config
 from components.sandbox.daemon import running_daemon
 from components.sandbox.docker_api import DockerApi
-from components.sandbox.opening import open_sandbox
 from components.sandbox.reaper import OWNER_LABEL
 from components.schema import ExecutionResult, Limits
-from troupe.machine.sandbox import docker_host, state_folder
+from troupe.diagnostics.sandbox import docker_host, state_folder
 
 CONCURRENCIES = (1, 2, 4, 8)
 FLOOR_JOBS_PER_SECOND = {1: 200.0, 2: 350.0}

@@ -63,7 +63,7 @@ def told_by(size: Size, num_steps: int) -> dict[str, float]:
     from components.metrics import NUM_GENERATED_TOKENS
     from flows.train import train
     from tests.benchmarks import relay
-    from troupe.runs.reading import run_document
+    from troupe.runs.documents import run_document
 
     relay.register()
     seconds: list[float] = []

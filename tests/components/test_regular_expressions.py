@@ -8,9 +8,9 @@ import pytest
 from components import bounded_json
 from components.environments.games import parsing
 from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap, cost_of
-from tests.pumps import patterns_of, pumped
+from tests.slow_regex_inputs import patterns_of, pumped
 
-PACKAGES = ("components.environments", "components.artifacts", "components.thinking")
+PACKAGES = ("components.environments", "components.artifacts", "components.think_tags")
 LENGTH = 8192
 KEYS = "components.artifacts"
 """Its expressions are matched with whole keys of the store."""
@@ -19,7 +19,7 @@ AT_THE_START_ALONE = {
     "components.environments.code.layouts.humaneval._SEPARATOR",
     "components.environments.math.numbers._SLASHED",
     "components.environments.math.numbers._STACKED",
-    "components.environments.math.reading._COUNTED",
+    "components.environments.math.answer_extraction._COUNTED",
     "components.environments.search.grammar.SEARCH",
     "components.environments.search.grammar.ANSWER",
 }

@@ -16,7 +16,7 @@ import pytest
 
 from components.scratch import private_folder, scratch_folder
 from infra.services.ports import choose_ports
-from tests.strangers import STRANGER, as_stranger, needs_another_user
+from tests.other_users import STRANGER, as_stranger, needs_another_user
 
 ASK = "from components.scratch import scratch_folder; print(scratch_folder(), flush=True); "
 

@@ -9,10 +9,10 @@ from components.config import GenerationConfig, PolicyConfig, TinyModelConfig
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
+from components.models.loading import prepare_model_folder
 from components.schema import PolicyVersion
 from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import write_initial_checkpoint
-from components.training.models import prepare_model_folder
 
 pytestmark = [
     pytest.mark.gpu,

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from components.artifacts.codec import encode
+from components.child_environment import filtered_environment
 from components.config import LossConfig, TrainingConfig
 from components.identity import GroupKey
 from components.schema import TrainBatch, TrainGroup
 from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import load_model, read_manifest, write_initial_checkpoint
 from components.training.trainer import DeepSpeedTrainer
-from tasks.inherited import inherited
 
 pytestmark = [
     pytest.mark.gpu,
@@ -82,7 +82,9 @@ def _job(folder: Path, checkpoint: Path, training: TrainingConfig, output: str) 
 
 def _trainer(training: TrainingConfig) -> DeepSpeedTrainer:
     path = _DEEPSPEED / f"zero{training.zero_stage}.json"
-    return DeepSpeedTrainer(training, deepspeed_config=path, run_label="gpu-tests", environment=inherited(os.environ))
+    return DeepSpeedTrainer(
+        training, deepspeed_config=path, run_label="gpu-tests", environment=filtered_environment(os.environ)
+    )
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])

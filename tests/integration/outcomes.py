@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
-from troupe.runs.reading import run_document
+from troupe.runs.documents import run_document
 
 
 def order(root: Path, run_id: str, *, overrides: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:

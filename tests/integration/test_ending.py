@@ -19,7 +19,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.states import AwaitingRetry, Crashed
 
 from components.artifacts.local import LocalArtifactStore
-from flows.active_runs import end_active_runs, recorded_runs, settle_dead_runs
+from flows.prefect_runtime.active_runs import end_active_runs, mark_dead_runs_crashed, recorded_runs
 from infra.services.password import ensure_password
 from infra.services.status import StackStatus
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
@@ -114,10 +114,10 @@ def test_a_killed_run_is_told_of_by_whoever_comes_next(
     # Starts and ends of steps are told behind their work.
     assert {"RUNNING"} <= at_its_death <= {"RUNNING", "PENDING", "COMPLETED"}
     assert mlflow_status(services, "shot-dead") == "RUNNING"
-    assert settle_dead_runs(services.home) == ["shot-dead"]
+    assert mark_dead_runs_crashed(services.home) == ["shot-dead"]
     assert {"CRASHED"} <= set(flow_states(services, "shot-dead")) <= {"CRASHED", "COMPLETED"}
     assert mlflow_status(services, "shot-dead") == "KILLED"
-    assert settle_dead_runs(services.home) == []
+    assert mark_dead_runs_crashed(services.home) == []
     assert recorded_runs(services.home) == []
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from flows.preflight.problem_counts import check_problem_counts
 from flows.presets import preset_config, preset_values
-from flows.problem_counts import check_problem_counts
 from tests.integration.trainings import Trainings
 from tests.preset_substitutes import without_downloads
 

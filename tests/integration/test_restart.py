@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from components.artifacts.local import LocalArtifactStore
-from components.artifacts.runs import start_lineage
 from components.config import parse_config
+from components.runs.lineages import start_lineage
 from flows.presets import with_overrides
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
-from troupe.runs.reading import read_run, run_document
+from troupe.runs.documents import read_run, run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

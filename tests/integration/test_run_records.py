@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from components.artifacts.gc import collect_garbage
 from components.artifacts.local import LocalArtifactStore
-from components.artifacts.runs import list_runs
+from components.runs.gc import collect_garbage
+from components.runs.lineages import list_runs
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
-from troupe.runs.reading import run_document
+from troupe.runs.documents import run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

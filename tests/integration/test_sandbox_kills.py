@@ -13,9 +13,9 @@ import pytest
 from docker.errors import NotFound
 
 from components.artifacts.local import LocalArtifactStore
-from components.sandbox.census import census
 from components.sandbox.daemon import running_daemon
 from components.sandbox.docker_api import DockerApi
+from components.sandbox.inventory import census
 from infra.services.status import StackStatus
 from tests.components.sandbox.leftovers import clean_leftovers
 from tests.integration.outcomes import order, outcome

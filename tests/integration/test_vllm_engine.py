@@ -22,9 +22,9 @@ from components.generation.base import GenerationRequest, before_stop
 from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
 from components.generation.vllm.engine import VllmGenerator
-from components.generation.vllm.held import Held
-from components.generation.vllm.loading import RELOAD
+from components.generation.vllm.loaded_weights import LoadedWeights
 from components.generation.vllm.transport import Transport, encoded
+from components.generation.vllm.weight_loader import RELOAD
 from infra.services.records import read_record
 from infra.services.secrets import ensure_secret
 from infra.services.vllm_server import ServedModel, VllmService, key_file
@@ -228,7 +228,7 @@ def test_the_probe_catches_the_stale_head_that_a_plain_reload_leaves(running: Ru
     refresh(running.engine, folder=tmp_path / "old", version=old, probe=probe, tolerance=TOLERANCE)
     new, new_probe = saved_model(1, tmp_path / "new", step=1)
     plain = {"method": "reload_weights", "kwargs": {"weights_path": str(tmp_path / "new")}}
-    says = {"new_version": Held(weights=new.weights_digest).spelled()}
+    says = {"new_version": LoadedWeights(weights=new.weights_digest).spelled()}
     for url in running.engine.replicas.up:
         for path, body in (("/collective_rpc", plain), ("/reset_prefix_cache", {}), ("/update_weight_version", says)):
             posted(running.home, url, path, body)

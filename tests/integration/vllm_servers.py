@@ -9,14 +9,14 @@ import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from components.artifacts.adapters import adapted_digest, adapter_tensors, add_adapter, write_adapter
-from components.artifacts.digests import model_digest, tensors_digest
 from components.config import AdapterConfig, GenerationConfig, VllmConfig
 from components.errors import ServiceMissing
+from components.models.adapters import adapted_digest, adapter_tensors, add_adapter, write_adapter
+from components.models.character_tokenizer import character_tokenizer
+from components.models.digests import model_digest, tensors_digest
+from components.models.model_folder import write_model_folder
 from components.schema import PolicyVersion
-from components.training.character_tokenizer import character_tokenizer
 from components.training.checkpoint import probe_for
-from components.training.model_folder import write_model_folder
 from infra.services.process import MARK
 from infra.services.vllm_server import vllm_python
 

@@ -21,26 +21,26 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from components.long_lived import long_lived
+from components.gc_tuning import gc_paused
 
-with long_lived():
+with gc_paused():
     import torch
     from prefect.flow_engine import load_flow_run, run_flow
     from transformers import Qwen3ForCausalLM
 
+    import components.models.loading
     import components.training.launcher
-    import components.training.models
     import components.training.trainer
     import components.training.warm_start
     from components.artifacts.base import ArtifactStore
     from components.config import parse_config
     from components.generation.local.engine import TransformersGenerator
     from components.sandbox.base import Sandbox
+    from components.session import session, toolbox
+    from components.session.scenario import scenario_of
+    from components.session.stores import open_store
     from flows.presets import preset_config
     from flows.train import train
-    from tasks import session, toolbox
-    from tasks.scenario import scenario_of
-    from tasks.stores import open_store
     from tests.benchmarks import training
     from tests.forked_workers import forking
     from troupe.cli import app

@@ -5,13 +5,13 @@ from pathlib import Path
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.artifacts.runs import freeze_config, read_lineages
-from components.artifacts.stage import run_stage
 from components.config import RunConfig
+from components.runs.initial_checkpoints import VERSION as WARM_START_VERSION
+from components.runs.lineages import freeze_config, read_lineages
+from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
+from components.runs.stage_protocol import run_stage
+from components.runs.steps import finish_step
 from flows.presets import preset_config
-from tasks.first_checkpoints import VERSION as WARM_START_VERSION
-from tasks.run import PolicyUpdate, Run, StepBatches, stage_key
-from tasks.steps import finish_step
 
 
 def config_in(root: Path, *overrides: str, num_steps: int = 3) -> RunConfig:

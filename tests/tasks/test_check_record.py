@@ -9,10 +9,10 @@ from components.config import RunConfig
 from components.environments.base import NO_TOOLS
 from components.errors import RecordRefuted
 from components.schema import Execution, RolloutShard, ToolRecord
+from components.session import toolbox
+from components.session.scenario import scenario_of
+from components.session.toolbox import Toolbox
 from flows.presets import preset_config
-from tasks import toolbox
-from tasks.scenario import scenario_of
-from tasks.toolbox import Toolbox
 from tests.components.sandbox.scripted import ScriptedSandbox, printed
 
 PROGRAMS = [Execution(program=f"print({number})") for number in range(30)]

@@ -10,9 +10,9 @@ from components.config import RunConfig, parse_config
 from components.environments.registry import anchored_options, family_options
 from components.environments.shared.dataset_rows import DatasetSource, anchored_path
 from components.errors import ConfigurationError
+from components.session.scenario import scenario_of
+from components.session.user_sources import with_environment_source, with_sources
 from flows.presets import preset_config
-from tasks.own_sources import with_environment_source, with_sources
-from tasks.scenario import scenario_of
 
 MATH = """
 num_steps: 1

@@ -7,10 +7,10 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.config import RunConfig, parse_config
 from components.errors import ConfigDrift, ConfigurationError
+from components.runs.resume_checks import validate_start
+from components.session.publishing import run_params
+from components.session.user_sources import with_sources
 from flows.presets import preset_config
-from tasks.own_sources import with_sources
-from tasks.publishing import run_params
-from tasks.starts import startable_run
 from tests.tasks.stored_runs import stored_run
 
 CONFIG = """
@@ -62,15 +62,15 @@ def test_the_frozen_configuration_holds_the_text_and_needs_no_file(project: Path
 def test_a_changed_file_is_a_drift_that_names_the_field_and_the_place(project: Path, tmp_path: Path) -> None:
     stored_run(tmp_path / "store", "r", num_finished=0, config=config_of(project))
     store = LocalArtifactStore(tmp_path / "store")
-    assert startable_run(store, "r", config_of(project)).run_id == "r"
+    assert validate_start(store, "r", config_of(project)).run_id == "r"
     (project / "prompts" / "plan.txt").write_text("Plan the shortest path. " * 39 + "Plan any path. ")
     with pytest.raises(
         ConfigDrift, match=r"agents\.plan_agent\.prompt\.extend: at character 941: '.*the shortest p"
     ) as e:
-        startable_run(store, "r", config_of(project))
+        validate_start(store, "r", config_of(project))
     assert len(str(e.value)) < 500
     (project / "prompts" / "plan.txt").write_text("Plan the shortest path. " * 40)
-    assert startable_run(store, "r", config_of(project)).run_id == "r"
+    assert validate_start(store, "r", config_of(project)).run_id == "r"
 
 
 def test_a_path_on_the_command_line_is_seen_from_the_current_folder(project: Path) -> None:

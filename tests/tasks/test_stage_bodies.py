@@ -12,14 +12,14 @@ from components.errors import RecordRefuted, TooManyUnscorable
 from components.rollout.router import Router
 from components.rollout.sampler import collect_shard
 from components.rollout.shards import NumberedProblem
+from components.runs.run import Run
 from components.schema import ExecutionResult, PolicyVersion, Problem, RolloutShard, ScoredShard, TrainBatch
+from components.session import toolbox
+from components.session.session import Session
 from flows.presets import preset_config
-from tasks import toolbox
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_advantages import compute_advantages
 from tasks.compute_rewards import compute_rewards
-from tasks.run import Run
-from tasks.session import Session
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.rewards.test_team_credit import calculator, math_shard
 from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed

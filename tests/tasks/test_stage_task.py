@@ -11,20 +11,21 @@ import pytest
 from prefect import flow, task
 from prefect.settings import PREFECT_RESULTS_LOCAL_STORAGE_PATH
 
+from components import progress
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
-from components.artifacts.stage import run_stage
 from components.errors import ConfigurationError, PrefectUnavailable, StoreGone, StoreUnavailable
 from components.metrics import seconds
-from components.patience import patient
+from components.outages import interruptible
+from components.runs.run import Run, stage_key
+from components.runs.stage_protocol import run_stage
 from components.schema import ScoredShard
+from components.session.session import Session
 from flows.presets import preset_config
-from tasks import options, progress
+from tasks import options
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_rewards import compute_rewards
 from tasks.options import is_transient
-from tasks.run import Run, stage_key
-from tasks.session import Session
 from tasks.stage_task import current_key, effect_task, stage_task
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect")]
@@ -176,10 +177,10 @@ def test_what_has_been_waited_for_is_not_waited_for_again() -> None:
 
     assert not verdict(StoreGone("after store.patience_seconds"))
     assert not verdict(PrefectUnavailable("after resources.prefect_patience_seconds"))
-    with pytest.raises(KeyboardInterrupt), patient():
+    with pytest.raises(KeyboardInterrupt), interruptible():
         raise KeyboardInterrupt
     assert not verdict(StoreUnavailable("while the process ends"))
-    with patient():
+    with interruptible():
         assert verdict(StoreUnavailable(""))
 
 
@@ -199,7 +200,7 @@ def test_the_key_depends_on_what_the_stage_depends_on(tmp_path: Path) -> None:
 def test_prefect_hands_a_session_through_as_it_is_to_flows_tasks_and_threads(session: Session) -> None:
     @task
     def same(given: Session) -> bool:
-        progress.tell("same", 0, 1, 1)
+        progress.report("same", 0, 1, 1)
         return given is session
 
     @flow(validate_parameters=False)
@@ -207,7 +208,7 @@ def test_prefect_hands_a_session_through_as_it_is_to_flows_tasks_and_threads(ses
         return [given is session, same(given), same.submit(given).result()]
 
     told: list[str] = []
-    with progress.listening(lambda heard: told.append(heard.stage)):
+    with progress.subscribe(lambda heard: told.append(heard.stage)):
         assert inner(session) == [True, True, True]
     assert told == ["same", "same"], "whoever listens hears the tasks, in threads too"
     assert inner.serialize_parameters({"given": session}) == {"given": "<Session>"}

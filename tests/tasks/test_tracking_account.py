@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from components.errors import TrackingUnavailable
+from components.session.trackers import tracker_of
 from components.tracking.base import Tracker
 from flows.presets import preset_config
-from tasks.trackers import tracker_of
 
 ACCOUNT = {
     "MLFLOW_TRACKING_USERNAME": "troupe",

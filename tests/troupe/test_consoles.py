@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from tasks.progress import tell
+from components.progress import report
 from troupe.consoles import console
-from troupe.machine.tables import services_text
+from troupe.diagnostics.tables import services_text
 from troupe.runs.tables import evaluations_table
 from troupe.training.display import TrainingDisplay
 
@@ -19,7 +19,7 @@ def test_off_a_terminal_no_line_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> N
     output = io.StringIO()
     log = console(file=output)
     with TrainingDisplay(log).shown():
-        tell(
+        report(
             "iteration",
             0,
             1,
@@ -54,7 +54,7 @@ def test_the_live_display_fits_the_terminal(columns: int) -> None:
     with TrainingDisplay(terminal).shown():
         for step in range(30):
             metrics = {name: value - step / 100 for name, value in METRICS.items()}
-            tell("iteration", step, step + 1, 30, metrics=metrics, timings={})
+            report("iteration", step, step + 1, 30, metrics=metrics, timings={})
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.getvalue()[output.getvalue().rindex("reward tool_agent") :])
     courses = [line.rstrip() for line in last.splitlines()[:3]]
     assert [line.split("  ")[0] for line in courses] == [f"reward {name.split('/')[1]}" for name in METRICS]

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from troupe.cli.border import run_command
+from troupe.cli.errors import run_command
 from troupe.cli.exporting import export
-from troupe.cli.playing import evaluate, play
+from troupe.cli.play import evaluate, play
+from troupe.cli.runs import rm, runs, show
 from troupe.cli.sandbox import commands as sandbox_commands
-from troupe.cli.serving import doctor, down, env, gc, status, up
-from troupe.cli.stored_runs import rm, runs, show
+from troupe.cli.services import doctor, down, env, gc, status, up
 from troupe.cli.training import init, presets, resume, train
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -39,7 +39,7 @@ app.add_typer(sandbox_commands, name="sandbox")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from tasks.provenance import version_line
+        from components.runs.provenance import version_line
 
         typer.echo(version_line())
         raise typer.Exit

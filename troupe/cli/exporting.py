@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from components.plain_text import printable
-from troupe.cli.stored_runs import JsonOption, StoreOption, emit_json, progress_bar
+from components.escaping import printable
+from troupe.cli.runs import JsonOption, StoreOption, emit_json, progress_bar
 
 if TYPE_CHECKING:
     from troupe.exporting.export import ExportReport

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from troupe.cli.stored_runs import JsonOption, emit, emit_json
+from troupe.cli.runs import JsonOption, emit, emit_json
 
 BackendOption = Annotated[str, typer.Option(help="auto (docker, else bubblewrap), docker or bubblewrap.")]
 
@@ -18,8 +18,8 @@ def build(as_json: JsonOption = False) -> None:
     """Build the sandbox's file system and image, and start a private Docker daemon if there is none."""
     from rich.console import Console
 
-    from troupe.machine.sandbox import build as build_all
-    from troupe.machine.tables import sandbox_build_table
+    from troupe.diagnostics.sandbox import build as build_all
+    from troupe.diagnostics.tables import sandbox_build_table
 
     progress = Console(stderr=True)
     with progress.status("looking") as line:
@@ -38,8 +38,8 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run one program in the sandbox. Exit code 0 if it succeeded, else 1."""
-    from troupe.machine.sandbox import run_file
-    from troupe.machine.sandbox_display import print_result, result_document
+    from troupe.diagnostics.sandbox import run_file
+    from troupe.diagnostics.sandbox_display import print_result, result_document
 
     result, description = run_file(file, backend=backend, timeout_seconds=timeout, stdin_file=stdin)
     if as_json:
@@ -57,9 +57,9 @@ def attack(
     as_json: JsonOption = False,
 ) -> None:
     """Try every known attack on the sandbox. Exit code 1 if any succeeds."""
-    from troupe.machine.sandbox import attack as attack_all
-    from troupe.machine.sandbox import attack_document
-    from troupe.machine.sandbox_display import AttackDisplay
+    from troupe.diagnostics.sandbox import attack as attack_all
+    from troupe.diagnostics.sandbox import attack_document
+    from troupe.diagnostics.sandbox_display import AttackDisplay
 
     with AttackDisplay(on_stderr=as_json).shown() as display:
         description, reports = attack_all(backend=backend, only=only, on_start=display.start, on_report=display.report)
@@ -76,8 +76,8 @@ def attack(
 @commands.command()
 def status(as_json: JsonOption = False) -> None:
     """Backends, daemon, image, limits in force, sandboxes and leftovers. Leaves nothing running."""
-    from troupe.machine.sandbox import status_document
-    from troupe.machine.tables import sandbox_status_table
+    from troupe.diagnostics.sandbox import status_document
+    from troupe.diagnostics.tables import sandbox_status_table
 
     document: dict[str, Any] = status_document()
     emit(document, as_json=as_json, table=sandbox_status_table)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from components.errors import ConfigurationError
-from troupe.cli.stored_runs import JsonOption, StoreOption, emit
+from troupe.cli.runs import JsonOption, StoreOption, emit
 
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Override a value; repeatable.")]
 

@@ -7,13 +7,13 @@ from components.artifacts.refs import CheckpointRef, Frozen
 from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.exporting.placing import checked_place, filled_at_once
-from components.nearest import meant
-from tasks.history import Progress
-from tasks.kept_checkpoints import checkpoints_after, is_kept, kept_steps, spelled_steps
-from tasks.remedies import naming_remedies
-from tasks.run import Run
-from tasks.steps import first_unfinished_step
-from tasks.stores import open_store
+from components.runs.available_checkpoints import available_steps, checkpoints_after, format_ranges, is_available
+from components.runs.history import Progress
+from components.runs.recovery_hints import with_recovery_hints
+from components.runs.run import Run
+from components.runs.steps import first_unfinished_step
+from components.session.stores import open_store
+from components.suggestions import did_you_mean
 from troupe.exporting.folders import ExportedPolicy, FolderWriter
 from troupe.teams.run_team import named_step, stored_run
 
@@ -42,7 +42,7 @@ def export(
     store = open_store(run.config.store)
     left_out = _left_out(run.config)
     step, checkpoints = _kept_checkpoints(store, run, wanted, _chosen_policies(run, policy, left_out))
-    with naming_remedies(store, run, step), filled_at_once(place, argument=_PLACE) as work:
+    with with_recovery_hints(store, run, step), filled_at_once(place, argument=_PLACE) as work:
         writer = FolderWriter(store, run, step, place=place, work=work, is_merged=is_merged)
         exported: list[ExportedPolicy] = []
         for name, found in checkpoints.items():
@@ -64,7 +64,7 @@ def _chosen_policies(run: Run, policy: str | None, left_out: Mapping[str, str]) 
     known = run.config.policies
     if policy is not None and policy not in known:
         raise ConfigurationError(
-            f"--policy {policy!r}: run {run.run_id} has none of this name; {meant(policy, known)}"
+            f"--policy {policy!r}: run {run.run_id} has none of this name; {did_you_mean(policy, known)}"
             f"policies: {', '.join(sorted(known))}"
         )
     if policy is not None and policy in left_out:
@@ -90,7 +90,7 @@ def _kept_checkpoints(
     num_finished = first_unfinished_step(store, run)
     step = num_finished if wanted is None else wanted
     found = checkpoints_after(store, run, step) if step <= num_finished else None
-    if found is not None and all(is_kept(store, found[policy]) for policy in policies):
+    if found is not None and all(is_available(store, found[policy]) for policy in policies):
         return step, {policy: found[policy] for policy in policies}
     if step > num_finished:
         reason = f"it has finished {num_finished} updates"
@@ -98,6 +98,6 @@ def _kept_checkpoints(
         reason = "it has not begun, or another version of Troupe began it"
     else:
         reason = "`troupe gc` removed that checkpoint"
-    kept = spelled_steps(kept_steps(store, run))
+    kept = format_ranges(available_steps(store, run))
     there = f"use a step that has one: {kept}" if kept else "none of its steps has one"
     raise ConfigurationError(f"step {step} of run {run.run_id}: {reason}; {there}")

@@ -10,12 +10,12 @@ from components.config import RunConfig
 from components.environments.registry import FAMILIES
 from components.errors import ConfigurationError
 from components.exporting.card import RecordedNode
-from components.generation.tokenizer import HuggingFaceTokenizer
+from components.models.tokenizer import HuggingFaceTokenizer
+from components.runs.history import read_history
+from components.runs.run import Run
+from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.schema import Node, RolloutShard
-from tasks.history import read_history
-from tasks.run import Run
-from tasks.scenario import scenario_of
-from tasks.step_records import manifest_keys, read_manifest_at, stage_of
+from components.session.scenario import scenario_of
 
 
 def shown_evaluations(store: ArtifactStore, run: Run, step: int) -> tuple[dict[str, Any], ...]:

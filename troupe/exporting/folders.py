@@ -5,17 +5,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from components.artifacts.adapters import ADAPTER_FOLDER, read_adapter_config
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef, Frozen
 from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.exporting.card import CardFacts, Kind, card, vllm_command
 from components.exporting.folders import complete_adapter_folder, complete_model_folder
 from components.exporting.placing import WHOLE
-from components.generation.tokenizer import HuggingFaceTokenizer
+from components.models.adapters import ADAPTER_FOLDER, read_adapter_config
+from components.models.tokenizer import HuggingFaceTokenizer
+from components.runs.run import Run
 from components.schema import Node
 from components.training.base import MODEL_FOLDER
-from tasks.run import Run
 from troupe.exporting.facts import answer_limits, recorded_nodes, shown_evaluations, told_nodes, usual_temperature
 
 _BASE = "_base"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from components.environments.registry import FAMILIES
 from components.errors import ConfigurationError
-from components.plain_text import shown_value
+from components.escaping import shown_value
+from components.package_files import package_file
 from flows.presets import preset_values
-from tasks.shipped import shipped_file
 
-_TEMPLATES = shipped_file("troupe", "projects/files")
+_TEMPLATES = package_file("troupe", "projects/files")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAMES = {"gitignore": ".gitignore"}
 

@@ -4,13 +4,13 @@ from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as
-from components.artifacts.removal import Removal, RemovalReport, removal_of_lineage, removal_of_run, remove
-from components.artifacts.runs import drop_lineage, read_config
 from components.config import TrackingConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
-from tasks.session_records import SessionStart
-from tasks.trackers import tracker_of
-from troupe.runs.reading import unknown_run
+from components.runs.lineages import drop_lineage, read_config
+from components.runs.removal import Removal, RemovalReport, removal_of_lineage, removal_of_run, remove
+from components.runs.session_records import SessionStart
+from components.session.trackers import tracker_of
+from troupe.runs.documents import unknown_run
 
 
 def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlflow: bool, force: bool) -> Removal:

@@ -7,9 +7,9 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.format import check_format
 from components.config import StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
-from flows.preflight import naming_local_server
+from components.session.stores import open_store, s3_endpoint
+from flows.preflight.preflight import naming_local_server
 from infra.services.client import join_local_services
-from tasks.stores import open_store, s3_endpoint
 
 
 def opened_store(uri: str | None) -> ArtifactStore:

@@ -9,7 +9,7 @@ from rich.text import Text
 from components.artifacts.refs import Frozen
 from components.evaluation.statistics import paired_interval
 from components.schema import EvalReport
-from tasks.stores import s3_endpoint
+from components.session.stores import s3_endpoint
 from troupe.runs.tables import evaluations_table, share
 
 

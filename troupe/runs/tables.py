@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from components import metrics as m
-from tasks.kept_checkpoints import spelled_steps
+from components.runs.available_checkpoints import format_ranges
 
 SPARKS = "▁▂▃▄▅▆▇█"
 MOST_ROWS = 24
@@ -137,7 +137,7 @@ def garbage_table(document: Mapping[str, Any], *, dry_run: bool) -> Group:
     """What was removed from a store, or would be: checkpoints by run, then totals."""
     table = _table("<run", ">checkpoints", "<after updates")
     for run_id, steps in document["checkpoints"].items():
-        table.add_row(run_id, str(len(steps)), spelled_steps(steps))
+        table.add_row(run_id, str(len(steps)), format_ranges(steps))
     verb = "would go" if dry_run else "removed"
     lines = [
         f"{verb}: {_counted(document, '')}, old checkpoints among them",

@@ -11,19 +11,19 @@ from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation import held_out
 from components.evaluation.suites import suite_problems
+from components.runs.history import Progress
+from components.runs.run import Run
 from components.schema import PolicyVersion, Problem
 from components.scratch import scratch_folder
+from components.session.scenario import scenario_of
+from components.session.session import Session
+from components.session.toolbox import Toolbox
+from components.session.user_sources import with_environment_source
 from flows.presets import with_overrides
-from tasks.history import Progress
-from tasks.own_sources import with_environment_source
-from tasks.run import Run
-from tasks.scenario import scenario_of
-from tasks.session import Session
-from tasks.toolbox import Toolbox
 from troupe.teams.players import SCRIPTED, finished_episodes, scripted
 from troupe.teams.reports import EvaluationReport, counted
 from troupe.teams.run_team import Team, checked_sampling, run_team, stored_run, team_order
-from troupe.teams.suite_choice import read_as, suite_config
+from troupe.teams.suites import read_as, suite_config
 
 _PROBLEMS_AT_ONCE = 50
 
@@ -109,14 +109,14 @@ def _evaluate_scripted(suite: _Suite, agent: str, progress: Progress) -> Evaluat
 @contextmanager
 def _model_team(base: str, played: RunConfig) -> Iterator[Team]:
     """One untrained model in every role: a model folder, a hub name, or "smollm2-135m"."""
-    from components.training.bases import check_base
+    from components.models.base_checks import check_base
 
     policies = {"team": {"base": base, "prompt_format": "chat"}}
     agents = {role: {"policy": "team", "max_new_tokens": None} for role in scenario_of(played).family.roles}
     config = parse_config(played.model_dump(mode="json") | {"policies": policies, "agents": agents})
     check_base("team", config.policies["team"])
+    from components.models.loading import prepare_model_folder
     from components.training.checkpoint import read_manifest, write_initial_checkpoint
-    from components.training.models import prepare_model_folder
 
     with tempfile.TemporaryDirectory(prefix="evaluate-", dir=scratch_folder()) as name:
         folder, output = Path(name) / "model", Path(name) / "checkpoint"

@@ -9,16 +9,16 @@ from components.config import RewardConfig
 from components.environments.base import MultiAgentEnv, Split
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
-from components.nearest import remedy_for
-from components.plain_text import printable
+from components.escaping import printable
 from components.rewards.rubric import rubric_for
+from components.runs.history import Progress
 from components.schema import ActionOutcome
-from tasks.history import Progress
-from tasks.scenario import scenario_of
+from components.session.scenario import scenario_of
+from components.suggestions import suggest
 from troupe.teams.players import AGENTS, Player, finished_episodes, named_run, person, scripted, team_player
 from troupe.teams.reports import PlayReport, counted
 from troupe.teams.run_team import checked_sampling, run_team, team_order
-from troupe.teams.suite_choice import played_config
+from troupe.teams.suites import played_config
 
 SPLITS = ("train", "test")
 MOST_SHOWN = 10
@@ -52,7 +52,7 @@ def play(
     _check_numbers(episodes=episodes, max_turns=max_turns)
     is_run = agent not in AGENTS
     if split not in (None, *SPLITS):
-        remedy = remedy_for(split, SPLITS, otherwise=f"use one of {', '.join(SPLITS)}")
+        remedy = suggest(split, SPLITS, otherwise=f"use one of {', '.join(SPLITS)}")
         raise ConfigurationError(f"split {split!r}: {remedy}")
     chosen: Split = "test" if split == "test" or (split is None and is_run) else "train"
     draws = checked_sampling(sampling or "greedy")

@@ -11,15 +11,15 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.evaluation.answered_play import Answer, Ended, Onlooker, play_answers
 from components.evaluation.held_out import Sampling
 from components.identity import GroupKey, seed_for
-from components.nearest import remedy_for
 from components.rewards.base import Rubric
+from components.runs.history import Progress
+from components.runs.run import Run
 from components.schema import Problem
+from components.session.scenario import Scenario
+from components.session.toolbox import Toolbox
+from components.suggestions import suggest
 from components.turn_order import TurnOrder
-from tasks.history import Progress
-from tasks.run import Run
-from tasks.scenario import Scenario
-from tasks.toolbox import Toolbox
-from troupe.teams.person import Person
+from troupe.teams.human import Person
 from troupe.teams.run_team import Team, named_step, stored_run
 
 SCRIPTED = ("expert", "random", "noop")
@@ -108,7 +108,7 @@ def scripted_answer(agent: str, family: EnvironmentFamily, seed: int) -> Answer:
 def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
     """The run and the step in `RUN` or `RUN@STEP`; the step is None for the newest. Raises ConfigurationError."""
     name, step = named_step(agent, argument="agent")
-    remedy = remedy_for(agent, AGENTS, otherwise=f"use one of {', '.join(AGENTS)}, or a run's name", cutoff=0.5)
+    remedy = suggest(agent, AGENTS, otherwise=f"use one of {', '.join(AGENTS)}, or a run's name", cutoff=0.5)
     try:
         return stored_run(name, store_uri), step
     except (ConfigurationError, ServiceMissing) as error:

@@ -13,13 +13,13 @@ from components.evaluation.held_out import Sampling, eval_rules, temperature_of
 from components.rollout.play import play
 from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start, playing_order
+from components.runs.run import Run
+from components.runs.session_records import effective_run
 from components.schema import Episode, Observation
+from components.session.scenario import scenario_of
+from components.session.session import Session
 from components.turn_order import TurnOrder, agents_of
-from tasks.run import Run
-from tasks.scenario import scenario_of
-from tasks.session import Session
-from tasks.session_records import standing_run
-from troupe.runs.reading import read_run
+from troupe.runs.documents import read_run
 from troupe.runs.stores import opened_store, store_config
 
 _STEP = re.compile(r"[0-9]{1,9}")
@@ -100,13 +100,13 @@ def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
 def stored_run(run_id: str, store_uri: str | None) -> Run:
     """A run as its results show it, bound to the store it is in. Raises ConfigurationError if there is none of this name."""
     store = opened_store(store_uri)
-    return standing_run(store, read_run(store, run_id)).kept_in(store_config(store_uri))
+    return effective_run(store, read_run(store, run_id)).kept_in(store_config(store_uri))
 
 
 def run_team(run: Run, step: int | None) -> Team:
     """The team of a run after `step` updates (None: the newest), its weights verified by digest. Raises ConfigurationError."""
+    from components.runs.steps import checkpoints_before, first_unfinished_step
     from tasks.refresh_weights import refresh_weights
-    from tasks.steps import checkpoints_before, first_unfinished_step
 
     session = Session(run)
     num_finished = first_unfinished_step(session.store, run)

@@ -11,9 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from components import metrics as m
+from components.progress import Progress as StageProgress
+from components.progress import subscribe
 from components.schema import EvalReport
-from tasks.progress import Progress as StageProgress
-from tasks.progress import listening
 from troupe.runs.tables import scaled_spark, share
 
 _STAGE_WORDS = re.compile(r"^(collect|compute)_|_(policy|checkpoint)$")
@@ -43,7 +43,7 @@ class TrainingDisplay:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show this process's progress inside the block."""
-        with listening(self.hear):
+        with subscribe(self.hear):
             if not self._console.is_terminal:
                 yield
                 return

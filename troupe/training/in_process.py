@@ -10,18 +10,18 @@ from rich.console import Console
 from components.artifacts.format import check_format
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError, ServiceMissing
+from components.gc_tuning import gc_paused
 from components.identity import checked_run_id
-from components.long_lived import long_lived
-from flows.preflight import check_base_names, check_configuration, check_services
+from components.runs.restarts import Restart, check_restart, record_restart
+from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
+from components.runs.run import Run
+from components.session.session import Session
+from components.session.user_sources import with_sources
+from flows.preflight.preflight import check_base_names, check_configuration, check_services
 from flows.presets import with_overrides
 from infra.services.client import join_local_services
-from tasks.own_sources import with_sources
-from tasks.restarts import Restart, check_restart, record_restart
-from tasks.run import Run
-from tasks.session import Session
-from tasks.starts import remarks, startable_run, surplus_line
 from troupe.consoles import console as made_console
-from troupe.runs.reading import read_run
+from troupe.runs.documents import read_run
 from troupe.runs.stores import opened_store, store_config
 from troupe.runs.summary import TrainingReport, print_summary
 
@@ -53,7 +53,7 @@ def run_training(
         raise
     console = console or made_console()
     with console.status("loading"):
-        with long_lived():
+        with gc_paused():
             from flows.train import train
             from troupe.training.display import TrainingDisplay
 
@@ -74,11 +74,11 @@ def _admitted(session: Session, restart: Restart | None) -> list[str]:
     if restart is not None:
         check_format(store)
         run = read_run(store, run_id)
-        told = remarks(store, run)
+        told = resume_warnings(store, run)
         record_restart(store, run.model_copy(update={"config": config}), restart)
         return told
-    run = startable_run(store, run_id, config)
-    return [*remarks(store, run), *surplus_line(store, run)]
+    run = validate_start(store, run_id, config)
+    return [*resume_warnings(store, run), *surplus_line(store, run)]
 
 
 def run_resume(

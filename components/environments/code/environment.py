@@ -6,16 +6,16 @@ from functools import cached_property
 from itertools import islice
 
 from components.environments.base import MultiAgentEnv, Step, ToolCall, Tools
+from components.environments.code.answer_extraction import PROGRAM_ENDING, TESTS_ENDING, final_tests
+from components.environments.code.grading import accepts, checking
 from components.environments.code.grammar import cases_in
-from components.environments.code.judging import accepts, checking
 from components.environments.code.mutants import mutants
 from components.environments.code.novelty import repeats
 from components.environments.code.observations import CODER, ROLES, TESTER, State, observation
-from components.environments.code.picture import picture
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import Verdict, agrees, execution, output_of, program_in, timed_out, verdict
-from components.environments.code.reading import PROGRAM_ENDING, TESTS_ENDING, final_tests
-from components.environments.shared.reading import final_program, reasoning_instructions
+from components.environments.code.render import picture
+from components.environments.shared.answer_extraction import final_program, reasoning_instructions
 from components.errors import ExecutionFailed, MalformedAction
 from components.schema import ExecutionResult, Limits, Observation
 

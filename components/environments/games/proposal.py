@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Step, Tools
+from components.environments.games.answer_extraction import LIST_ENDING, PROGRAM_ENDING, final_moves
 from components.environments.games.parsing import MoveList
 from components.environments.games.python_tool import (
     MALFORMED_MARK,
@@ -19,9 +20,8 @@ from components.environments.games.python_tool import (
     execution_of,
     printed_moves,
 )
-from components.environments.games.reading import LIST_ENDING, PROGRAM_ENDING, final_moves
+from components.environments.shared.answer_extraction import final_program, reasoning_instructions
 from components.environments.shared.progress import progress, value_gain
-from components.environments.shared.reading import final_program, reasoning_instructions
 from components.errors import MalformedAction
 from components.schema import Execution, Observation
 

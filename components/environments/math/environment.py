@@ -5,11 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from components.environments.base import MultiAgentEnv, Step, Tools
+from components.environments.math.answer_extraction import PROGRAM_ENDING, VALUE_ENDING, final_value
 from components.environments.math.grammar import failure, parse_answer, parse_program, printed_answer
 from components.environments.math.history import Progress, Round, Run
-from components.environments.math.reading import PROGRAM_ENDING, VALUE_ENDING, final_value
-from components.environments.math.verifier import verdict
-from components.environments.math.views import (
+from components.environments.math.observations import (
     REASONER,
     TOOL_AGENT,
     compact_view,
@@ -18,7 +17,8 @@ from components.environments.math.views import (
     prose_view,
     shown_output,
 )
-from components.environments.shared.reading import final_program, reasoning_instructions
+from components.environments.math.verifier import verdict
+from components.environments.shared.answer_extraction import final_program, reasoning_instructions
 from components.errors import MalformedAction
 from components.schema import Execution, Observation
 

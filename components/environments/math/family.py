@@ -10,10 +10,10 @@ from components.environments.family import Demonstrations, DrawnFamily
 from components.environments.math.environment import MathEnv
 from components.environments.math.history import Progress, Round, Run
 from components.environments.math.numbers import number
+from components.environments.math.observations import COMPACT_ALPHABET, EXAMPLE_ANSWER, TOOL_AGENT
 from components.environments.math.options import MathOptions
 from components.environments.math.procedural import draw_question
 from components.environments.math.questions import questions_of
-from components.environments.math.views import COMPACT_ALPHABET, EXAMPLE_ANSWER, TOOL_AGENT
 from components.environments.shared.splits import shuffled_index
 from components.environments.shared.text import PRINTABLE
 

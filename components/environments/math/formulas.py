@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 
-from components.environments.math.judging import compared
+from components.environments.math.grading import compared
 
 CPU_SECONDS = 0.5
 MEMORY_BYTES = 256 << 20

@@ -2,9 +2,9 @@
 
 import re
 
+from components.environments.math.normalization import MAX_FINAL_CHARACTERS, around_box, boxed, plain
 from components.environments.math.numbers import number
-from components.environments.math.spelling import MAX_FINAL_CHARACTERS, around_box, boxed, plain
-from components.environments.shared.reading import check_is_meant, is_joined
+from components.environments.shared.answer_extraction import check_is_meant, is_joined
 from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult

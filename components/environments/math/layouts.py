@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from components.environments.base import Split
-from components.environments.math.spelling import MAX_FINAL_CHARACTERS, plain
+from components.environments.math.normalization import MAX_FINAL_CHARACTERS, plain
 from components.environments.shared.dataset_rows import DatasetSource, load_rows
 from components.environments.shared.own_rows import OwnRow, own_rows_as
 

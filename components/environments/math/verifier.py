@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from components.environments.math import formulas
-from components.environments.math.judging import NeedsFormulas, compared
-from components.environments.math.spelling import MAX_CHARACTERS, plain
+from components.environments.math.grading import NeedsFormulas, compared
+from components.environments.math.normalization import MAX_CHARACTERS, plain
 from components.environments.math.units import units_differ
 from components.errors import ExecutionFailed
 

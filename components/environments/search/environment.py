@@ -3,15 +3,15 @@
 from dataclasses import dataclass, replace
 
 from components.environments.base import NO_TOOLS, MultiAgentEnv, Step, Tools
+from components.environments.search.answer_extraction import LINES_ENDING, final_lines
+from components.environments.search.grading import judge, mentions, normalized, words_of
 from components.environments.search.grammar import Note, parse_reasoner, parse_searcher, resolved
-from components.environments.search.judges import judge, mentions, normalized, words_of
-from components.environments.search.observing import REASONER, ROLES, SEARCHER, instructions, state_text
-from components.environments.search.picture import picture
+from components.environments.search.observations import REASONER, ROLES, SEARCHER, instructions, state_text
 from components.environments.search.questions import Question, Text
-from components.environments.search.reading import LINES_ENDING, final_lines
+from components.environments.search.render import picture
 from components.environments.search.sizes import Sizes
 from components.environments.search.state import SearchState, SubQuestion
-from components.environments.shared.reading import reasoning_instructions
+from components.environments.shared.answer_extraction import reasoning_instructions
 from components.errors import MalformedAction
 from components.schema import Observation, Query
 

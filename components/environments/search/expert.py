@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from random import Random
 
 from components.environments.search.environment import SearchEnv
+from components.environments.search.grading import mentions, normalized
 from components.environments.search.grammar import single_line
-from components.environments.search.judges import mentions, normalized
-from components.environments.search.observing import folded
+from components.environments.search.observations import folded
 from components.environments.search.questions import Hop
 
 

@@ -9,8 +9,8 @@ from components.environments.base import MultiAgentEnv, Retriever, Split, Tools
 from components.environments.family import Demonstrations, Family
 from components.environments.search.environment import SearchEnv
 from components.environments.search.expert import random_name, random_word, reasoner_line_text, searcher_line_texts
-from components.environments.search.judges import normalized
-from components.environments.search.observing import REASONER, SEARCHER, folded
+from components.environments.search.grading import normalized
+from components.environments.search.observations import REASONER, SEARCHER, folded
 from components.environments.search.options import SearchOptions
 from components.environments.search.questions import Question
 from components.environments.search.sizes import Sizes

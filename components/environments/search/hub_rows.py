@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from components.environments.search.grading import normalized
 from components.environments.search.grammar import single_line
-from components.environments.search.judges import normalized
 from components.environments.search.questions import Hop, Question, Text
 from components.errors import ConfigurationError
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pydantic import ConfigDict, Field
 
 from components.artifacts.refs import Frozen
-from components.environments.search.judges import mentions, normalized
+from components.environments.search.grading import mentions, normalized
 
 Text = tuple[str, str]
 """One passage of a corpus: title, text."""

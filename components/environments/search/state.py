@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from components.environments.search.judges import NOTHING, Verdict
+from components.environments.search.grading import NOTHING, Verdict
 from components.environments.search.questions import Text
 
 _NUM_KEPT = 24

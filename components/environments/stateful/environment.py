@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from components.environments.base import MultiAgentEnv, Step
+from components.environments.shared.answer_extraction import reasoning_instructions
 from components.environments.shared.progress import progress
-from components.environments.shared.reading import reasoning_instructions
-from components.environments.stateful.reading import CALLS_ENDING, PLAN_ENDING, final_calls, final_plan
+from components.environments.stateful.answer_extraction import CALLS_ENDING, PLAN_ENDING, final_calls, final_plan
 from components.environments.stateful.tool_world import STEP_SEPARATOR, ToolWorld, calls_of_plan, list_characters
 from components.environments.stateful.tools import Call, Refusal, compact_json, parse_calls, run_calls
 from components.errors import MalformedAction

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from components.generation.weights import built_model
+from components.models.weights import built_model
 
 
 @dataclass(frozen=True, slots=True)

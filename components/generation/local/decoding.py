@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from components.artifacts.stored_models import EXACT_BASES
 from components.errors import ConfigurationError
+from components.generation.local.batch_inputs import ForwardInputs, fed_candidates, fed_prompts
 from components.generation.local.batching import Capacity, Row
-from components.generation.local.feeding import Fed, fed_candidates, fed_prompts
 from components.generation.local.prompt_cache import KeyValues
 from components.generation.local.schedule import Admission, Schedule
 from components.generation.local.tree_attention import TREE_ATTENTION
+from components.models.stored_models import EXACT_BASES
 from components.share_done import tell_share
 
 Choose = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -133,7 +133,7 @@ class _Batch:
             position_ids=torch.cat(positions)[None],
             use_cache=False,
             logits_to_keep=kept,
-            fed=Fed(store=self._store, running=running, entering=entered),
+            fed=ForwardInputs(store=self._store, running=running, entering=entered),
         ).logits[0]
         return logits
 

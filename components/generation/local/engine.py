@@ -7,21 +7,21 @@ from typing import Any
 
 import torch
 
-from components.artifacts.adapters import adapted_digest, load_adapter, use_adapter
-from components.artifacts.stored_models import chosen_beyond, fixed_positions
 from components.config import GenerationConfig
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.base_models import BaseModels
 from components.generation.local.batching import batches_of, capacity_of, rows_of
-from components.generation.local.choosing import Forcing, Sampling
 from components.generation.local.decoding import Choose, decode
-from components.generation.local.trial import check_engine
-from components.generation.tokenizer import HuggingFaceTokenizer
-from components.generation.weights import architecture_of, built_model, check_weights, refreshed_model
+from components.generation.local.self_test import check_engine
+from components.generation.local.token_selection import Sampling, TeacherForcing
+from components.models.adapters import adapted_digest, load_adapter, use_adapter
+from components.models.stored_models import chosen_beyond, fixed_positions
+from components.models.tokenizer import HuggingFaceTokenizer
+from components.models.weights import architecture_of, built_model, check_weights, refreshed_model
 from components.schema import PolicyVersion
 from components.share_done import part_of_work
-from components.torch_process import computing_with
+from components.torch_state import computing_with
 
 
 class TransformersGenerator:
@@ -125,7 +125,7 @@ class TransformersGenerator:
         logprobs: list[tuple[float, ...]] = [()] * len(completions)
         if not scored:
             return logprobs
-        forcing = Forcing([completions[index] for index in scored], device=self._model.device)
+        forcing = TeacherForcing([completions[index] for index in scored], device=self._model.device)
         lengths = [len(completions[index]) for index in scored]
         self._decode([prompts[index] for index in scored], [1] * len(scored), lengths, forcing)
         for index, row, length in zip(scored, forcing.logprobs_N_T.tolist(), lengths, strict=True):

@@ -12,10 +12,10 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from components.artifacts.stored_models import EXACT_BASES
 from components.errors import ConfigurationError
-from components.generation.local.feeding import Entering, Fed, Running
+from components.generation.local.batch_inputs import DecodeInputs, ForwardInputs, PromptInputs
 from components.generation.local.prompt_cache import KeyValues
+from components.models.stored_models import EXACT_BASES
 
 TREE_ATTENTION = "troupe_tree"
 """The name under which it is registered in transformers."""
@@ -28,7 +28,7 @@ def tree_attention(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     *,
-    fed: Fed | None = None,
+    fed: ForwardInputs | None = None,
     scaling: float | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
@@ -66,7 +66,7 @@ def tree_attention(
 
 
 def _continued(
-    layer: int, newest: tuple[torch.Tensor, ...], store: KeyValues, running: Running, scale: float
+    layer: int, newest: tuple[torch.Tensor, ...], store: KeyValues, running: DecodeInputs, scale: float
 ) -> torch.Tensor:
     """Attention of one token [M, heads, head_dim] per running candidate. B = its key heads, candidate by candidate."""
     query_M, *key_value_M = newest
@@ -89,19 +89,19 @@ def _continued(
     return torch.baddbmm(from_prompt, on_answer, answer_values).reshape(len(query_M), -1, from_prompt.shape[-1])
 
 
-def _in_slots(each_B: torch.Tensor, running: Running) -> torch.Tensor:
+def _in_slots(each_B: torch.Tensor, running: DecodeInputs) -> torch.Tensor:
     """Candidates [B, queries, X] grouped by prompt: [prompts * heads, slots * queries, X]."""
     _, num_queries, width = each_B.shape
     return each_B.index_select(0, running.at_slot).reshape(-1, running.num_slots * num_queries, width)
 
 
-def _from_slots(slots: torch.Tensor, running: Running) -> torch.Tensor:
+def _from_slots(slots: torch.Tensor, running: DecodeInputs) -> torch.Tensor:
     """The inverse: [B, queries, X]."""
     return slots.reshape(len(running.at_slot), -1, slots.shape[-1]).index_select(0, running.slot_B)
 
 
 def _entered(
-    layer: int, whole: tuple[torch.Tensor, ...], store: KeyValues, entering: Entering, scale: float
+    layer: int, whole: tuple[torch.Tensor, ...], store: KeyValues, entering: PromptInputs, scale: float
 ) -> torch.Tensor:
     """Attention of all tokens [T, heads, head_dim] of new prompts. The causal mask hides padding, which is on the right."""
     query, key, value = (each[entering.token_P_W].transpose(1, 2) for each in whole)

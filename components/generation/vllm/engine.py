@@ -9,19 +9,19 @@ from typing import Any
 from components.config import GenerationConfig
 from components.errors import ConfigurationError, LogprobMismatch, StaleEngine
 from components.generation.base import Completion, GenerationRequest
-from components.generation.tokenizer import HuggingFaceTokenizer
 from components.generation.vllm.background import Background
+from components.generation.vllm.candidates import candidates_of
 from components.generation.vllm.fleet import Fleet
 from components.generation.vllm.folders import checked_base, kept_adapter, merged_folder
-from components.generation.vllm.held import Serving
+from components.generation.vllm.loaded_weights import ServedVersion
 from components.generation.vllm.router import Replicas
-from components.generation.vllm.sampled import candidates_of
 from components.generation.vllm.transport import Transport
 from components.generation.vllm.wire import completion_from, scores_from, scoring_job
+from components.models.tokenizer import HuggingFaceTokenizer
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
 from components.share_done import tell_share
-from components.training.base import furthest
+from components.training.base import worst_mismatch
 
 
 class VllmGenerator:
@@ -48,7 +48,7 @@ class VllmGenerator:
         self._background = Background(f"vllm-{model}")
         self._transport = Transport(key)
         self._fleet = Fleet(config.vllm, model=model, urls=urls, start_command=start_command, transport=self._transport)
-        self._serving: Serving | None = None
+        self._serving: ServedVersion | None = None
         self._tokenizer: HuggingFaceTokenizer | None = None
         self._version: PolicyVersion | None = None
         self._scratch = Path(tempfile.mkdtemp(prefix="vllm-", dir=scratch_folder()))
@@ -135,20 +135,22 @@ class VllmGenerator:
         self._background.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _checked(self, folder: Path, version: PolicyVersion, adapter: Path | None) -> Serving:
+    def _checked(self, folder: Path, version: PolicyVersion, adapter: Path | None) -> ServedVersion:
         """What the servers have to hold, after checking that the folders hold `version`."""
         base, digest, policy = checked_base(folder, version, adapter), version.weights_digest, version.policy
         if adapter is None:
-            return Serving(model=self._model, policy=policy, weights=digest, digest=digest, folder=folder)
+            return ServedVersion(model=self._model, policy=policy, weights=digest, digest=digest, folder=folder)
         place = self._place(version)
         if self._config.vllm.merge_adapters:
             whole = merged_folder(folder, adapter, place)
-            return Serving(model=self._model, policy=policy, weights=digest, digest=digest, folder=whole)
+            return ServedVersion(model=self._model, policy=policy, weights=digest, digest=digest, folder=whole)
         name = f"{policy}@{digest[:16]}"  # one per version, so that no request reaches another version
         kept = kept_adapter(adapter, place)
-        return Serving(model=name, policy=policy, weights=base, digest=digest, folder=folder, adapter=kept)
+        return ServedVersion(model=name, policy=policy, weights=base, digest=digest, folder=folder, adapter=kept)
 
-    def _scored(self, prompt: tuple[int, ...], completion: tuple[int, ...], serving: Serving) -> tuple[float, ...]:
+    def _scored(
+        self, prompt: tuple[int, ...], completion: tuple[int, ...], serving: ServedVersion
+    ) -> tuple[float, ...]:
         self._check_length(len(prompt) + len(completion) + 1)
         job = scoring_job(prompt, completion, serving)
         scores = self._background.run(
@@ -160,14 +162,14 @@ class VllmGenerator:
     def _check_agreement(self, scores: Mapping[str, tuple[float, ...]]) -> None:
         (first, expected), *others = scores.items()
         for url, found in others:
-            worst = furthest(expected, found, self._config.probe_tolerance)
+            worst = worst_mismatch(expected, found, self._config.probe_tolerance)
             if not worst.is_allowed:
                 raise LogprobMismatch(
                     f"{url} and {first} both claim to hold {self._version}, but differ by {worst.difference:.3g} in the same "
                     f"log-probabilities (tolerance {worst.allowed:.3g})"
                 )
 
-    def _serving_of(self, version: PolicyVersion) -> Serving:
+    def _serving_of(self, version: PolicyVersion) -> ServedVersion:
         if self._version != version or self._serving is None:
             raise StaleEngine(f"asked for {version}, but the engine holds {self._version}; refresh it first")
         return self._serving

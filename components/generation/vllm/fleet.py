@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from components.config import VllmConfig
 from components.errors import EngineUnavailable, StaleEngine, TroupeError
-from components.generation.vllm.held import Serving
-from components.generation.vllm.loading import Loading
+from components.generation.vllm.loaded_weights import ServedVersion
 from components.generation.vllm.router import Job, Replicas
 from components.generation.vllm.transport import ReplicaFailed, Transport
+from components.generation.vllm.weight_loader import Loading
 from components.generation.vllm.wire import GENERATE
 
 Answer = TypeVar("Answer")
@@ -36,13 +36,13 @@ class Fleet:
         self._transport = transport
         self._urls = tuple(dict.fromkeys(url.rstrip("/") for url in urls))
         self.replicas = Replicas(self._urls, places=config.max_requests_at_once)
-        self._wanted: Serving | None = None
+        self._wanted: ServedVersion | None = None
         self._looking = asyncio.Lock()
         self._last_look = 0.0
         self.max_model_tokens = 0
         """Longest prompt plus answer that the servers accept; 0 until they are contacted."""
 
-    async def want(self, wanted: Serving | None) -> None:
+    async def want(self, wanted: ServedVersion | None) -> None:
         """Make every server hold `wanted`; None only checks that a server serves the model.
 
         Raises `no_server_error()` when no server is up afterwards, ConfigurationError when one cannot load `wanted`.

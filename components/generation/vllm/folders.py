@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from components.artifacts.adapters import adapted_digest, read_adapter_config
-from components.artifacts.digests import model_digest, tensors_digest
-from components.artifacts.stored_models import stored_model
 from components.errors import ArtifactCorrupt
-from components.generation.weights import architecture_of, check_weights, stored_tensors
+from components.models.adapters import adapted_digest, read_adapter_config
+from components.models.digests import model_digest, tensors_digest
+from components.models.stored_models import stored_model
+from components.models.weights import architecture_of, check_weights, stored_tensors
 from components.schema import PolicyVersion
 
 _PREFIX = "base_model.model."

@@ -14,7 +14,7 @@ from typing import Any
 
 from components.errors import StaleEngine
 from components.generation.base import Completion, GenerationRequest
-from components.generation.vllm.held import Serving, held_from
+from components.generation.vllm.loaded_weights import ServedVersion, held_from
 from components.generation.vllm.router import Job
 from components.generation.vllm.transport import ReplicaFailed, encoded
 from components.schema import FinishReason, PolicyVersion
@@ -26,7 +26,7 @@ _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "de
 
 def generation_job(
     request: GenerationRequest,
-    serving: Serving,
+    serving: ServedVersion,
     *,
     end_tokens: frozenset[int],
     begun: Sequence[int],
@@ -56,7 +56,7 @@ def prompt_key(tokens: Sequence[int]) -> bytes:
 
 
 def completion_from(
-    answer: Any, serving: Serving, version: PolicyVersion, *, end_tokens: frozenset[int], url: str
+    answer: Any, serving: ServedVersion, version: PolicyVersion, *, end_tokens: frozenset[int], url: str
 ) -> Completion:
     """The candidate in an answer.
 
@@ -78,7 +78,7 @@ def completion_from(
     return Completion(tokens=tokens, logprobs=logprobs, finish_reason=finish, version=version)
 
 
-def scoring_job(prompt: Sequence[int], completion: Sequence[int], serving: Serving) -> Job:
+def scoring_job(prompt: Sequence[int], completion: Sequence[int], serving: ServedVersion) -> Job:
     """A job whose answer has the log-probabilities of `completion` after `prompt`: both are sent as a prompt."""
     sampling = {**_PLAIN, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
     tokens = [*prompt, *completion]
@@ -86,7 +86,7 @@ def scoring_job(prompt: Sequence[int], completion: Sequence[int], serving: Servi
     return Job(key=prompt_key(prompt), body=encoded(body))
 
 
-def scores_from(answer: Any, completion: Sequence[int], serving: Serving, *, url: str) -> tuple[float, ...]:
+def scores_from(answer: Any, completion: Sequence[int], serving: ServedVersion, *, url: str) -> tuple[float, ...]:
     """The log-probabilities of `completion` in an answer to `scoring_job`. Raises StaleEngine or ReplicaFailed."""
     try:
         _check_weights(answer["choices"][0], serving, f"{url} scored with")
@@ -96,7 +96,7 @@ def scores_from(answer: Any, completion: Sequence[int], serving: Serving, *, url
         raise ReplicaFailed(f"{url}: unexpected scores: {type(error).__name__}: {error}") from error
 
 
-def _check_weights(choice: Any, serving: Serving, what: str) -> None:
+def _check_weights(choice: Any, serving: ServedVersion, what: str) -> None:
     """Raise StaleEngine unless every token of `choice` came from `serving`."""
     for span in choice["weight_versions"]:
         if not serving.is_held_by(held_from(span["version"])):

@@ -6,21 +6,21 @@ from dataclasses import replace
 from components.errors import ConfigurationError
 from components.sandbox.attacks import (
     arguments,
-    channels,
+    covert_channels,
     disk,
-    endings,
     exhaustion,
+    exit_reporting,
     host,
     kernel,
     leaks,
     neighbours,
     network,
-    process_one,
+    pid1,
+    residue,
     results,
-    traces,
 )
-from components.sandbox.attacks.bait import Bait
 from components.sandbox.attacks.base import Attack
+from components.sandbox.attacks.decoys import Bait
 
 
 def catalogue(bait: Bait) -> tuple[Attack, ...]:
@@ -32,11 +32,11 @@ def catalogue(bait: Bait) -> tuple[Attack, ...]:
         "host": host.attacks(bait),
         "kernel": kernel.ATTACKS,
         "arguments": arguments.ATTACKS,
-        "process_one": process_one.ATTACKS,
-        "endings": endings.ATTACKS,
+        "process_one": pid1.ATTACKS,
+        "endings": exit_reporting.ATTACKS,
         "leaks": leaks.ATTACKS,
-        "traces": traces.ATTACKS,
-        "channels": channels.ATTACKS,
+        "traces": residue.ATTACKS,
+        "channels": covert_channels.ATTACKS,
         "neighbours": neighbours.ATTACKS,
         "results": results.attacks(bait),
     }

@@ -1,7 +1,7 @@
 """Attacks on the program's own folder: fill it, damage it, nest it beyond cleaning."""
 
 from components.sandbox.attacks.base import probing
-from components.sandbox.attacks.judges import ENDED
+from components.sandbox.attacks.grading import ENDED
 from components.sandbox.attacks.kinds import leaving, probe
 from components.schema import Limits
 

@@ -1,7 +1,7 @@
 """Attacks that use up a resource: processes, memory, CPU time, wall time, output, file handles."""
 
 from components.sandbox.attacks.base import SHORT
-from components.sandbox.attacks.judges import ENDED, GRACE_SECONDS, comes_back, ended, undisturbed
+from components.sandbox.attacks.grading import ENDED, GRACE_SECONDS, comes_back, ended, undisturbed
 from components.sandbox.attacks.kinds import at_once, attack, attempts_in, probe
 from components.schema import ExecutionResult, Limits
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from components.sandbox.attacks.bait import Bait
 from components.sandbox.attacks.base import Attack, Verdict, ending, probing, report
+from components.sandbox.attacks.decoys import Bait
 from components.sandbox.attacks.kinds import attack, probe
 from components.sandbox.box import BOX_UID
 from components.sandbox.users import RANGE

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from components.sandbox.attacks.base import PREAMBLE, Attack, Judge, Verdict, ending, probing, report
-from components.sandbox.attacks.judges import all_refused
+from components.sandbox.attacks.grading import all_refused
 from components.sandbox.attacks.kinds import attack, attempts_in, probe
 from components.sandbox.system_calls import numbers
 from components.schema import ExecutionResult

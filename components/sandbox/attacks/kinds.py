@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from components.sandbox.attacks.base import SHORT, Attack, Judge, probing
-from components.sandbox.attacks.judges import heard, nothing_left, refused
+from components.sandbox.attacks.grading import heard, nothing_left, refused
 from components.schema import Execution, ExecutionStatus, Limits
 
 _ATTEMPT = re.compile(r'^(?:attempt|notice)\("([^"\n]+)",', re.MULTILINE)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from components.sandbox.attacks.base import SHORT, Attack, Verdict, ending, probing
-from components.sandbox.attacks.judges import nothing_left
+from components.sandbox.attacks.grading import nothing_left
 from components.sandbox.attacks.kinds import at_once, leaving
 from components.sandbox.attacks.searches import LOOK_FOR_PROCESSES, MEMORY_SEARCH
 from components.schema import Execution, ExecutionResult

@@ -1,7 +1,7 @@
 """Attacks through the network, and through sockets that need no network."""
 
-from components.sandbox.attacks.bait import Bait
 from components.sandbox.attacks.base import Attack
+from components.sandbox.attacks.decoys import Bait
 from components.sandbox.attacks.kinds import at_once, probe
 
 DOCKER_SOCKETS = (

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from components.sandbox.attacks.bait import Bait
 from components.sandbox.attacks.base import SHORT, Attack, Judge
-from components.sandbox.attacks.judges import comes_back
+from components.sandbox.attacks.decoys import Bait
+from components.sandbox.attacks.grading import comes_back
 from components.sandbox.attacks.kinds import attack
 from components.schema import ExecutionResult
 

@@ -20,11 +20,11 @@ from components.rewards.score import score_shard
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.shards import shard_problems
 from components.rollout.statistics import step_metrics
+from components.runs.run import Run
 from components.schema import PolicyVersion, RolloutShard, ScoredShard, TrainBatch
+from components.session.session import Session
 from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import read_manifest, write_initial_checkpoint
-from tasks.run import Run
-from tasks.session import Session
 from tests.benchmarks.versus_trl.order import Order
 from tests.benchmarks.versus_trl.registry import run_config
 from tests.benchmarks.versus_trl.task import POLICY

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from components.config import PolicyConfig
-from components.training.models import prepare_model_folder
+from components.models.loading import prepare_model_folder
 from tests.benchmarks.versus_trl.order import Order
 
 BASE = "smollm2-135m"

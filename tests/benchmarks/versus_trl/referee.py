@@ -7,18 +7,18 @@ from transformers import AutoTokenizer
 
 from components.config import RunConfig
 from components.environments.registry import family_options
-from components.generation.tokenizer import HuggingFaceTokenizer
+from components.models.tokenizer import HuggingFaceTokenizer
 from components.rewards.rubric import rubric_for
 from components.rollout.prompts import encode_observation
-from components.rollout.router import Seat, seats_of
+from components.rollout.router import RoleBinding, bind_roles
 from tests.benchmarks.versus_trl.task import family_of, problems
 
 
-def seat_of(config: RunConfig, role: str) -> Seat:
+def seat_of(config: RunConfig, role: str) -> RoleBinding:
     """How `role` is asked, and how long its answers may be."""
     family = family_of(config)
     options = family_options(config.environment.name, config.environment.options)
-    return seats_of(config, max_action_characters=family.max_action_characters(options))[role]
+    return bind_roles(config, max_action_characters=family.max_action_characters(options))[role]
 
 
 class Referee:

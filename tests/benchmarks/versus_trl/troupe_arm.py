@@ -17,8 +17,8 @@ from tests.benchmarks.versus_trl.registry import run_config
 
 def train(order: Order) -> dict[str, Any]:
     """Train as ordered; when steps ended, how well they went, and where their seconds went."""
+    from components import progress
     from flows.train import train as train_flow
-    from tasks import progress
 
     steps: list[tuple[float, dict[str, Any]]] = []
 
@@ -26,7 +26,7 @@ def train(order: Order) -> dict[str, Any]:
         if told.stage == "iteration":
             steps.append((time.perf_counter(), told.facts))
 
-    with progress.listening(hear):
+    with progress.subscribe(hear):
         train_flow(run_config(order), "versus-trl")
     return {
         "step_ended_at": [ended_at for ended_at, _ in steps],

@@ -10,13 +10,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from components.generation.tokenizer import HuggingFaceTokenizer
+from components.models.loading import prepare_model_folder
+from components.models.tokenizer import HuggingFaceTokenizer
 from components.rollout.prompts import encode_observation
+from components.runs.run import Run
+from components.session.session import Session
 from components.training.demonstrations import Student, Teacher
-from components.training.models import prepare_model_folder
 from components.training.warm_start import warm_start
-from tasks.run import Run
-from tasks.session import Session
 from tasks.warm_start import success_of
 from tests.benchmarks.versus_trl.game import ROLE
 from tests.benchmarks.versus_trl.order import Order

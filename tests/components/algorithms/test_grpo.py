@@ -1,7 +1,7 @@
 """Plain GRPO compares whole episodes of one problem, short ones and long ones alike."""
 
 from components.algorithms.grouping import episode_return
-from components.algorithms.grpo import compare_episodes
+from components.algorithms.grpo import grpo_advantages
 from components.config import AlgorithmConfig
 from tests.components.algorithms.episodes import episode
 
@@ -23,7 +23,7 @@ def test_an_episode_that_ended_early_is_compared_too_and_all_its_actions_share_i
         ((0.2,), (5.0,)),
         ((0.1,), (0.3,), (0.1,), (4.0,)),
     ]
-    assert compare_episodes(episodes, rewards, GRPO) == [
+    assert grpo_advantages(episodes, rewards, GRPO) == [
         ((0.5,), (0.5,)),
         ((-0.5,),) * 4,
         ((0.5,), (0.5,)),
@@ -34,8 +34,8 @@ def test_an_episode_that_ended_early_is_compared_too_and_all_its_actions_share_i
 def test_a_failed_episode_leaves_the_baseline() -> None:
     episodes = [episode("a", 0, "tp"), episode("a", 1, "t", error="broke"), episode("a", 2, "tp")]
     rewards = [((0.0,), (1.0,)), ((-100.0,),), ((0.0,), (0.0,))]
-    assert compare_episodes(episodes, rewards, GRPO) == [((0.5,), (0.5,)), ((None,),), ((-0.5,), (-0.5,))]
+    assert grpo_advantages(episodes, rewards, GRPO) == [((0.5,), (0.5,)), ((None,),), ((-0.5,), (-0.5,))]
 
 
 def test_an_episode_without_siblings_learns_nothing() -> None:
-    assert compare_episodes([episode("a", 0, "p")], [((7.0,),)], GRPO) == [((0.0,),)]
+    assert grpo_advantages([episode("a", 0, "p")], [((7.0,),)], GRPO) == [((0.0,),)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.algorithms.normalisation import advantages, centred, group_advantages
+from components.algorithms.normalisation import advantages, center, group_advantages
 from components.config import AlgorithmConfig
 
 rewards = st.lists(st.floats(-10, 10), min_size=1, max_size=12)
@@ -66,14 +66,14 @@ def test_nobody_scored_has_no_advantages() -> None:
 
 
 def test_leaving_one_out_compares_with_the_others_alone() -> None:
-    assert centred((1.0, 0.0, None, 0.0), leave_one_out=True) == [1.0, -0.5, None, -0.5]
-    assert centred((1.0, 0.0, None, 0.0), leave_one_out=False) == pytest.approx([2 / 3, -1 / 3, None, -1 / 3])
-    assert centred((5.0, None), leave_one_out=True) == [0.0, None]
+    assert center((1.0, 0.0, None, 0.0), leave_one_out=True) == [1.0, -0.5, None, -0.5]
+    assert center((1.0, 0.0, None, 0.0), leave_one_out=False) == pytest.approx([2 / 3, -1 / 3, None, -1 / 3])
+    assert center((5.0, None), leave_one_out=True) == [0.0, None]
 
 
 @given(rewards)
 def test_leaving_one_out_is_its_definition(rewards_K: list[float]) -> None:
-    found = centred(rewards_K, leave_one_out=True)
+    found = center(rewards_K, leave_one_out=True)
     if min(rewards_K) == max(rewards_K):
         assert found == [0.0] * len(rewards_K)
         return
@@ -89,7 +89,7 @@ groups = st.lists(st.lists(st.none() | st.floats(-10, 10), max_size=6), max_size
 def test_over_the_batch_is_one_deviation_of_all_centred_rewards(groups_G_K: list, leave_one_out: bool) -> None:
     algorithm = AlgorithmConfig(normalize_over="batch", leave_one_out=leave_one_out, epsilon=0.01)
     found = advantages(groups_G_K, algorithm)
-    centred_G_K = [centred(group, leave_one_out=leave_one_out) for group in groups_G_K]
+    centred_G_K = [center(group, leave_one_out=leave_one_out) for group in groups_G_K]
     known = [value for group in centred_G_K for value in group if value is not None]
     scale = (statistics.pstdev(known) if known else 0.0) + 0.01
     for group, values in zip(centred_G_K, found, strict=True):

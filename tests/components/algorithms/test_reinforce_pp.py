@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from components.algorithms.reinforce_pp import compare_with_batch
+from components.algorithms.reinforce_pp import reinforce_pp_advantages
 from components.config import AlgorithmConfig
 from tests.components.algorithms.episodes import episode
 
@@ -13,7 +13,7 @@ RPP = AlgorithmConfig(advantage="reinforce_pp", epsilon=1e-12)
 
 def test_in_a_tree_all_candidates_are_one_batch() -> None:
     episodes = [episode("a", 0, "t", num=2), episode("b", 0, "t", num=2)]
-    assert compare_with_batch(episodes, [((1.0, 1.0),), ((0.0, 0.0),)], RPP) == [
+    assert reinforce_pp_advantages(episodes, [((1.0, 1.0),), ((0.0, 0.0),)], RPP) == [
         (pytest.approx((1.0, 1.0)),),
         (pytest.approx((-1.0, -1.0)),),
     ]
@@ -30,7 +30,7 @@ def test_else_each_episodes_return_counts_once_and_is_shared_by_its_actions() ->
     returns = [3.0, 1.0, 0.5]
     mean, deviation = statistics.fmean(returns), statistics.pstdev(returns)
     wanted = [(r - mean) / deviation for r in returns]
-    found = compare_with_batch(episodes, rewards, RPP)
+    found = reinforce_pp_advantages(episodes, rewards, RPP)
     assert found[0] == ((pytest.approx(wanted[0]),),) * 4
     assert [found[1], found[2], found[3]] == [
         ((pytest.approx(wanted[1]),),),
@@ -41,4 +41,4 @@ def test_else_each_episodes_return_counts_once_and_is_shared_by_its_actions() ->
 
 def test_a_batch_of_equal_returns_teaches_nothing() -> None:
     episodes = [episode("a", 0, "t", num=2), episode("b", 0, "t", num=2)]
-    assert compare_with_batch(episodes, [((0.3, 0.3),), ((0.3, None),)], RPP) == [((0.0, 0.0),), ((0.0, None),)]
+    assert reinforce_pp_advantages(episodes, [((0.3, 0.3),), ((0.3, None),)], RPP) == [((0.0, 0.0),), ((0.0, None),)]

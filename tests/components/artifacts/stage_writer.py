@@ -15,8 +15,8 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef
 from components.artifacts.s3 import S3ArtifactStore
-from components.artifacts.stage import run_stage
 from components.identity import StageKey
+from components.runs.stage_protocol import run_stage
 from components.schema import Problem
 
 KEY = StageKey(

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.parallel import in_parallel
-from components.artifacts.records import DIGEST, read_as, remedy, sealed, unsealed
+from components.artifacts.records import DIGEST, read_as, remedy, verified, with_digest
 from components.artifacts.refs import ArtifactRef
-from components.artifacts.stage import committed, manifest_key, run_stage
 from components.errors import ArtifactCorrupt
 from components.identity import StageKey
+from components.runs.stage_protocol import committed, manifest_key, run_stage
 
 KEY = StageKey(
     run_id="r7", step=12, stage="compute_rewards", version=1, part="0", lineage=0, depends_on="0123456789abcdef"
@@ -29,19 +29,19 @@ plain = st.recursive(
 
 @given(value=st.dictionaries(st.text().filter(lambda name: name != DIGEST), plain, max_size=4))
 def test_what_was_sealed_comes_back(value: dict[str, Any]) -> None:
-    assert unsealed("k", sealed(value)) == value
-    assert unsealed("k", sealed(value, indent=1)) == value
-    assert unsealed("k", json.dumps(value).encode()) == value, "as versions without digests wrote it"
+    assert verified("k", with_digest(value)) == value
+    assert verified("k", with_digest(value, indent=1)) == value
+    assert verified("k", json.dumps(value).encode()) == value, "as versions without digests wrote it"
 
 
 @given(value=st.dictionaries(st.text("abc", min_size=1), st.integers(0, 999), min_size=1, max_size=4), data=st.data())
 def test_any_changed_or_lost_byte_is_noticed(value: dict[str, int], data: st.DataObject) -> None:
-    content = sealed(value)
+    content = with_digest(value)
     at = data.draw(st.integers(0, len(content) - 1))
     other = data.draw(st.integers(0, 255).filter(lambda byte: byte != content[at]))
     for damaged in (content[:at], content[:at] + bytes([other]) + content[at + 1 :]):
         with suppress(ArtifactCorrupt):
-            found = unsealed("k", damaged)
+            found = verified("k", damaged)
             # White space, or the name of the digest's field: then it is a record without a digest.
             assert {name: found[name] for name in value} == value
 
@@ -62,14 +62,14 @@ def test_a_changed_digit_in_a_manifest_is_corrupt_and_names_it(tmp_path: Path) -
 
 
 def test_a_metric_that_is_no_number_is_sealed_as_it_is() -> None:
-    found = unsealed("k", sealed({"loss": float("nan"), "bound": float("inf")}))
+    found = verified("k", with_digest({"loss": float("nan"), "bound": float("inf")}))
     assert found["loss"] != found["loss"]
     assert found["bound"] == float("inf")
 
 
 def test_a_reference_keeps_its_own_digest() -> None:
     ref = ArtifactRef(kind="bytes", key="payloads/ab/cd", sha256="cd", num_bytes=2)
-    assert read_as("k", sealed(ref.model_dump(mode="json")), ArtifactRef) == ref
+    assert read_as("k", with_digest(ref.model_dump(mode="json")), ArtifactRef) == ref
     assert read_as("k", ref.model_dump_json().encode(), ArtifactRef) == ref
 
 

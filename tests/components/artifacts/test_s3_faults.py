@@ -14,7 +14,7 @@ import pytest
 from components.artifacts.layout import payload_ref
 from components.artifacts.s3 import S3ArtifactStore
 from components.errors import ArtifactCorrupt, StoreGone, StoreRefused, StoreUnavailable
-from components.patience import interrupt, patient
+from components.outages import interrupt, interruptible
 from tests.components.artifacts.conftest import CREDENTIALS
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.components.artifacts.weed_server import BUCKET, SECRET_KEY, WeedServer
@@ -79,12 +79,12 @@ def test_calls_side_by_side_share_one_patience(proxy: FaultyProxy, credentials: 
 def test_an_interruption_ends_a_call_that_waits(proxy: FaultyProxy, credentials: None) -> None:
     store = S3ArtifactStore(BUCKET, prefix="away", endpoint_url=proxy.endpoint_url, retry_seconds=600)
     proxy.fault = lambda method, path: "refuse"
-    with patient():
+    with interruptible():
         threading.Timer(0.5, interrupt).start()
         with pytest.raises(StoreUnavailable, match="the run was interrupted") as raised:
             store.read("x")
     assert not isinstance(raised.value, StoreGone)
-    with patient():
+    with interruptible():
         pass
 
 

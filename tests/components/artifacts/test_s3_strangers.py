@@ -18,7 +18,7 @@ from infra.services.seaweed_security import new_certificate
 from infra.services.seaweedfs import SeaweedService, sockets_of
 from infra.services.seaweedfs import weed as weed_program
 from tests.components.artifacts.weed_server import BUCKET, WeedServer
-from tests.strangers import as_stranger, needs_another_user
+from tests.other_users import as_stranger, needs_another_user
 
 CLOSED = tuple(name for name in SeaweedService.ports if name != "s3")
 HTTP = ("master", "volume", "filer")

@@ -11,10 +11,10 @@ import pytest
 from components.artifacts import payloads
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef
-from components.artifacts.stage import committed, manifest_key, num_attempts, read_manifest, run_stage
 from components.artifacts.write_behind import MAX_PENDING_COMMITS, WriteBehindStore
 from components.errors import StageOvertaken, StoreUnavailable
 from components.identity import StageKey
+from components.runs.stage_protocol import committed, manifest_key, num_attempts, read_manifest, run_stage
 from components.schema import ScoredShard
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from components.identity import GroupKey
 from components.schema import (
     ActionOutcome,
     Candidate,
-    Cut,
     Episode,
     EvalReport,
+    FailedBranch,
     IterationReport,
     Node,
     PolicyVersion,
@@ -86,7 +86,8 @@ episodes = st.builds(
     nodes=st.lists(turns, max_size=2).map(tuple),
     success=st.booleans(),
     error=st.none() | names,
-    cuts=st.none() | st.lists(st.builds(Cut, parent=st.tuples(counts, counts), error=names), max_size=2).map(tuple),
+    cuts=st.none()
+    | st.lists(st.builds(FailedBranch, parent=st.tuples(counts, counts), error=names), max_size=2).map(tuple),
 )
 versions = st.builds(PolicyVersion, policy=names, step=counts, weights_digest=names)
 rollout_shards = st.builds(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from components.environments.base import MAX_ANSWER_CHARACTERS, Demonstrator, demonstrator
-from components.environments.own_family import OwnFamily
 from components.environments.registry import family, family_options, installed_environments, source_of
 from components.environments.shared.text import PRINTABLE
+from components.environments.user_environment import OwnFamily
 from components.errors import ConfigurationError
 from components.schema import Problem
 

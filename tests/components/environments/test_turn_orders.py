@@ -6,9 +6,9 @@ import pytest
 
 from components.config import differing_fields, parse_config, stage_config
 from components.environments.environment import Environment
-from components.environments.own_family import own_family
 from components.environments.registry import family
 from components.environments.turn_orders import checked_team, turn_order_of
+from components.environments.user_environment import own_family
 from components.errors import ConfigurationError
 from components.turn_order import BRANCHING, agents_of
 from tests.components.rollout.own_teams import Desk, Votes, family_of

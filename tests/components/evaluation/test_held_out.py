@@ -13,7 +13,7 @@ from components.evaluation.held_out import EvalPlan, evaluate
 from components.evaluation.statistics import wilson_interval
 from components.evaluation.suites import suite_problems
 from components.rewards.rubric import rubric_for
-from components.rollout.router import Router, Seat
+from components.rollout.router import RoleBinding, Router
 from components.schema import EvalReport, PolicyVersion
 from tests.components.environments.bare import bare
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
@@ -62,7 +62,7 @@ def report(eval_plan: EvalPlan, tool: Any, planner: Any, **options: Any) -> Eval
         return (tool if prompt[0] == "T" else planner)(known.get(board, "U"), shown, seed)
 
     engine = ScriptedGenerator(respond, CharacterTokenizer(GAME.alphabet(OPTIONS)), VERSION)
-    seat = Seat(policy="p", prompt_format="compact", max_new_tokens=11)
+    seat = RoleBinding(policy="p", prompt_format="compact", max_new_tokens=11)
     router = Router({"p": engine}, seats=dict.fromkeys(GAME.roles, seat), versions={"p": VERSION})
     rubric = rubric_for(GAME, RewardConfig())
     return evaluate(eval_plan, family=bare(GAME), router=router, rubric=rubric, **options)
@@ -187,7 +187,7 @@ def test_failed_episodes_raise_unless_they_are_allowed() -> None:
 def test_an_agents_own_temperature_is_played_and_told_unless_greedy() -> None:
     for sampling, own in (("sample", {"plan_agent": 0.7}), ("greedy", None)):
         engine = ScriptedGenerator(lambda prompt, seed: "U", CharacterTokenizer(GAME.alphabet(OPTIONS)), VERSION)
-        seat = Seat(policy="p", prompt_format="compact", max_new_tokens=11)
+        seat = RoleBinding(policy="p", prompt_format="compact", max_new_tokens=11)
         seats = {"tool_agent": seat, "plan_agent": replace(seat, temperature=0.7)}
         router = Router({"p": engine}, seats=seats, versions={"p": VERSION})
         rubric = rubric_for(GAME, RewardConfig())

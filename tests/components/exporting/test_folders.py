@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.components.generation.test_tokenizer import byte_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from components.artifacts.adapters import adapter_tensors, add_adapter, write_adapter
 from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ArtifactMissing, LogprobMismatch
 from components.exporting.folders import complete_adapter_folder, complete_model_folder
 from components.exporting.merging import merge
-from components.generation.tokenizer import HuggingFaceTokenizer
+from components.models.adapters import adapter_tensors, add_adapter, write_adapter
+from components.models.character_tokenizer import character_tokenizer
+from components.models.model_folder import write_model_folder
+from components.models.tokenizer import HuggingFaceTokenizer
 from components.training.base import Probe
-from components.training.character_tokenizer import character_tokenizer
 from components.training.checkpoint import load_model, probe_for
-from components.training.model_folder import write_model_folder
-from tests.components.generation.test_tokenizer import byte_tokenizer
 from tests.components.generation.tiny_models import random_model
 
 ALPHABET = "\n .#AG<end>paTé漢"

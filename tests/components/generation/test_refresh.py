@@ -7,10 +7,10 @@ from components.config import GenerationConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, StaleEngine
 from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
-from components.generation.tokenizer import HuggingFaceTokenizer
+from components.models.character_tokenizer import character_tokenizer
+from components.models.tokenizer import HuggingFaceTokenizer
 from components.schema import PolicyVersion
 from components.training.base import Probe
-from components.training.character_tokenizer import character_tokenizer
 from tests.components.generation.scripted import ScriptedGenerator
 from tests.components.generation.tiny_models import full_logprobs, random_model, saved
 

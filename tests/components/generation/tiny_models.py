@@ -8,10 +8,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from tokenizers.decoders import ByteLevel
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from components.artifacts.digests import model_digest
+from components.models.character_tokenizer import character_tokenizer
+from components.models.digests import model_digest
+from components.models.model_folder import write_model_folder
 from components.schema import PolicyVersion
-from components.training.character_tokenizer import character_tokenizer
-from components.training.model_folder import write_model_folder
 
 ALPHABET = "ABCDEFG\n "
 

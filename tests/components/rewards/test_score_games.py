@@ -10,7 +10,7 @@ from components.config import RewardConfig, RolloutConfig
 from components.environments.registry import family, family_options
 from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
-from components.rollout.router import Router, Seat
+from components.rollout.router import RoleBinding, Router
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.shards import NumberedProblem
 from components.schema import PolicyVersion, RolloutShard
@@ -41,7 +41,7 @@ def collected(name: str, mode: Any) -> RolloutShard:
 
     engine = ScriptedGenerator(respond, CharacterTokenizer(chosen.alphabet(options)), VERSION)
     limit = chosen.max_action_characters(options) + 1
-    seat = Seat(policy="p", prompt_format="compact", max_new_tokens=limit)
+    seat = RoleBinding(policy="p", prompt_format="compact", max_new_tokens=limit)
     plan = ShardPlan(
         step=0,
         shard=0,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from components.algorithms.at_grpo import compare_nodes
+from components.algorithms.at_grpo import at_grpo_advantages
 from components.artifacts import codec
 from components.config import AlgorithmConfig, RolloutConfig
 from components.environments.base import Tools
@@ -14,8 +14,8 @@ from components.rewards.base import Rubric
 from components.rewards.own_rewards import OwnReward
 from components.rewards.score import score_shard
 from components.rollout.sampler import ShardPlan, collect_shard
-from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.schema import ActionOutcome, Execution, ExecutionResult, Limits, RolloutShard, ToolRecord
+from components.tool_calls.ledger import ExecutionLedger, ToolSources
 from tests.components.rollout.toy_team import RUBRIC, ToyEnv, ToyFamily, toy_problems, toy_router
 from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
 
@@ -113,7 +113,7 @@ def test_a_candidate_at_which_the_sandbox_failed_has_no_reward_and_is_never_hand
             assert node.candidates[node.chosen].outcome.unscorable is None
             unscorable += sum(reward is None for reward in rewards_K)
     assert unscorable > 3
-    advantages_E_N_K = compare_nodes(shard.episodes, scored.rewards_E_N_K, AlgorithmConfig())
+    advantages_E_N_K = at_grpo_advantages(shard.episodes, scored.rewards_E_N_K, AlgorithmConfig())
     for rewards_N_K, advantages_N_K in zip(scored.rewards_E_N_K, advantages_E_N_K, strict=True):
         for rewards_K, advantages_K in zip(rewards_N_K, advantages_N_K, strict=True):
             known_K = [advantage for advantage in advantages_K if advantage is not None]

@@ -14,11 +14,11 @@ from components.rewards.overlong import Overlong
 from components.rewards.own_rewards import OwnReward
 from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
-from components.rollout.router import Router, Seat
+from components.rollout.router import RoleBinding, Router
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.shards import NumberedProblem
 from components.schema import ExecutionResult, PolicyVersion, RolloutShard
-from tasks.scenario import scenario_of
+from components.session.scenario import scenario_of
 from tests.components.generation.scripted import CharacterTokenizer
 from tests.components.rewards.test_score_tools import ledger
 from tests.components.rollout.toy_team import RecordingGenerator
@@ -32,7 +32,7 @@ MATH: Any = family("math")
 def router_for(roles: tuple[str, ...], respond: Any) -> Router:
     engine = RecordingGenerator(VERSION, respond)
     engine._tokenizer = CharacterTokenizer(LETTERS)
-    seat = Seat(policy="team", prompt_format="compact", max_new_tokens=200)
+    seat = RoleBinding(policy="team", prompt_format="compact", max_new_tokens=200)
     return Router({"team": engine}, seats=dict.fromkeys(roles, seat), versions={"team": VERSION})
 
 

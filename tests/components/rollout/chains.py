@@ -3,7 +3,7 @@
 from typing import Any
 
 from components.rewards.base import Rubric
-from components.schema import START, ActionOutcome, Episode
+from components.schema import ROOT, ActionOutcome, Episode
 
 Chain = tuple[tuple[int, int], ...]
 """(node, candidate) of each answer before a node, from the start."""
@@ -12,7 +12,7 @@ Chain = tuple[tuple[int, int], ...]
 def chain_of(episode: Episode, n: int) -> Chain:
     """The answers before node `n`."""
     node = episode.nodes[n]
-    if node.parent == START:
+    if node.parent == ROOT:
         return ()
     if node.parent is not None:
         return (*chain_of(episode, node.parent[0]), node.parent)
@@ -50,7 +50,7 @@ def check_chains(episode: Episode, family: Any, router: Any) -> None:
 def fork_of(episode: Episode, n: int) -> tuple[int, int] | None:
     """The candidate of the selected branch below which node `n` hangs; None for one on it."""
     parent = episode.nodes[n].parent
-    if parent is None or parent == START or episode.nodes[parent[0]].parent is None:
+    if parent is None or parent == ROOT or episode.nodes[parent[0]].parent is None:
         return parent
     return fork_of(episode, parent[0])
 

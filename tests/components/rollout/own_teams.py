@@ -7,10 +7,10 @@ from typing import Any
 from components.artifacts.refs import Frozen
 from components.environments.base import Step
 from components.environments.environment import Environment
-from components.environments.own_family import OwnFamily, own_family
+from components.environments.user_environment import OwnFamily, own_family
 from components.rewards.base import Rubric
 from components.rollout.play import play
-from components.rollout.router import Router, Seat
+from components.rollout.router import RoleBinding, Router
 from components.rollout.rules import Rules, Start
 from components.schema import Episode, Node
 from components.turn_order import TurnOrder
@@ -156,7 +156,7 @@ def rubric_of(family: OwnFamily) -> Rubric:
 
 
 def router_of(family: OwnFamily, engine: RecordingGenerator, *, max_new_tokens: int = 16) -> Router:
-    seat = Seat(policy="p", prompt_format="compact", max_new_tokens=max_new_tokens)
+    seat = RoleBinding(policy="p", prompt_format="compact", max_new_tokens=max_new_tokens)
     return Router({"p": engine}, seats=dict.fromkeys(family.roles, seat), versions={"p": VERSION})
 
 

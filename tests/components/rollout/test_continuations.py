@@ -17,7 +17,7 @@ from components.rollout.play import play
 from components.rollout.rules import Rules, Start
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.statistics import episode_metrics, reward_metrics
-from components.schema import Cut, RolloutShard
+from components.schema import FailedBranch, RolloutShard
 from tests.components.rollout.chains import (
     check_chains,
     end_in_a_tree,
@@ -268,7 +268,7 @@ def test_a_cut_line_gives_no_credit_even_where_its_candidate_looks_like_an_end()
     played = shard("turn_end", laws={"done_rate": 0.0}, num_problems=1)
     (episode,) = played.episodes
     last = max(n for n in range(len(episode.nodes)) if fork_of(episode, n) == (0, 2))
-    ended = Cut(parent=(last, 0), error="broke")
+    ended = FailedBranch(parent=(last, 0), error="broke")
     cut = replace(played, episodes=(replace(episode, cuts=(ended,)),))
     scored = score_shard(cut, family=FAMILY, rubric=RUBRIC, credit="turn_end", max_unscorable_fraction=1.0)
     assert [reward is None for reward in scored.rewards_E_N_K[0][0]] == [False, False, True, False]

@@ -8,10 +8,10 @@ from components.config import RunConfig, parse_config
 from components.identity import GroupKey
 from components.rollout.lessons import step_warnings
 from components.rollout.statistics import step_metrics
+from components.runs.run import Run
 from components.schema import ActionOutcome, Candidate, Episode, FinishReason, Node, Problem, RolloutShard, ScoredShard
+from components.session.session import Session
 from tasks.compute_advantages import warn_once
-from tasks.run import Run
-from tasks.session import Session
 
 
 def config(prompt_format: str = "chat", **environment: Any) -> RunConfig:

@@ -18,10 +18,10 @@ from components.errors import ConfigurationError
 from components.rewards.score import score_shard
 from components.rollout.journal import Journal
 from components.rollout.play import play
-from components.rollout.rules import Rules, Start, fan_outs_of, rollout_rules
+from components.rollout.rules import Rules, Start, branching_factors, rollout_rules
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.statistics import episode_metrics
-from components.schema import START, ActionOutcome, RolloutShard
+from components.schema import ROOT, ActionOutcome, RolloutShard
 from components.turn_order import TurnOrder
 from tests.components.rollout.chains import path_of, shape_of
 from tests.components.rollout.own_teams import (
@@ -168,7 +168,7 @@ def test_values_in_closed_form() -> None:
     assert shape_of(episode) == [
         (0, "ann", None, 1),
         (0, "judge", None, 1),
-        (0, "ann", START, 2),
+        (0, "ann", ROOT, 2),
         (0, "judge", (2, 0), 2),
         (0, "judge", (2, 1), 2),
     ]
@@ -269,7 +269,7 @@ def test_only_compared_candidates_make_rows() -> None:
 )
 def test_fan_outs(fan_outs: Any, group_size: int, order: TurnOrder, expected: tuple[int, ...]) -> None:
     settings_ = RolloutConfig(mode="nested", fan_outs=fan_outs, group_size=group_size)
-    assert fan_outs_of(settings_, order) == expected
+    assert branching_factors(settings_, order) == expected
     assert rollout_rules(settings_, turn_order=order, max_turns=2, seed=0, step=0).fan_outs == expected
 
 
@@ -288,7 +288,7 @@ def test_fan_outs(fan_outs: Any, group_size: int, order: TurnOrder, expected: tu
 )
 def test_fan_outs_that_do_not_fit_the_team(fan_outs: Any, group_size: int, order: TurnOrder, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        fan_outs_of(RolloutConfig(mode="nested", fan_outs=fan_outs, group_size=group_size), order)
+        branching_factors(RolloutConfig(mode="nested", fan_outs=fan_outs, group_size=group_size), order)
 
 
 def test_a_tree_and_its_path_are_the_same_for_equal_plans() -> None:

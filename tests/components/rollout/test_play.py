@@ -8,7 +8,7 @@ import pytest
 from components.errors import ConfigurationError, StoreUnavailable
 from components.rewards.base import Rubric
 from components.rollout.play import play
-from components.rollout.router import Router, Seat
+from components.rollout.router import RoleBinding, Router
 from components.rollout.rules import Start
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.rollout.toy_team import (
@@ -128,7 +128,7 @@ def test_a_failed_episode_is_no_success_even_where_the_state_says_so() -> None:
 def test_a_node_says_at_which_temperature_of_its_agents_own_it_was_drawn() -> None:
     family = ToyFamily(2)
     (problem,) = toy_problems(family, 1, done_rate=0.0)
-    seat = Seat(policy="p", prompt_format="compact", max_new_tokens=8)
+    seat = RoleBinding(policy="p", prompt_format="compact", max_new_tokens=8)
     for play_at, own in ((1.0, 0.7), (0.0, None)):
         seats = {"agent0": seat, "agent1": replace(seat, temperature=0.7)}
         router = Router({"p": RecordingGenerator()}, seats=seats, versions={"p": VERSION})
@@ -143,7 +143,7 @@ def test_the_environment_reads_an_answer_up_to_its_stop_string_and_all_tokens_ar
     family = ToyFamily(2)
     (problem,) = toy_problems(family, 1, done_rate=0.0)
     engine = ScriptedGenerator(lambda prompt, seed: "ab|c", CharacterTokenizer(ALPHABET), VERSION)
-    seat = Seat(policy="p", prompt_format="compact", max_new_tokens=8, stop=("|",))
+    seat = RoleBinding(policy="p", prompt_format="compact", max_new_tokens=8, stop=("|",))
     router = Router({"p": engine}, seats=dict.fromkeys(family.roles, seat), versions={"p": VERSION})
     start = Start(problem=problem.problem, episode=0)
     (episode,) = play([start], team_rules(0.0, group_size=2), family=family, router=router, rubric=RUBRIC)

@@ -11,7 +11,7 @@ from components.evaluation.suites import suite_problems
 from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
 from components.rollout.play import play
-from components.rollout.router import Router, Seat
+from components.rollout.router import RoleBinding, Router
 from components.rollout.rules import Rules, Start
 from components.rollout.statistics import episode_metrics
 from components.schema import PolicyVersion, RolloutShard
@@ -32,7 +32,7 @@ class Thinker(CharacterTokenizer):
 def rolled_out(answers: Any, text: str, tokenizer: CharacterTokenizer, *, max_new_tokens: int = 200) -> RolloutShard:
     chosen = family("plan_path", answers)
     engine = ScriptedGenerator(lambda prompt, seed: text if seed % 2 else "[U]", tokenizer, VERSION)
-    seat = Seat(policy="p", prompt_format="chat", max_new_tokens=max_new_tokens)
+    seat = RoleBinding(policy="p", prompt_format="chat", max_new_tokens=max_new_tokens)
     router = Router({"p": engine}, seats=dict.fromkeys(chosen.roles, seat), versions={"p": VERSION})
     problems = suite_problems("train", chosen, OPTIONS, num_problems=2, seed=0)
     rules = Rules(turn_order=chosen.roles, max_turns=1, group_size=4, temperature=1.0, seed=1, purpose=("rollout",))

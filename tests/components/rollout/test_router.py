@@ -9,7 +9,7 @@ from components.config import PromptConfig, parse_config
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.rollout.prompts import encode_observation
-from components.rollout.router import REASONING_TOKENS, RoleRequest, Router, Seat, seats_of
+from components.rollout.router import REASONING_TOKENS, RoleBinding, RoleRequest, Router, bind_roles
 from components.schema import Observation, PolicyVersion
 from tests.components.generation.scripted import CharacterTokenizer
 from tests.components.rollout.toy_team import RecordingGenerator
@@ -28,9 +28,9 @@ def engines() -> dict[str, RecordingGenerator]:
 
 def router(generators: dict[str, RecordingGenerator], small: PolicyVersion = SMALL) -> Router:
     seats = {
-        "tool": Seat(policy="small", prompt_format="compact", max_new_tokens=4),
-        "plan": Seat(policy="large", prompt_format="chat", max_new_tokens=9),
-        "critic": Seat(policy="small", prompt_format="compact", max_new_tokens=9),
+        "tool": RoleBinding(policy="small", prompt_format="compact", max_new_tokens=4),
+        "plan": RoleBinding(policy="large", prompt_format="chat", max_new_tokens=9),
+        "critic": RoleBinding(policy="small", prompt_format="compact", max_new_tokens=9),
     }
     return Router(generators, seats=seats, versions={"small": small, "large": LARGE})
 
@@ -91,9 +91,9 @@ def test_a_seat_without_its_own_limit_holds_the_longest_action_and_its_end() -> 
             "policies": {"p": {}, "q": {"prompt_format": "chat"}},
         }
     )
-    assert seats_of(config, max_action_characters=10) == {
-        "tool": Seat(policy="p", prompt_format="compact", max_new_tokens=3),
-        "plan": Seat(policy="q", prompt_format="chat", max_new_tokens=11),
+    assert bind_roles(config, max_action_characters=10) == {
+        "tool": RoleBinding(policy="p", prompt_format="compact", max_new_tokens=3),
+        "plan": RoleBinding(policy="q", prompt_format="chat", max_new_tokens=11),
     }
 
 
@@ -104,7 +104,7 @@ def test_answers_that_reason_first_may_be_longer_by_default() -> None:
         "agents": {"tool": {"policy": "p", "max_new_tokens": 3}, "plan": {"policy": "p"}},
         "policies": {"p": {}},
     }
-    seats = seats_of(parse_config(values), max_action_characters=10)
+    seats = bind_roles(parse_config(values), max_action_characters=10)
     assert {role: seat.max_new_tokens for role, seat in seats.items()} == {"tool": 3, "plan": 11 + REASONING_TOKENS}
 
 
@@ -113,8 +113,8 @@ def test_an_answer_begins_with_the_thinking_tag_that_its_prompt_ends_with() -> N
     generators = {"large": RecordingGenerator(LARGE)}
     generators["large"]._tokenizer = tokenizer
     seats = {
-        "plan": Seat(policy="large", prompt_format="chat", max_new_tokens=9),
-        "tool": Seat(policy="large", prompt_format="compact", max_new_tokens=9),
+        "plan": RoleBinding(policy="large", prompt_format="chat", max_new_tokens=9),
+        "tool": RoleBinding(policy="large", prompt_format="compact", max_new_tokens=9),
     }
     routed = Router(generators, seats=seats, versions={"large": LARGE})
     opened, closed, answer = map(tokenizer.encode, ("ab<think>\n", "<think>\n</think>\n", "a</think>b"))
@@ -132,8 +132,8 @@ def test_a_role_whose_policy_has_no_engine_is_an_error() -> None:
 def test_each_role_is_asked_in_its_own_way() -> None:
     generators = engines()
     seats = {
-        "tool": Seat(policy="small", prompt_format="chat", max_new_tokens=4, prompt=PromptConfig(replace="dd")),
-        "plan": Seat(
+        "tool": RoleBinding(policy="small", prompt_format="chat", max_new_tokens=4, prompt=PromptConfig(replace="dd")),
+        "plan": RoleBinding(
             policy="small",
             prompt_format="chat",
             max_new_tokens=5,
@@ -170,7 +170,7 @@ def test_seats_hold_what_the_configuration_says() -> None:
             "policies": {"q": {"prompt_format": "chat", "chat_template_arguments": {"enable_thinking": False}}},
         }
     )
-    assert seats_of(config, max_action_characters=10)["plan"] == Seat(
+    assert bind_roles(config, max_action_characters=10)["plan"] == RoleBinding(
         policy="q",
         prompt_format="chat",
         max_new_tokens=11,

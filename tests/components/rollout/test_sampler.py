@@ -13,7 +13,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.config import RolloutConfig
 from components.errors import ConfigurationError, TooManyFailedEpisodes
 from components.rollout.journal import Journal
-from components.rollout.router import Router, Seat
+from components.rollout.router import RoleBinding, Router
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.schema import ActionOutcome, ApiUsage, PolicyVersion, RolloutShard
 from components.share_done import tell_share
@@ -77,8 +77,8 @@ def test_single_lets_the_last_agent_play_alone() -> None:
 def test_only_policies_that_played_are_named() -> None:
     large = PolicyVersion(policy="large", step=1, weights_digest="x")
     seats = {
-        "agent0": Seat(policy="p", prompt_format="compact", max_new_tokens=8),
-        "agent1": Seat(policy="large", prompt_format="compact", max_new_tokens=8),
+        "agent0": RoleBinding(policy="p", prompt_format="compact", max_new_tokens=8),
+        "agent1": RoleBinding(policy="large", prompt_format="compact", max_new_tokens=8),
     }
     engines = {"p": RecordingGenerator(), "large": RecordingGenerator(large)}
     router = Router(engines, seats=seats, versions={"p": VERSION, "large": large})

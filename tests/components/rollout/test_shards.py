@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.config import RolloutConfig, RunConfig, parse_config
-from components.rollout.rules import starts
+from components.rollout.rules import episode_starts
 from components.rollout.shards import problem_indices, shard_problems
 from tests.components.rollout.toy_team import ToyFamily, ToyOptions
 
@@ -45,5 +45,5 @@ def test_equal_problems_of_a_step_are_numbered_through_its_shards() -> None:
 def test_episodes_of_equal_problems_never_share_a_number() -> None:
     problems = shard_problems(config(8, 1), ToyFamily(1), ToyOptions(num_names=3), step=0, shard=0)
     for mode, expected in (("tree", 8), ("independent", 32)):
-        played = starts(problems, RolloutConfig(mode=mode, group_size=4))
+        played = episode_starts(problems, RolloutConfig(mode=mode, group_size=4))
         assert len({(start.problem.problem_id, start.episode) for start in played}) == expected == len(played)

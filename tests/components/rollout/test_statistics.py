@@ -3,7 +3,7 @@
 import pytest
 
 from components.identity import GroupKey
-from components.rollout.statistics import episode_metrics, handovers, last_agent_of, step_metrics
+from components.rollout.statistics import episode_metrics, keep_and_repair, last_agent_of, step_metrics
 from components.schema import (
     ActionOutcome,
     ApiUsage,
@@ -59,11 +59,11 @@ def test_keep_and_repair_count_all_candidates_that_answer_the_chosen_proposal_of
         ),
         episode(node(0, "plan", "yy")),
     ]
-    handed = handovers(played, last_agent="plan")
+    handed = keep_and_repair(played, last_agent="plan")
     assert (handed.num_kept, handed.num_solving, handed.num_repaired, handed.num_not_solving) == (2, 3, 1, 2)
     assert handed.keep_rate == pytest.approx(2 / 3)
     assert handed.repair_rate == 0.5
-    nobody = handovers([episode(node(0, "plan", "y"), node(1, "plan", "n"))], last_agent="plan")
+    nobody = keep_and_repair([episode(node(0, "plan", "y"), node(1, "plan", "n"))], last_agent="plan")
     assert (nobody.keep_rate, nobody.repair_rate) == (None, None)
 
 
@@ -72,7 +72,7 @@ def test_candidates_at_which_the_sandbox_failed_neither_keep_nor_fail() -> None:
         episode(node(0, "tool", "yxxx"), node(0, "plan", "yx")),
         episode(node(0, "tool", "n"), node(0, "plan", "xyn!")),
     ]
-    handed = handovers(played, last_agent="plan")
+    handed = keep_and_repair(played, last_agent="plan")
     assert (handed.num_kept, handed.num_solving, handed.num_repaired, handed.num_not_solving) == (1, 1, 1, 3)
     found = episode_metrics(played)
     assert found["reward/tool/solve_rate"] == 0.5

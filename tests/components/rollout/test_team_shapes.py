@@ -26,7 +26,7 @@ from components.rollout.play import play
 from components.rollout.rules import Start
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.shards import NumberedProblem
-from components.rollout.statistics import handovers, last_agent_of
+from components.rollout.statistics import keep_and_repair, last_agent_of
 from components.schema import Episode, RolloutShard
 from components.turn_order import BRANCHING, TurnOrder
 from tests.components.rollout.own_teams import (
@@ -190,9 +190,9 @@ def test_of_proposals_side_by_side_one_that_solves_is_a_solving_proposal() -> No
     lines = {"ann": ("6", "6"), "bob": ("5", "5"), "judge": ("5", "6")}
     episode, _ = sung(Shown, lambda prompt: lines[prompt.split()[0]], rules_of(Shown.turn_order))
     assert last_agent_of([episode]) == "judge"
-    handed = handovers([episode], last_agent="judge")
+    handed = keep_and_repair([episode], last_agent="judge")
     assert (handed.keep_rate, handed.repair_rate) == (0.5, None)
-    assert handovers([episode], last_agent="bob").keep_rate is None, "Bob saw no proposal"
+    assert keep_and_repair([episode], last_agent="bob").keep_rate is None, "Bob saw no proposal"
 
 
 @pytest.mark.parametrize("mode", ["independent", "single"])

@@ -13,7 +13,7 @@ from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, Tools
 from components.identity import content_id
 from components.rewards.base import Rubric
-from components.rollout.router import Router, Seat
+from components.rollout.router import RoleBinding, Router
 from components.rollout.rules import Rules
 from components.rollout.shards import NumberedProblem
 from components.schema import ActionOutcome, ApiUsage, Observation, PolicyVersion, Problem
@@ -200,7 +200,7 @@ class PaidGenerator(RecordingGenerator):
 
 def toy_router(family: ToyFamily, generator: Any = None, *, max_new_tokens: int = 8) -> Router:
     """All roles played by one policy "p"."""
-    seat = Seat(policy="p", prompt_format="compact", max_new_tokens=max_new_tokens)
+    seat = RoleBinding(policy="p", prompt_format="compact", max_new_tokens=max_new_tokens)
     engine = generator if generator is not None else RecordingGenerator()
     return Router({"p": engine}, seats=dict.fromkeys(family.roles, seat), versions={"p": VERSION})
 

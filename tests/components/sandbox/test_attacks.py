@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigurationError
-from components.sandbox.attacks.bait import Bait, laid_out
 from components.sandbox.attacks.base import probing, report
-from components.sandbox.attacks.carrying_out import GOOD_ANSWER, GOOD_JOB, carry_out
 from components.sandbox.attacks.catalogue import catalogue, chosen
-from components.sandbox.attacks.judges import ended, exits_as, nothing_left, reasons, refused
+from components.sandbox.attacks.decoys import Bait, laid_out
+from components.sandbox.attacks.grading import ended, exits_as, nothing_left, reasons, refused
+from components.sandbox.attacks.runner import GOOD_ANSWER, GOOD_JOB, carry_out
 from components.sandbox.base import Sandbox
 from components.sandbox.container import open_containers
 from components.sandbox.daemon import Daemon

@@ -24,7 +24,7 @@ from components.sandbox.container_config import check_daemon, container_config, 
 from components.sandbox.daemon import Daemon
 from components.sandbox.docker_api import DockerApi
 from components.sandbox.pool import BoxPool
-from components.sandbox.reaper import OWNER_LABEL, Patrol, remove_leftovers
+from components.sandbox.reaper import OWNER_LABEL, OrphanSweeper, remove_leftovers
 from components.sandbox.rootfs import cached_rootfs
 from components.sandbox.users import RANGE
 from components.schema import ExecutionResult, Limits
@@ -286,7 +286,7 @@ def test_a_patrol_walks_until_it_is_closed_and_survives_a_silent_daemon() -> Non
         visits.append(time.monotonic())
         raise SandboxUnavailable("silent")
 
-    patrol = Patrol(visit, pause_seconds=0.02)
+    patrol = OrphanSweeper(visit, pause_seconds=0.02)
     assert eventually(lambda: len(visits) >= 3)
     patrol.close()
     num_visits = len(visits)

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 
 from components.sandbox.dockerd import Places, _shim_sockets, remove_remains
-from tests.strangers import needs_another_user, strangers_process
+from tests.other_users import needs_another_user, strangers_process
 
 
 @needs_another_user

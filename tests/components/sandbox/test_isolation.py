@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from components.sandbox.attacks import endings
+from components.sandbox.attacks import exit_reporting
 from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.pool import BoxPool
 from components.schema import ExecutionResult, Limits
@@ -144,7 +144,7 @@ def test_folders_too_deep_for_a_path_cost_no_box(one_box: BoxPool) -> None:
 def test_a_program_that_fills_the_kernels_memory_runs_out_of_memory(bubblewrap_pool: BoxPool) -> None:
     if "control groups" not in bubblewrap_pool.description.box_limits["kept by"]:
         pytest.skip("needs root: only control groups count the kernel's memory")
-    (attack,) = (each for each in endings.ATTACKS if each.name == "outlive-the-runner")
+    (attack,) = (each for each in exit_reporting.ATTACKS if each.name == "outlive-the-runner")
     (job,) = attack.jobs
     result = bubblewrap_pool.run(job.program, limits=Limits(wall_seconds=60.0, cpu_seconds=60.0, memory_mib=192))
     assert result.status == "memory", result

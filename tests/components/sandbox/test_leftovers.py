@@ -11,13 +11,13 @@ from components.sandbox.daemon import running_daemon, stop_daemon
 from components.sandbox.dockerd import within
 from tests.components.sandbox.conftest import NOWHERE
 from tests.components.sandbox.remains import remains_of
-from tests.leftovers import state_folders_below
+from tests.docker_cleanup import state_folders_below
 
 RUN = f"""
 import os, signal, sys
 from pathlib import Path
 from components.sandbox import daemon
-from tests.leftovers import leftovers_ended_below
+from tests.docker_cleanup import leftovers_ended_below
 daemon.DEFAULT_HOST = {NOWHERE!r}
 folder = Path(sys.argv[1])
 with leftovers_ended_below(folder):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from components.errors import ConfigurationError, SandboxUnavailable, ServiceMissing
 from components.sandbox.base import SandboxDescription
-from components.sandbox.box import Box, BoxGone, BoxOutOfMemory, BoxSilent
+from components.sandbox.box import Box, BoxGone, BoxOutOfMemory, BoxTimeout
 from components.sandbox.pool import MAX_USES, BoxPool
 from components.sandbox.protocol import LENGTH, MAX_ANSWER_BYTES
 from components.schema import Limits
@@ -151,7 +151,7 @@ def test_a_job_that_used_up_the_memory_of_its_box_has_that_as_its_result() -> No
 
 
 def test_a_job_that_silences_a_box_is_not_given_another() -> None:
-    factory = Factory([BoxSilent("no answer within 11 s")], [WELL])
+    factory = Factory([BoxTimeout("no answer within 11 s")], [WELL])
     with pool_over(factory) as pool:
         result = pool.run("p")
         assert (result.status, result.detail) == ("sandbox_error", "a box failed at it: no answer within 11 s")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from components.sandbox.opening import probe
+from components.sandbox.backends import probe
 
 REQUIRED = [name for name in os.environ.get("TROUPE_TEST_BACKENDS", "").split(",") if name]
 

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from components.sandbox.attacks.process_one import TAKE_BACK
+from components.sandbox.attacks.pid1 import TAKE_BACK
 from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.job import Capture
 from components.sandbox.pool import BoxPool

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.sandbox.box import BoxGone, BoxSilent
+from components.sandbox.box import BoxGone, BoxTimeout
 from components.sandbox.stream import AttachedStream, FrameStream
 
 STDOUT, STDERR = 1, 2
@@ -157,12 +157,12 @@ def test_a_plain_stream_gives_the_answer_or_says_why_there_is_none() -> None:
         theirs.sendall(frame(b"answer"))
         assert stream.ask(b"job", timeout_seconds=5) == b"answer"
         assert theirs.recv(100) == b"job"
-        with pytest.raises(BoxSilent, match="the box did not answer in time"):
+        with pytest.raises(BoxTimeout, match="the box did not answer in time"):
             stream.ask(b"job", timeout_seconds=0.1)
         theirs.close()
         with pytest.raises(BoxGone) as gone:
             stream.ask(b"job", timeout_seconds=5)
-        assert not isinstance(gone.value, BoxSilent)
+        assert not isinstance(gone.value, BoxTimeout)
     finally:
         stream.close()
         theirs.close()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from components.errors import TrackingUnavailable
 from components.schema import EvalReport, IterationReport
-from components.tracking.points import evaluation_points, iteration_points
+from components.tracking.metric_points import evaluation_points, iteration_points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from components.artifacts.codec import encode
+from components.child_environment import filtered_environment
 from components.config import LossConfig, TrainingConfig
 from components.identity import GroupKey
 from components.schema import TrainBatch, TrainGroup
@@ -20,7 +21,6 @@ from components.training.checkpoint import write_initial_checkpoint
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
 from components.training.trainer import DeepSpeedTrainer
-from tasks.inherited import inherited
 from tests.forked_workers import forking
 
 VOCABULARY = 30
@@ -128,7 +128,7 @@ def trainer(own_folder: Path) -> Iterator[DeepSpeedTrainer]:
         TRAINING,
         deepspeed_config=path,
         run_label="tests",
-        environment=inherited(os.environ),
+        environment=filtered_environment(os.environ),
         own_code_folder=own_folder,
     )
     trainer.start()
@@ -140,7 +140,7 @@ def trainer(own_folder: Path) -> Iterator[DeepSpeedTrainer]:
 def make_trainer() -> Callable[[TrainingConfig], DeepSpeedTrainer]:
     def make(training: TrainingConfig) -> DeepSpeedTrainer:
         path = DEEPSPEED_FOLDER / f"zero{training.zero_stage}.json"
-        environment = inherited(os.environ)
+        environment = filtered_environment(os.environ)
         return DeepSpeedTrainer(training, deepspeed_config=path, run_label="tests", environment=environment)
 
     return make

@@ -2,11 +2,11 @@ import math
 
 import pytest
 
-from components.training.base import furthest
+from components.training.base import worst_mismatch
 
 
 def test_the_documented_example() -> None:
-    found = furthest((-2.0, -18.0), (-2.3, -18.6), 0.5)
+    found = worst_mismatch((-2.0, -18.0), (-2.3, -18.6), 0.5)
     assert (found.position, found.allowed) == (0, 0.5)
     assert found.difference == pytest.approx(0.3)
     assert found.is_allowed
@@ -27,7 +27,7 @@ def test_the_documented_example() -> None:
 def test_rounding_is_relative_beyond_eight_nats(
     expected: float, found: float, tolerance: float, is_allowed: bool
 ) -> None:
-    assert furthest((expected,), (found,), tolerance).is_allowed is is_allowed
+    assert worst_mismatch((expected,), (found,), tolerance).is_allowed is is_allowed
 
 
 @pytest.mark.parametrize("broken", [math.nan, -math.inf, math.inf])
@@ -36,5 +36,5 @@ def test_what_is_not_finite_is_never_allowed_wherever_it_stands(broken: float, p
     values = [-1.0, -2.0, -3.0]
     values[position] = broken
     for pair in ((values, [-1.0, -2.0, -3.0]), ([-1.0, -2.0, -3.0], values), (values, values)):
-        found = furthest(*pair, 10.0)
+        found = worst_mismatch(*pair, 10.0)
         assert (found.position, found.is_allowed) == (position, False)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from components.artifacts.adapters import ADAPTER_FOLDER
 from components.config import AdapterConfig, LossConfig, TrainingConfig
+from components.models.adapters import ADAPTER_FOLDER
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER
 from components.training.checkpoint import load_model, write_initial_adapter
 

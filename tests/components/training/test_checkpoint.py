@@ -4,8 +4,8 @@ import shutil
 import pytest
 import torch
 
-from components.artifacts.digests import model_digest, model_tensors
 from components.errors import ArtifactCorrupt, ConfigurationError
+from components.models.digests import model_digest, model_tensors
 from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import (
     MANIFEST_FILE,

@@ -16,7 +16,7 @@ from components.schema import TrainBatch
 from components.training.gradient_share import GradientShares
 from components.training.rank_batches import minibatch_size, rank_micro_batches
 from components.training.ranks import Ranks
-from components.training.recording import loss_inputs, record_batch
+from components.training.reference_logprobs import loss_inputs, record_batch
 from components.training.update import Update
 from tests.components.training.test_rank_padding import Agreeing
 from tests.components.training.test_update import PlainLearner

@@ -104,7 +104,7 @@ def test_every_host_gets_its_number_the_whole_world_and_its_words_unchanged(slot
             assert command[-2] == f"h{number}"
             command = shlex.split(command[-1])
             assert command[:4] == ["cd", "/the source", "&&", "exec"]
-            assert command.pop() == "--end_with_input"
+            assert command.pop() == "--exit_with_stdin"
             command = command[4:]
         *start, world, place, last = command
         assert start == launcher

@@ -13,10 +13,10 @@ ROOT = Path(__file__).resolve().parents[3]
 _SCRIPT = """
 import copy, json, sys
 from pathlib import Path
-from components.training.real_deepspeed import RealDeepSpeed
+from components.training.deepspeed_backend import RealDeepSpeed
 import deepspeed, torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
-from components.artifacts.digests import tensors_digest
+from components.models.digests import tensors_digest
 from components.config import TrainingConfig
 from components.training.optimizer_state import read_optimizer, write_optimizer
 from components.training.ranks import Ranks

@@ -15,7 +15,7 @@ from components.config import LossConfig, TrainingConfig
 from components.training.packing import MicroBatch, empty_micro_batch
 from components.training.rank_batches import minibatch_size, rank_micro_batches
 from components.training.ranks import Ranks
-from components.training.recording import loss_inputs, record_batch
+from components.training.reference_logprobs import loss_inputs, record_batch
 
 LOSSES = [
     LossConfig(entropy_coefficient=0.1, kl_coefficient=0.1),

@@ -12,7 +12,7 @@ import pytest
 from components.config import TrainingConfig
 from components.errors import ConfigurationError, WorkerDied
 from components.training import launcher
-from components.training.handover import HANDOVER_FILE, read_handover
+from components.training.worker_protocol import HANDOVER_FILE, read_handover
 from tests.forked_workers import forking
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ def training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingConfig:
 
 def _workers_elsewhere(folder: Path) -> list[psutil.Process]:
     """The processes on the other host that know of `folder`."""
-    wanted = {"--end_with_input", f"--handover={folder / HANDOVER_FILE}"}
+    wanted = {"--exit_with_stdin", f"--handover={folder / HANDOVER_FILE}"}
     return [p for p in psutil.process_iter(["cmdline"]) if wanted <= set(p.info["cmdline"] or [])]
 
 

@@ -11,15 +11,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from components.artifacts.adapters import ADAPTER_FOLDER, load_adapter
-from components.artifacts.digests import model_digest
+from components.child_environment import filtered_environment
 from components.config import AdapterConfig, LossConfig, TrainingConfig
 from components.errors import ArtifactCorrupt
+from components.models.adapters import ADAPTER_FOLDER, load_adapter
+from components.models.digests import model_digest
 from components.training import launcher
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, UpdateJob, UpdateResult
 from components.training.checkpoint import load_model, probe_for, read_manifest, write_initial_adapter
 from components.training.trainer import DeepSpeedTrainer
-from tasks.inherited import inherited
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 DEEPSPEED_FOLDER = Path(__file__).resolve().parents[3] / "infra" / "deepspeed"
@@ -56,7 +56,7 @@ def trainers() -> Iterator[Callable[[TrainingConfig], DeepSpeedTrainer]]:
             deepspeed = json.loads((DEEPSPEED_FOLDER / f"zero{training.zero_stage}.json").read_text())
             if training.zero_stage == 3:
                 deepspeed["zero_optimization"]["stage3_param_persistence_threshold"] = 0
-            environment = inherited(os.environ)
+            environment = filtered_environment(os.environ)
             made[name] = DeepSpeedTrainer(
                 training, deepspeed_config=deepspeed, run_label="tests", environment=environment
             )

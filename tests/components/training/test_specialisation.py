@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from components.artifacts.adapters import ADAPTER_FOLDER, adapter_tensors, add_adapter, use_adapter
 from components.artifacts.codec import encode
 from components.config import AdapterConfig, GenerationConfig, LossConfig, TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch
 from components.generation.local.base_models import BaseModels
 from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
+from components.models.adapters import ADAPTER_FOLDER, adapter_tensors, add_adapter, use_adapter
+from components.models.character_tokenizer import character_tokenizer
 from components.schema import PolicyVersion, TrainBatch
 from components.training.base import MODEL_FOLDER, CheckpointManifest, UpdateJob
-from components.training.character_tokenizer import character_tokenizer
 from components.training.checkpoint import read_manifest, write_initial_adapter, write_initial_checkpoint
 from components.training.trainer import DeepSpeedTrainer
 

@@ -9,9 +9,9 @@ from typing import Any
 import psutil
 import pytest
 
-from components.training.handover import HANDOVER_FILE, LOG_FILE, SOCKET_FILE
 from components.training.trainer import DeepSpeedTrainer
-from tests.strangers import as_stranger, needs_another_user
+from components.training.worker_protocol import HANDOVER_FILE, LOG_FILE, SOCKET_FILE
+from tests.other_users import as_stranger, needs_another_user
 
 
 @pytest.fixture

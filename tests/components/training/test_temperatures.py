@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from components.algorithms.batching import train_batches
-from components.artifacts.digests import model_digest
 from components.config import AlgorithmConfig, GenerationConfig, LossConfig
 from components.errors import LogprobMismatch
 from components.generation.local.engine import TransformersGenerator
 from components.identity import GroupKey
-from components.rollout.router import RoleRequest, Router, Seat
+from components.models.character_tokenizer import character_tokenizer
+from components.models.digests import model_digest
+from components.models.model_folder import write_model_folder
+from components.rollout.router import RoleBinding, RoleRequest, Router
 from components.schema import (
     ActionOutcome,
     Candidate,
@@ -28,9 +30,7 @@ from components.schema import (
     TrainGroup,
 )
 from components.training.base import UpdateJob
-from components.training.character_tokenizer import character_tokenizer
 from components.training.forward import completion_logprobs, logprobs_and_entropies
-from components.training.model_folder import write_model_folder
 from components.training.packing import pack_groups
 from components.training.rank_batches import rank_micro_batches
 from components.training.ranks import Ranks
@@ -51,7 +51,7 @@ def sampled(tmp_path_factory: pytest.TempPathFactory, make_model: Callable[..., 
     engine = TransformersGenerator(GenerationConfig())
     engine.load(folder, version)
     seats = {
-        role: Seat(policy="p", prompt_format="compact", max_new_tokens=7, temperature=TEMPERATURES.get(role))
+        role: RoleBinding(policy="p", prompt_format="compact", max_new_tokens=7, temperature=TEMPERATURES.get(role))
         for role in ("cool", "hot", "usual")
     }
     router = Router({"p": engine}, seats=seats, versions={"p": version})

@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from components.artifacts.digests import model_digest
+from components.child_environment import filtered_environment
 from components.config import LossConfig, TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed, WorkerDied
+from components.models.digests import model_digest
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER
 from components.training.checkpoint import NO_OPTIMIZER, load_model, read_manifest
-from tasks.inherited import inherited
 from tests.processes import alive
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,7 +62,7 @@ def test_the_update_is_torchs_adamw(trainer, jobs, make_groups, make_model, make
     from components.algorithms.losses import minibatch_loss
     from components.training.packing import pack_groups
     from components.training.rank_batches import minibatch_size
-    from components.training.recording import Recorded, loss_inputs
+    from components.training.reference_logprobs import Recorded, loss_inputs
 
     groups = make_groups(1)
     job = jobs.first(groups)
@@ -250,7 +250,7 @@ def test_a_worker_that_cannot_start_shows_its_log(make_trainer, jobs, make_group
 
     training = jobs_training()
     broken = {"zero_optimization": {"stage": 0}, "optimizer": {"type": "NoSuch"}, "fp16": {"enabled": "perhaps"}}
-    environment = inherited(os.environ)
+    environment = filtered_environment(os.environ)
     trainer = DeepSpeedTrainer(training, deepspeed_config=broken, run_label="tests", environment=environment)
     with pytest.raises((WorkerDied, UpdateFailed)):
         trainer.update(jobs.first(make_groups(2), training=training))

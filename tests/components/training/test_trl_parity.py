@@ -13,7 +13,7 @@ from components.config import LossConfig, TrainingConfig
 from components.training.packing import pack_groups, without_truncated
 from components.training.rank_batches import RecordedValues, minibatch_size, record_logprobs
 from components.training.ranks import Ranks
-from components.training.recording import Recorded, loss_inputs, record_batch
+from components.training.reference_logprobs import Recorded, loss_inputs, record_batch
 
 TEMPERATURE = 0.9
 GROUP_SIZE = 4

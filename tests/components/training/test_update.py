@@ -18,7 +18,7 @@ from components.schema import PolicyVersion, TrainBatch
 from components.training.packing import empty_micro_batch, pack_groups
 from components.training.rank_batches import counted_size, minibatch_size, rank_micro_batches, record_logprobs
 from components.training.ranks import Ranks
-from components.training.recording import Recorded, corrected_here, loss_inputs, record_batch
+from components.training.reference_logprobs import Recorded, corrected_here, loss_inputs, record_batch
 from components.training.update import Update
 
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from components.artifacts.digests import model_digest
 from components.config import PolicyConfig, TinyModelConfig, WarmStartConfig
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, WarmStartTooWeak
-from components.generation.tokenizer import HuggingFaceTokenizer
+from components.models.digests import model_digest
+from components.models.loading import prepare_model_folder
+from components.models.tokenizer import HuggingFaceTokenizer
 from components.schema import PolicyVersion, TrainGroup
 from components.training.checkpoint import load_model
 from components.training.demonstrations import Student, Teacher
-from components.training.models import prepare_model_folder
 from components.training.warm_start import warm_start
 from tests.components.model_types import MODEL_TYPES
 

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 CODE = """
 import sys
-import components.training.process
+import components.training.worker_main
 from transformers import Qwen3ForCausalLM
 print([name for name in ("mlflow", "accelerate", "scipy") if sys.modules.get(name)])
 import peft

@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from components.processes import process_of
+from components.process_ids import process_of
 from infra.services.process import MARK, ProcessRecord, is_alive, marked, start, stop
+from tests.other_users import needs_another_user, strangers_process
 from tests.processes import alive
-from tests.strangers import needs_another_user, strangers_process
 
 SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)")
 STUBBORN = (

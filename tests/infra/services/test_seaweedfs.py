@@ -12,7 +12,7 @@ from components.errors import ServiceMissing
 from infra.services.environment import service_environment
 from infra.services.seaweed_security import write_security
 from infra.services.seaweedfs import SeaweedService, sockets_of
-from tests.strangers import STRANGER, needs_another_user
+from tests.other_users import STRANGER, needs_another_user
 
 SECTIONS = {
     "grpc": {"ca"},

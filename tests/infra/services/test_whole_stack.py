@@ -18,11 +18,11 @@ from websockets.sync.client import connect
 from components.errors import ConfigurationError
 from infra.services import client
 from infra.services.environment import environment, service_environment
+from infra.services.lifecycle import mark_of
 from infra.services.local_http import basic, request
 from infra.services.password import password_file
 from infra.services.prefect_toml import NAME
 from infra.services.process import marked
-from infra.services.running import mark_of
 from infra.services.stack import ALL, deploy, down, status
 from infra.services.status import StackStatus
 from troupe.projects.project import write_project

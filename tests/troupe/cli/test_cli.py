@@ -158,8 +158,8 @@ def test_a_store_that_may_not_be_written_is_read(tmp_path: Path) -> None:
             path.chmod(0o755)
     program = (
         "import os, sys\n"
-        "from troupe.runs.reading import run_document, run_rows\n"
-        "from components.artifacts.gc import collect_garbage\n"
+        "from troupe.runs.documents import run_document, run_rows\n"
+        "from components.runs.gc import collect_garbage\n"
         "from components.artifacts.local import LocalArtifactStore\n"
         "from components.errors import StoreRefused\n"
         "from pathlib import Path\n"

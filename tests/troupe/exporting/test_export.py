@@ -19,11 +19,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from components.artifacts.digests import model_digest, tensors_digest
 from components.config import EnvironmentConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.exporting.card import RecordedNode
-from components.generation.tokenizer import HuggingFaceTokenizer
+from components.models.digests import model_digest, tensors_digest
+from components.models.tokenizer import HuggingFaceTokenizer
 from tests.exported_runs import PROMPTS, ExportedRun, exported_run
 from troupe.cli import app
 from troupe.exporting.export import ExportReport, export

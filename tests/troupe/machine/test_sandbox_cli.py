@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from components.plain_text import printable
-from components.sandbox.attacks.carrying_out import AttackReport
+from components.escaping import printable
+from components.sandbox.attacks.runner import AttackReport
 from components.sandbox.base import SandboxDescription
 from components.sandbox.daemon import stop_daemon
-from troupe.machine.sandbox import attack_document
+from troupe.diagnostics.sandbox import attack_document
 
 ROOT = Path(__file__).resolve().parents[3]
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs `apt-get install -y bubblewrap`")

@@ -8,16 +8,16 @@ import pytest
 from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
-from components.artifacts.removal import removal_of_run, remove
-from components.artifacts.runs import list_runs, read_lineages
 from components.errors import ConfigurationError
-from tasks.restarts import Restart, record_restart
-from tasks.session_records import begin_session, end_session
-from tasks.starts import startable_run
-from tasks.steps import checkpoints_before
+from components.runs.lineages import list_runs, read_lineages
+from components.runs.removal import removal_of_run, remove
+from components.runs.restarts import Restart, record_restart
+from components.runs.resume_checks import validate_start
+from components.runs.session_records import begin_session, end_session
+from components.runs.steps import checkpoints_before
 from tests.tasks.stored_runs import config_in, finish, reread, stored_run
 from troupe.cli import app
-from troupe.runs.reading import read_run, run_document
+from troupe.runs.documents import read_run, run_document
 from troupe.runs.removal import planned, removed
 
 
@@ -94,14 +94,14 @@ def test_an_interrupted_removal_lists_the_run_whole_or_not_and_is_finished_by_an
         with pytest.raises(ConfigurationError, match="is not in"):
             read_run(store, "r")
         with pytest.raises(ConfigurationError, match="removed only in part"):
-            startable_run(store, "r", run.config)
+            validate_start(store, "r", run.config)
     taken_away(store, "r")
     assert contents(store, "runs/r/", "index/") == {}
     shared = removal_of_run(store, "_shared")
     assert {each.key.split("/")[1] for each in shared.unshared} == {
         key.split("/")[1] for key in contents(store, "payloads/", "folders/")
     }, "nothing is left but the warm start"
-    assert startable_run(store, "r", run.config).lineages == ()
+    assert validate_start(store, "r", run.config).lineages == ()
 
 
 def test_a_run_that_somebody_works_on_stays_unless_forced(root: Path, store: LocalArtifactStore) -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 from rich.console import Console
 
-from troupe.machine.check import OPTIONAL, Check
-from troupe.machine.tables import doctor_table
+from troupe.diagnostics.check import OPTIONAL, Check
+from troupe.diagnostics.tables import doctor_table
 from troupe.runs.tables import evaluations_table, run_table
 
 

@@ -13,7 +13,7 @@ from troupe.cli import app
 from troupe.teams.evaluation import evaluate
 from troupe.teams.players import scripted_answer
 from troupe.teams.reports import EvaluationReport
-from troupe.teams.suite_choice import suite_config
+from troupe.teams.suites import suite_config
 
 
 def evaluated(who: str, suite: str | None, **wanted: object) -> EvaluationReport:

@@ -11,17 +11,17 @@ from typer.testing import CliRunner
 
 import troupe
 from components.artifacts.local import LocalArtifactStore
-from components.artifacts.runs import freeze_config
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling
 from components.evaluation.suites import suite_problems
+from components.models.loading import prepare_model_folder
+from components.runs.lineages import freeze_config
+from components.runs.run import Run
+from components.runs.steps import finish_step
+from components.session.engines import Engines
+from components.session.session import Session
 from components.training.checkpoint import write_initial_checkpoint
-from components.training.models import prepare_model_folder
 from flows.presets import preset_config
-from tasks.engines import Engines
-from tasks.run import Run
-from tasks.session import Session
-from tasks.steps import finish_step
 from tasks.warm_start import warm_start
 from troupe.cli import app
 from troupe.teams.play import play

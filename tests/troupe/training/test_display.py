@@ -5,14 +5,14 @@ from typing import Any
 
 from rich.console import Console
 
+from components.progress import report
 from components.schema import EvalReport
-from tasks.progress import tell
 from troupe.runs.summary import gain_line, print_summary
 from troupe.runs.tables import scaled_spark
 from troupe.training.display import TrainingDisplay, held_out_line
 
 
-def report(step: int, success_rate: float, sampling: str = "greedy") -> EvalReport:
+def eval_report(step: int, success_rate: float, sampling: str = "greedy") -> EvalReport:
     return EvalReport(
         suite="test", step=step, sampling=sampling, n=500, num_successes=round(500 * success_rate),  # type: ignore[arg-type]
         success_rate=success_rate, interval=(success_rate - 0.04, success_rate + 0.04), mean_reward=1.0,
@@ -25,9 +25,9 @@ def shown(*, terminal: bool) -> str:
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=80, color_system=None)
     with TrainingDisplay(console).shown():
-        tell("links", 0, 1, 1, Prefect="http://127.0.0.1:4200/flow-runs/flow-run/" + "f" * 36, MLflow=None)
-        tell("evaluated", 0, 1, 1, report=report(0, 0.502))
-        tell(
+        report("links", 0, 1, 1, Prefect="http://127.0.0.1:4200/flow-runs/flow-run/" + "f" * 36, MLflow=None)
+        report("evaluated", 0, 1, 1, report=eval_report(0, 0.502))
+        report(
             "links",
             0,
             1,
@@ -36,8 +36,8 @@ def shown(*, terminal: bool) -> str:
             MLflow="http://x/" + "m" * 90,
         )
         metrics = {"rollout/success_rate": 0.91, "reward/plan_agent/mean": 1.25}
-        tell("iteration", 0, 1, 1, metrics=metrics, timings={"time/rollout_seconds": 1.5})
-        tell("evaluated", 1, 1, 1, report=report(1, 0.734))
+        report("iteration", 0, 1, 1, metrics=metrics, timings={"time/rollout_seconds": 1.5})
+        report("evaluated", 1, 1, 1, report=eval_report(1, 0.734))
     return output.getvalue()
 
 
@@ -69,7 +69,7 @@ def test_a_course_names_its_least_and_greatest_value() -> None:
 
 
 def test_one_evaluation_is_no_course() -> None:
-    assert "->" not in held_out_line([report(0, 0.5)])
+    assert "->" not in held_out_line([eval_report(0, 0.5)])
 
 
 def test_the_summary_begins_with_held_out_success_before_and_after() -> None:

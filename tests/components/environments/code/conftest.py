@@ -17,9 +17,9 @@ import pytest
 from components.environments.base import ToolCall, Tools
 from components.environments.code.problem import Bounds, Case, CodeProblem
 from components.errors import ExecutionFailed
-from components.sandbox.ledger import ExecutionLedger, ToolSources
-from components.sandbox.opening import open_sandbox
+from components.sandbox.backends import open_sandbox
 from components.schema import Execution, ExecutionResult, Limits, Passage, Query
+from components.tool_calls.ledger import ExecutionLedger, ToolSources
 
 
 @pytest.fixture(scope="session")

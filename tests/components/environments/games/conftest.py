@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from components.environments.base import Tools
-from components.sandbox.ledger import ExecutionLedger, ToolSources
-from components.sandbox.opening import open_sandbox
+from components.sandbox.backends import open_sandbox
 from components.schema import Limits
+from components.tool_calls.ledger import ExecutionLedger, ToolSources
 
 
 @pytest.fixture(scope="session")

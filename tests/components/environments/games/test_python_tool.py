@@ -14,8 +14,8 @@ from components.environments.games.python_tool import ProgramFailed, printed_mov
 from components.environments.registry import family, family_options
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError, ExecutionFailed
-from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.schema import Execution, ExecutionResult, Limits
+from components.tool_calls.ledger import ExecutionLedger, ToolSources
 from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
 
 TOOL, PLAN = "tool_agent", "plan_agent"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from components.environments.math.environment import MathEnv
-from components.environments.math.views import COMPACT_ALPHABET
+from components.environments.math.observations import COMPACT_ALPHABET
 from components.environments.shared.text import PRINTABLE
 from components.errors import ExecutionFailed
 from components.schema import Execution

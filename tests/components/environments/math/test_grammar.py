@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.environments.math.grammar import failure, parse_answer, parse_program, printed_answer
-from components.environments.math.spelling import boxed
+from components.environments.math.normalization import boxed
 from components.errors import MalformedAction
 from components.schema import ExecutionResult, ExecutionStatus
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.environments.math.normalization import plain
 from components.environments.math.numbers import number, same_number
-from components.environments.math.spelling import plain
 
 INTEGERS = st.integers(-(10**12), 10**12)
 

@@ -9,9 +9,9 @@ import pytest
 from components.environments.math.environment import MathEnv
 from components.environments.math.family import MathFamily
 from components.environments.math.options import MathOptions
-from components.sandbox.ledger import ExecutionLedger, ToolSources
-from components.sandbox.opening import open_sandbox
+from components.sandbox.backends import open_sandbox
 from components.schema import Limits
+from components.tool_calls.ledger import ExecutionLedger, ToolSources
 
 FAMILY = MathFamily()
 LIMITS = Limits(wall_seconds=3.0, cpu_seconds=0.5, memory_mib=128)

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.environments.math import verifier
-from components.environments.math.judging import NeedsFormulas, compared
-from components.environments.math.spelling import plain
+from components.environments.math.grading import NeedsFormulas, compared
+from components.environments.math.normalization import plain
 from components.environments.math.verifier import FormulaProcesses, verdict
 from components.errors import ExecutionFailed
 from tests.components.environments.math.answers import mutated_pairs

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from components.environments.base import MultiAgentEnv
 from components.environments.registry import FAMILIES, family, family_options
-from components.environments.shared.reading import REASON_FIRST
+from components.environments.shared.answer_extraction import REASON_FIRST
 from components.errors import ConfigurationError, MalformedAction
-from components.thinking import without_thinking
+from components.think_tags import without_thinking
 from tests.components.environments.reasoned.guessing import Guess, Marked
 from tests.components.environments.reasoned.test_readings import TABLES, built, built_own
 from tests.components.environments.test_parser_bounds import AnyTools

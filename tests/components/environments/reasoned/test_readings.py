@@ -11,12 +11,12 @@ from components.environments.code.programs import program_in
 from components.environments.environment import Environment
 from components.environments.games.python_tool import execution_of
 from components.environments.math.grammar import parse_answer, parse_program
+from components.environments.math.normalization import plain
 from components.environments.math.numbers import number
-from components.environments.math.spelling import plain
-from components.environments.own_family import own_family
 from components.environments.registry import FAMILIES, family, family_options
 from components.environments.search.grammar import parse_reasoner, parse_searcher
 from components.environments.stateful.tools import parse_calls
+from components.environments.user_environment import own_family
 from components.errors import MalformedAction
 from tests.components.environments.reasoned.guessing import Guess, read
 from tests.components.environments.reasoned.row import Row

@@ -11,8 +11,8 @@ from components.environments.search.options import SearchOptions
 from components.environments.search.questions import Hop, Question
 from components.environments.search.sizes import SIZES_BY_LEVEL, Sizes
 from components.errors import RetrieverUnavailable
-from components.sandbox.ledger import ExecutionLedger, ToolSources
 from components.schema import Limits, Passage, Query
+from components.tool_calls.ledger import ExecutionLedger, ToolSources
 
 SEARCHER, REASONER = "searcher", "reasoner"
 CHAIN = Question(

@@ -5,8 +5,8 @@ from functools import cache
 
 import pytest
 
+from components.environments.search.grading import mentions
 from components.environments.search.invented_world import procedural_questions
-from components.environments.search.judges import mentions
 from components.environments.search.questions import Question, QuestionSet
 from components.environments.search.sizes import SIZES_BY_LEVEL
 from components.environments.search.world_schema import WORLD_BY_LEVEL

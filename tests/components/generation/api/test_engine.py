@@ -9,7 +9,7 @@ import pytest
 from components.errors import ApiUnavailable, BudgetSpent, ConfigurationError, PermanentError, StaleEngine
 from components.generation.api.chat import api_version
 from components.generation.base import Generator
-from components.rollout.router import RoleRequest, Router, Seat
+from components.rollout.router import RoleBinding, RoleRequest, Router
 from components.schema import Observation, PolicyVersion
 from tests.components.generation.api.engines import (
     PROVIDERS,
@@ -165,7 +165,7 @@ def test_a_router_plays_a_role_with_it(wire: WireServer) -> None:
         fits: Generator = engine
         router = Router(
             {"critic": fits},
-            seats={"judge": Seat(policy="critic", prompt_format="chat", max_new_tokens=9)},
+            seats={"judge": RoleBinding(policy="critic", prompt_format="chat", max_new_tokens=9)},
             versions={"critic": engine.version},
         )
         prompt = router.encode("judge", Observation(instructions="Judge.", state="2+2=5"))

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import torch
 
-from components.artifacts.digests import model_digest
-from components.artifacts.stored_models import EXACT_BASES
 from components.config import GenerationConfig
 from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
-from components.generation.local.trial import check_engine
+from components.generation.local.self_test import check_engine
+from components.models.character_tokenizer import character_tokenizer
+from components.models.digests import model_digest
+from components.models.model_folder import write_model_folder
+from components.models.stored_models import EXACT_BASES
 from components.schema import PolicyVersion
-from components.training.character_tokenizer import character_tokenizer
-from components.training.model_folder import write_model_folder
 from tests.components.model_types import MODEL_TYPES, NUM_TOKENS
 
 ALPHABET = "".join(map(chr, range(48, 48 + NUM_TOKENS - 2)))

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 
-from components.artifacts.digests import model_digest
 from components.config import GenerationConfig
 from components.generation.base import Completion, GenerationRequest
-from components.generation.growing_answer import GrowingAnswer
 from components.generation.local.engine import TransformersGenerator
+from components.generation.stop_tracking import StopTracker
+from components.models.digests import model_digest
+from components.models.model_folder import write_model_folder
 from components.schema import PolicyVersion
-from components.training.model_folder import write_model_folder
 from tests.components.generation.tiny_models import random_model, tagged_tokenizer
 
 SEEDS = tuple(range(60))
@@ -38,7 +38,7 @@ def request(prompt: tuple[int, ...] = (0, 1), **settings: Any) -> GenerationRequ
 
 def cut(free: Completion, asked: GenerationRequest, engine: TransformersGenerator) -> Completion:
     """What of a longer answer the request asks for."""
-    answer, end_tokens = GrowingAnswer(asked, engine.tokenizer), engine.tokenizer.end_tokens
+    answer, end_tokens = StopTracker(asked, engine.tokenizer), engine.tokenizer.end_tokens
     for token in free.tokens:
         answer.add(token)
         if answer.is_over or token in end_tokens:

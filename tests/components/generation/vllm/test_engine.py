@@ -10,17 +10,17 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from components.artifacts.adapters import adapted_digest, adapter_tensors, add_adapter, write_adapter
-from components.artifacts.digests import model_digest, tensors_digest
 from components.config import AdapterConfig, GenerationConfig, VllmConfig
 from components.errors import ArtifactCorrupt, ConfigurationError, EngineUnavailable, LogprobMismatch, StaleEngine
 from components.generation.base import GenerationRequest
 from components.generation.refresh import refresh
 from components.generation.vllm import fleet
 from components.generation.vllm.engine import VllmGenerator
-from components.generation.vllm.held import held_from
+from components.generation.vllm.loaded_weights import held_from
 from components.generation.vllm.router import chosen_replica
 from components.generation.vllm.wire import prompt_key
+from components.models.adapters import adapted_digest, adapter_tensors, add_adapter, write_adapter
+from components.models.digests import model_digest, tensors_digest
 from components.schema import PolicyVersion
 from components.training.base import Probe
 from tests.components.generation.tiny_models import random_model, saved

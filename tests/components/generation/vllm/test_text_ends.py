@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from components.artifacts.digests import model_digest
 from components.config import GenerationConfig, VllmConfig
 from components.errors import ConfigurationError
 from components.generation.base import Completion, GenerationRequest
-from components.generation.tokenizer import HuggingFaceTokenizer
 from components.generation.vllm.engine import VllmGenerator
+from components.models.digests import model_digest
+from components.models.model_folder import write_model_folder
+from components.models.tokenizer import HuggingFaceTokenizer
 from components.schema import PolicyVersion
-from components.training.model_folder import write_model_folder
 from tests.components.generation.tiny_models import random_model, tagged_tokenizer
 from tests.components.generation.vllm import wire_server as wire
 from tests.components.generation.vllm.wire_server import KEY, VllmWireServer, wire_server

@@ -1,0 +1,61 @@
+"""What a vLLM server holds, as JSON in its weight version, and what a policy needs it to hold.
+
+A server reports its weight version with every answer, for each span of tokens, so each candidate proves which weights
+it came from. A restarted server reports "default", which proves nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from components.bounded_json import bounded_json
+from components.identity import canonical_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedWeights:
+    """Digests of the full weights (None if unknown) and of each policy whose adapter is loaded."""
+
+    weights: str | None = None
+    adapters: Mapping[str, str] = field(default_factory=dict)
+
+    def spelled(self) -> str:
+        """The weight version that says this."""
+        return canonical_json({"weights": self.weights, "adapters": dict(self.adapters)}).decode()
+
+    def with_adapter(self, policy: str, digest: str | None) -> "LoadedWeights":
+        """The same with another adapter of `policy`; None removes it."""
+        others = {name: known for name, known in self.adapters.items() if name != policy}
+        return replace(self, adapters=others if digest is None else {**others, policy: digest})
+
+
+@lru_cache(maxsize=256)
+def held_from(spelled: str) -> LoadedWeights:
+    """The parsed weight version; empty LoadedWeights if it is not one of ours."""
+    try:
+        values = bounded_json(spelled)
+        return LoadedWeights(weights=values["weights"], adapters=dict(values["adapters"]))
+    except (ValueError, KeyError, TypeError):
+        return LoadedWeights()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedVersion:
+    """The model name under which one version of a policy is requested, and the folders that a server loads it from.
+
+    `weights` is the digest of the full weights in `folder`, `digest` that of the policy: different with an `adapter`.
+
+    **Example** a policy "plan" with an adapter: model "plan@1f0c…", weights "9b…", digest "1f0c…".
+    """
+
+    model: str
+    policy: str
+    weights: str
+    digest: str
+    folder: Path
+    adapter: Path | None = None
+
+    def is_held_by(self, held: LoadedWeights) -> bool:
+        """Whether a server that holds `held` answers from this version."""
+        return held.weights == self.weights and (self.adapter is None or held.adapters.get(self.policy) == self.digest)

@@ -1,0 +1,1 @@
+"""Language models as files and modules: loading, adapters, tokenizers, sizes, digests."""

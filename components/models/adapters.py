@@ -1,0 +1,165 @@
+"""LoRA adapters in a live module: several by name, one active at a time; their folders are in PEFT's format.
+
+An adapter adds `alpha / rank * B A` to a linear layer's weight (arXiv 2106.09685, section 4.1). Layers of the
+module are replaced in place, so that several adapters share one base.
+"""
+
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.config import AdapterConfig
+from components.errors import ArtifactCorrupt, ConfigurationError
+from components.models.digests import joined_digest, tensors_digest
+from components.torch_state import building_a_model
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+ADAPTER_FOLDER = "adapter"
+"""Inside a checkpoint folder: adapter_config.json and adapter_model.safetensors."""
+_WEIGHTS_FILE = "adapter_model.safetensors"
+_CONFIG_FILE = "adapter_config.json"
+_PREFIX = "base_model.model."
+"""PEFT's prefix of module names in its files."""
+
+
+def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed: int) -> None:
+    """Add an adapter that changes nothing yet (B is 0) to `model`; A depends only on `seed` and the shapes.
+
+    The base's parameters stop requiring gradients. Raises ConfigurationError if the model has none of the targets.
+    """
+    import peft
+
+    lora = peft.LoraConfig(
+        r=config.rank,
+        lora_alpha=config.alpha,  # type: ignore[arg-type]  # PEFT divides it by the rank, so a float works
+        target_modules=sorted(config.targets),
+        lora_dropout=0.0,
+        bias="none",
+        task_type="CAUSAL_LM",
+    )
+    with building_a_model(seed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a second adapter on one base is intended
+        try:
+            peft.inject_adapter_in_model(lora, model, _module_name(policy))
+        except ValueError as error:
+            raise ConfigurationError(
+                f"policies.{policy}.adapter.targets {list(config.targets)}: {error}; name linear layers of the base"
+            ) from error
+    model.requires_grad_(False)
+    use_adapter(model, policy)
+
+
+def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
+    """Load the adapter in `folder` as that of `policy` in `model`, in place if there is one. Returns its digest.
+
+    The digest is of the live tensors after the copy, or of the file's if the module computes in another type. Raises
+    ArtifactCorrupt if the folder holds no adapter, or one with other layers or shapes.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not has_adapter(model, policy):
+        add_adapter(model, policy, read_adapter_config(folder), seed=0)
+    try:
+        stored = load_file(folder / _WEIGHTS_FILE)
+    except (OSError, SafetensorError) as error:
+        raise ArtifactCorrupt(f"the adapter in {folder} cannot be read: {error}") from error
+    live = adapter_tensors(model, policy)
+    if {name: tensor.shape for name, tensor in stored.items()} != {name: tensor.shape for name, tensor in live.items()}:
+        raise ArtifactCorrupt(f"the adapter in {folder} has other layers or shapes than that of policy {policy!r}")
+    with torch.no_grad():
+        for name, tensor in live.items():
+            tensor.copy_(stored[name])
+    use_adapter(model, policy)
+    same_types = all(live[name].dtype == tensor.dtype for name, tensor in stored.items())
+    return tensors_digest(live if same_types else stored)
+
+
+def write_adapter(tensors: "dict[str, Tensor]", config: AdapterConfig, folder: Path) -> None:
+    """Write a folder that PEFT and vLLM can load. Equal tensors give equal bytes."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": config.rank,
+        "lora_alpha": config.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": sorted(config.targets),
+        "inference_mode": True,
+    }
+    (folder / _CONFIG_FILE).write_text(json.dumps(values, indent=2, sort_keys=True))
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(contiguous, folder / _WEIGHTS_FILE, metadata={"format": "pt"})
+
+
+def read_adapter_config(folder: Path) -> AdapterConfig:
+    """The shape of the adapter in `folder`. Raises ArtifactCorrupt."""
+    try:
+        values = json.loads((folder / _CONFIG_FILE).read_text())
+        return AdapterConfig(rank=values["r"], alpha=values["lora_alpha"], targets=tuple(values["target_modules"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArtifactCorrupt(f"{folder / _CONFIG_FILE} describes no adapter: {error}") from error
+
+
+def adapter_tensors(model: "nn.Module", policy: str) -> "dict[str, Tensor]":
+    """The live tensors of one adapter, by their names in its file.
+
+    **Example** `model.layers.0.self_attn.q_proj.lora_A.<policy>.weight` is
+    `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`, of shape [rank, inputs].
+    """
+    middle = f".{_module_name(policy)}."
+    return {
+        _PREFIX + name.replace(middle, "."): parameter
+        for name, parameter in model.named_parameters()
+        if middle in name and re.search(r"\.lora_[AB]\.", name)
+    }
+
+
+def has_adapter(model: "nn.Module", policy: str) -> bool:
+    """Whether `model` has an adapter of this policy."""
+    return bool(adapter_tensors(model, policy))
+
+
+def adapted_digest(base_digest: str, adapter_digest: str) -> str:
+    """The weights digest of a policy that is an adapter on a base."""
+    return joined_digest([base_digest, adapter_digest])
+
+
+def use_adapter(model: "nn.Module", policy: str) -> None:
+    """Activate this adapter in `model`. Only its tensors require gradients afterwards."""
+    for layer in _adapted_layers(model):
+        layer.set_adapter(_module_name(policy))
+
+
+@contextmanager
+def base_alone(model: "nn.Module") -> Iterator[None]:
+    """Disable all adapters of `model` inside."""
+    layers = _adapted_layers(model)
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+
+
+def _adapted_layers(model: "nn.Module") -> list[Any]:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+
+
+def _module_name(policy: str) -> str:
+    """A module name for `policy`: letters, digits and underscores, different for each policy."""
+    return "policy_" + re.sub(r"[^a-zA-Z0-9]", lambda each: f"_{ord(each[0]):x}_", policy)

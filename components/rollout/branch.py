@@ -1,0 +1,320 @@
+"""One line of play through the tree of an episode: the selected branch, or one that starts below a candidate off it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from components.environments.base import MultiAgentEnv, Snapshot, ToolCall, apply_or_unscorable
+from components.errors import ConfigurationError, NothingScorable, TransientError
+from components.generation.base import Completion
+from components.identity import GroupKey
+from components.rewards.base import Rubric
+from components.rollout.router import Router
+from components.rollout.rules import Rules, Start
+from components.schema import ROOT, ActionOutcome, Candidate, FailedBranch, Node
+from components.turn_order import Phase, phases, place_of
+
+T = TypeVar("T")
+
+REPLAYED = "again"
+"""The branch of a turn that is played anew, in the keys of its nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingNode:
+    """A node before sampling: the group's key and the candidates' shared prompt.
+
+    `lane` is its index among agents side by side, `phase` theirs and its own. `place` counts the actions before it in the turn.
+    """
+
+    group: GroupKey
+    prompt_tokens: tuple[int, ...]
+    num_candidates: int
+    phase: Phase
+    lane: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledNode:
+    """A node with its sampled candidates and their texts."""
+
+    node: PendingNode
+    completions_K: tuple[Completion, ...]
+    texts_K: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchPoint:
+    """Where a line begins. On the selected branch `parent` is None and `label` empty; else they are those of its first node.
+
+    `num_before` counts the answers before it, `pending` are agents side by side that act in it first, and `after` is the phase
+    that it follows. `expanded_turn` is the one whose candidates all go on. `last_turn` None: it goes on to the end of the
+    episode.
+    """
+
+    state: Snapshot
+    parent: tuple[int, int] | None = None
+    label: str = ""
+    num_before: int = 0
+    pending: tuple[PendingNode, ...] = ()
+    after: Phase | None = None
+    expanded_turn: int | None = None
+    last_turn: int | None = None
+
+
+class Branch:
+    """A line of play in an environment that it shares with the other lines of its episode, each with its own state.
+
+    `nodes` are the nodes of the whole episode, to which it adds its own. `forks` are the beginnings of further lines, which its
+    driver takes. Its failure, `error`, concerns no other line.
+    """
+
+    def __init__(self, env: MultiAgentEnv, start: Start, rules: Rules, nodes: list[Node], fork: BranchPoint) -> None:
+        self._env, self._start, self._rules, self._nodes = env, start, rules, nodes
+        self._state, self._parent, self._label = fork.state, fork.parent, fork.label
+        self._num_before, self._pending, self._last_turn = fork.num_before, fork.pending, fork.last_turn
+        self._after, self._expanded_turn = fork.after, fork.expanded_turn
+        self._turns_reached: list[BranchPoint] = []
+        self.forks: list[BranchPoint] = []
+        self.error: str | None = None
+        self.success = False
+        self._live = True
+        self._attempt("build", self._look)
+        self._phases: Iterator[Phase] = phases(env, rules.turn_order, rules.max_turns, after=fork.after)
+
+    @property
+    def cut(self) -> FailedBranch | None:
+        """The failure of a line off the selected branch."""
+        if self.error is None or self._parent is None:
+            return None
+        return FailedBranch(parent=self._parent, error=self.error)
+
+    def open(self, router: Router) -> tuple[PendingNode, ...]:
+        """The next agents' open nodes in the line's state; none if the line has ended or fails here.
+
+        Agents side by side act together, except in an expanded turn: there each acts below each candidate of the one before.
+        In mode nested the end of the selected branch is the beginning of a line that plays one of its turns anew.
+        """
+        if self._live and not self._pending:
+            phase = self._attempt(f"after {self._num_before} answers, the next agent", self._next_phase)
+            self._live = phase is not None
+            if phase is not None:
+                self._record_turn_start(phase)
+                self._pending, self._after = self._opened(phase, router), phase
+        if not self._live:
+            self._resample_turn()
+            return ()
+        num_asked = 1 if self._pending and self._fans_out(self._pending[0].phase) else len(self._pending)
+        asked, self._pending = self._pending[:num_asked], self._pending[num_asked:]
+        return asked
+
+    def read(self, node: PendingNode, completions_K: Sequence[Completion], router: Router) -> SampledNode | None:
+        """The candidates of `node` as text, or None if the line fails here."""
+        agent = node.group.agent
+        texts_K = self._attempt(
+            _doing(node),
+            lambda: tuple(router.decode(agent, completion.tokens, node.prompt_tokens) for completion in completions_K),
+        )
+        if texts_K is None:
+            return None
+        return SampledNode(node=node, completions_K=tuple(completions_K), texts_K=texts_K)
+
+    def calls(self, answer: SampledNode) -> tuple[ToolCall, ...]:
+        """The tool calls of stepping the candidates."""
+        agent, env = answer.node.group.agent, self._env
+        texts = dict.fromkeys(answer.texts_K)
+        asked = self._attempt(_doing(answer.node), lambda: [call for text in texts for call in env.calls(agent, text)])
+        return tuple(asked or ())
+
+    def act(self, answer: SampledNode, *, waiting: Sequence[PendingNode], router: Router, rubric: Rubric) -> None:
+        """Step a snapshot with every candidate, score and keep all, and continue from the chosen one.
+
+        `waiting` are the agents side by side that act after this one. An unscorable candidate is never chosen; a node of
+        unscorable candidates fails its line. If an agent side by side has just ended the episode, the candidates are scored in
+        the state before its answer and change nothing.
+        """
+        opened, doing = answer.node, _doing(answer.node)
+        after = self._attempt(doing, lambda: self._stepped(opened.group.agent, answer.texts_K))
+        if after is None:
+            return
+        rewards = {text: rubric.reward(outcome) for text, (outcome, _) in after.items()}
+        scorable = [k for k, text in enumerate(answer.texts_K) if after[text][0].unscorable is None]
+        picked, explored = self._rules.choose(
+            opened.group, [rewards[answer.texts_K[k]] for k in scorable], is_last=opened.phase.is_last
+        )
+        chosen, was_live = scorable[picked], self._live
+        if self._attempt(doing, lambda: self._continue_from(after[answer.texts_K[chosen]][1])) is None:
+            return
+        candidates = tuple(
+            _candidate(completion, text, after[text][0], rewards[text])
+            for completion, text in zip(answer.completions_K, answer.texts_K, strict=True)
+        )
+        node = self._node(opened, candidates, chosen, router=router, explored=explored)
+        self._nodes.append(node)
+        if was_live:
+            going_on = [k for k in scorable if not candidates[k].outcome.done and self._begins_line(node, k)]
+            states_K = {k: after[answer.texts_K[k]][1] for k in going_on}
+            self.forks += [self._fork(k, state, opened.phase, waiting) for k, state in states_K.items()]
+        self._num_before += 1
+        self._parent = None if self._parent is None else (len(self._nodes) - 1, chosen)
+
+    def _node(
+        self, opened: PendingNode, candidates: tuple[Candidate, ...], chosen: int, *, router: Router, explored: bool
+    ) -> Node:
+        on_path, agent = self._parent is None, opened.group.agent
+        return Node(
+            group=opened.group,
+            policy=router.policy_of(agent),
+            prompt_tokens=opened.prompt_tokens,
+            candidates=candidates,
+            chosen=chosen,
+            explored=explored,
+            lane=opened.lane,
+            temperature=router.own_temperature(agent, self._rules.temperature),
+            parent=self._parent,
+            compared=len(candidates) > 1 or (on_path and not self._rules.fan_outs),
+        )
+
+    def _begins_line(self, node: Node, candidate: int) -> bool:
+        """Whether another line goes on from a candidate of the newest node: in an expanded turn from each that this line does
+        not continue, in a tree with credit from each on the selected branch."""
+        if self._rules.fan_outs:
+            return candidate != node.chosen
+        return self._rules.team_credit != "node" and self._parent is None
+
+    def _fork(self, candidate: int, state: Snapshot, phase: Phase, waiting: Sequence[PendingNode]) -> BranchPoint:
+        """The line below a candidate of the newest node."""
+        label = f"{self._label}/{self._num_before}.{candidate}".lstrip("/")
+        return BranchPoint(
+            state=state,
+            parent=(len(self._nodes) - 1, candidate),
+            label=label,
+            num_before=self._num_before + 1,
+            pending=tuple(
+                replace(
+                    node,
+                    group=replace(node.group, branch=label),
+                    num_candidates=self._num_candidates(phase, node.place, on_path=False),
+                )
+                for node in (*waiting, *self._pending)
+            ),
+            after=phase,
+            expanded_turn=self._expanded_turn,
+            last_turn=phase.turn if self._rules.team_credit == "turn_end" else None,
+        )
+
+    def _record_turn_start(self, phase: Phase) -> None:
+        """Remember the beginning of a turn on the selected branch, where it may be played anew."""
+        reached = len(self._turns_reached)
+        if not self._rules.fan_outs or self._parent is not None or phase.turn < reached:
+            return
+        assert phase.turn == reached, f"turn {phase.turn} after {reached} turns"
+        newest = len(self._nodes) - 1
+        fork = BranchPoint(
+            state=self._state,
+            parent=(newest, self._nodes[newest].chosen) if self._nodes else ROOT,
+            label=REPLAYED,
+            num_before=self._num_before,
+            after=self._after,
+            expanded_turn=phase.turn,
+        )
+        self._turns_reached.append(fork)
+
+    def _resample_turn(self) -> None:
+        if self._turns_reached and self.error is None:
+            drawn = self._rules.expanded_turn(self._start, len(self._turns_reached))
+            self.forks.append(self._turns_reached[drawn])
+        self._turns_reached = []
+
+    def _next_phase(self) -> Phase | None:
+        phase = next(self._phases, None)
+        return None if phase is None or (self._last_turn is not None and phase.turn > self._last_turn) else phase
+
+    def _opened(self, phase: Phase, router: Router) -> tuple[PendingNode, ...]:
+        nodes = []
+        first = place_of(self._rules.turn_order, phase) if self._rules.turn_order else 0
+        for lane, group in enumerate(phase.groups(self._start.problem.problem_id, self._start.episode)):
+            prompt_tokens = self._attempt(
+                f"turn {group.turn}, {group.agent} observes", partial(self._prompt, group.agent, router)
+            )
+            if prompt_tokens is None:
+                return ()
+            node = PendingNode(
+                group=replace(group, branch=self._label),
+                prompt_tokens=prompt_tokens,
+                num_candidates=self._num_candidates(phase, first + lane, on_path=self._parent is None),
+                phase=phase,
+                lane=lane,
+                place=first + lane,
+            )
+            nodes.append(node)
+        return tuple(nodes)
+
+    def _prompt(self, agent: str, router: Router) -> tuple[int, ...]:
+        return router.encode(agent, self._env.observe(agent))
+
+    def _num_candidates(self, phase: Phase, place: int, *, on_path: bool) -> int:
+        rules = self._rules
+        if rules.fan_outs:
+            return rules.fan_outs[place] if self._fans_out(phase) else 1
+        return rules.group_size if on_path else 1
+
+    def _fans_out(self, phase: Phase) -> bool:
+        return phase.turn == self._expanded_turn
+
+    def _stepped(self, agent: str, texts_K: Sequence[str]) -> dict[str, tuple[ActionOutcome, Snapshot]]:
+        """The outcome of each different text and the state after it. Raises NothingScorable if no text can be scored."""
+        after: dict[str, tuple[ActionOutcome, Snapshot]] = {}
+        for text in dict.fromkeys(texts_K):
+            self._env.restore(self._state)
+            after[text] = apply_or_unscorable(self._env, agent, text), self._env.snapshot()
+        reasons = [outcome.unscorable for outcome, _ in after.values()]
+        if None not in reasons:
+            raise NothingScorable(f"no candidate could be scored: {reasons[0]}")
+        return after
+
+    def _continue_from(self, after: Snapshot) -> bool:
+        """Move to the state after the chosen answer, or stay in the state before an answer that ends the episode."""
+        if self._live:
+            self._env.restore(after)
+            self._look()
+            self._state = after if self._live else self._state
+        return True
+
+    def _look(self) -> bool:
+        self._live, self.success = not self._env.done, self._env.success
+        return True
+
+    def _attempt(self, doing: str, work: Callable[[], T]) -> T | None:
+        """The border of a line: an exception of its environment or a decoder fails only this line.
+
+        Configuration errors and transient errors concern the whole stage and pass.
+        """
+        if self.error is not None:
+            return None
+        try:
+            self._env.restore(self._state)
+            return work()
+        except (ConfigurationError, TransientError):
+            raise
+        except Exception as error:
+            self._live = False
+            self.error = f"{doing}: {type(error).__name__}: {error}"
+            return None
+
+
+def _doing(node: PendingNode) -> str:
+    return f"turn {node.group.turn}, {node.group.agent} acts"
+
+
+def _candidate(completion: Completion, text: str, outcome: ActionOutcome, reward: float) -> Candidate:
+    return Candidate(
+        tokens=completion.tokens,
+        sampler_logprobs=completion.logprobs,
+        finish_reason=completion.finish_reason,
+        text=text,
+        outcome=outcome,
+        reward=reward,
+    )

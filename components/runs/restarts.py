@@ -1,0 +1,122 @@
+"""Restarts of a run at a stage of a step. The inputs of that stage must be complete."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.layout import FOLDER_KIND
+from components.artifacts.refs import ArtifactRef, Frozen
+from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
+from components.identity import STAGES
+from components.runs.available_checkpoints import has_folder, is_available
+from components.runs.lineages import start_lineage, store_option
+from components.runs.provenance import stage_versions
+from components.runs.run import Run
+from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
+from components.runs.steps import checkpoints_before, first_unfinished_step
+
+RESTARTABLE = STAGES[2:]
+"""The stages of a step with a result."""
+_READS = {
+    "compute_rewards": ("collect_rollouts",),
+    "compute_advantages": ("collect_rollouts", "compute_rewards"),
+    "update_policy": ("compute_advantages",),
+    "publish_checkpoint": ("update_policy",),
+}
+"""The stages whose payloads a stage reads, besides the checkpoints at the beginning of the step."""
+
+
+class Restart(Frozen):
+    """The stage of a step at which a run shall restart."""
+
+    step: int
+    stage: str
+
+
+def record_restart(store: ArtifactStore, run: Run, restart: Restart) -> int:
+    """Record a restart under `run.config` and return its number. Raises ConfigurationError if it is not possible."""
+    check_restart(store, run, restart)
+    return start_lineage(
+        store,
+        run.run_id,
+        from_step=restart.step,
+        from_stage=restart.stage,
+        config=run.config,
+        stage_versions=stage_versions(),
+    )
+
+
+def check_restart(store: ArtifactStore, run: Run, restart: Restart) -> None:
+    """Raise ConfigurationError if an input of the stage is missing. `run` is the run before the restart."""
+    if restart.stage not in RESTARTABLE:
+        raise ConfigurationError(f"--from-stage {restart.stage!r}: stages are {', '.join(RESTARTABLE)}")
+    num_finished = first_unfinished_step(store, run)
+    if not 0 <= restart.step < run.config.num_steps:
+        more = f"; ask for more with --steps {restart.step + 1}" if 0 < restart.step <= num_finished else ""
+        raise ConfigurationError(
+            f"--step {restart.step}: the run is asked for steps 0 to {run.config.num_steps - 1}{more}"
+        )
+    if restart.step > num_finished:
+        raise ConfigurationError(
+            f"--step {restart.step}: {num_finished} steps of run {run.run_id!r} are finished; restart one of 0 to "
+            f"{num_finished}{_newest_restart(store, run)}"
+        )
+    if lost := lost_checkpoint(store, run, restart.step):
+        steps = range(min(num_finished + 1, run.config.num_steps))
+        possible = [str(step) for step in steps if lost_checkpoint(store, run, step) is None]
+        raise ConfigurationError(
+            f"step {restart.step} of run {run.run_id!r} cannot be restarted: {lost} (`troupe gc` removes old checkpoints). "
+            f"Steps that can: {', '.join(possible) or 'none'}"
+        )
+    _check_results_before(store, run, restart)
+
+
+def lost_checkpoint(store: ArtifactStore, run: Run, step: int) -> str | None:
+    """The first incomplete checkpoint at the beginning of a step, in words; None if all are complete."""
+    steps = {step, step - 1} if run.config.rollout.overlap == "one_step" and step > 0 else {step}
+    for checkpoint in (each for begun in sorted(steps) for each in checkpoints_before(store, run, begun).values()):
+        if not is_available(store, checkpoint):
+            return f"the checkpoint of {checkpoint.policy} after {checkpoint.step} updates is incomplete in {store.uri}"
+    return None
+
+
+def _newest_restart(store: ArtifactStore, run: Run) -> str:
+    """How to take back the newest restart; "" for a run without restarts."""
+    if not run.lineages:
+        return ""
+    newest = run.lineages[-1]
+    return (
+        f", or take back the restart from {newest.from_stage} of step {newest.from_step} first: "
+        f"`troupe rm {run.run_id} --lineage {newest.lineage}{store_option(store)}`"
+    )
+
+
+def _check_results_before(store: ArtifactStore, run: Run, restart: Restart) -> None:
+    """Results of earlier stages of the step are read, not recomputed, so they must be complete."""
+    for key in manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{restart.step:06d}/")):
+        stage = stage_of(key)
+        if stage not in _READS.get(restart.stage, ()):
+            continue
+        for ref in _references(read_manifest_at(store, key).output):
+            try:
+                is_whole = has_folder(store, ref) if ref.kind == FOLDER_KIND else bool(store.get_bytes(ref))
+                reason = f"{ref.key} is incomplete in {store.uri}"
+            except (ArtifactMissing, ArtifactCorrupt) as error:
+                is_whole, reason = False, str(error)
+            if not is_whole:
+                raise ConfigurationError(
+                    f"--from-stage {restart.stage}: the result of {stage} in step {restart.step} is needed but lost "
+                    f"({reason}); restart with --from-stage {stage} --step {restart.step}"
+                )
+
+
+def _references(output: Any) -> Iterator[ArtifactRef]:
+    """The references anywhere in a stage's output."""
+    if isinstance(output, dict):
+        if output.keys() >= {"kind", "key", "sha256", "num_bytes"}:
+            yield ArtifactRef.model_validate(output)
+            return
+        output = list(output.values())
+    if isinstance(output, list):
+        for inner in output:
+            yield from _references(inner)

@@ -1,0 +1,79 @@
+"""A run as the stages see it, and how a stage's inputs become its key."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel
+
+from components.artifacts.refs import ArtifactRef, CheckpointRef, Frozen
+from components.config import RunConfig, StoreConfig, stage_config
+from components.identity import StageKey, fingerprint
+from components.runs.lineages import Lineage, lineage_for
+
+SHARED = "_shared"
+"""Replaces the run_id in keys of results shared by runs of equal configuration. No run_id may start with "_"."""
+
+
+class RunAddress(Frozen):
+    """A run's name, and the deliberate restarts that decide which of its records count."""
+
+    run_id: str
+    lineages: tuple[Lineage, ...] = ()
+
+
+class Run(RunAddress):
+    """A run's name and configuration."""
+
+    config: RunConfig
+
+    def kept_in(self, store: StoreConfig) -> "Run":
+        """The run as found in `store`, wherever it was started: a store's location affects no result."""
+        moved = self.config.store.moved_to(store)
+        return self.model_copy(update={"config": self.config.model_copy(update={"store": moved})})
+
+
+class StepBatches(Frozen):
+    """One TrainBatch per policy, and the step's metrics."""
+
+    batches: dict[str, ArtifactRef]
+    metrics: dict[str, float]
+
+
+class PolicyUpdate(Frozen):
+    """The result of one policy's update."""
+
+    checkpoint: CheckpointRef
+    metrics: dict[str, float]
+
+
+def stage_key(stage: str, version: int, run: Run, arguments: Mapping[str, Any] = MappingProxyType({})) -> StageKey:
+    """The key of a stage of `run`, called with `arguments`.
+
+    `step` and `part` have fields of their own. All other arguments except the session, and the configuration that the
+    stage depends on, go into the fingerprint.
+    """
+    step = int(arguments.get("step", 0))
+    inputs = {name: _plain(value) for name, value in arguments.items() if name not in {"session", "step", "part"}}
+    return StageKey(
+        run_id=SHARED if stage == "warm_start" else run.run_id,
+        step=step,
+        stage=stage,
+        version=version,
+        part=str(arguments.get("part", "all")),
+        lineage=0 if stage == "warm_start" else lineage_for(run.lineages, step, stage),
+        depends_on=fingerprint({"config": stage_config(run.config, stage), "inputs": inputs}),
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

@@ -1,0 +1,1 @@
+"""A run's open resources, passed to every stage and never found."""

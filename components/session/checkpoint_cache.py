@@ -1,0 +1,79 @@
+"""Local copies of a session's newest checkpoints. The store has them all."""
+
+import os
+import shutil
+import threading
+from pathlib import Path
+from tempfile import mkdtemp
+
+from components.artifacts import layout
+from components.artifacts.base import ArtifactStore
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.scratch import scratch_folder
+from components.training.base import MODEL_FOLDER
+
+_KEPT_PER_POLICY = 3
+"""The checkpoint an update reads, the one it writes, and the policy before training."""
+_LEAST_KEPT = 6
+
+
+class CheckpointCache:
+    """Folders named by digest, fetched from the store on first use and kept until `close`."""
+
+    def __init__(self, store: ArtifactStore, *, num_policies: int) -> None:
+        self._store = store
+        self._num_kept = max(_LEAST_KEPT, 1 + _KEPT_PER_POLICY * num_policies)
+        self._root = Path(mkdtemp(prefix="checkpoints-", dir=scratch_folder()))
+        self._one_at_a_time = threading.RLock()
+
+    def of(self, checkpoint: CheckpointRef) -> Path:
+        """A local folder with the checkpoint's files. An adapter's folder links to one shared copy of its base model."""
+        folder = self._copy(checkpoint.folder)
+        if checkpoint.base is not None:
+            base, link = self._copy(checkpoint.base) / MODEL_FOLDER, folder / MODEL_FOLDER
+            with self._one_at_a_time:
+                if not link.is_symlink():
+                    link.symlink_to(base)
+        return folder
+
+    def store(self, folder: Path, *, base: ArtifactRef | None) -> CheckpointRef:
+        """A reference to the checkpoint written to `folder`, which becomes the local copy."""
+        from components.training.checkpoint import read_manifest  # imports torch
+
+        manifest = read_manifest(folder)
+        listing = layout.list_folder(folder)
+        kept = self._root / layout.folder_ref(listing).sha256
+        with self._one_at_a_time:
+            if not kept.exists():
+                shutil.move(folder, kept)
+            self._forget_old_ones()
+        ref = self._store.put_folder(kept, listing)
+        return CheckpointRef(
+            base=base,
+            policy=manifest.policy,
+            step=manifest.step,
+            folder=ref,
+            weights_digest=manifest.weights_digest,
+            optimizer_digest=manifest.optimizer_digest,
+        )
+
+    def work_folder(self, step: int) -> Path:
+        """A new folder for an update's files, on the same disk as the copies."""
+        return Path(mkdtemp(prefix=f"step-{step:06d}-", dir=self._root))
+
+    def close(self) -> None:
+        """Remove the copies."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def _copy(self, ref: ArtifactRef) -> Path:
+        with self._one_at_a_time:
+            folder = self._root / ref.sha256
+            if not folder.exists():
+                self._store.get_folder(ref, folder)
+            os.utime(folder)
+            return folder
+
+    def _forget_old_ones(self) -> None:
+        folders = [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith("step-")]
+        for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[: -self._num_kept]:
+            shutil.rmtree(folder, ignore_errors=True)

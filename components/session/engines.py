@@ -1,0 +1,102 @@
+"""A session's engines, one per policy. Their weights are a cache of a checkpoint, checked on each use."""
+
+import os
+import threading
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from components.config import RunConfig
+from components.gc_tuning import gc_paused
+from components.generation.base import Generator
+from components.schema import PolicyVersion
+from components.session.vllm_models import served_model, server_key, server_urls
+
+if TYPE_CHECKING:
+    from components.generation.local.base_models import BaseModels
+
+
+class Engines:
+    """Engines by policy, opened on first use and kept until `close`."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+        self._made: dict[str, Generator] = {}
+        self._bases: BaseModels | None = None
+        self._ends = ExitStack()
+        self._one_at_a_time = threading.Lock()
+
+    def of(self, policy: str) -> Generator:
+        """The engine of a policy. Raises any error from opening it."""
+        with self._one_at_a_time:
+            if policy not in self._made:
+                self._made[policy] = self._new(policy)
+            return self._made[policy]
+
+    def check_servers(self) -> None:
+        """Check that every policy's inference servers answer. Raises EngineUnavailable or StaleEngine."""
+        from components.generation.vllm.engine import VllmGenerator
+
+        for name, policy in self._config.policies.items():
+            engine = self.of(name) if policy.api is None else None
+            if isinstance(engine, VllmGenerator):
+                engine.check()
+
+    def check_apis(self) -> None:
+        """Check that every API policy is usable. Raises ServiceMissing if its SDK is missing, ConfigurationError if its
+        key is."""
+        for name, policy in self._config.policies.items():
+            if policy.api is not None:
+                self.of(name)
+
+    def api_usage(self) -> dict[str, dict[str, float]]:
+        """Requests, tokens and cost of each API policy in this session."""
+        from components.generation.api.engine import ApiGenerator
+
+        made = self._made.items()
+        return {name: asdict(engine.usage) for name, engine in made if isinstance(engine, ApiGenerator)}
+
+    def close(self) -> None:
+        """Release threads, connections and memory. Servers keep running."""
+        self._ends.close()
+        self._made.clear()
+        self._bases = None
+
+    def _new(self, policy: str) -> Generator:
+        api = self._config.policies[policy].api
+        if api is not None:
+            from components.generation.api.chat import KEY_VARIABLES
+            from components.generation.api.engine import open_api_generator
+
+            key = os.environ.get(KEY_VARIABLES[api.provider])
+            return self._ends.enter_context(closing(open_api_generator(policy, api, api_key=key)))
+        return self._vllm(policy) if self._config.generation.engine == "vllm" else self._in_process()
+
+    def _in_process(self) -> Generator:
+        with gc_paused():
+            from components.generation.local.base_models import BaseModels
+            from components.generation.local.engine import TransformersGenerator
+
+        self._bases = self._bases or BaseModels()
+        return TransformersGenerator(self._config.generation, self._bases)
+
+    def _vllm(self, policy: str) -> Generator:
+        # Validated before the import, which takes seconds, so that errors appear at once.
+        urls, key = server_urls(self._config, os.environ), server_key(self._config, os.environ)
+        from components.generation.vllm.engine import VllmGenerator
+
+        engine = VllmGenerator(
+            self._config.generation,
+            model=served_model(self._config, policy),
+            urls=urls,
+            key=key,
+            start_command=f"troupe up --engine vllm --preset {self._config.preset}",
+        )
+        return self._ends.enter_context(closing(engine))
+
+
+def fixed_versions(config: RunConfig) -> dict[str, PolicyVersion]:
+    """Versions of the policies without a checkpoint: those behind an API."""
+    from components.generation.api.chat import api_version
+
+    return {name: api_version(name, policy.api) for name, policy in config.policies.items() if policy.api is not None}

@@ -1,0 +1,132 @@
+"""A configuration's environment, agents and rewards."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from components.algorithms.learning_signal import has_signal
+from components.artifacts.refs import Frozen
+from components.config import RunConfig
+from components.environments.base import EnvironmentFamily
+from components.environments.episode_length import EpisodeLengthAware
+from components.environments.registry import family, family_options, source_of
+from components.environments.turn_orders import turn_order_of
+from components.evaluation.held_out import EvalPlan
+from components.evaluation.suites import suite_problems
+from components.rewards.base import Rubric
+from components.rewards.credit import credit_rule, credited_rewards, recorded_outcomes
+from components.rewards.overlong import Overlong, overlong_for
+from components.rewards.own_rewards import OwnReward, own_rewards
+from components.rewards.rubric import rubric_for
+from components.rollout.dynamic_sampling import Refilling, fresh_problems
+from components.rollout.router import RoleBinding, bind_roles
+from components.rollout.rules import playing_order
+from components.rollout.sampler import ShardPlan
+from components.rollout.shards import shard_problems
+from components.schema import Episode
+from components.turn_order import TurnOrder
+from components.user_code import check_source
+
+SUITE_SEED = 0
+SOLVER_VALUE = "solver_value"
+"""The advantage that reads `ActionOutcome.value_gain`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """An environment family with its validated options and configuration."""
+
+    config: RunConfig
+    family: EnvironmentFamily
+    options: Frozen
+
+    @property
+    def turn_order(self) -> TurnOrder:
+        """Which roles act in a turn under the rollout mode. Raises ConfigurationError."""
+        order = turn_order_of(self.family, self.config.environment.turn_order)
+        return playing_order(self.config.rollout.mode, order, roles=self.family.roles)
+
+    @property
+    def rubric(self) -> Rubric:
+        """How outcomes become rewards, in evaluations of every run alike."""
+        return rubric_for(self.family, self.config.rewards)
+
+    @property
+    def training_rubric(self) -> Rubric:
+        """How the outcomes of training become rewards: where whole episodes are compared, progress counts from their start."""
+        whole = self.config.rollout.mode in ("independent", "single")
+        return rubric_for(self.family, self.config.rewards, from_start=whole)
+
+    @property
+    def measures_value(self) -> bool:
+        """Whether outcomes hold a solver's value."""
+        return self.config.algorithm.advantage == SOLVER_VALUE
+
+    @property
+    def seats(self) -> Mapping[str, RoleBinding]:
+        """Which policy plays each role."""
+        return bind_roles(self.config, max_action_characters=self.family.max_action_characters(self.options))
+
+    @property
+    def own_rewards(self) -> tuple[OwnReward, ...]:
+        """The user's own reward components."""
+        return own_rewards(self.config.rewards, self.rubric)
+
+    @property
+    def overlong(self) -> Overlong | None:
+        """The penalty on answer length, given the agents' token limits."""
+        limits = {role: seat.max_new_tokens for role, seat in self.seats.items()}
+        return overlong_for(self.config.rewards, limits)
+
+    def shard_plan(self, *, step: int, shard: int) -> ShardPlan:
+        """The problems and settings of one shard."""
+        return ShardPlan(
+            step=step,
+            shard=shard,
+            seed=self.config.seed,
+            max_turns=self.config.environment.max_turns,
+            settings=self.config.rollout,
+            problems=shard_problems(self.config, self.family, self.options, step=step, shard=shard),
+            turn_order=self.turn_order,
+            team_credit=self.config.rewards.team_credit,
+            measures_value=self.measures_value,
+            max_unscorable_fraction=self.config.rewards.max_failed_fraction,
+        )
+
+    def refilling(self, *, step: int, shard: int) -> Refilling:
+        """Where a shard's replacement problems come from, and which problems are replaced."""
+        return Refilling(
+            fresh=fresh_problems(self.config, self.family, self.options, step=step, shard=shard),
+            has_signal=self._has_signal,
+        )
+
+    def _has_signal(self, episodes: Sequence[Episode]) -> bool:
+        rubric, rule = self.training_rubric, credit_rule(self.config)
+        rewards_E_N_K = [credited_rewards(each, recorded_outcomes(each), rubric, rule) for each in episodes]
+        return has_signal(episodes, self.config.algorithm, rewards_E_N_K=rewards_E_N_K)
+
+    def eval_plan(self, suite: str, *, step: int, sampling: str, num_problems: int) -> EvalPlan:
+        """The evaluation of the team on a suite. A suite's problems are the same for every run and seed."""
+        return EvalPlan(
+            suite=suite,
+            step=step,
+            sampling="greedy" if sampling == "greedy" else "sample",
+            problems=suite_problems(suite, self.family, self.options, num_problems=num_problems, seed=SUITE_SEED),
+            problems_per_block=self.config.evaluation.problems_per_block,
+            turn_order=self.turn_order,
+            max_turns=self.config.environment.max_turns,
+            seed=self.config.seed,
+            max_failed_fraction=self.config.rollout.max_failed_fraction,
+        )
+
+
+def scenario_of(config: RunConfig) -> Scenario:
+    """The scenario of a configuration. Raises ConfigurationError for unknown names or options, and for own code that
+    differs from the digests in the configuration."""
+    settings = config.environment
+    name, source = settings.name, settings.source
+    if source is not None:
+        check_source("environment.name", name, wanted=source, found=source_of(name))
+    options = family_options(name, settings.options)
+    if isinstance(options, EpisodeLengthAware):
+        options = options.ending_after(settings.max_turns, settings.turn_order)
+    return Scenario(config, family(name, settings.answers), options)

@@ -1,0 +1,88 @@
+"""Training under a run's name: start and end records, frozen configuration, workers, publishing."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from time import monotonic
+from typing import Any
+
+from components.artifacts.format import ensure_format
+from components.artifacts.refs import CheckpointRef
+from components.outages import interruptible
+from components.runs.lineages import freeze_config, store_option
+from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
+from components.runs.session_records import begin_session, end_session
+from components.schema import EvalReport
+from components.session.publishing import Publishing
+from components.session.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def training_session(session: Session) -> Iterator[None]:
+    """Within the block the session works on its run with its workers started. Records tell its start and how it ended.
+
+    Raises ConfigDrift if the run exists under another configuration, and the other errors of `validate_start`. On any exit
+    the workers are ended and the outbox is published as far as MLflow allows.
+    """
+    session.run = run = validate_start(session.store, session.run.run_id, session.config)
+    for line in [*resume_warnings(session.store, run), *surplus_line(session.store, run)]:
+        _log.info("%s", line)
+    ensure_format(session.store)
+    record = begin_session(session.store, run)
+    error: BaseException | None = None
+    try:
+        with interruptible():
+            session.trainers.warm_up()
+            yield
+            session.store.settle()
+    except BaseException as caught:
+        error = caught
+        raise
+    finally:
+        session.trainers.close()
+        session.toolbox.close()
+        session.close_store()
+        if session.publishing is not None:
+            session.publishing.close(succeeded=error is None)
+        # An interruption is not an error of the run.
+        end_session(session.store, run.run_id, record, error if isinstance(error, Exception) else None)
+
+
+def freeze_run(session: Session) -> None:
+    """Freeze the run's configuration. Raises ConfigDrift if another process froze a different one first.
+
+    Call it after the policies exist: a failure before leaves the name free for another configuration.
+    """
+    freeze_config(session.store, session.run.run_id, session.config)
+    session.publishing = Publishing(session.run, session.store.written, session.tracker)
+
+
+def summary(
+    session: Session,
+    checkpoints: dict[str, CheckpointRef],
+    evaluations: list[EvalReport],
+    *,
+    num_steps: int,
+    began_at_seconds: float,
+) -> dict[str, Any]:
+    """The result of the `train` flow, plain JSON, after `num_steps` steps. `began_at_seconds` is on the monotonic clock."""
+    return {
+        "run_id": session.run.run_id,
+        "store_option": store_option(session.store),
+        "num_steps": num_steps,
+        "checkpoint_digest": {policy: ref.weights_digest for policy, ref in checkpoints.items()},
+        "evaluations": [_plain(report) for report in evaluations],
+        "seconds": monotonic() - began_at_seconds,
+        "num_unpublished": session.published.outbox.num_pending,
+        "run_url": session.tracker.run_url(session.run.run_id),
+        "api_usage": session.engines.api_usage(),
+    }
+
+
+def _plain(report: EvalReport) -> dict[str, Any]:
+    """A report as plain JSON."""
+    solved = None if report.solved_P is None else list(report.solved_P)
+    return asdict(report) | {"interval": list(report.interval), "solved_P": solved}

@@ -1,0 +1,1 @@
+"""Recorded calls of environments' tools: programs in the sandbox and queries."""

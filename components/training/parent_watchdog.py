@@ -1,0 +1,45 @@
+"""No orphans: a worker process ends itself when its owner is gone, whatever it is doing."""
+
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+
+from components.process_ids import ProcessId
+
+_POLL_SECONDS = 0.5
+_LAST_SECONDS = 2
+ORPHANED_EXIT_CODE = 86
+"""The exit code of a worker whose owner died."""
+
+
+def exit_with_parent(owner: ProcessId, *, folder: Path) -> None:
+    """End this process as soon as its parent changes or `owner` is gone, which also removes `folder`.
+
+    A polling thread works during a kernel or a wait for another rank, where a signal handler would not run.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while not owner.is_gone() and os.getppid() == parent:
+            time.sleep(_POLL_SECONDS)
+        if owner.is_gone():
+            # By the kernel, because the main thread may hold the interpreter lock while it waits for a file in `folder`.
+            signal.alarm(_LAST_SECONDS)
+            shutil.rmtree(folder, ignore_errors=True)
+        os._exit(ORPHANED_EXIT_CODE)
+
+    threading.Thread(target=watch, name="owner-watch", daemon=True).start()
+
+
+def exit_with_stdin() -> None:
+    """End this process as soon as its standard input closes, which is the ssh connection that started it."""
+
+    def watch() -> None:
+        while os.read(0, 1):
+            pass
+        os._exit(ORPHANED_EXIT_CODE)
+
+    threading.Thread(target=watch, name="input-watch", daemon=True).start()

@@ -1,0 +1,108 @@
+"""The process of one rank of a training worker, alive between updates.
+
+Several ranks are started by DeepSpeed's launcher, a single one by the trainer. Rank 0 receives jobs from a Unix socket and
+passes them to the other ranks; all run the update; rank 0 answers. A job identifies its initial state, and a rank that holds
+another one loads it first. An error after which ranks may disagree ends the process; the trainer starts a new one.
+"""
+
+import argparse
+import logging
+import os
+import traceback
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from components.errors import LogprobMismatch, TroupeError
+from components.process_ids import ProcessId
+from components.training.base import UpdateJob
+from components.training.deepspeed_backend import RealDeepSpeed, join_ranks
+from components.training.parent_watchdog import exit_with_parent, exit_with_stdin
+from components.training.ranks import Ranks
+from components.training.worker import LOGGER, Worker
+from components.training.worker_protocol import (
+    MAX_MESSAGE_BYTES,
+    SOCKET_FILE,
+    Answer,
+    Failure,
+    read_handover,
+    report_failure,
+)
+
+_log = logging.getLogger(LOGGER)
+_FAILED_EXIT_CODE = 1
+
+
+def serve(worker: Worker, ranks: Ranks, connection: Connection | None, folder: Path) -> None:
+    """Run jobs until the trainer disconnects."""
+    while (text := ranks.broadcast(_next_job(connection))) is not None:
+        try:
+            answer = Answer(result=worker.update(UpdateJob.model_validate_json(text)))
+        # The process boundary: every error is reported to the trainer.
+        except Exception as error:
+            traceback.print_exc()
+            answer = Answer(failure=failure_of(error, ranks.rank))
+            if not _ranks_agree(error, ranks):
+                assert answer.failure is not None
+                report_failure(folder, ranks.rank, answer.failure)
+                os._exit(_FAILED_EXIT_CODE)
+        if connection is not None:
+            connection.send_bytes(answer.model_dump_json().encode())
+
+
+def failure_of(error: Exception, rank: int) -> Failure:
+    """`error` in serializable form."""
+    if isinstance(error, TroupeError):
+        return Failure(kind="named", name=type(error).__name__, message=str(error))
+    if isinstance(error, dist.DistError) or "gloo" in str(error):
+        return Failure(kind="lost_rank", name=type(error).__name__, message=f"rank {rank} lost another rank: {error}")
+    message = f"rank {rank}\n{''.join(traceback.format_exception(error))}"
+    return Failure(kind="update", name=type(error).__name__, message=message)
+
+
+def _ranks_agree(error: Exception, ranks: Ranks) -> bool:
+    """Whether every rank raised `error` at the same point, so that all can continue."""
+    return isinstance(error, LogprobMismatch) or (isinstance(error, TroupeError) and ranks.size == 1)
+
+
+def _next_job(connection: Connection | None) -> str | None:
+    if connection is None:
+        return None
+    try:
+        return connection.recv_bytes(MAX_MESSAGE_BYTES).decode()
+    except EOFError:
+        return None
+
+
+def main() -> None:
+    """The process of one rank."""
+    parser = argparse.ArgumentParser(description="A training worker; started by DeepSpeedTrainer.")
+    parser.add_argument("--handover", type=Path, required=True)
+    parser.add_argument("--local_rank", type=int, default=0)
+    parser.add_argument("--exit_with_stdin", action="store_true")
+    arguments = parser.parse_args()
+    handover, folder = read_handover(arguments.handover), arguments.handover.parent
+    if arguments.exit_with_stdin:
+        exit_with_stdin()
+    else:
+        owner = ProcessId.parse(handover.owner)
+        assert owner is not None, f"{handover.owner!r} names no process"
+        exit_with_parent(owner, folder=folder)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    _log.setLevel(logging.INFO)
+    torch.set_num_threads(handover.training.num_threads)
+    if handover.training.device == "cuda":
+        torch.cuda.set_device(arguments.local_rank)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    ranks = join_ranks(handover.training, handover.rendezvous)
+    connection = None
+    if ranks.first:
+        key = handover.key.get_secret_value().encode()
+        with Listener(str(folder / SOCKET_FILE), "AF_UNIX", authkey=key) as listener:
+            connection = listener.accept()
+    _log.info("rank %d of %d is ready", ranks.rank, ranks.size)
+    deepspeed = RealDeepSpeed(handover.training, dict(handover.deepspeed))
+    serve(Worker(handover, ranks, deepspeed), ranks, connection, folder)
+    dist.destroy_process_group()

@@ -1,0 +1,190 @@
+"""The user's own code, named in a configuration as `module:Name`: import, checks, and source digest."""
+
+import ast
+import hashlib
+import inspect
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from components.errors import ConfigurationError
+from components.escaping import printable
+
+_INSTALLED = {Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+_ROOT = Path(__file__).resolve().parent.parent
+_OURS = tuple(str(_ROOT / name) for name in ("components", "tasks", "flows", "infra", "troupe"))
+
+
+def is_own(name: str) -> bool:
+    """Whether a name in a configuration is `module:Name`."""
+    return ":" in name
+
+
+def imported(field: str, name: str) -> Any:
+    """The object `name` (`module:Name`), from an installed module or else from the current folder.
+
+    Raises ConfigurationError with the field, and for a module that fails with file and line.
+    """
+    module_name, attribute = _parts(field, name)
+    make_findable(module_name, Path.cwd())
+    with as_config_error(f"{field} {name!r}"):
+        try:
+            module = import_module(module_name)
+        except ModuleNotFoundError as error:
+            if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
+                raise
+            raise ConfigurationError(
+                f"{field} {name!r}: there is no module {error.name!r}; go to the folder that holds it, or install its package"
+            ) from error
+    if not hasattr(module, attribute):
+        raise ConfigurationError(f"{field} {name!r}: {module.__file__} has no {attribute!r}")
+    return getattr(module, attribute)
+
+
+def load_function(field: str, name: str, *, takes: Sequence[str], source: str | None = None) -> Callable[..., Any]:
+    """The function `name` (`module:function`), which accepts the positional arguments `takes`.
+
+    Raises ConfigurationError if it does not, or if `source`, the digest in the run's configuration, differs from the files
+    here.
+    """
+    # The digest comes first, so that it is of the imported source even if the file changes later.
+    check_source(field, name, wanted=source, found=own_source(field, name))
+    found = imported(field, name)
+    call = f"{name.partition(':')[2]}({', '.join(takes)})"
+    if not callable(found) or isinstance(found, type):
+        raise ConfigurationError(f"{field} {name!r}: is not a function; write it as def {call}")
+    try:
+        inspect.signature(found).bind(*takes)
+    except TypeError as error:
+        raise ConfigurationError(f"{field} {name!r}: {source_location(found)}: is called as {call}: {error}") from error
+    except ValueError:
+        pass  # some functions of C libraries have no signature
+    function: Callable[..., Any] = found
+    return function
+
+
+def own_source(field: str, name: str) -> str:
+    """The source digest of `name`. Raises ConfigurationError unless it has the form `module:Name`."""
+    return source_digest(_parts(field, name)[0])
+
+
+def check_source(field: str, name: str, *, wanted: str | None, found: str | None) -> None:
+    """Raise ConfigurationError if `wanted`, the digest in the run's configuration, is given and differs from `found`."""
+    if wanted not in (None, found):
+        raise ConfigurationError(
+            f"{field} {name!r}: its source here is {found}, and the run works with {wanted}; bring the same files to every "
+            "host, or start the run again"
+        )
+
+
+@contextmanager
+def as_config_error(what: str) -> Iterator[None]:
+    """Turn any exception of own code into a ConfigurationError of one line with file and line number."""
+    try:
+        yield
+    except ConfigurationError:
+        raise
+    except Exception as error:  # the border to own code, which may raise anything
+        raise user_code_error(what, error) from error
+
+
+def source_location(function: Callable[..., Any]) -> str:
+    """`file:line` of a function, or the name of its module."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return str(function.__module__) if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def user_code_error(what: str, error: Exception) -> ConfigurationError:
+    """The error for an exception of own code, in one line with file and line number.
+
+    **Example** `environment.name 'guess:Guess': /home/ann/guess.py:17: ValueError: invalid literal for int()`.
+    """
+    place = ""
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f"{error.filename}:{error.lineno}: "
+    elif frames := traceback.extract_tb(error.__traceback__):
+        theirs = [frame for frame in frames if not frame.filename.startswith((*_OURS, "<"))] or list(frames)
+        own = [frame for frame in theirs if _INSTALLED.isdisjoint(Path(frame.filename).parents)] or theirs
+        place = f"{own[-1].filename}:{own[-1].lineno}: "
+    told = " ".join(printable(str(error), keep="").split())[:500]
+    return ConfigurationError(f"{what}: {place}{type(error).__name__}: {told}")
+
+
+@cache
+def source_digest(module_name: str) -> str:
+    """The first 16 hex digits of the SHA-256 of a module's source at the first call in this process.
+
+    The source is the module's file, or all Python files of its package, and recursively the modules in the same folder that
+    they import. For an installed package only its own files count, because its neighbours have versions.
+    """
+    make_findable(module_name, Path.cwd())
+    digest = hashlib.sha256()
+    for name, path in sorted(_sources(module_name).items()):
+        digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _parts(field: str, name: str) -> tuple[str, str]:
+    """The module and the attribute of `module:Name`."""
+    module_name, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
+        raise ConfigurationError(f"{field} {name!r}: write it as module:Name, for example guess:Guess")
+    return module_name, attribute
+
+
+def make_findable(module_name: str, folder: Path) -> None:
+    """Make a module of `folder` importable: installed programs do not search the current folder. Installed modules win."""
+    top = module_name.partition(".")[0]
+    lies_there = (folder / f"{top}.py").is_file() or (folder / top).is_dir()
+    if lies_there and str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _sources(module_name: str) -> dict[str, Path]:
+    """Relative path -> file of the sources in the digest."""
+    top = module_name.partition(".")[0]
+    folder = _folder_of(top)
+    found: dict[str, Path] = {}
+    names, seen = [top], {"troupe"}  # covered by the versions of the stages
+    while folder is not None and names:
+        name = names.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        alone = folder / f"{name}.py"
+        for path in [alone] if alone.is_file() else (folder / name).rglob("*.py"):
+            found[path.relative_to(folder).as_posix()] = path
+            if folder not in _INSTALLED:
+                names += _imported_names(path)
+    return found
+
+
+def _folder_of(top: str) -> Path | None:
+    """The folder that contains a module or package, also one without `__init__.py`; None if it has no files."""
+    try:
+        spec = find_spec(top)
+    except ValueError:
+        return None  # a module that was created by hand has no location
+    if spec is None:
+        return None
+    if spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations))).parent
+    return Path(spec.origin).parent if spec.has_location and spec.origin else None
+
+
+def _imported_names(path: Path) -> set[str]:
+    """The top-level names that a file imports."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()  # reported at the import
+    found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    found |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0}
+    return {name.partition(".")[0] for name in found}

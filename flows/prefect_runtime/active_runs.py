@@ -1,0 +1,164 @@
+"""The training runs of a home folder: the process of each flow run, and reports of its end to Prefect and MLflow.
+
+A killed process reports nothing. Its record stays, and the next process reports in its place. By then another process may work
+on the same flow run, after Prefect's Retry, or on the same MLflow run: a report is made only where the dead one was the last.
+"""
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from components.artifacts.refs import Frozen
+from components.errors import TroupeError
+from components.process_ids import may_run, this_process
+from components.session.trackers import mlflow_tracker
+from flows.prefect_runtime.run_ends import end_flow_run
+
+GRACE_SECONDS = 40.0
+"""The time that a run has to end in an orderly way."""
+
+
+class ActiveRun(Frozen):
+    """A flow run and its process. `told_tracking`: the process reported the end to MLflow itself."""
+
+    flow_run_id: str
+    run_count: int = 1
+    """How often the flow run had been started, this time included. Older records, which have none, are of the first."""
+    run_id: str
+    host: str
+    pid: int
+    process: str | None = None
+    """Its ProcessId; None in records of versions that wrote `process_started`, which moves with the clock."""
+    process_started: float | None = None
+    api_url: str
+    tracking_url: str | None
+    experiment: str
+    told_tracking: bool = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs. One of another host is invisible and counts as alive."""
+        return may_run(self.host, self.pid, self.process)
+
+
+class RunRecord:
+    """The record of this process's run. `is_published` is called at its end: whether MLflow has recorded the end."""
+
+    def __init__(self) -> None:
+        self.is_published: Callable[[], bool] = lambda: False
+
+
+@contextmanager
+def recorded_run(
+    home: Path,
+    *,
+    flow_run_id: str,
+    run_count: int,
+    run_id: str,
+    api_url: str,
+    tracking_url: str | None,
+    experiment: str,
+) -> Iterator[RunRecord]:
+    """Record this process as working on the flow run. The record stays for `mark_dead_runs_crashed`."""
+    process = this_process()
+    run = ActiveRun(
+        flow_run_id=flow_run_id,
+        run_count=run_count,
+        run_id=run_id,
+        host=socket.gethostname(),
+        pid=process.pid,
+        process=str(process),
+        api_url=api_url,
+        tracking_url=tracking_url,
+        experiment=experiment,
+    )
+    _write(home, run)
+    record = RunRecord()
+    try:
+        yield record
+    finally:
+        _write(home, run.model_copy(update={"told_tracking": record.is_published()}))
+
+
+def recorded_runs(home: Path) -> list[ActiveRun]:
+    """All readable records, including those of ended processes."""
+    found = []
+    for path in sorted((home / "runs").glob("*.json")):
+        with suppress(ValueError, FileNotFoundError):
+            found.append(ActiveRun.model_validate_json(path.read_bytes()))
+    return found
+
+
+def end_active_runs(home: Path, *, grace_seconds: float = GRACE_SECONDS) -> list[str]:
+    """End every training on this host and report to Prefect and MLflow. Returns the runs' names.
+
+    SIGTERM first, so that the run ends its workers and boxes and reports its end; SIGKILL after `grace_seconds`.
+    """
+    # Without a ProcessId the pid may belong to another process.
+    here = [run for run in recorded_runs(home) if run.process and run.is_alive and run.host == socket.gethostname()]
+    processes = {}
+    for run in here:
+        with suppress(psutil.NoSuchProcess):
+            processes[run.pid] = psutil.Process(run.pid)
+            os.kill(run.pid, signal.SIGTERM)
+    _, left = psutil.wait_procs(list(processes.values()), timeout=grace_seconds)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(left, timeout=10)
+    mark_dead_runs_crashed(home)
+    return sorted({run.run_id for run in here})
+
+
+def mark_dead_runs_crashed(home: Path) -> list[str]:
+    """Report the end of every run whose process has ended but which Prefect or MLflow shows as running.
+
+    Returns the names of these runs. Needs the environment of a client of the running services; if one does not answer, the
+    next call reports.
+    """
+    settled = []
+    for run in recorded_runs(home):
+        if run.is_alive or run.api_url != os.environ.get("PREFECT_API_URL", ""):
+            continue
+        with suppress(TroupeError):
+            message = f"Process {run.pid} of {run.host}, which worked on run {run.run_id}, ended without a word."
+            was_running = end_flow_run(run.flow_run_id, run_count=run.run_count, message=message)
+            if not run.told_tracking and not _is_worked_on(home, run.run_id):
+                was_running = _tell_tracking(run) or was_running
+            _path(home, run).unlink(missing_ok=True)
+            if was_running:
+                settled.append(run.run_id)
+    return settled
+
+
+def _is_worked_on(home: Path, run_id: str) -> bool:
+    """Whether a living process of this home works on the run: one MLflow run is for all of them."""
+    return any(run.run_id == run_id and run.is_alive for run in recorded_runs(home))
+
+
+def _tell_tracking(run: ActiveRun) -> bool:
+    """Mark the run KILLED in MLflow if its status is RUNNING. Returns whether it was."""
+    if run.tracking_url is None:
+        return False
+    tracker = mlflow_tracker(run.tracking_url, run.experiment, register_models=False)
+    return tracker.mark_killed(run.run_id, process=run.process)
+
+
+def _write(home: Path, run: ActiveRun) -> None:
+    path = _path(home, run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}")
+    partial.write_text(run.model_dump_json(indent=1))
+    partial.replace(path)
+
+
+def _path(home: Path, run: ActiveRun) -> Path:
+    """A record for each start of a flow run; that of the first has the name it has always had."""
+    return (
+        home / "runs" / (f"{run.flow_run_id}.json" if run.run_count == 1 else f"{run.flow_run_id}-{run.run_count}.json")
+    )

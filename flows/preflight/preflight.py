@@ -1,0 +1,197 @@
+"""Checks before anything expensive starts."""
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from components.algorithms.registry import estimator
+from components.artifacts.base import ArtifactStore
+from components.config import RunConfig, StoreConfig
+from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
+from components.rollout.rules import branching_factors
+from components.runs.initial_checkpoints import check_bases
+from components.session.engines import Engines
+from components.session.scenario import scenario_of
+from components.session.session import Session
+from components.session.stores import open_store, s3_endpoint
+from components.tracking.base import Tracker
+from components.turn_order import BRANCHING, agents_of
+from components.user_code import is_own
+from flows.preflight.memory import check_memory
+from flows.preflight.problem_counts import check_problem_counts
+from flows.preflight.prompts import check_prompts
+from flows.runners import check_ray, task_runner
+
+_log = logging.getLogger(__name__)
+LEAST_FREE_BYTES = 500 * 2**20
+PROCESSOR_FACTS = Path("/proc/cpuinfo")
+_BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
+
+
+def preflight(session: Session) -> None:
+    """Check that the session's run can start. Errors name the field, the value and the remedy."""
+    check_configuration(session.config)
+    check_services(session)
+    check_memory(session.scenario)  # last: a base on the hub has its config.json here once it is known to exist
+
+
+def check_configuration(config: RunConfig) -> None:
+    """Check the configuration and everything it names, except local services."""
+    check_environment(config)
+    check_own_code(config)
+    check_problem_counts(config)
+    check_prompts(config)
+    check_devices(config)
+    check_ray(config.resources)
+    check_space(config)
+    with closing(Engines(config)) as engines:
+        engines.check_apis()
+        if config.generation.engine == "vllm" and config.generation.vllm.urls:
+            engines.check_servers()
+    if config.store.kind == "local":
+        check_store(config)
+
+
+def check_services(session: Session) -> None:
+    """Check packages, boxes, engines, the store and MLflow."""
+    config = session.config
+    task_runner(config.resources)
+    session.toolbox.open()
+    if config.generation.engine == "vllm" and not config.generation.vllm.urls:
+        session.engines.check_servers()
+    if config.store.kind != "local":
+        check_store(config)
+    check_tracking(session.tracker)
+
+
+def check_store(config: RunConfig) -> None:
+    """Check that the store works, and that it holds the policies before training or these can be made."""
+    check_bases(probe_store(config.store), config)
+
+
+def check_base_names(config: RunConfig) -> None:
+    """Check that every base exists, without a store that may already hold the policies."""
+    from components.models.base_checks import check_base
+
+    for policy, settings in config.policies.items():
+        check_base(policy, settings)
+
+
+def check_tracking(tracker: Tracker) -> None:
+    """Warn if the tracking server is away: reports wait for it. Raises ConfigurationError for a wrong address."""
+    try:
+        tracker.check()
+    except TrackingUnavailable as error:
+        _log.warning("training starts without MLflow, reports wait in the store: %s", error)
+
+
+def check_environment(config: RunConfig) -> None:
+    """Check the environment's name and options, the roles, its solver if one is needed, and the components of the rubric."""
+    scenario = scenario_of(config)
+    roles = scenario.family.roles
+    playing = agents_of(scenario.turn_order, roles)
+    missing, unknown = set(playing) - set(config.agents), set(config.agents) - set(roles)
+    if missing or unknown:
+        raise ConfigurationError(
+            f"agents: {sorted(config.agents)} given, but {config.environment.name} in rollout.mode {config.rollout.mode} "
+            f"is played by {sorted(playing)}; name these"
+        )
+    if config.algorithm.advantage == "solver_value" and not getattr(scenario.family, "has_solver_value", False):
+        raise ConfigurationError(
+            f"algorithm.advantage solver_value: environment {config.environment.name} has no exact solver; use another "
+            "advantage, or an environment with one, such as plan_path, sokoban or blocksworld"
+        )
+    _ = scenario.rubric, scenario.overlong  # each raises if it is invalid
+    check_credit(config)
+
+
+def check_credit(config: RunConfig) -> None:
+    """Check that the turn order allows the expanded turn and the team credit."""
+    scenario = scenario_of(config)
+    if config.rollout.mode == "nested":
+        branching_factors(config.rollout, scenario.turn_order)
+    if config.rewards.team_credit == "turn_end" and scenario.turn_order == BRANCHING:
+        raise ConfigurationError(
+            f"rewards.team_credit turn_end: {config.environment.name} decides who acts next, and each answer is a turn, which "
+            "leaves nothing to continue; use episode_end"
+        )
+
+
+def check_own_code(config: RunConfig) -> None:
+    """Check the user's own reward functions, advantage and loss. Errors name the field, the file and the line."""
+    _ = scenario_of(config).own_rewards
+    estimator(config.algorithm.advantage, source=config.algorithm.source)
+    if is_own(config.loss.policy_loss):
+        from components.algorithms.loss_registry import policy_loss  # imports torch, as every loss does
+
+        policy_loss(config.loss)
+
+
+def check_devices(config: RunConfig) -> None:
+    """Check that the configured devices exist. Warn of bfloat16 on a processor without instructions for it."""
+    warn_of_slow_bfloat16(config)
+    for field, device in (("generation", config.generation.device), ("training", config.training.device)):
+        if device != "cuda":
+            continue
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ServiceMissing(f"{field}.device is cuda, but torch sees no CUDA device here; set {field}.device=cpu")
+
+
+def warn_of_slow_bfloat16(config: RunConfig) -> None:
+    """Warn if bfloat16 is computed here by a processor that has to imitate it."""
+    generation, training = config.generation, config.training
+    computed = {"generation": (generation.device, generation.dtype), "training": (training.device, training.dtype)}
+    lossy = [name for name, each in computed.items() if each == ("cpu", "bfloat16")]
+    if not lossy or not PROCESSOR_FACTS.is_file():
+        return
+    flags = set(PROCESSOR_FACTS.read_text().split())
+    if flags.isdisjoint(_BFLOAT16_FLAGS):
+        fields = " and ".join(f"{name}.dtype" for name in lossy)
+        _log.warning("%s bfloat16: this processor has neither AVX-512 BF16 nor AMX; float32 is faster here", fields)
+
+
+def check_space(config: RunConfig) -> None:
+    """Check the free space of a local store and of the folder for temporary files."""
+    if config.store.kind == "local":
+        check_free(Path(str(config.store.root)).absolute(), field="store.root", remedy="free some space")
+    remedy = "free some space, or let TMPDIR name another folder"
+    check_free(Path(tempfile.gettempdir()), field="TMPDIR", remedy=remedy)
+
+
+def check_free(folder: Path, *, field: str, remedy: str) -> None:
+    """Raise ServiceMissing if the disk of `folder`, which need not exist yet, is nearly full."""
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    total, _, free = shutil.disk_usage(existing)
+    if total and free < LEAST_FREE_BYTES:  # a total of 0 is not a disk
+        raise ServiceMissing(
+            f"{field} {folder}: {free / 2**20:.0f} MiB are free, a run needs {LEAST_FREE_BYTES // 2**20}; {remedy}"
+        )
+
+
+def probe_store(config: StoreConfig) -> ArtifactStore:
+    """Open the store and check that it works."""
+    store = open_store(config)
+    try:
+        with naming_local_server(config):
+            store.probe()
+    except (StoreRefused, StoreUnavailable) as error:
+        if config.kind != "local":
+            raise
+        raise type(error)(f"store.root {config.root}: {error}; name a folder that this user may write") from error
+    return store
+
+
+@contextmanager
+def naming_local_server(config: StoreConfig) -> Iterator[None]:
+    """Add to store errors how to get a local S3 server, if none was named."""
+    try:
+        yield
+    except (StoreRefused, StoreUnavailable) as error:
+        if config.kind == "s3" and config.endpoint_url is None and s3_endpoint() is None:
+            raise type(error)(f"{error}; for a local S3 server run `troupe up`") from error
+        raise

@@ -1,0 +1,60 @@
+"""What a model that is made from nothing needs of its environment, and a pretrained one does not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.config import RunConfig, parse_config
+from components.errors import ConfigurationError
+from components.runs.initial_checkpoints import check_bases
+from components.session.stores import open_store
+
+ECHO = """
+from troupe import Environment, Step
+
+
+class Echo(Environment):
+    roles = ("pupil",)
+
+    def draw(self, options, rng):
+        return {"number": rng.randrange(1000)}
+
+    def observe(self, state, agent):
+        return str(state["number"])
+
+    def step(self, state, agent, answer):
+        return Step(state=state, solved=answer == str(state["number"]))
+"""
+
+
+def configured(folder: Path, module: str, **policy: Any) -> RunConfig:
+    return parse_config(
+        {
+            "num_steps": 1,
+            "environment": {"name": f"{module}:Echo"},
+            "agents": {"pupil": {"policy": "team"}},
+            "policies": {"team": policy},
+            "store": {"kind": "local", "root": str(folder / "store")},
+        }
+    )
+
+
+def check(config: RunConfig) -> None:
+    check_bases(open_store(config.store), config)
+
+
+def test_only_a_model_that_is_made_from_nothing_needs_an_expert(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "silent_echo.py").write_text(ECHO)
+    (tmp_path / "shown_echo.py").write_text(
+        f"{ECHO}\n    def expert(self, state, agent):\n        return str(state['number'])\n"
+    )
+    with pytest.raises(ConfigurationError, match=r"'silent_echo:Echo' has no expert.*policies\.<name>\.base") as caught:
+        check(configured(tmp_path, "silent_echo", base="tiny"))
+    assert "\n" not in str(caught.value)
+    check(configured(tmp_path, "shown_echo", base="tiny"))
+    pretrained = {"api": {"provider": "openai", "model": "any"}, "prompt_format": "chat", "trained": False}
+    check(configured(tmp_path, "silent_echo", **pretrained))

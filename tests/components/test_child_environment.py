@@ -1,0 +1,46 @@
+"""The environment of processes that Troupe starts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.child_environment import PREFIXES, filtered_environment, forwarded_variables
+from components.config import TrainingConfig
+from components.errors import ConfigurationError
+from components.session.trainers import trainer_environment
+
+ACCOUNTS = (
+    *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "VLLM_API_KEY", "RAY_AUTH_TOKEN", "TROUPE_PASSWORD"),
+    *("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "PREFECT_API_URL", "MLFLOW_TRACKING_TOKEN", "SSH_AUTH_SOCK", "GITHUB_TOKEN"),
+    *("TROUPE_PASS_ENV", "DATABASE_URL", "PYTHONDONTWRITEBYTECODE"),
+)
+NEEDED = ("PATH", "HOME", "LC_ALL", "TMPDIR", "https_proxy", "SSL_CERT_FILE", "CUDA_VISIBLE_DEVICES", "NCCL_DEBUG")
+WHERE = ("TROUPE_VLLM_KEY_FILE", "RAY_AUTH_TOKEN_PATH")
+
+
+def test_what_programs_need_is_inherited_and_accounts_are_not() -> None:
+    kept = (*NEEDED, *WHERE)
+    assert filtered_environment(dict.fromkeys((*ACCOUNTS, *kept), "x")) == dict.fromkeys(kept, "x")
+
+
+@given(
+    prefix=st.sampled_from(PREFIXES), word=st.sampled_from(["API_KEY", "TOKEN", "Secret", "PASSWORD", "credentials"])
+)
+def test_no_family_lets_an_account_through(prefix: str, word: str) -> None:
+    assert filtered_environment({f"{prefix}{word}": "x", f"{prefix}MY_{word}_2": "x"}) == {}
+
+
+def test_the_user_names_what_flow_runs_may_have() -> None:
+    environ = {"TROUPE_PASS_ENV": "OPENAI_API_KEY, HF_TOKEN,", "OPENAI_API_KEY": "k", "HF_TOKEN": "t", "OTHER": "o"}
+    assert forwarded_variables(environ) == {"OPENAI_API_KEY": "k", "HF_TOKEN": "t"}
+    assert forwarded_variables({"OPENAI_API_KEY": "k"}) == {}
+    with pytest.raises(ConfigurationError, match="TROUPE_PASS_ENV: HF_TOKEN is not set"):
+        forwarded_variables({"TROUPE_PASS_ENV": "HF_TOKEN"})
+
+
+def test_only_training_on_several_hosts_keeps_the_ssh_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/agent")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    here = trainer_environment(TrainingConfig())
+    assert {"SSH_AUTH_SOCK", "OPENAI_API_KEY"} & here.keys() == set()
+    assert trainer_environment(TrainingConfig(hostfile="hosts")) == {**here, "SSH_AUTH_SOCK": "/agent"}

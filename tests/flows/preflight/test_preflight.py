@@ -1,0 +1,180 @@
+"""Faults that preflight finds, and those that do not prevent a start."""
+
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+
+from components.config import ResourceConfig, RolloutConfig
+from components.config.play import EnvironmentConfig
+from components.errors import ConfigurationError, ServiceMissing, StoreRefused
+from components.runs.run import Run
+from components.session import toolbox
+from components.session.session import Session
+from components.session.trackers import tracker_of
+from flows.preflight.preflight import check_environment, check_space, check_tracking, preflight
+from flows.presets import preset_config
+from flows.runners import check_ray
+
+
+def ray_at(address: str | None) -> ResourceConfig:
+    return ResourceConfig(runner="ray", ray_address=address)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", None])
+def test_a_run_starts_without_mlflow_and_says_so_in_one_line(
+    url: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    overrides = [f"tracking.url={url}"] if url else []
+    with caplog.at_level(logging.WARNING):
+        check_tracking(tracker_of(preset_config("tiny", overrides).tracking))
+    (record,) = caplog.records
+    assert record.getMessage().startswith("training starts without MLflow, reports wait in the store: ")
+    assert "troupe up" in record.getMessage()
+
+
+def test_a_wrong_tracking_address_is_an_error_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(ConfigurationError, match=r"tracking\.url http://mlfow:5000: there is no host of that name"):
+        check_tracking(tracker_of(preset_config("tiny", ["tracking.url=http://mlfow:5000"]).tracking))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "error", "told"),
+    [
+        (["agents={plan_agent: {policy: team}}"], ConfigurationError, r"agents: \['plan_agent'\] given"),
+        (["loss.policy_loss=nowhere:loss"], ConfigurationError, r"loss\.policy_loss 'nowhere:loss'"),
+        (["rewards.functions=[nowhere:mine]"], ConfigurationError, r"nowhere:mine.*no module 'nowhere'"),
+        (["agents.plan_agent.stop=[é]"], ConfigurationError, r"has no character 'é'"),
+        (["resources.runner=ray", "resources.ray_address='ray://head'"], ConfigurationError, r"resources\.ray_address"),
+        (["store.root=/dev/null/store"], StoreRefused, r"store\.root /dev/null/store"),
+        (["policies.team.base=/no/model"], ConfigurationError, r"policies\.team\.base '/no/model'"),
+        (["environment={name: math, max_turns: 1}", "agents={tool_agent: {policy: team}, reasoner: {policy: team}}"],
+         ServiceMissing, "no boxes here"),
+        (["tracking={kind: mlflow, url: 'http://mlfow:5000'}"], ConfigurationError, r"tracking\.url http://mlfow:5000"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_run_ends_it_before_it_begins(
+    overrides: list[str], error: type[Exception], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_boxes(*_: object) -> None:
+        raise ServiceMissing("no boxes here")
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(toolbox, "new_sandbox", no_boxes)
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    local = ["store.kind=local", f"store.root={tmp_path}", "tracking.kind=none"]
+    with (
+        Session(Run(run_id="wrong", config=preset_config("tiny", [*local, *overrides]))) as session,
+        pytest.raises(error, match=told),
+    ):
+        preflight.preflight(session)
+
+
+def test_a_solvers_values_need_an_environment_with_a_solver() -> None:
+    check_environment(preset_config("tiny", ["algorithm.advantage=solver_value"]))
+    with pytest.raises(ConfigurationError, match="solver_value: environment code has no exact solver"):
+        check_environment(preset_config("code-tiny", ["algorithm.advantage=solver_value"]))
+
+
+def test_a_full_folder_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "LEAST_FREE_BYTES", 1 << 62)
+    with pytest.raises(ServiceMissing, match=r"TMPDIR /.* let TMPDIR name another folder"):
+        check_space(preset_config("tiny"))
+
+
+@pytest.mark.parametrize(("flags", "is_warned"), [("fpu avx2", True), ("fpu avx512_bf16", False)])
+def test_bfloat16_that_a_processor_imitates_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, flags: str, is_warned: bool
+) -> None:
+    facts = tmp_path / "cpuinfo"
+    facts.write_text(f"flags\t\t: {flags}\n")
+    monkeypatch.setattr(preflight, "PROCESSOR_FACTS", facts)
+    preflight.check_devices(preset_config("tiny"))
+    assert not caplog.records
+    preflight.check_devices(preset_config("math-smollm"))
+    assert ("generation.dtype and training.dtype bfloat16" in caplog.text) == is_warned
+
+
+def test_a_dead_ray_address_is_told_at_once() -> None:
+    with pytest.raises(
+        ServiceMissing, match=r"resources\.ray_address 'ray://127\.0\.0\.1:9': nothing answers.*ray start"
+    ):
+        check_ray(ray_at("ray://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize("address", ["head", "http://head:1", "ray://head", "head:port", "ray://:1"])
+def test_a_ray_address_that_cannot_be_is_the_users_mistake(address: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"resources\.ray_address .*write ray://host:port"):
+        check_ray(ray_at(address))
+
+
+def test_a_ray_that_answers_or_is_started_here_passes() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for address in (f"ray://127.0.0.1:{port}", f"127.0.0.1:{port}", "auto", None):
+            check_ray(ray_at(address))
+    check_ray(ResourceConfig(ray_address="nowhere:1"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["rollout.fan_outs=[2, 2, 2]"], r"rollout\.fan_outs \[2, 2, 2\]: a turn has 2 actions"),
+        (["rollout.group_size=3"], r"rollout\.group_size 3 with mode nested: 2 agents"),
+        (
+            ["environment.turn_order=[plan_agent]", "agents={plan_agent: {policy: team}}", "rollout.fan_outs=[2, 4]"],
+            "has 1 actions",
+        ),
+    ],
+)
+def test_fan_outs_are_checked_against_the_turn_order(overrides: list[str], told: str) -> None:
+    nested = ["rollout.mode=nested", "rollout.continue_from=best", "rollout.random_handoff_probability=0"]
+    with pytest.raises(ConfigurationError, match=told):
+        check_environment(preset_config("tiny", [*nested, *overrides]))
+
+
+BRANCHING = """
+from troupe import Environment, Step
+
+
+class Letters(Environment):
+    roles = ("writer", "editor")
+
+    def draw(self, options, rng):
+        return {"number": rng.randrange(1000)}
+
+    def observe(self, state, agent):
+        return str(state["number"])
+
+    def step(self, state, agent, answer):
+        return Step(state=state, solved=answer == "1")
+
+    def next_role(self, state):
+        return "writer"
+"""
+
+
+def test_a_team_that_branches_has_no_turns_to_continue_or_expand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "letters_of_preflight.py").write_text(BRANCHING)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plain = preset_config("tiny", ["rollout.continue_from=best", "rollout.random_handoff_probability=0"])
+    agents = dict.fromkeys(("writer", "editor"), plain.agents["plan_agent"])
+    environment = EnvironmentConfig(name="letters_of_preflight:Letters")
+    letters = plain.model_copy(update={"environment": environment, "agents": agents})
+    at_end, at_turn = (plain.rewards.model_copy(update={"team_credit": name}) for name in ("episode_end", "turn_end"))
+    check_environment(letters.model_copy(update={"rewards": at_end}))
+    with pytest.raises(ConfigurationError, match=r"team_credit turn_end: .*Letters decides who acts next.*episode_end"):
+        check_environment(letters.model_copy(update={"rewards": at_turn}))
+    with pytest.raises(ConfigurationError, match=r"mode nested expands a turn of a fixed order"):
+        check_environment(letters.model_copy(update={"rollout": RolloutConfig(mode="nested")}))

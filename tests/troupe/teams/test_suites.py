@@ -1,0 +1,50 @@
+"""A run's team is read as it learned to answer, also where it plays something else."""
+
+from pathlib import Path
+
+import pytest
+
+from components.config import RunConfig, parse_config
+from troupe.teams.suites import named_suite, played_config, read_as, suite_config
+
+
+def learned(answers: str) -> RunConfig:
+    return parse_config(
+        {
+            "num_steps": 1,
+            "environment": {"name": "plan_path", "answers": answers},
+            "agents": {"tool_agent": {"policy": "team"}, "plan_agent": {"policy": "team"}},
+            "policies": {"team": {}},
+        }
+    )
+
+
+@pytest.mark.parametrize("answers", ["compact", "reasoned"])
+@pytest.mark.parametrize("name", [None, "plan_path", "sokoban"])
+def test_a_team_is_read_as_it_learned(name: str | None, answers: str) -> None:
+    own = learned(answers)
+    assert played_config(name, {}, own=own).environment.answers == answers
+    assert read_as(learned("compact"), own).environment == own.environment
+
+
+def test_without_a_run_the_environment_decides() -> None:
+    assert played_config("sokoban", {}, own=None).environment.answers == "compact"
+    assert read_as(learned("reasoned"), None) == learned("reasoned")
+
+
+def test_the_file_that_train_takes_is_played_and_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = "{name: plan_path, options: {size: 7}}"
+    (tmp_path / "mine.yaml").write_text(
+        f"{{num_steps: 1, environment: {environment}, agents: {{tool_agent: {{policy: p}}, plan_agent: {{policy: p}}}}, "
+        "policies: {p: {}}}"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert played_config("mine.yaml", {"min_distance": 3}, own=None).environment.options == {
+        "size": 7,
+        "min_distance": 3,
+    }
+    config, suite = suite_config(f"{tmp_path}/mine.yaml/train", ["seed=4"])
+    assert (config.environment.options, config.seed, suite) == ({"size": 7}, 4, "train")
+    assert [named_suite(text) for text in ("a/mine.yml", "sokoban/train", "sokoban", "sokoban/")] == [
+        *(("a/mine.yml", "test"), ("sokoban", "train"), ("sokoban", "test"), ("sokoban", "test"))
+    ]

@@ -1,0 +1,113 @@
+"""`troupe evaluate` and `troupe play`."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from components.gc_tuning import gc_paused
+from troupe.cli.runs import JsonOption, StoreOption, emit_json, progress_bar
+from troupe.cli.training import preset_names
+
+if TYPE_CHECKING:
+    from troupe.teams.reports import EvaluationReport
+
+SeedOption = Annotated[int, typer.Option(help="Chooses the problems and the random draws.")]
+
+
+def evaluate(
+    who: Annotated[str, typer.Argument(help="A run, a model folder or hub name, or expert, random or noop.")],
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            help="ENVIRONMENT, PRESET or FILE.yaml, then /test, /train or /train_check; default: a run's own /test."
+        ),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 100,
+    seed: SeedOption = 0,
+    step: Annotated[int | None, typer.Option(min=0, help="A run's updates; default: all that are finished.")] = None,
+    sampling: Annotated[str, typer.Option(help="sample or greedy.")] = "greedy",
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change the suite.")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Play a suite without the tree; report the success rate with its 95% interval."""
+    with gc_paused():
+        from troupe.teams.evaluation import evaluate as evaluate_team
+
+    with progress_bar(who, doing="evaluating") as progress:
+        report = evaluate_team(
+            who,
+            suite,
+            num_problems=episodes,
+            seed=seed,
+            step=step,
+            sampling=sampling,
+            overrides=overrides or (),
+            store=store,
+            progress=progress,
+        )
+    if as_json:
+        emit_json(report.model_dump(mode="json"))
+        return
+    typer.echo(f"{report.agent} on {report.suite} ({report.drawn}): {report.sentence}")
+    typer.echo(f"\nnext: {next_command(report, suite, store)}")
+
+
+def next_command(report: "EvaluationReport", suite: str | None, store: str | None) -> str:
+    """The command that shows the evaluated run's team at play, or else the expert."""
+    from troupe.teams.suites import named_suite
+
+    played, _ = named_suite(suite or report.suite)
+    if "@" not in report.agent:
+        return f"troupe play {played} --agent expert"
+    sampling = "" if report.sampling == "greedy" else f" --sampling {report.sampling}"
+    return f"troupe play {played} --agent {report.agent}{sampling}{f' --store {store}' if store else ''}"
+
+
+def play(
+    environment: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ENV",
+            help="plan_path, code, ..., a preset, or FILE.yaml; default: that of the run.",
+            autocompletion=preset_names,
+        ),
+    ] = None,
+    agent: Annotated[str, typer.Option(help="human, expert, random, noop, or a run: RUN or RUN@STEP.")] = "human",
+    episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 1,
+    show: Annotated[
+        int | None, typer.Option(min=0, help="Episodes shown turn by turn; default: all of up to 10, else none.")
+    ] = None,
+    seed: SeedOption = 0,
+    options: Annotated[list[str] | None, typer.Option("--set", metavar="a=b", help="An option, as size=6.")] = None,
+    split: Annotated[str | None, typer.Option(help="train or test; default: train, for a run test.")] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="Turns after which an episode ends.")] = None,
+    sampling: Annotated[str | None, typer.Option(help="How a run's team answers: greedy (default) or sample.")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Play an environment in the terminal, or watch a run's team or a simple agent play it."""
+    from flows.presets import with_overrides
+    from troupe.teams.play import MOST_SHOWN
+    from troupe.teams.play import play as play_episodes
+
+    num_shown = show if show is not None else episodes if episodes <= MOST_SHOWN else 0
+    with progress_bar(agent, doing="playing", is_hidden=num_shown > 0 or agent == "human") as progress:
+        report = play_episodes(
+            environment,
+            agent,
+            episodes=episodes,
+            seed=seed,
+            options=with_overrides({}, options or []),
+            split=split,
+            max_turns=max_turns,
+            sampling=sampling,
+            store=store,
+            stdin=sys.stdin,
+            stdout=sys.stderr if as_json else sys.stdout,
+            num_shown=num_shown,
+            progress=progress,
+        )
+    if as_json:
+        emit_json(report.model_dump(mode="json"))

@@ -1,0 +1,117 @@
+"""`troupe runs`, `troupe show` and `troupe rm`; options and output of the commands on a store."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from components.errors import ConfigurationError
+from components.escaping import printable_document
+
+if TYPE_CHECKING:
+    from components.runs.history import Progress
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store", envvar="TROUPE_STORE", help="file:///… or s3://bucket/prefix; default: the local services'."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """All runs, newest first."""
+    from troupe.runs.documents import run_rows
+    from troupe.runs.stores import opened_store
+    from troupe.runs.tables import runs_table
+
+    with progress_bar("runs") as progress:
+        rows = run_rows(opened_store(store), progress)
+    emit(rows, as_json=as_json, table=runs_table)
+    if rows and not as_json:
+        typer.echo(f"\nnext: troupe show {rows[0]['run_id']}")
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="A run's name.")], store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """One run: its steps, seconds by stage, attempts, checkpoints and evaluations."""
+    from troupe.runs.documents import run_document
+    from troupe.runs.stores import opened_store
+    from troupe.runs.tables import run_table
+
+    with progress_bar(run) as progress:
+        document = run_document(opened_store(store), run, progress)
+    emit(document, as_json=as_json, table=run_table)
+    if not as_json:
+        typer.echo(f"\nnext: troupe show {run} --json | python -m json.tool, or `troupe status` for MLflow and Prefect")
+
+
+def rm(
+    run: Annotated[str, typer.Argument(help="A run's name; `troupe runs` lists them.")],
+    lineage: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only the run's newest restart, by its number: the run is what it was before."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    mlflow: Annotated[bool, typer.Option("--mlflow", help="Remove the run and its models from MLflow, too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if a session seems to be active.")] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove a run, or its newest restart, and everything only it refers to. Repeat to finish an interrupted removal."""
+    from components.identity import checked_run_id
+    from troupe.runs.removal import planned, removed, told
+    from troupe.runs.stores import opened_store
+
+    if mlflow and lineage is not None:
+        raise ConfigurationError("--mlflow: MLflow shows a run as a whole; leave out --lineage or --mlflow")
+    opened = opened_store(store)
+    removal = planned(opened, checked_run_id(run), lineage=lineage, from_mlflow=mlflow, force=force)
+    what = f"run {run}" if lineage is None else f"restart {lineage} of run {run}"
+    if not yes:
+        if not sys.stdin.isatty() or as_json:
+            raise ConfigurationError(f"{what} would be removed for good; add --yes to do so")
+        num_bytes = sum(found.num_bytes for found in (*removal.records, *removal.unshared))
+        typer.confirm(f"Remove {what} from {opened.uri} for good ({num_bytes / 2**20:.1f} MiB)?", abort=True)
+    document = removed(opened, removal, lineage=lineage, from_mlflow=mlflow)
+    if as_json:
+        emit_json(document)
+    else:
+        typer.echo(told(document, what=what))
+
+
+@contextmanager
+def progress_bar(name: str, *, doing: str = "reading", is_hidden: bool = False) -> Iterator["Progress"]:
+    """A transient bar on standard error; nothing in a pipe."""
+    from rich.progress import Progress as Bar
+
+    from troupe.consoles import console
+
+    stderr = console(stderr=True)
+    with Bar(console=stderr, transient=True, disable=is_hidden or not stderr.is_terminal) as bar:
+        task = bar.add_task(f"{doing} {name}", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def emit(document: Any, *, as_json: bool, table: Callable[[Any], RenderableType]) -> None:
+    """Print a document as JSON, or as a table without markup: the text in a store may be somebody else's."""
+    if as_json:
+        emit_json(document)
+        return
+    from rich.text import Text
+
+    from troupe.consoles import console
+
+    shown = table(printable_document(document))
+    console(markup=False, emoji=False, highlight=False).print(shown, soft_wrap=isinstance(shown, Text))
+
+
+def emit_json(document: Any) -> None:
+    """Print a document as JSON."""
+    typer.echo(json.dumps(document, indent=2))

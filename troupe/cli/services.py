@@ -1,0 +1,139 @@
+"""`troupe up | down | status | env | doctor | gc`: services, machine and store."""
+
+from typing import Annotated
+
+import typer
+
+from troupe.cli.runs import JsonOption, StoreOption, emit
+from troupe.cli.training import SetOption
+
+
+def up(
+    engine: Annotated[str, typer.Option(help="vllm: also start servers for the preset's models.")] = "transformers",
+    preset: Annotated[str | None, typer.Option(help="The preset whose models vLLM serves.")] = None,
+    override: SetOption = None,
+) -> None:
+    """Start local Prefect (server and worker), MLflow and S3; deploy every preset.
+
+    None of them sees your API keys; flow runs on the worker get the variables listed in TROUPE_PASS_ENV, separated by commas.
+    """
+    from pathlib import Path
+
+    from components.home import ensure_home
+    from flows.presets import all_preset_values
+    from infra.deployments import write_deployments
+    from infra.engines import start_engines
+    from infra.services.prefect_toml import write_prefect_toml
+    from infra.services.stack import deploy
+    from infra.services.stack import up as start
+    from troupe.consoles import console as made_console
+    from troupe.diagnostics.tables import access_lines, services_text
+
+    home = ensure_home()
+    deployments = write_deployments(home)  # an error in a prefect.yaml is reported before anything starts
+    console = made_console()
+    with console.status("starting vLLM (one to three minutes)"):
+        servers = start_engines(home, engine, preset, override or [])
+    with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
+        state = start(home)
+    with console.status("deploying every preset"):
+        deploy(state, deployments)
+    warning = write_prefect_toml(Path.cwd(), state)
+    tell_of_dead_runs()
+    console.print(services_text(state.document()), soft_wrap=True)
+    for name, address in servers.items():
+        console.print(f"{name:8} {address}", highlight=False, soft_wrap=True)
+    for line in (*access_lines(state.document(), home), *filter(None, [warning])):
+        typer.echo(line)
+    preset = next(iter(all_preset_values()))  # the folder's own come first
+    typer.echo(f"\nnext: troupe train {preset}, or prefect deployment run 'train/{preset}'")
+
+
+def down() -> None:
+    """Stop the local services, after ending the training runs that use them. Their data stays."""
+    from components.home import HOME
+    from flows.prefect_runtime.active_runs import end_active_runs
+    from infra.services.client import join_local_services
+    from infra.services.prefect_toml import remove_prefect_toml
+    from infra.services.stack import down as stop
+    from infra.services.vllm_stack import down_vllm
+
+    join_local_services()
+    if ended := end_active_runs(HOME):
+        typer.echo(f"ended runs {', '.join(ended)}; finished work is kept, and the same commands continue from there")
+    remove_prefect_toml(HOME)
+    stopped = [*down_vllm(HOME), *stop(HOME)]
+    typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def tell_of_dead_runs() -> None:
+    """Mark the runs whose processes were killed as ended in Prefect and MLflow."""
+    from components.home import HOME
+    from flows.prefect_runtime.active_runs import mark_dead_runs_crashed
+    from infra.services.client import join_local_services
+
+    join_local_services()
+    if settled := mark_dead_runs_crashed(HOME):
+        typer.echo(f"killed runs, marked as ended: {', '.join(settled)}")
+
+
+def status(as_json: JsonOption = False) -> None:
+    """The addresses of the local services; null for those that are down."""
+    from components.home import HOME
+    from infra.services.stack import status as read
+    from troupe.diagnostics.tables import access_lines, services_text
+
+    document = read(HOME).document()
+    emit(document, as_json=as_json, table=services_text)
+    for line in [] if as_json else access_lines(document, HOME):
+        typer.echo(line)
+
+
+def env() -> None:
+    """Shell lines for your own clients: eval "$(troupe env)". They contain secrets."""
+    from components.errors import ServiceMissing
+    from components.home import HOME
+    from infra.services.environment import exports
+    from infra.services.stack import status as read
+
+    found = read(HOME)
+    if not any(found.document().values()):
+        raise ServiceMissing("no local service is up; start them with `troupe up`")
+    typer.echo(exports(found))
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """What works on this machine, and how to get what does not."""
+    from troupe.diagnostics.doctor import checks
+    from troupe.diagnostics.tables import doctor_table
+
+    found = checks()
+    emit([check.document() for check in found], as_json=as_json, table=doctor_table)
+
+
+def gc(
+    store: StoreOption = None,
+    keep: Annotated[int, typer.Option(min=1, help="Newest checkpoints to keep of each run.")] = 5,
+    grace_hours: Annotated[float, typer.Option(min=0, help="Keep what is younger.")] = 24.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove old checkpoints and unreferenced files. Exit code 1 if a run was skipped because of a damaged record."""
+    from troupe.runs.gc import collect
+    from troupe.runs.stores import opened_store
+    from troupe.runs.tables import garbage_table
+
+    report, marked = collect(opened_store(store), keep=keep, grace_seconds=grace_hours * 3600, dry_run=dry_run)
+    document = {**report.document(), "num_marked": marked.num_marked, "num_unmarked": marked.num_unmarked}
+    emit(document, as_json=as_json, table=lambda shown: garbage_table(shown, dry_run=dry_run))
+    if marked.num_unmarked:
+        typer.echo(
+            f"MLflow still lists {marked.num_unmarked} removed checkpoints: {marked.error}; the next gc marks them",
+            err=True,
+        )
+    for run_id, record in report.damaged.items():
+        typer.echo(f"troupe: {run_id} is skipped: {record}", err=True)
+    if report.damaged:
+        raise typer.Exit(1)
+    if dry_run and not as_json and report.num_objects + report.num_multiparts:
+        typer.echo("\nnext: the same command without --dry-run removes it")
