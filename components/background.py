@@ -12,7 +12,7 @@ T = TypeVar("T")
 class BackgroundWorker:
     """One thread that runs tasks in order. After an error it runs no more and raises that error.
 
-    **Example** `future = behind.give(lambda: post(page))` returns at once; `behind.settle()` waits for it and all
+    **Example** `future = behind.submit(lambda: post(page))` returns at once; `behind.raise_errors()` waits for it and all
     earlier tasks, and raises the first error.
     """
 
@@ -21,7 +21,7 @@ class BackgroundWorker:
         self._last: Future[Any] | None = None
         self._error: BaseException | None = None
 
-    def give(self, work: Callable[[], T]) -> "Future[T]":
+    def submit(self, work: Callable[[], T]) -> "Future[T]":
         """The future of `work`, which runs with the caller's context variables. All tasks after an error raise it."""
         future = self._pool.submit(copy_context().run, self._done, work)
         self._last = future
@@ -33,7 +33,7 @@ class BackgroundWorker:
             with suppress(CancelledError, TimeoutError):
                 self._last.exception(timeout_seconds)
 
-    def settle(self) -> None:
+    def raise_errors(self) -> None:
         """Wait for all tasks; raise the first error."""
         self.wait()
         if self._error is not None:

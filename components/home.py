@@ -6,6 +6,7 @@ from pathlib import Path
 
 from components.errors import ConfigurationError
 from components.package_files import SOURCE_ROOT, is_checkout
+from components.process_variables import read_variables
 
 FOLDER = ".troupe"
 
@@ -36,7 +37,7 @@ def _is_own(folder: Path) -> bool:
         return False
 
 
-HOME = resolve_home(Path.cwd(), os.environ)
+HOME = resolve_home(Path.cwd(), read_variables())
 """The home folder of this process."""
 
 

@@ -53,7 +53,7 @@ class Outage:
         self._failed_at = 0.0
         self._next_notice_seconds = _FIRST_NOTICE_SECONDS
 
-    def began_at(self) -> float:
+    def record_failure(self) -> float:
         """Record a failure. Returns the clock's time at which its outage began."""
         with self._lock:
             now = self._clock()
@@ -62,7 +62,7 @@ class Outage:
             self._failed_at = now
             return self._since
 
-    def waited(self, delay_seconds: float, *, since: float, patience_seconds: float | None = None) -> bool:
+    def backoff(self, delay_seconds: float, *, since: float, patience_seconds: float | None = None) -> bool:
         """Sleep before the next attempt of a call that has been failing since `since`.
 
         Returns False at once if that would exceed `patience_seconds` (None: the outage's) or if this process was interrupted.
@@ -74,7 +74,7 @@ class Outage:
         self._notice(now - since, left_seconds)
         return not _interrupted.wait(delay_seconds)
 
-    def over(self) -> None:
+    def record_success(self) -> None:
         """Record a response."""
         if self._since is None:
             return

@@ -16,5 +16,5 @@ def publish_checkpoint(
     """The step's report, stored and queued for publishing. Repeating it changes nothing."""
     report = iteration_report(session, step, batches, updates)
     checkpoints = {policy: update.checkpoint for policy, update in updates.items()}
-    session.store.do_later(lambda: session.published.post_iteration(report, checkpoints))
+    session.store.after_writes(lambda: session.published.post_iteration(report, checkpoints))
     return report

@@ -37,7 +37,7 @@ def ensure_loaded(session: Session, versions: dict[str, PolicyVersion]) -> None:
 
 def load_checkpoint(session: Session, checkpoint: CheckpointRef) -> tuple[PolicyVersion, float]:
     """Load `checkpoint` into its engine; its version, and the largest probe difference."""
-    folder = session.copies.of(checkpoint)
+    folder = session.copies.path(checkpoint)
     version = PolicyVersion(policy=checkpoint.policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
     difference = refresh(
         session.engines.of(checkpoint.policy),

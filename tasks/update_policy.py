@@ -38,7 +38,7 @@ def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: Ar
             step=step,
             seed=config.seed,
             total_steps=config.num_steps,
-            checkpoint_folder=session.copies.of(checkpoint),
+            checkpoint_folder=session.copies.path(checkpoint),
             weights_digest=checkpoint.weights_digest,
             optimizer_digest=checkpoint.optimizer_digest,
             reference_folder=_reference_folder(session, checkpoint.policy),
@@ -56,4 +56,4 @@ def _reference_folder(session: Session, policy: str) -> Path | None:
     """The policy before training, if the loss needs it."""
     if session.config.loss.kl_coefficient == 0:
         return None
-    return session.copies.of(initial_checkpoints(session.store, session.run)[policy])
+    return session.copies.path(initial_checkpoints(session.store, session.run)[policy])

@@ -56,7 +56,7 @@ _PLACES = {
     "EvalReport": "components.schema:EvalReport",
     "EvaluationReport": "troupe.teams.reports:EvaluationReport",
     "MalformedAnswer": "components.errors:MalformedAction",
-    "Options": "components.artifacts.refs:Frozen",
+    "Options": "components.frozen:Frozen",
     "RunConfig": "components.config:RunConfig",
     "Step": "components.environments.base:Step",
     "Team": "troupe.teams.run_team:Team",

@@ -111,19 +111,19 @@ class ArtifactStore(ABC):
         """Like `create`, possibly in the background: True then means that no conflict is known yet."""
         return self.create(key, content)
 
-    def do_later(self, work: Callable[[], object]) -> None:
+    def after_writes(self, work: Callable[[], object]) -> None:
         """Do `work` after all earlier writes: immediately, or in the background.
 
-        `work` may use only `written`: the store itself would wait for `work` to end.
+        `work` may use only `durable`: the store itself would wait for `work` to end.
         """
         work()
 
     @property
-    def written(self) -> "ArtifactStore":
+    def durable(self) -> "ArtifactStore":
         """The store as other processes see it."""
         return self
 
-    def settle(self) -> None:  # noqa: B027
+    def flush(self) -> None:  # noqa: B027
         """Wait until background writes are durable. Raises their error."""
 
     def close(self, *, timeout_seconds: float | None = None) -> None:  # noqa: B027

@@ -3,13 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
-
-class Frozen(BaseModel):
-    """A pydantic value at an interface: immutable, unknown keys rejected."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from components.frozen import Frozen
 
 
 class ArtifactRef(Frozen):

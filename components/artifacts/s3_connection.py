@@ -69,7 +69,7 @@ class S3Connection:
             except self._complaints() as error:
                 verdict = verdict_on(error)
                 if verdict.meaning != "retry":
-                    self._outage.over()
+                    self._outage.record_success()
                 what = f"{action}, {self.place}: {verdict.line}"
                 if verdict.meaning == "missing":
                     raise ObjectMissing(action) from error
@@ -78,9 +78,9 @@ class S3Connection:
                 if verdict.meaning == "refused":
                     raise StoreRefused(what) from error
                 # If the server keeps answering other calls, this call's own time counts.
-                began_at = self._outage.began_at()
-                since = began_at if since is None else min(since, began_at)
-                if not self._outage.waited(delay_seconds, since=since, patience_seconds=patience_seconds):
+                failing_since = self._outage.record_failure()
+                since = failing_since if since is None else min(since, failing_since)
+                if not self._outage.backoff(delay_seconds, since=since, patience_seconds=patience_seconds):
                     if is_interrupted():
                         raise StoreUnavailable(f"{what}, and the run was interrupted") from error
                     raise StoreGone(
@@ -88,7 +88,7 @@ class S3Connection:
                         "once it answers, the same command goes on from here"
                     ) from error
             else:
-                self._outage.over()
+                self._outage.record_success()
                 return result
             delay_seconds = min(2 * delay_seconds, _LONGEST_DELAY_SECONDS)
 

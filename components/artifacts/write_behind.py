@@ -77,7 +77,7 @@ class WriteBehindStore(ArtifactStore):
 
     def create(self, key: str, content: bytes) -> bool:
         """Write a record unless it exists, after pending writes."""
-        self.settle()
+        self.flush()
         return self._inner.create(key, content)
 
     def create_later(self, key: str, content: bytes, *, agrees: Agreement) -> bool:
@@ -96,16 +96,16 @@ class WriteBehindStore(ArtifactStore):
         self._give(commit, leaves={key: content}, is_commit=True)
         return True
 
-    def do_later(self, work: Callable[[], object]) -> None:
+    def after_writes(self, work: Callable[[], object]) -> None:
         """Queue `work`."""
         self._give(work)
 
     @property
-    def written(self) -> ArtifactStore:
+    def durable(self) -> ArtifactStore:
         """The inner store."""
         return self._inner
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Wait until everything is durable. Raises the error of a failed write, which is then retried."""
         self._wait(lambda: bool(self._writes))
 
@@ -132,17 +132,17 @@ class WriteBehindStore(ArtifactStore):
 
     def scan(self, prefix: str) -> Iterator[StoredObject]:
         """The objects under `prefix`, after pending writes."""
-        self.settle()
+        self.flush()
         return self._inner.scan(prefix)
 
     def delete(self, key: str) -> None:
         """Remove an object, after pending writes."""
-        self.settle()
+        self.flush()
         self._inner.delete(key)
 
     def delete_all(self, keys: Sequence[str]) -> None:
         """Remove objects, after pending writes."""
-        self.settle()
+        self.flush()
         self._inner.delete_all(keys)
 
     def discard_unfinished(self, *, older_than_seconds: float, dry_run: bool) -> int:
@@ -154,7 +154,7 @@ class WriteBehindStore(ArtifactStore):
 
     def _download(self, key: str, target: Path) -> tuple[Path, tuple[str, int]]:
         if key in self._pending:
-            self.settle()
+            self.flush()
         return self._inner._download(key, target)
 
     def _give(

@@ -29,4 +29,4 @@ from components.config.prompts import PromptConfig as PromptConfig
 from components.config.run import STAGE_SECTIONS as STAGE_SECTIONS
 from components.config.run import RunConfig as RunConfig
 from components.config.run import stage_config as stage_config
-from components.config.section import Section as Section
+from components.frozen import Frozen as Frozen

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, model_validator
 
-from components.config.section import Section
+from components.frozen import Frozen
 from components.suggestions import did_you_mean
 from components.user_code import is_own
 
@@ -83,7 +83,7 @@ AdvantageName = Annotated[str, _checked(ADVANTAGES)]
 PolicyLossName = Annotated[str, _checked(POLICY_LOSSES)]
 
 
-class ChoosingSection(Section):
+class ChoosingSection(Frozen):
     """A section whose field `chosen_by` sets and fixes others by the choice that it names."""
 
     chosen_by: ClassVar[str]

@@ -12,7 +12,7 @@ from components.config.defaults import (
     ChoosingSection,
     PolicyLossName,
 )
-from components.config.section import Section
+from components.frozen import Frozen
 from components.user_code import is_own
 
 BFLOAT16_LEAST = 0.01
@@ -173,7 +173,7 @@ class TrainingConfig(ChoosingSection):
         return self
 
 
-class EvaluationConfig(Section):
+class EvaluationConfig(Frozen):
     every: int = Field(0, ge=0)
     """Steps between evaluations; 0 evaluates only before the first and after the last step."""
     num_problems: int = Field(500, ge=1)

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from components.config.section import Section
 from components.config.types import Address, Label, Name, Prefix
+from components.frozen import Frozen
 
 
-class ResourceConfig(Section):
+class ResourceConfig(Frozen):
     max_updates_at_once: int = Field(1, ge=1)
     """Policies that are updated concurrently."""
     runner: Literal["thread", "ray"] = "thread"
@@ -21,7 +21,7 @@ class ResourceConfig(Section):
     """How long a run waits for a Prefect server that does not answer before it ends. Finished work is kept."""
 
 
-class StoreConfig(Section):
+class StoreConfig(Frozen):
     kind: Literal["local", "s3"] = "s3"
     root: str | None = None
     """local: the directory."""
@@ -45,7 +45,7 @@ class StoreConfig(Section):
         return other.model_copy(update={"patience_seconds": self.patience_seconds})
 
 
-class TrackingConfig(Section):
+class TrackingConfig(Frozen):
     kind: Literal["mlflow", "none"] = "mlflow"
     url: Address | None = None
     """MLflow's tracking address; None uses the local server of `troupe up`, or MLFLOW_TRACKING_URI."""

@@ -7,11 +7,11 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from components.config.defaults import DTYPES, ChoosingSection
-from components.config.section import Section
 from components.config.types import Address
+from components.frozen import Frozen
 
 
-class EnvironmentConfig(Section):
+class EnvironmentConfig(Frozen):
     name: str
     """plan_path, sokoban, sudoku, code, math, search, shop, calendar, file_tree, blocksworld, eight_queens; one of an installed
     package; or your own as module:Name, in the current folder or installed."""
@@ -42,7 +42,7 @@ class EnvironmentConfig(Section):
         return tuple(entry if isinstance(entry, str) else tuple(entry) for entry in entries)
 
 
-class VllmConfig(Section):
+class VllmConfig(Frozen):
     num_replicas: int = Field(1, ge=1)
     """Servers per model, behind one router. A model is a policy with full weights, or a base that adapters share."""
     port: int = Field(8100, ge=1024, le=65000)
@@ -94,7 +94,7 @@ MAX_LEAVES = 256
 """The most episodes in which a nested tree may end."""
 
 
-class RolloutConfig(Section):
+class RolloutConfig(Frozen):
     overlap: Literal["none", "one_step"] = "none"
     """one_step: play step k + 1 during the update of step k, with the weights before it. Needs loss.importance_cap."""
     mode: Literal["tree", "nested", "independent", "single"] = "tree"
@@ -155,7 +155,7 @@ class RolloutConfig(Section):
         return self
 
 
-class ExecutionConfig(Section):
+class ExecutionConfig(Frozen):
     wall_seconds: float = Field(10.0, gt=0.0, le=600.0)
     """Wall time of one program. CPU time is the fair limit on shared cores: keep this a few times larger."""
     cpu_seconds: float = Field(4.0, gt=0.0, le=600.0)
@@ -165,7 +165,7 @@ class ExecutionConfig(Section):
     """Of standard output and of standard error, each; a program that writes more is killed."""
 
 
-class SandboxConfig(Section):
+class SandboxConfig(Frozen):
     backend: Literal["auto", "docker", "bubblewrap"] = "auto"
     """auto uses docker, else bubblewrap, and refuses if neither works; programs never run outside a sandbox."""
     num_boxes: int | None = Field(None, ge=1)
@@ -176,7 +176,7 @@ class SandboxConfig(Section):
     a cluster, whose hosts play the shards, and 0 otherwise."""
 
 
-class RewardConfig(Section):
+class RewardConfig(Frozen):
     team_weight: float = 1.0
     """alpha in reward = alpha * team + local + own."""
     team_credit: Literal["node", "turn_end", "episode_end"] = "node"

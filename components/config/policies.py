@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from components.config.prompts import PromptConfig
-from components.config.section import Section
 from components.config.types import Address
+from components.frozen import Frozen
 from components.identity import canonical_json
 
 _LONGEST_STOP = 128
@@ -42,7 +42,7 @@ def _checked_argument(name: str) -> str:
     return name
 
 
-class TinyModelConfig(Section):
+class TinyModelConfig(Frozen):
     hidden_size: int = Field(96, ge=8)
     num_layers: int = Field(4, ge=1)
     num_heads: int = Field(4, ge=1)
@@ -50,7 +50,7 @@ class TinyModelConfig(Section):
     max_position_embeddings: int = Field(512, ge=16)
 
 
-class AdapterConfig(Section):
+class AdapterConfig(Frozen):
     rank: int = Field(8, ge=1)
     """Rank r of the weight update B A."""
     alpha: float = Field(16.0, gt=0.0)
@@ -59,7 +59,7 @@ class AdapterConfig(Section):
     """The adapted linear layers, by the last part of their name; the same for all policies of one base."""
 
 
-class ApiConfig(Section):
+class ApiConfig(Frozen):
     provider: Literal["openai", "anthropic"]
     """openai: any server that speaks OpenAI's chat completions. anthropic: the Messages API."""
     model: str = Field(min_length=1)
@@ -99,7 +99,7 @@ class ApiConfig(Section):
         return self
 
 
-class PolicyConfig(Section):
+class PolicyConfig(Frozen):
     base: str = "tiny"
     """The initial weights: "tiny" (built and warm-started here), "smollm2-135m", a model folder, or a hub name."""
     tiny: TinyModelConfig = TinyModelConfig()
@@ -167,7 +167,7 @@ def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-class AgentConfig(Section):
+class AgentConfig(Frozen):
     policy: str
     """The policy that plays this role."""
     prompt: PromptConfig | None = None
@@ -221,7 +221,7 @@ class AgentConfig(Section):
         return None
 
 
-class WarmStartConfig(Section):
+class WarmStartConfig(Frozen):
     gate: float = Field(0.30, ge=0.0, le=1.0)
     """Cloning stops at the first check whose held-out team success (temperature 1) reaches this."""
     gate_ceiling: float = Field(0.50, ge=0.0, le=1.0)

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from components.config.section import Section
 from components.errors import ConfigurationError
 from components.escaping import shown_value
+from components.frozen import Frozen
 
 MAX_PROMPT_BYTES = 65536
 _FILE_FIELDS = {"replace_file": "replace", "extend_file": "extend"}
@@ -32,7 +32,7 @@ _Text = Annotated[str, AfterValidator(_checked_text)]
 _Path = Annotated[str, Field(min_length=1)]
 
 
-class PromptConfig(Section):
+class PromptConfig(Frozen):
     """Exactly one of these. Paths are relative to the folder of the file with the configuration; on the command line, to the
     current one."""
 

@@ -24,11 +24,11 @@ from components.config.play import (
     SandboxConfig,
 )
 from components.config.policies import AgentConfig, PolicyConfig, WarmStartConfig
-from components.config.section import Section
 from components.config.types import Name
+from components.frozen import Frozen
 
 
-class RunConfig(Section):
+class RunConfig(Frozen):
     """Everything that decides a run's results, and its store and tracking."""
 
     preset: Name = "custom"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NoReturn, Protocol, runtime_checkable
 
-from components.artifacts.refs import Frozen
 from components.environments.shared.answer_extraction import final_text
 from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
+from components.frozen import Frozen
 from components.schema import (
     ActionOutcome,
     Execution,

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from components.artifacts.refs import Frozen
 from components.environments.base import Step
 from components.environments.shared.answer_extraction import final_text
 from components.environments.shared.text import PRINTABLE
+from components.frozen import Frozen
 from components.turn_order import TurnOrder
 
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, Answers, MultiAgentEnv, Retriever, Split, Tools
 from components.environments.shared.splits import split_of
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError
+from components.frozen import Frozen
 from components.identity import content_id, seed_for
 from components.schema import Problem
 

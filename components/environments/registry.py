@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from components.artifacts.refs import Frozen
 from components.environments.base import Answers, EnvironmentFamily
 from components.environments.environment import Environment
 from components.environments.shared.dataset_rows import DataFile, DatasetSource, anchored_path
@@ -17,6 +16,7 @@ from components.environments.turn_orders import checked_team
 from components.environments.user_environment import own_family
 from components.errors import ConfigurationError
 from components.escaping import shown_value
+from components.frozen import Frozen
 from components.suggestions import suggest
 from components.user_code import imported, is_own, source_digest, user_code_error
 

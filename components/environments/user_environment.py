@@ -6,13 +6,13 @@ from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from components.artifacts.refs import Frozen
 from components.environments.base import Answers, MultiAgentEnv, Step, Tools
 from components.environments.environment import Environment
 from components.environments.family import DrawnFamily
 from components.environments.shared.answer_extraction import reasoning_instructions
 from components.errors import ConfigurationError, MalformedAction
 from components.escaping import shown_value
+from components.frozen import Frozen
 from components.identity import canonical_json, content_id
 from components.schema import Observation
 from components.suggestions import suggest

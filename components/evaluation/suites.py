@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from components.artifacts.refs import Frozen
 from components.environments.base import EnvironmentFamily, Split
 from components.errors import ConfigurationError
+from components.frozen import Frozen
 from components.schema import Problem
 from components.suggestions import suggest
 

@@ -73,14 +73,14 @@ class StopTracker:
         return self.is_stopped or self.num_tokens >= self.limit
 
     @property
-    def room(self) -> int:
+    def remaining(self) -> int:
         """Maximal further tokens before its text has to be looked at again; those beyond `limit` are not part of it."""
         thinking = self._max_thinking_tokens or 0
         may_think = self._part != "answer" and self.num_tokens < thinking
         return (thinking if may_think else self.limit) - self.num_tokens
 
     @property
-    def awaited(self) -> tuple[str, ...]:
+    def watched(self) -> tuple[str, ...]:
         """The strings whose appearance changes what it may become."""
         return self._stop if self._part == "answer" else (*self._stop, CLOSING)
 

@@ -8,9 +8,9 @@ replacements before it, not on blocks, shards or interruptions.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from components.artifacts.refs import Frozen
 from components.config import RunConfig
 from components.environments.base import EnvironmentFamily
+from components.frozen import Frozen
 from components.rollout.shards import NumberedProblem, problem_indices
 from components.schema import Episode, Refills
 

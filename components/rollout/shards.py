@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from components.artifacts.refs import Frozen
 from components.config import RunConfig
 from components.environments.base import EnvironmentFamily
+from components.frozen import Frozen
 from components.schema import Problem
 
 

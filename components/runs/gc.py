@@ -17,8 +17,9 @@ from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.layout import FOLDERS, PAYLOADS
 from components.artifacts.parallel import in_parallel
 from components.artifacts.records import damaged, read_as, verified
-from components.artifacts.refs import Frozen, StageManifest
+from components.artifacts.refs import StageManifest
 from components.errors import ArtifactCorrupt, ConfigurationError
+from components.frozen import Frozen
 from components.runs.retention import expired_updates
 
 _REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")

@@ -15,8 +15,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
 from components.artifacts.records import damaged, read_as, with_digest
-from components.artifacts.refs import Frozen, StageManifest
+from components.artifacts.refs import StageManifest
 from components.errors import ArtifactCorrupt
+from components.frozen import Frozen
 from components.identity import StageKey, fingerprint
 from components.runs.run import RunAddress
 from components.runs.step_records import (

@@ -6,10 +6,10 @@ from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, with_digest
-from components.artifacts.refs import Frozen
 from components.config import RunConfig, StoreConfig, differing_fields
 from components.config.user_sources import changed_sources
 from components.errors import ConfigDrift, ConfigurationError
+from components.frozen import Frozen
 from components.identity import STAGES, checked_run_id, config_key
 from components.runs.stage_protocol import Clock, utc_now
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from components.artifacts.refs import Frozen
+from components.frozen import Frozen
 from components.identity import STAGES
 from components.package_files import SOURCE_ROOT
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.layout import REUSE_SECONDS
-from components.artifacts.refs import Frozen
+from components.frozen import Frozen
 from components.identity import config_key
 from components.runs.gc import Records, listed, name_of, num_bytes_of
 from components.runs.lineages import index_key

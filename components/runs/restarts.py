@@ -5,8 +5,9 @@ from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.layout import FOLDER_KIND
-from components.artifacts.refs import ArtifactRef, Frozen
+from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
+from components.frozen import Frozen
 from components.identity import STAGES
 from components.runs.available_checkpoints import has_folder, is_available
 from components.runs.lineages import start_lineage, store_option

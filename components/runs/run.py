@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from components.artifacts.refs import ArtifactRef, CheckpointRef, Frozen
+from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig, StoreConfig, stage_config
+from components.frozen import Frozen
 from components.identity import StageKey, fingerprint
 from components.runs.lineages import Lineage, lineage_for
 

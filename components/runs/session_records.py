@@ -8,8 +8,8 @@ from typing import Literal
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, with_digest
-from components.artifacts.refs import Frozen
 from components.errors import ArtifactCorrupt
+from components.frozen import Frozen
 from components.process_ids import may_run, this_process
 from components.runs.lineages import Lineage, read_config
 from components.runs.provenance import Provenance, provenance

@@ -66,7 +66,7 @@ def run_stage(
         attempt = _record_attempt(store, key, started_at, attempt=1)
     else:
         attempt = seen_attempts + 1
-        store.do_later(lambda: _record_attempt(store.written, key, started_at, attempt))
+        store.after_writes(lambda: _record_attempt(store.durable, key, started_at, attempt))
     output = compute()
     finished_at = clock()
     manifest = StageManifest(

@@ -8,7 +8,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import DIGEST, damaged, read_as, verified
-from components.artifacts.refs import CheckpointRef, Frozen, StageManifest
+from components.artifacts.refs import CheckpointRef, StageManifest
+from components.frozen import Frozen
 from components.identity import STAGES
 from components.runs.lineages import lineage_for
 from components.runs.run import RunAddress

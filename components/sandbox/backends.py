@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-from components.artifacts.refs import Frozen
 from components.errors import SandboxUnavailable, ServiceMissing
+from components.frozen import Frozen
 from components.sandbox.base import Backend
 from components.sandbox.box import BoxLimits
 from components.sandbox.bubblewrap import open_bubblewrap

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
-from components.artifacts.refs import Frozen
+from components.frozen import Frozen
 from components.schema import ExecutionResult, Limits
 
 Backend = Literal["docker", "bubblewrap"]

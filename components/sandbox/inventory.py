@@ -2,7 +2,7 @@
 
 import psutil
 
-from components.artifacts.refs import Frozen
+from components.frozen import Frozen
 from components.process_ids import ProcessId
 from components.sandbox.box import RUNNER_PATH
 from components.sandbox.cgroups import group_owners

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictInt
 
-from components.artifacts.refs import Frozen
+from components.frozen import Frozen
 from components.schema import ExecutionStatus
 
 Seconds = Annotated[float, Field(strict=True, ge=0, le=1e6, allow_inf_nan=False)]

@@ -26,7 +26,7 @@ class CheckpointCache:
         self._root = Path(mkdtemp(prefix="checkpoints-", dir=scratch_folder()))
         self._one_at_a_time = threading.RLock()
 
-    def of(self, checkpoint: CheckpointRef) -> Path:
+    def path(self, checkpoint: CheckpointRef) -> Path:
         """A local folder with the checkpoint's files. An adapter's folder links to one shared copy of its base model."""
         folder = self._copy(checkpoint.folder)
         if checkpoint.base is not None:

@@ -1,6 +1,5 @@
 """A session's engines, one per policy. Their weights are a cache of a checkpoint, checked on each use."""
 
-import os
 import threading
 from contextlib import ExitStack, closing
 from dataclasses import asdict
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 from components.config import RunConfig
 from components.gc_tuning import gc_paused
 from components.generation.base import Generator
+from components.process_variables import read_variable, read_variables
 from components.schema import PolicyVersion
 from components.session.vllm_models import served_model, server_key, server_urls
 
@@ -68,7 +68,7 @@ class Engines:
             from components.generation.api.chat import KEY_VARIABLES
             from components.generation.api.engine import open_api_generator
 
-            key = os.environ.get(KEY_VARIABLES[api.provider])
+            key = read_variable(KEY_VARIABLES[api.provider])
             return self._ends.enter_context(closing(open_api_generator(policy, api, api_key=key)))
         return self._vllm(policy) if self._config.generation.engine == "vllm" else self._in_process()
 
@@ -82,7 +82,7 @@ class Engines:
 
     def _vllm(self, policy: str) -> Generator:
         # Validated before the import, which takes seconds, so that errors appear at once.
-        urls, key = server_urls(self._config, os.environ), server_key(self._config, os.environ)
+        urls, key = server_urls(self._config, read_variables()), server_key(self._config, read_variables())
         from components.generation.vllm.engine import VllmGenerator
 
         engine = VllmGenerator(

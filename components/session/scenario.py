@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from components.algorithms.learning_signal import has_signal
-from components.artifacts.refs import Frozen
 from components.config import RunConfig
 from components.environments.base import EnvironmentFamily
 from components.environments.episode_length import EpisodeLengthAware
@@ -12,6 +11,7 @@ from components.environments.registry import family, family_options, source_of
 from components.environments.turn_orders import turn_order_of
 from components.evaluation.held_out import EvalPlan
 from components.evaluation.suites import suite_problems
+from components.frozen import Frozen
 from components.rewards.base import Rubric
 from components.rewards.credit import credit_rule, credited_rewards, recorded_outcomes
 from components.rewards.overlong import Overlong, overlong_for

@@ -1,11 +1,11 @@
 """Opens stores by configuration. The endpoint comes from the configuration, else from AWS's variables."""
 
-import os
 from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
+from components.process_variables import read_variable
 
 
 def open_store(config: StoreConfig) -> ArtifactStore:
@@ -24,4 +24,4 @@ def open_store(config: StoreConfig) -> ArtifactStore:
 
 def s3_endpoint() -> str | None:
     """The S3 endpoint in the environment; None means AWS."""
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return read_variable("AWS_ENDPOINT_URL_S3") or read_variable("AWS_ENDPOINT_URL")

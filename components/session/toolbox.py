@@ -4,13 +4,13 @@ Their answers are recorded with the rollouts that asked.
 """
 
 import logging
-import os
 import threading
 
 from components.config import RunConfig
 from components.environments.base import NO_TOOLS, RecordingTools, Retriever
 from components.home import ensure_home
 from components.identity import fingerprint, seed_for
+from components.process_variables import read_variable
 from components.sandbox.base import Sandbox
 from components.schema import Limits, RolloutShard, ToolRecord
 from components.session.scenario import Scenario
@@ -110,7 +110,7 @@ def new_sandbox(config: RunConfig, limits: Limits) -> Sandbox:
         config.sandbox.backend,
         state_folder=ensure_home() / "sandbox",
         num_boxes=config.sandbox.num_boxes,
-        docker_host=os.environ.get("DOCKER_HOST"),
+        docker_host=read_variable("DOCKER_HOST"),
         limits=limits,
     )
 

@@ -1,6 +1,5 @@
 """The tracker of a run, by the tracking section of its configuration."""
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from components.config import TrackingConfig
+from components.process_variables import read_variable, without_variables
 from components.tracking.base import Tracker
 from components.tracking.null import NoTracker
 
@@ -38,7 +38,7 @@ def mlflow_tracker(url: str, experiment: str, *, register_models: bool) -> "Mlfl
     """
     from components.tracking.mlflow import MlflowTracker
 
-    named = os.environ.get("MLFLOW_TRACKING_URI")
+    named = read_variable("MLFLOW_TRACKING_URI")
     withheld = _ACCOUNT if named and named.rstrip("/") != url.rstrip("/") else ()
     return MlflowTracker(url, experiment, register_models=register_models, account=partial(_without, withheld))
 
@@ -46,16 +46,12 @@ def mlflow_tracker(url: str, experiment: str, *, register_models: bool) -> "Mlfl
 @contextmanager
 def _without(names: tuple[str, ...]) -> Iterator[None]:
     """Remove these environment variables inside. The lock keeps the requests of trackers that need them outside."""
-    with _environment:
-        withheld = {name: os.environ.pop(name) for name in names if name in os.environ}
-        try:
-            yield
-        finally:
-            os.environ.update(withheld)
+    with _environment, without_variables(names):
+        yield
 
 
 def tracking_url(config: TrackingConfig) -> str | None:
     """The tracking server's address, or None if none is configured or tracking is off."""
     if config.kind == "none":
         return None
-    return config.url or os.environ.get("MLFLOW_TRACKING_URI")
+    return config.url or read_variable("MLFLOW_TRACKING_URI")

@@ -1,6 +1,5 @@
 """A session's trainers: warm DeepSpeed workers, one per model; adapters of one base share a worker."""
 
-import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +8,7 @@ from components.child_environment import filtered_environment
 from components.config import RunConfig, TrainingConfig
 from components.models.model_groups import initial_models
 from components.package_files import package_file
+from components.process_variables import read_variable, read_variables
 from components.runs.run import Run
 from components.user_code import is_own
 
@@ -65,5 +65,5 @@ def training_of(config: RunConfig, policy: str) -> TrainingConfig:
 
 def trainer_environment(training: TrainingConfig) -> dict[str, str]:
     """The environment of training processes: no credentials, except the SSH agent for multi-host training."""
-    agent = os.environ.get("SSH_AUTH_SOCK") if training.hostfile else None
-    return {**filtered_environment(os.environ), **({"SSH_AUTH_SOCK": agent} if agent else {})}
+    agent = read_variable("SSH_AUTH_SOCK") if training.hostfile else None
+    return {**filtered_environment(read_variables()), **({"SSH_AUTH_SOCK": agent} if agent else {})}

@@ -37,7 +37,7 @@ def training_session(session: Session) -> Iterator[None]:
         with interruptible():
             session.trainers.warm_up()
             yield
-            session.store.settle()
+            session.store.flush()
     except BaseException as caught:
         error = caught
         raise
@@ -57,7 +57,7 @@ def freeze_run(session: Session) -> None:
     Call it after the policies exist: a failure before leaves the name free for another configuration.
     """
     freeze_config(session.store, session.run.run_id, session.config)
-    session.publishing = Publishing(session.run, session.store.written, session.tracker)
+    session.publishing = Publishing(session.run, session.store.durable, session.tracker)
 
 
 def summary(

@@ -16,8 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import damaged, read_as, with_digest
-from components.artifacts.refs import Frozen
 from components.errors import PermanentError, StoreUnavailable, TrackingUnavailable
+from components.frozen import Frozen
 from components.schema import EvalReport, IterationReport
 from components.tracking.base import Tracker
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from components.artifacts.refs import Frozen
 from components.config import LossConfig, TrainingConfig
+from components.frozen import Frozen
 
 MODEL_FOLDER = "model"
 """Inside a checkpoint folder: a Hugging Face model folder with its tokenizer; for an adapter its base, stored once for all."""

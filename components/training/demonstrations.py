@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from components.artifacts.refs import Frozen
 from components.config import WarmStartConfig
 from components.environments.base import NO_TOOLS, Demonstrator, MultiAgentEnv, Tools, apply_or_unscorable
 from components.errors import ConfigurationError
+from components.frozen import Frozen
 from components.generation.base import Tokenizer
 from components.identity import GroupKey, seed_for
 from components.schema import Observation, Problem, TrainGroup

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from pydantic import SecretStr
 
 from components import errors
-from components.artifacts.refs import Frozen
 from components.config import TrainingConfig
 from components.errors import ConfigurationError, TroupeError, UpdateFailed, WorkerDied
+from components.frozen import Frozen
 from components.training.base import UpdateResult
 
 HANDOVER_FILE = "handover.json"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from components.artifacts.refs import Frozen
 from components.errors import TroupeError
+from components.frozen import Frozen
 from components.process_ids import may_run, this_process
 from components.session.trackers import mlflow_tracker
 from flows.prefect_runtime.run_ends import end_flow_run

@@ -55,7 +55,7 @@ def iteration_runs(iteration: Flow[..., T]) -> Iterator[Callable[..., T]]:
     token = _current.set(runs)
     try:
         yield runs.run
-        runs.behind.settle()
+        runs.behind.raise_errors()
     except Exception:
         runs.behind.wait()
         raise
@@ -82,7 +82,7 @@ def in_background(work: Callable[[], object]) -> None:
     if runs is None:
         work()
     else:
-        runs.behind.give(work)
+        runs.behind.submit(work)
 
 
 class _IterationRuns:
@@ -113,7 +113,7 @@ class _IterationRuns:
         """Create an iteration's flow run in the background."""
         engine = _IterationEngine(flow=self._iteration, parameters=self._named(arguments), behind=self.behind)
         before = self._newest.flow_run if self._newest is not None else None
-        self._ahead = self.behind.give(lambda: self._parent.copy().run(engine.made, before))
+        self._ahead = self.behind.submit(lambda: self._parent.copy().run(engine.made, before))
 
     def drop(self) -> None:
         """Delete the flow run that was created and is not needed."""
@@ -199,7 +199,7 @@ class _IterationEngine(InterruptibleEngine):
         self.flow_run.run_count += state.is_running()
         self._telemetry.update_state(state)
         self.call_hooks(state)
-        self.behind.give(partial(self._tell, self.client, self.flow_run.id, state.model_copy(deep=False)))
+        self.behind.submit(partial(self._tell, self.client, self.flow_run.id, state.model_copy(deep=False)))
         return state
 
     def handle_success(self, result: Any) -> Any:

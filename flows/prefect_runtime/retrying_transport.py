@@ -25,14 +25,14 @@ class PatientTransport(httpx.BaseTransport):
             try:
                 response = self._inner.handle_request(request)
             except _AWAY as error:
-                if not self._outage.waited(_DELAY_SECONDS, since=self._outage.began_at()):
+                if not self._outage.backoff(_DELAY_SECONDS, since=self._outage.record_failure()):
                     raise PrefectUnavailable(
                         f"Prefect at {request.url.copy_with(path='/api', query=None, userinfo=None)} does not answer, for "
                         f"{self._outage.patience_seconds:g} s (resources.prefect_patience_seconds); start it with `troupe up`, "
                         "then the same command goes on from here"
                     ) from error
             else:
-                self._outage.over()
+                self._outage.record_success()
                 return response
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from components.artifacts.refs import Frozen
+from components.frozen import Frozen
 from components.process_ids import ProcessId, collect, left_running, process_of
 
 MARK = "TROUPE_SERVICE"

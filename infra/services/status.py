@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from components.artifacts.refs import Frozen
+from components.frozen import Frozen
 
 
 class PrefectAddress(Frozen):

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from components.artifacts.refs import Frozen
 from components.config import RunConfig
 from components.config.parsing import parse_config
 from components.environments.base import Step
 from components.environments.environment import Environment
 from components.errors import MalformedAction
+from components.frozen import Frozen
 from components.identity import seed_for
 from components.schema import Episode, PolicyVersion
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator

@@ -124,7 +124,7 @@ def plain_arm(config: Any, run_id: str, clock: Clock) -> dict[str, str]:
     scenario = session.scenario
     family, rubric = scenario.family, scenario.rubric
     first = initial_checkpoints(session.store, session.run)
-    folders = {name: session.copies.of(ref) for name, ref in first.items()}
+    folders = {name: session.copies.path(ref) for name, ref in first.items()}
     work = Path(tempfile.mkdtemp(prefix="plain-"))
     session.trainers.warm_up()
     for step in range(config.num_steps):

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from components.artifacts.refs import Frozen
 from components.environments import registry
 from components.environments.base import NO_TOOLS, Tools
+from components.frozen import Frozen
 from components.identity import content_id
 from components.schema import ActionOutcome, Observation, Problem
 

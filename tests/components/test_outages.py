@@ -35,31 +35,31 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_patience_is_counted_from_the_first_failure() -> None:
     clock = Clock()
     outage = Outage("S3", 10.0, clock=clock)
-    since = outage.began_at()
+    since = outage.record_failure()
     clock.now += 9.9
-    assert outage.began_at() == since
-    assert outage.waited(0.05, since=since)
-    assert not outage.waited(0.2, since=since)
+    assert outage.record_failure() == since
+    assert outage.backoff(0.05, since=since)
+    assert not outage.backoff(0.2, since=since)
 
 
 def test_an_answer_ends_an_outage_and_so_does_a_long_silence() -> None:
     clock = Clock()
     outage = Outage("S3", 10.0, clock=clock)
-    outage.began_at()
+    outage.record_failure()
     clock.now += 8
-    outage.over()
-    assert outage.began_at() == 1008.0
+    outage.record_success()
+    assert outage.record_failure() == 1008.0
     clock.now += 121
-    assert outage.began_at() == 1129.0
+    assert outage.record_failure() == 1129.0
 
 
 def test_lines_come_ever_more_rarely_and_name_what_is_left(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     outage = Outage("S3", 600.0, clock=clock)
     with caplog.at_level(logging.WARNING):
-        while outage.waited(0.0, since=outage.began_at()):
+        while outage.backoff(0.0, since=outage.record_failure()):
             clock.now += 1
-        outage.over()
+        outage.record_success()
     told = lines(caplog)
     assert told[:4] == [
         "S3 does not answer since 5 s; giving up in 595 s",
@@ -75,16 +75,16 @@ def test_lines_come_ever_more_rarely_and_name_what_is_left(caplog: pytest.LogCap
 def test_a_short_outage_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     outage = Outage("S3", 600.0, clock=clock)
-    outage.waited(0.0, since=outage.began_at())
+    outage.backoff(0.0, since=outage.record_failure())
     clock.now += 4
-    outage.over()
+    outage.record_success()
     assert lines(caplog) == []
 
 
 def test_an_interruption_ends_the_waits_of_all_threads() -> None:
     outage = Outage("S3", 600.0)
-    since, ended = outage.began_at(), []
-    threads = [threading.Thread(target=lambda: ended.append(outage.waited(300.0, since=since))) for _ in range(3)]
+    since, ended = outage.record_failure(), []
+    threads = [threading.Thread(target=lambda: ended.append(outage.backoff(300.0, since=since))) for _ in range(3)]
     for thread in threads:
         thread.start()
     started = time.monotonic()

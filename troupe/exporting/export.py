@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.refs import CheckpointRef, Frozen
+from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.exporting.placing import checked_place, filled_at_once
+from components.frozen import Frozen
 from components.runs.available_checkpoints import available_steps, checkpoints_after, format_ranges, is_available
 from components.runs.history import Progress
 from components.runs.recovery_hints import with_recovery_hints

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.refs import ArtifactRef, CheckpointRef, Frozen
+from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.exporting.card import CardFacts, Kind, card, vllm_command
 from components.exporting.folders import complete_adapter_folder, complete_model_folder
 from components.exporting.placing import WHOLE
+from components.frozen import Frozen
 from components.models.adapters import ADAPTER_FOLDER, read_adapter_config
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.runs.run import Run

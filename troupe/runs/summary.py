@@ -6,8 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from components.artifacts.refs import Frozen
 from components.evaluation.statistics import paired_interval
+from components.frozen import Frozen
 from components.schema import EvalReport
 from components.session.stores import s3_endpoint
 from troupe.runs.tables import evaluations_table, share

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.artifacts.refs import Frozen
 from components.evaluation.answered_play import Ended
 from components.evaluation.statistics import wilson_interval
+from components.frozen import Frozen
 from components.metrics import mean
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from components.artifacts.refs import Frozen
 from components.environments.base import MultiAgentEnv, Split, Tools
 from components.environments.code.environment import CodeEnv
 from components.environments.code.grammar import spelled
@@ -17,6 +16,7 @@ from components.environments.code.procedural.puzzle import PUZZLES
 from components.environments.code.tables import table_problem, tables
 from components.environments.family import Demonstrations, DrawnFamily
 from components.errors import ConfigurationError
+from components.frozen import Frozen
 
 _MADE_UP = (Case(given="[0]", expected="0"),)
 _NUM_MUTANTS = 12

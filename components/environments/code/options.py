@@ -5,10 +5,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from components.artifacts.refs import Frozen
 from components.environments.code.problem import KINDS, Bounds, Kind
 from components.environments.code.programs import MAX_GOT_CHARACTERS
 from components.environments.shared.dataset_rows import DatasetSource
+from components.frozen import Frozen
 
 Dataset = Literal["procedural", "humaneval", "apps", "code_contests", "livecodebench", "own"]
 LEVELS = (0, 1, 2, 3)

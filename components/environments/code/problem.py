@@ -5,8 +5,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from components.artifacts.refs import Frozen
 from components.environments.code.packed import packed, unpacked
+from components.frozen import Frozen
 
 Kind = Literal["stdin", "function"]
 """stdin: a program that reads and prints. function: a function that is called and returns."""

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 from pydantic import Field, model_validator
 
-from components.artifacts.refs import Frozen
 from components.environments.base import MultiAgentEnv, Split, Tools
 from components.environments.family import Demonstrations, DrawnFamily
 from components.environments.games.proposal import ROLES, TOOL_AGENT, Game, ProposalEnv
 from components.environments.games.python_tool import ToolOptions, printing_program
 from components.environments.shared.text import PRINTABLE
+from components.frozen import Frozen
 
 State = TypeVar("State")
 Options = TypeVar("Options", bound=ToolOptions)

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from components.artifacts.refs import Frozen
 from components.environments.shared.json_text import parse_json, unfenced
 from components.environments.shared.text import shown
 from components.errors import MalformedAction
+from components.frozen import Frozen
 from components.schema import Execution, ExecutionResult, ExecutionStatus
 
 MALFORMED_MARK = "!"

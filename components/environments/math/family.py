@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from components.artifacts.refs import Frozen
 from components.environments.base import MultiAgentEnv, Split, Tools
 from components.environments.family import Demonstrations, DrawnFamily
 from components.environments.math.environment import MathEnv
@@ -16,6 +15,7 @@ from components.environments.math.procedural import draw_question
 from components.environments.math.questions import questions_of
 from components.environments.shared.splits import shuffled_index
 from components.environments.shared.text import PRINTABLE
+from components.frozen import Frozen
 
 _RANDOM_NUMBERS = 999
 

@@ -4,12 +4,12 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from components.artifacts.refs import Frozen
 from components.environments.base import Split
 from components.environments.math.layouts import DatasetName
 from components.environments.math.normalization import MAX_FINAL_CHARACTERS
 from components.environments.math.procedural import LEVELS, NUM_LEVELS, Generator
 from components.environments.shared.dataset_rows import DatasetSource
+from components.frozen import Frozen
 
 _ARITHMETIC: tuple[Generator, ...] = ("arithmetic",)
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from components.artifacts.refs import Frozen
 from components.environments.base import MultiAgentEnv, Retriever, Split, Tools
 from components.environments.family import Demonstrations, Family
 from components.environments.search.environment import SearchEnv
@@ -17,6 +16,7 @@ from components.environments.search.sizes import Sizes
 from components.environments.search.sources import question_set, retriever_for
 from components.environments.shared.splits import shuffled_index
 from components.errors import ConfigurationError
+from components.frozen import Frozen
 
 _MAX_SCRAMBLED_TURNS = 2
 _SCRAMBLING_NOISE = 0.5

@@ -5,11 +5,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from components.artifacts.refs import Frozen
 from components.config.types import Address
 from components.environments.search.observations import REASONER
 from components.environments.search.sizes import SIZES_BY_LEVEL, Sizes
 from components.environments.shared.dataset_rows import DataFile, DatasetSource
+from components.frozen import Frozen
 from components.turn_order import TurnOrder
 
 DatasetName = Literal["procedural", "hotpotqa", "2wiki", "musique", "bamboogle", "nq"]

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from pydantic import ConfigDict, Field
 
-from components.artifacts.refs import Frozen
 from components.environments.search.grading import mentions, normalized
+from components.frozen import Frozen
 
 Text = tuple[str, str]
 """One passage of a corpus: title, text."""

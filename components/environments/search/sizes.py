@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from components.artifacts.refs import Frozen
+from components.frozen import Frozen
 
 
 class Sizes(Frozen):

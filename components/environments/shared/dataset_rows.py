@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import model_validator
 
-from components.artifacts.refs import Frozen
 from components.errors import ConfigurationError
+from components.frozen import Frozen
 from components.scratch import scratch_folder
 
 _PROBE_TIMEOUT_SECONDS = 5.0

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from components.artifacts.refs import Frozen
 from components.environments.base import MultiAgentEnv, Tools
 from components.environments.family import Demonstrations, DrawnFamily
 from components.environments.stateful.environment import PLANNER, PlannedWorldEnv, news_of
@@ -19,6 +18,7 @@ from components.environments.stateful.tool_world import (
     list_characters,
 )
 from components.environments.stateful.tools import calls_text, run_calls
+from components.frozen import Frozen
 
 State = TypeVar("State")
 

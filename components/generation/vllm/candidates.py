@@ -37,8 +37,8 @@ class SampledCandidate:
             serving,
             end_tokens=self._end_tokens,
             begun=self._tokens,
-            max_tokens=self._request.max_new_tokens if growing is None else growing.room,
-            stop=() if growing is None else growing.awaited,
+            max_tokens=self._request.max_new_tokens if growing is None else growing.remaining,
+            stop=() if growing is None else growing.watched,
             seed=seed_for(self._seed, "continued", num_tokens) if num_tokens else self._seed,
         )
 

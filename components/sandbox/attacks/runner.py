@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from components.artifacts.refs import Frozen
 from components.errors import ConfigurationError
+from components.frozen import Frozen
 from components.sandbox.attacks.base import Attack, Verdict, ending
 from components.sandbox.base import Sandbox
 from components.schema import Execution, ExecutionResult, Limits

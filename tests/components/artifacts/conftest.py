@@ -98,10 +98,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ArtifactStore:
 @pytest.fixture
 def overwrite(request: pytest.FixtureRequest, store: ArtifactStore, tmp_path: Path) -> Callable[[str, bytes], None]:
     """Replace the content of a key without the store, like a fault or an attacker."""
-    if isinstance(store.written, LocalArtifactStore):
+    if isinstance(store.durable, LocalArtifactStore):
 
         def write(key: str, content: bytes) -> None:
-            store.settle()
+            store.flush()
             (tmp_path / "store" / key).write_bytes(content)
 
         return write

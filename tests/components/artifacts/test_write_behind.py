@@ -80,7 +80,7 @@ def test_a_stage_returns_before_its_result_is_durable_and_reads_it_at_once(
     assert committed(store, key(0), ArtifactRef) == ref
     assert list(store.list("runs/r/")) == [manifest_key(key(0))]
     inner.open()
-    store.settle()
+    store.flush()
     assert payloads.get(inner, ref, ScoredShard) == scored(0)
     assert committed(inner, key(0), ArtifactRef) == ref
     assert num_attempts(inner, key(0)) == 1
@@ -89,7 +89,7 @@ def test_a_stage_returns_before_its_result_is_durable_and_reads_it_at_once(
 def test_attempt_payload_and_manifest_are_written_in_this_order(store: WriteBehindStore, inner: Held) -> None:
     inner.open()
     refs = [computed(store, step) for step in range(5)]
-    store.settle()
+    store.flush()
     expected = []
     for step, ref in enumerate(refs):
         expected += [f"{key(step).path}/attempts/0001.json", ref.key, manifest_key(key(step))]
@@ -122,7 +122,7 @@ def test_a_failed_write_is_the_error_of_the_next_stage_and_is_tried_again_with_i
         with pytest.raises(StoreUnavailable, match=told):
             run_stage(store, key(1), lambda: 1, int)  # records its attempt at once, which waits
     assert run_stage(store, key(1), lambda: 1, int).output == 1
-    store.settle()
+    store.flush()
     assert committed(inner, key(0), ArtifactRef) == ref
     assert payloads.get(inner, ref, ScoredShard) == scored(0)
 
@@ -134,7 +134,7 @@ def test_a_rival_with_the_same_result_changes_nothing(store: WriteBehindStore, i
     kept = rival.read(manifest_key(key(0)))
     inner.open()
     assert computed(store, 1) != ref
-    store.settle()
+    store.flush()
     assert rival.read(manifest_key(key(0))) == kept
     assert num_attempts(rival, key(0)) == 2
 
@@ -148,7 +148,7 @@ def test_a_rival_with_another_result_ends_the_work_and_his_stands(store: WriteBe
         computed(store, 1)
     for _ in range(2):
         with pytest.raises(StageOvertaken, match=r"another process works on this run") as caught:
-            store.settle()
+            store.flush()
         assert manifest_key(key(0)) in str(caught.value)
     store.close()
     assert committed(store, key(0), ArtifactRef) == theirs
@@ -186,10 +186,10 @@ def test_other_verbs_wait_for_what_is_under_way(store: WriteBehindStore, inner: 
 def test_work_for_later_comes_after_what_was_written_before(store: WriteBehindStore, inner: Held) -> None:
     seen = []
     computed(store, 0)
-    store.do_later(lambda: seen.append(read_manifest(store.written, key(0)) is not None))
+    store.after_writes(lambda: seen.append(read_manifest(store.durable, key(0)) is not None))
     assert seen == []
     inner.open()
-    store.settle()
+    store.flush()
     assert seen == [True]
 
 
@@ -204,7 +204,7 @@ def test_the_end_waits_for_what_succeeds_and_gives_up_what_fails(store: WriteBeh
     store.close()
     assert read_manifest(store, key(1)) is None
     computed(store, 2)
-    store.settle()
+    store.flush()
     assert read_manifest(inner, key(2)) is not None
 
 
@@ -212,5 +212,5 @@ def test_the_end_of_an_interrupted_run_does_not_wait_for_ever(store: WriteBehind
     computed(store, 0)
     store.close(timeout_seconds=0.1)
     inner.open()
-    store.settle()
+    store.flush()
     assert read_manifest(inner, key(0)) is None

@@ -4,7 +4,7 @@ import pytest
 
 from components.config.learning import EvaluationConfig, TrainingConfig
 from components.config.play import GenerationConfig, RolloutConfig
-from components.config.section import Section
+from components.frozen import Frozen
 
 ROUNDING = [
     (GenerationConfig, "num_threads"),
@@ -22,5 +22,5 @@ together, or in which order sums are taken."""
 
 
 @pytest.mark.parametrize(("section", "name"), ROUNDING)
-def test_fields_that_decide_how_results_are_rounded_say_so(section: type[Section], name: str) -> None:
+def test_fields_that_decide_how_results_are_rounded_say_so(section: type[Frozen], name: str) -> None:
     assert "Affects results" in (section.model_fields[name].description or "")

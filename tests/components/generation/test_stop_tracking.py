@@ -38,7 +38,7 @@ def length_of(
     answer = StopTracker(asked, tokenizer)
     for token in tokens:
         assert not answer.is_over
-        assert 1 <= answer.room <= asked.longest_answer - answer.num_tokens
+        assert 1 <= answer.remaining <= asked.longest_answer - answer.num_tokens
         answer.add(token)
         if answer.is_over or token == tokenizer.end_token:
             break

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from components.artifacts.refs import Frozen
 from components.environments.base import Step
 from components.environments.environment import Environment
 from components.environments.user_environment import OwnFamily, own_family
+from components.frozen import Frozen
 from components.rewards.base import Rubric
 from components.rollout.play import play
 from components.rollout.router import RoleBinding, Router

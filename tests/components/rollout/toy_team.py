@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from components.artifacts.refs import Frozen
 from components.environments.base import NO_TOOLS, Tools
+from components.frozen import Frozen
 from components.identity import content_id
 from components.rewards.base import Rubric
 from components.rollout.router import RoleBinding, Router
