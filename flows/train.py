@@ -30,7 +30,7 @@ from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.iteration_runs import iteration_runs
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.prefect_runtime.run_ends import end_children
-from flows.preflight.preflight import preflight
+from flows.preflight.checks import preflight
 from flows.runners import one_cluster, task_runner
 from flows.training_iteration import training_iteration
 from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from components.config import parse_config
-from flows.preflight.preflight import check_environment
+from flows.preflight.checks import check_environment
 from flows.presets import PREFECT_YAML, TRAIN_ENTRYPOINT, preset_config, preset_values
 
 DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load(PREFECT_YAML.read_text())["deployments"]

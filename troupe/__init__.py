@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from components.artifacts.refs import Frozen as Options
     from components.config import RunConfig
     from components.environments.base import Step
     from components.environments.environment import Environment
     from components.errors import MalformedAction as MalformedAnswer
     from components.errors import TroupeError
+    from components.frozen import Frozen as Options
     from components.schema import Candidate, Episode, EvalReport, Node
     from troupe import testing as testing
     from troupe.running import evaluate, load_config, load_team, train

@@ -8,7 +8,7 @@ from components.artifacts.format import check_format
 from components.config import StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.session.stores import open_store, s3_endpoint
-from flows.preflight.preflight import naming_local_server
+from flows.preflight.checks import naming_local_server
 from infra.services.client import join_local_services
 
 

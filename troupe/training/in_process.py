@@ -17,7 +17,7 @@ from components.runs.resume_checks import resume_warnings, surplus_line, validat
 from components.runs.run import Run
 from components.session.session import Session
 from components.session.user_sources import with_sources
-from flows.preflight.preflight import check_base_names, check_configuration, check_services
+from flows.preflight.checks import check_base_names, check_configuration, check_services
 from flows.presets import with_overrides
 from infra.services.client import join_local_services
 from troupe.consoles import console as made_console

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.components.generation.test_tokenizer import byte_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from components.config import AdapterConfig
@@ -20,6 +19,7 @@ from components.models.tokenizer import HuggingFaceTokenizer
 from components.training.base import Probe
 from components.training.checkpoint import load_model, probe_for
 from tests.components.generation.tiny_models import random_model
+from tests.components.models.test_tokenizer import byte_tokenizer
 
 ALPHABET = "\n .#AG<end>paTé漢"
 """Spells out the special tokens, too."""

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.components.artifacts.test_runs import config
 
 from components.artifacts import payloads
 from components.artifacts.base import ArtifactStore
@@ -24,6 +23,7 @@ from components.runs.retention import expired_updates
 from components.runs.stage_protocol import run_stage
 from components.schema import Problem
 from tests.components.artifacts.faulty_proxy import FaultyProxy
+from tests.components.runs.test_lineages import config
 
 REFERENCE = re.compile(r"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
 

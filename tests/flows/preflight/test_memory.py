@@ -13,8 +13,9 @@ from components.models.memory import GIB
 from components.runs.run import Run
 from components.session.scenario import scenario_of
 from components.session.session import Session
+from flows.preflight import memory
+from flows.preflight.checks import preflight
 from flows.preflight.memory import check_memory, tokens_at_once
-from flows.preflight.preflight import memory, preflight
 from flows.presets import preset_config, preset_values
 from tests.components.generation.tiny_models import tagged_tokenizer
 from tests.preset_substitutes import without_downloads

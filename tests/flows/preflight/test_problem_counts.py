@@ -7,7 +7,7 @@ import pytest
 from components.errors import ConfigurationError
 from components.runs.run import Run
 from components.session.session import Session
-from flows.preflight.preflight import preflight
+from flows.preflight.checks import preflight
 from flows.preflight.problem_counts import check_problem_counts, required_problems
 from flows.presets import preset_config, preset_values
 from tests.preset_substitutes import without_downloads

@@ -10,7 +10,7 @@ import pytest
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
 from components.session.scenario import scenario_of
-from flows.preflight.preflight import preflight
+from flows.preflight.checks import preflight
 from flows.preflight.prompts import check_prompts, longest_first_prompt
 from flows.presets import preset_config
 from tests.components.generation.tiny_models import tagged_tokenizer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigurationError
-from flows.preflight.preflight import check_configuration
+from flows.preflight.checks import check_configuration
 from flows.presets import all_preset_values, preset_config
 from troupe.projects.project import checked_project_name, write_project
 

@@ -8,7 +8,7 @@ import pytest
 
 from components.config import parse_config
 from components.errors import ConfigurationError
-from flows.preflight.preflight import check_environment
+from flows.preflight.checks import check_environment
 from troupe.teams.evaluation import evaluate
 from troupe.teams.play import play
 from troupe.teams.reports import PlayReport

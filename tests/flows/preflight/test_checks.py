@@ -13,7 +13,7 @@ from components.runs.run import Run
 from components.session import toolbox
 from components.session.session import Session
 from components.session.trackers import tracker_of
-from flows.preflight.preflight import check_environment, check_space, check_tracking, preflight
+from flows.preflight.checks import check_environment, check_space, check_tracking, preflight
 from flows.presets import preset_config
 from flows.runners import check_ray
 
