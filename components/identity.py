@@ -13,18 +13,10 @@ from typing import Any
 from components.errors import ConfigurationError
 
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-
-STAGES = (
-    "warm_start",
-    "refresh_weights",
-    "collect_rollouts",
-    "compute_rewards",
-    "compute_advantages",
-    "update_policy",
-    "publish_checkpoint",
-    "evaluate_policy",
-)
-"""Stage names in the order of an iteration."""
+STEP_END = "publish_checkpoint"
+"""The stage that ends a step, in every flow: the record of a finished step is of its lineage."""
+EVALUATION = "evaluate_policy"
+"""The stage that evaluates what a step has left, in every flow: a step is finished without it."""
 
 
 def checked_run_id(run_id: str) -> str:

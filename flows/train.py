@@ -17,6 +17,7 @@ from components.config import RunConfig
 from components.errors import StageOvertaken
 from components.gc_tuning import gc_relaxed
 from components.home import HOME
+from components.runs.pipeline import Pipeline
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
 from components.schema import EvalReport
@@ -33,10 +34,27 @@ from flows.prefect_runtime.run_ends import end_children
 from flows.preflight.checks import preflight
 from flows.runners import one_cluster, task_runner
 from flows.training_iteration import training_iteration
+from tasks.collect_rollouts import collect_rollouts
+from tasks.compute_advantages import compute_advantages
+from tasks.compute_rewards import compute_rewards
 from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions
+from tasks.publish_checkpoint import publish_checkpoint
 from tasks.refresh_weights import refresh_weights
+from tasks.update_policy import update_policy
 from tasks.warm_start import warm_start
 
+PIPELINE = Pipeline(
+    (
+        warm_start.stage,
+        refresh_weights.stage,
+        collect_rollouts.stage,
+        compute_rewards.stage,
+        compute_advantages.stage,
+        update_policy.stage,
+        publish_checkpoint.stage,
+        evaluate_policy.stage,
+    )
+)
 _log = logging.getLogger(__name__)
 
 
@@ -71,7 +89,7 @@ def train_in_session(run: Run, began_at_seconds: float) -> dict[str, Any]:
     """
     with Session(run, computes_all=run.config.resources.runner == "thread") as session:
         preflight(session)
-        with recorded(session), training_session(session), one_cluster(run.config):
+        with recorded(session), training_session(session, PIPELINE), one_cluster(run.config):
             checkpoints, evaluations, num_steps = train_steps(session)
         return summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)
 
@@ -80,7 +98,7 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
     """The checkpoints after the last step, all evaluations, and the number of steps."""
     tell_links(session)
     first = warm_start(session)
-    freeze_run(session)  # a failure before this leaves the run's name free
+    freeze_run(session, PIPELINE)  # a failure before this leaves the run's name free
     run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
     num_steps = last_step(store, run)

@@ -1,20 +1,23 @@
 """One training step, stage by stage."""
 
+import re
 from functools import partial
 
 from prefect import flow
+from prefect.artifacts import create_markdown_artifact
 from prefect.futures import PrefectFuture, as_completed
 
 from components.artifacts.refs import CheckpointRef
 from components.runs.run import PolicyUpdate, StepBatches
 from components.runs.steps import finish_step
+from components.schema import IterationReport
+from components.session.reports import iteration_page, report_iteration
 from components.session.session import Session
 from components.session.step_snapshot import locally_computed_stages, prefetch_snapshot, snapshot_of
 from flows.prefect_runtime.iteration_runs import create_next_run, in_background
 from flows.shards import collect_all, prefetch_rollouts, sampling_checkpoints, score_all
 from tasks.compute_advantages import compute_advantages
 from tasks.publish_checkpoint import publish_checkpoint
-from tasks.reports import create_step_page, report_iteration
 from tasks.update_policy import update_policy
 
 
@@ -66,3 +69,10 @@ def update_policies(
         futures[policy] = task.submit(*call)
         under_way.append(futures[policy])
     return {policy: future.result() for policy, future in futures.items()}
+
+
+def create_step_page(session: Session, report: IterationReport) -> None:
+    """Create the Prefect page of a finished step."""
+    page = iteration_page(report, run_url=session.tracker.run_url(report.run_id))
+    key = f"iteration-{re.sub('[^a-z0-9-]', '-', report.run_id)}"
+    create_markdown_artifact(key=key, markdown=page, description=f"{report.run_id}, step {report.step}")

@@ -4,14 +4,28 @@ from components import progress
 from components.artifacts.refs import ArtifactRef
 from components.rollout.journal import Journal
 from components.rollout.sampler import collect_shard
+from components.runs.pipeline import When
 from components.schema import PolicyVersion
 from components.session.session import Session
 from components.tool_calls.journal import ToolJournal
 from tasks.refresh_weights import ensure_loaded
-from tasks.stage_task import current_key, stage_task
+from tasks.stage import current_key, stage
 
 
-@stage_task("collect_rollouts", version=5)
+@stage(
+    "collect_rollouts",
+    version=5,
+    reads=(
+        # Rollouts depend on the rubric but do not read `rewards`: a restart at the reward stage under another rubric must find
+        # the rollouts of its step, whose lineage has the configuration of before.
+        *("seed", "environment", "agents", "policies", "generation", "rollout", "execution"),
+        "rewards.team_credit",  # it decides which continuations are played
+        # It decides which problems have no signal, and whether values of nodes are measured.
+        When(path="algorithm", applies=lambda config: config.rollout.max_refills > 0),
+        When(path="algorithm.advantage", applies=lambda config: config.algorithm.advantage == "solver_value"),
+    ),
+    timeout_seconds=4 * 3600,
+)
 def collect_rollouts(session: Session, step: int, part: int, versions: dict[str, PolicyVersion]) -> ArtifactRef:
     """A reference to the shard's RolloutShard. Blocks that an interrupted attempt finished are not played again."""
     ensure_loaded(session, versions)

@@ -8,15 +8,26 @@ from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.rollout.lessons import StepWarning, step_warnings
 from components.rollout.statistics import step_metrics
+from components.runs.pipeline import When
 from components.runs.run import StepBatches
 from components.schema import RolloutShard, ScoredShard
 from components.session.session import Session
-from tasks.stage_task import stage_task
+from tasks.stage import stage
 
 _log = logging.getLogger(__name__)
 
 
-@stage_task("compute_advantages", version=2)
+@stage(
+    "compute_advantages",
+    version=2,
+    reads=(
+        *("seed", "algorithm", "agents", "policies"),
+        # The rows of groups without a signal are in the batches then.
+        When(path="loss.trains_silent_groups", applies=lambda config: config.loss.trains_silent_groups),
+    ),
+    needs=("collect_rollouts", "compute_rewards"),
+    timeout_seconds=600,
+)
 def compute_advantages(
     session: Session, step: int, rollouts: list[ArtifactRef], scored: list[ArtifactRef]
 ) -> StepBatches:

@@ -4,13 +4,24 @@ from components import progress
 from components.artifacts.refs import ArtifactRef
 from components.rewards.credit import credit_rule
 from components.rewards.score import score_shard
+from components.runs.pipeline import When
 from components.schema import RolloutShard
 from components.session.session import Session
 from components.tool_calls.journal import ToolJournal
-from tasks.stage_task import current_key, stage_task
+from tasks.stage import current_key, stage
 
 
-@stage_task("compute_rewards", version=5)
+@stage(
+    "compute_rewards",
+    version=5,
+    reads=(
+        *("seed", "environment", "rewards", "rollout", "execution"),
+        # Their longest answers decide where the penalty begins.
+        When(path="agents", applies=lambda config: config.rewards.overlong_buffer > 0),
+    ),
+    needs=("collect_rollouts",),
+    timeout_seconds=3600,
+)
 def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRef) -> ArtifactRef:
     """A reference to the shard's ScoredShard, recomputed from the recorded episodes and executions."""
     scenario, store, rewards = session.scenario, session.store, session.config.rewards

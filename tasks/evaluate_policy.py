@@ -6,6 +6,7 @@ from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.evaluation.held_out import evaluate
+from components.identity import EVALUATION
 from components.runs.history import index_evaluation
 from components.runs.run import stage_key
 from components.runs.stage_protocol import committed
@@ -13,12 +14,16 @@ from components.schema import EvalReport, PolicyVersion
 from components.session.engines import fixed_versions
 from components.session.session import Session
 from components.tool_calls.journal import ToolJournal
-from tasks.stage_task import current_key, stage_task
-
-VERSION = 5
+from tasks.stage import current_key, stage
 
 
-@stage_task("evaluate_policy", version=VERSION)
+@stage(
+    EVALUATION,
+    version=5,
+    reads=("seed", "environment", "agents", "policies", "generation", "evaluation", "rollout", "execution"),
+    retries=2,
+    timeout_seconds=4 * 3600,
+)
 def evaluate_policy(session: Session, step: int, part: str, versions: dict[str, PolicyVersion]) -> EvalReport:
     """The report of one way of sampling (`part`: sample or greedy), without the tree, on the test split."""
     scenario, num_problems = session.scenario, session.config.evaluation.num_problems
@@ -28,7 +33,7 @@ def evaluate_policy(session: Session, step: int, part: str, versions: dict[str, 
         router=session.router(versions),
         rubric=scenario.rubric,
         tools=session.toolbox.tools(journal=ToolJournal(session.store, current_key().path)),
-        progress=progress.reporter("evaluate_policy", step),
+        progress=progress.reporter(EVALUATION, step),
     )
     session.published.post_evaluation(report)
     index_evaluation(session.store, current_key())
@@ -46,7 +51,7 @@ def named_versions(config: RunConfig, checkpoints: dict[str, CheckpointRef]) -> 
 def are_evaluated(session: Session, step: int, samplings: Sequence[str], versions: dict[str, PolicyVersion]) -> bool:
     """Whether every report of this step is already committed."""
     keys = [
-        stage_key("evaluate_policy", VERSION, session.run, {"step": step, "part": sampling, "versions": versions})
+        stage_key(evaluate_policy.stage, session.run, {"step": step, "part": sampling, "versions": versions})
         for sampling in samplings
     ]
     return all(committed(session.store, key, EvalReport) is not None for key in keys)

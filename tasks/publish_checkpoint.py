@@ -1,14 +1,20 @@
 """Ends a step: writes its report and the outbox entries for MLflow."""
 
+from components.identity import STEP_END
 from components.runs.run import PolicyUpdate, StepBatches
 from components.schema import IterationReport
+from components.session.reports import iteration_report
 from components.session.session import Session
-from tasks.reports import iteration_report
-from tasks.stage_task import stage_task
+from tasks.stage import stage
 
 
-@stage_task(
-    "publish_checkpoint", version=1, decisive=lambda report: (report.checkpoint_digest, report.optimizer_digest)
+@stage(
+    STEP_END,
+    version=1,
+    needs=("update_policy",),
+    retries=5,
+    timeout_seconds=1800,
+    decisive=lambda report: (report.checkpoint_digest, report.optimizer_digest),
 )
 def publish_checkpoint(
     session: Session, step: int, batches: StepBatches, updates: dict[str, PolicyUpdate]

@@ -11,10 +11,12 @@ from components.session.engines import fixed_versions
 from components.session.session import Session
 from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import read_manifest
-from tasks.stage_task import effect_task
+from tasks.stage import effect
 
 
-@effect_task("refresh_weights")  # an engine loses its weights with its process
+@effect(
+    "refresh_weights", retries=5, delay_seconds=2, timeout_seconds=600
+)  # an engine loses its weights with its process
 def refresh_weights(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The policy versions now loaded, each verified by digest and by a log-probability probe."""
     progress.report("refresh_weights", step, 0, 1)

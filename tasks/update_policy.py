@@ -7,14 +7,26 @@ from pathlib import Path
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.runs.initial_checkpoints import initial_checkpoints
+from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
 from components.session.session import Session
 from components.session.trainers import training_of
 from components.training.base import UpdateJob
-from tasks.stage_task import stage_task
+from tasks.stage import stage
 
 
-@stage_task("update_policy", version=3, decisive=lambda update: update.checkpoint)
+@stage(
+    "update_policy",
+    version=3,
+    reads=(
+        *("seed", "policies", "training", "loss", "rollout"),
+        When(path="num_steps", applies=lambda config: config.training.lr_schedule != "constant"),
+    ),
+    needs=("compute_advantages",),
+    retries=2,
+    timeout_seconds=12 * 3600,
+    decisive=lambda update: update.checkpoint,
+)
 def update_policy(
     session: Session, step: int, part: str, checkpoint: CheckpointRef, batch: ArtifactRef
 ) -> PolicyUpdate:

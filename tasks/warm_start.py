@@ -13,16 +13,16 @@ from components.evaluation.held_out import evaluate
 from components.identity import seed_for
 from components.models.model_groups import initial_models
 from components.rollout.prompts import encode_observation
-from components.runs.initial_checkpoints import VERSION
+from components.runs.initial_checkpoints import WARM_START
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
 from components.session.engines import fixed_versions
 from components.session.session import Session
 from components.training.base import MODEL_FOLDER
-from tasks.stage_task import stage_task
+from tasks.stage import stage_as
 
 
-@stage_task("warm_start", version=VERSION)
+@stage_as(WARM_START)
 def warm_start(session: Session) -> dict[str, CheckpointRef]:
     """Checkpoint 0 of each policy with weights. Runs of equal configuration share it."""
     models = initial_models(session.config.policies)

@@ -17,6 +17,7 @@ from components.runs.stage_protocol import run_stage
 from components.runs.steps import finish_step
 from components.schema import EvalReport, IterationReport
 from flows.presets import preset_config
+from flows.train import PIPELINE
 from tests.components.tracking.reports import evaluation
 
 CONFIG = preset_config("tiny")
@@ -28,14 +29,14 @@ NUM_METRICS = 60
 def started_run(store: ArtifactStore, run_id: str, *, num_steps: int = 3) -> Run:
     """A run that has begun and done nothing yet."""
     config = CONFIG.model_copy(update={"num_steps": num_steps})
-    freeze_config(store, run_id, config)
+    freeze_config(store, run_id, config, PIPELINE)
     return Run(run_id=run_id, config=config)
 
 
 def ended_run(store: ArtifactStore, run_id: str, *, num_steps: int = 3, evaluated: Iterable[int] = (0,)) -> Run:
     """A run whose steps are finished and whose one session has ended."""
     run = started_run(store, run_id, num_steps=num_steps)
-    session = begin_session(store, run)
+    session = begin_session(store, run, PIPELINE)
     for step in range(num_steps):
         commit_step(store, run, step, stages=())
     for step in evaluated:

@@ -12,7 +12,6 @@ from components.generation.local.engine import TransformersGenerator
 from components.identity import GroupKey
 from components.models.adapters import ADAPTER_FOLDER
 from components.models.tokenizer import HuggingFaceTokenizer
-from components.runs.initial_checkpoints import VERSION as WARM_START_VERSION
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.runs.run import stage_key as real_stage_key
@@ -23,6 +22,7 @@ from components.session.stores import open_store
 from components.training.base import MODEL_FOLDER, CheckpointManifest
 from components.training.checkpoint import NO_OPTIMIZER, write_manifest
 from flows.presets import preset_config
+from flows.train import PIPELINE
 from tests.committed_runs import commit_evaluation, stage_key
 from tests.integration.vllm_servers import SHAPE, saved_adapter, saved_model
 
@@ -67,11 +67,11 @@ def exported_run(root: Path) -> ExportedRun:
     config = preset_config("tiny", [*local, POLICIES, AGENTS, "rollout.temperature=0.8"], num_steps=2)
     store = open_store(config.store)
     run = Run(run_id="team", config=config)
-    freeze_config(store, run.run_id, config)
+    freeze_config(store, run.run_id, config, PIPELINE)
     saved_model(0, root / "base" / MODEL_FOLDER)
     made = ExportedRun(run=run, store=store, folders={}, versions={}, base=root / "base" / MODEL_FOLDER)
     base = store.put_folder(root / "base")
-    key = real_stage_key("warm_start", WARM_START_VERSION, run)
+    key = real_stage_key(PIPELINE["warm_start"], run)
     run_stage(store, key, lambda: _checkpoints(made, root, 0, base), dict[str, CheckpointRef])
     for step in range(2):
         _commit_rollouts(made, step)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from components.errors import ArtifactCorrupt
+from components.identity import EVALUATION
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -60,9 +61,9 @@ def remedy(key: str) -> str:
     compute_rewards --step 12` computes it again".
     """
     if stage := _STAGE.fullmatch(key):
-        if stage["stage"] == "warm_start":
-            return "delete it, and `troupe resume` makes the policy before training again"
-        if stage["stage"] == "evaluate_policy":
+        if stage["run"] == "_shared":
+            return "delete it, and `troupe resume` makes it again"
+        if stage["stage"] == EVALUATION:
             return f"delete it, and `troupe resume {stage['run']}` evaluates again"
         return f"`troupe resume {stage['run']} --from-stage {stage['stage']} --step {int(stage['step'])}` computes it again"
     found = _RUN.fullmatch(key)

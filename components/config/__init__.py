@@ -26,7 +26,5 @@ from components.config.policies import PolicyConfig as PolicyConfig
 from components.config.policies import TinyModelConfig as TinyModelConfig
 from components.config.policies import WarmStartConfig as WarmStartConfig
 from components.config.prompts import PromptConfig as PromptConfig
-from components.config.run import STAGE_SECTIONS as STAGE_SECTIONS
 from components.config.run import RunConfig as RunConfig
-from components.config.run import stage_config as stage_config
 from components.frozen import Frozen as Frozen

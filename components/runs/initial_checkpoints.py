@@ -2,15 +2,25 @@
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
-from components.config import RunConfig
-from components.environments.base import demonstrator
-from components.models.base_checks import check_base
-from components.runs.run import SHARED, Run, stage_key
+from components.runs.pipeline import Stage, When
+from components.runs.run import Run, stage_key
 from components.runs.stage_protocol import committed
-from components.session.scenario import scenario_of
 
-VERSION = 2
-"""Of the stage `warm_start`."""
+WARM_START = Stage(
+    name="warm_start",
+    version=2,
+    reads=(
+        *("seed", "environment", "agents", "policies", "warm_start", "generation", "execution"),
+        When(
+            path="rollout.mode", applies=lambda config: config.rollout.mode == "single"
+        ),  # only the agent that plays is cloned
+    ),
+    scope="shared",
+    retries=1,
+    delay_seconds=5,
+    timeout_seconds=4 * 3600,
+)
+"""Declared here, since whoever reads a run needs its first result."""
 
 
 def initial_checkpoints(store: ArtifactStore, run: Run) -> dict[str, CheckpointRef]:
@@ -22,18 +32,4 @@ def initial_checkpoints(store: ArtifactStore, run: Run) -> dict[str, CheckpointR
 
 def committed_initial_checkpoints(store: ArtifactStore, run: Run) -> dict[str, CheckpointRef] | None:
     """The policies before training; None if the run has not started, or started under another version of the stage."""
-    key = stage_key("warm_start", VERSION, run)
-    return committed(store, key, dict[str, CheckpointRef])
-
-
-def check_bases(store: ArtifactStore, config: RunConfig) -> None:
-    """Check that the first policies exist, or that everything they start from does.
-
-    Raises ServiceMissing, or ConfigurationError, also for a randomly initialised model without an expert to teach it
-    the answer format. A run with first checkpoints no longer needs the base model.
-    """
-    if committed_initial_checkpoints(store, Run(run_id=SHARED, config=config)) is None:
-        for policy, settings in config.policies.items():
-            check_base(policy, settings)
-            if settings.api is None and settings.base == "tiny":
-                demonstrator(scenario_of(config).family)
+    return committed(store, stage_key(WARM_START, run), dict[str, CheckpointRef])

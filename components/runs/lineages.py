@@ -10,7 +10,8 @@ from components.config import RunConfig, StoreConfig, differing_fields
 from components.config.user_sources import changed_sources
 from components.errors import ConfigDrift, ConfigurationError
 from components.frozen import Frozen
-from components.identity import STAGES, checked_run_id, config_key
+from components.identity import checked_run_id, config_key
+from components.runs.pipeline import Pipeline
 from components.runs.stage_protocol import Clock, utc_now
 
 _INDEX = "index/runs/"
@@ -23,6 +24,8 @@ class Lineage(Frozen):
     lineage: int
     from_step: int
     from_stage: str
+    repeats: tuple[str, ...]
+    """The stages of `from_step` that are computed again, from `from_stage` on."""
     started_at: datetime
     config: RunConfig
     stage_versions: Mapping[str, int] = {}
@@ -35,7 +38,9 @@ class Lineage(Frozen):
         return self.from_step, self.from_stage, config, dict(self.stage_versions)
 
 
-def freeze_config(store: ArtifactStore, run_id: str, config: RunConfig, *, clock: Clock = utc_now) -> RunConfig:
+def freeze_config(
+    store: ArtifactStore, run_id: str, config: RunConfig, pipeline: Pipeline, *, clock: Clock = utc_now
+) -> RunConfig:
     """Store `config` as that of the run, or compare it with the stored one, and return it.
 
     The first call writes `runs/<run_id>/config.json`. In later calls, fields outside `result_fields()` (number of steps, store,
@@ -48,11 +53,11 @@ def freeze_config(store: ArtifactStore, run_id: str, config: RunConfig, *, clock
         if store.create(config_key(run_id), with_digest(config.model_dump(mode="json"), indent=1)):
             return config
     assert read_config(store, run_id) is not None, f"{config_key(run_id)} was refused and cannot be read"
-    check_drift(store, run_id, config)
+    check_drift(store, run_id, config, pipeline)
     return config
 
 
-def check_drift(store: ArtifactStore, run_id: str, config: RunConfig) -> None:
+def check_drift(store: ArtifactStore, run_id: str, config: RunConfig, pipeline: Pipeline) -> None:
     """Raise ConfigDrift if the run exists and `config` would give other results."""
     lineages = read_lineages(store, run_id)
     frozen = lineages[-1].config if lineages else read_config(store, run_id)
@@ -61,10 +66,11 @@ def check_drift(store: ArtifactStore, run_id: str, config: RunConfig) -> None:
     if changes := differing_fields(frozen.result_fields(), config.result_fields()):
         option = store_option(store)
         if own := changed_sources(config, changes):
+            first = min(map(pipeline.first_reader, own.values()), key=pipeline.restartable.index)
             raise ConfigDrift(
                 f"run {run_id!r} was started with another source of {', '.join(own)} ({'; '.join(changes)}). Restore the "
-                f"files; use the new ones from a step on: `troupe resume {run_id}{option} --from-stage "
-                f"{min(own.values(), key=STAGES.index)} --step N`; or start another run: --run-id OTHER"
+                f"files; use the new ones from a step on: `troupe resume {run_id}{option} --from-stage {first} --step N`; "
+                "or start another run: --run-id OTHER"
             )
         raise ConfigDrift(
             f"run {run_id!r} exists with another configuration; {'; '.join(changes)}. Continue it as it is: "
@@ -90,6 +96,7 @@ def start_lineage(
     *,
     from_step: int,
     from_stage: str,
+    repeats: Sequence[str],
     config: RunConfig,
     stage_versions: Mapping[str, int] | None = None,
     clock: Clock = utc_now,
@@ -98,8 +105,6 @@ def start_lineage(
 
     If it equals the newest restart, returns that one's number. Numbers are never reused, not even those of dropped restarts.
     """
-    if from_stage not in STAGES:
-        raise ConfigurationError(f"stage {from_stage!r} is not known; stages are {', '.join(STAGES)}")
     if from_step < 0:
         raise ConfigurationError(f"step {from_step}: steps count from 0")
     if read_config(store, run_id) is None:
@@ -108,6 +113,7 @@ def start_lineage(
         lineage=1,
         from_step=from_step,
         from_stage=from_stage,
+        repeats=tuple(repeats),
         started_at=clock(),
         config=config,
         stage_versions=stage_versions or {},
@@ -155,8 +161,11 @@ def lineage_for(lineages: Sequence[Lineage], step: int, stage: str) -> int:
     **Example** with restarts 1 from (7, compute_rewards) and 2 from (3, update_policy): (2, update_policy) is of lineage
     0, (3, update_policy) and all later ones are of lineage 2.
     """
-    now = (step, STAGES.index(stage))
-    return max((each.lineage for each in lineages if (each.from_step, STAGES.index(each.from_stage)) <= now), default=0)
+
+    def covers(lineage: Lineage) -> bool:
+        return lineage.from_step < step or (lineage.from_step == step and stage in lineage.repeats)
+
+    return max((each.lineage for each in lineages if covers(each)), default=0)
 
 
 def has_leftovers(store: ArtifactStore, run_id: str) -> bool:

@@ -4,13 +4,11 @@ import platform
 import subprocess
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from components.frozen import Frozen
-from components.identity import STAGES
 from components.package_files import SOURCE_ROOT
+from components.runs.pipeline import Pipeline
 
 LIBRARIES = ("torch", "transformers", "deepspeed", "peft", "numpy")
 _GIT_SECONDS = 10.0
@@ -37,20 +35,22 @@ class Provenance(Frozen):
 
 
 @cache
-def provenance() -> Provenance:
-    """That of this process. Runs git; reads versions without importing the libraries."""
+def provenance(pipeline: Pipeline) -> Provenance:
+    """That of a run of `pipeline` in this process. Runs git; reads versions without importing the libraries."""
     commit, is_dirty = checkout()
     return Provenance(
         troupe=troupe_version(),
         commit=commit,
         is_dirty=is_dirty,
-        stage_versions=stage_versions(),
-        libraries={
-            "python": platform.python_version(),
-            **{name: found for name in LIBRARIES if (found := _installed(name))},
-        },
+        stage_versions=pipeline.versions,
+        libraries=library_versions(),
         platform=platform.platform(),
     )
+
+
+def library_versions() -> dict[str, str]:
+    """Name -> version of Python and the libraries that decide results, without importing them."""
+    return {"python": platform.python_version(), **{name: found for name in LIBRARIES if (found := _installed(name))}}
 
 
 def version_line() -> str:
@@ -72,15 +72,9 @@ def checkout() -> tuple[str | None, bool | None]:
     return commit or None, None if changes is None else bool(changes)
 
 
-def stage_versions() -> dict[str, int]:
-    """Stage -> version, for every stage with a result."""
-    tasks: dict[str, Any] = {stage: getattr(import_module(f"tasks.{stage}"), stage) for stage in STAGES}
-    return {stage: task.version_number for stage, task in tasks.items() if hasattr(task, "version_number")}
-
-
 def changed_stages(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
     """**Example** `["compute_rewards 1 -> 2"]`; stages that are in only one of them are not reported."""
-    known = [stage for stage in STAGES if stage in before and stage in after]
+    known = [stage for stage in after if stage in before]
     return [f"{stage} {before[stage]} -> {after[stage]}" for stage in known if before[stage] != after[stage]]
 
 

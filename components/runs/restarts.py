@@ -1,6 +1,6 @@
 """Restarts of a run at a stage of a step. The inputs of that stage must be complete."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
@@ -8,23 +8,12 @@ from components.artifacts.layout import FOLDER_KIND
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.frozen import Frozen
-from components.identity import STAGES
 from components.runs.available_checkpoints import has_folder, is_available
 from components.runs.lineages import start_lineage, store_option
-from components.runs.provenance import stage_versions
+from components.runs.pipeline import Pipeline
 from components.runs.run import Run
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.runs.steps import checkpoints_before, first_unfinished_step
-
-RESTARTABLE = STAGES[2:]
-"""The stages of a step with a result."""
-_READS = {
-    "compute_rewards": ("collect_rollouts",),
-    "compute_advantages": ("collect_rollouts", "compute_rewards"),
-    "update_policy": ("compute_advantages",),
-    "publish_checkpoint": ("update_policy",),
-}
-"""The stages whose payloads a stage reads, besides the checkpoints at the beginning of the step."""
 
 
 class Restart(Frozen):
@@ -34,23 +23,24 @@ class Restart(Frozen):
     stage: str
 
 
-def record_restart(store: ArtifactStore, run: Run, restart: Restart) -> int:
+def record_restart(store: ArtifactStore, run: Run, restart: Restart, pipeline: Pipeline) -> int:
     """Record a restart under `run.config` and return its number. Raises ConfigurationError if it is not possible."""
-    check_restart(store, run, restart)
+    check_restart(store, run, restart, pipeline)
     return start_lineage(
         store,
         run.run_id,
         from_step=restart.step,
         from_stage=restart.stage,
+        repeats=pipeline.repeats(restart.stage),
         config=run.config,
-        stage_versions=stage_versions(),
+        stage_versions=pipeline.versions,
     )
 
 
-def check_restart(store: ArtifactStore, run: Run, restart: Restart) -> None:
+def check_restart(store: ArtifactStore, run: Run, restart: Restart, pipeline: Pipeline) -> None:
     """Raise ConfigurationError if an input of the stage is missing. `run` is the run before the restart."""
-    if restart.stage not in RESTARTABLE:
-        raise ConfigurationError(f"--from-stage {restart.stage!r}: stages are {', '.join(RESTARTABLE)}")
+    if restart.stage not in pipeline.restartable:
+        raise ConfigurationError(f"--from-stage {restart.stage!r}: stages are {', '.join(pipeline.restartable)}")
     num_finished = first_unfinished_step(store, run)
     if not 0 <= restart.step < run.config.num_steps:
         more = f"; ask for more with --steps {restart.step + 1}" if 0 < restart.step <= num_finished else ""
@@ -69,7 +59,7 @@ def check_restart(store: ArtifactStore, run: Run, restart: Restart) -> None:
             f"step {restart.step} of run {run.run_id!r} cannot be restarted: {lost} (`troupe gc` removes old checkpoints). "
             f"Steps that can: {', '.join(possible) or 'none'}"
         )
-    _check_results_before(store, run, restart)
+    _check_results_before(store, run, restart, pipeline[restart.stage].needs)
 
 
 def lost_checkpoint(store: ArtifactStore, run: Run, step: int) -> str | None:
@@ -92,11 +82,11 @@ def _newest_restart(store: ArtifactStore, run: Run) -> str:
     )
 
 
-def _check_results_before(store: ArtifactStore, run: Run, restart: Restart) -> None:
+def _check_results_before(store: ArtifactStore, run: Run, restart: Restart, needs: Sequence[str]) -> None:
     """Results of earlier stages of the step are read, not recomputed, so they must be complete."""
     for key in manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{restart.step:06d}/")):
         stage = stage_of(key)
-        if stage not in _READS.get(restart.stage, ()):
+        if stage not in needs:
             continue
         for ref in _references(read_manifest_at(store, key).output):
             try:

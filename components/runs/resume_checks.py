@@ -6,13 +6,14 @@ from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.identity import checked_run_id
 from components.runs.lineages import check_drift, has_leftovers, read_config, read_lineages, store_option
-from components.runs.provenance import changed_libraries, changed_stages, provenance
+from components.runs.pipeline import Pipeline
+from components.runs.provenance import changed_libraries, changed_stages, library_versions
 from components.runs.run import Run
 from components.runs.session_records import SessionStart, live_sessions, newest_lineage, readable_sessions
 from components.runs.steps import first_unfinished_step
 
 
-def validate_start(store: ArtifactStore, run_id: str, config: RunConfig) -> Run:
+def validate_start(store: ArtifactStore, run_id: str, config: RunConfig, pipeline: Pipeline) -> Run:
     """The run to start or resume with `config` under this name. Writes nothing.
 
     Raises StoreRefused for a store of a newer format, ConfigDrift for another configuration, ConfigurationError for a run
@@ -25,10 +26,10 @@ def validate_start(store: ArtifactStore, run_id: str, config: RunConfig) -> Run:
             f"run {run_id!r} was removed only in part: finish it with `troupe rm {run_id}{store_option(store)}`, or "
             "choose another --run-id"
         )
-    check_drift(store, run_id, config)
+    check_drift(store, run_id, config, pipeline)
     run = Run(run_id=run_id, config=config, lineages=tuple(read_lineages(store, run_id)))
     if read_config(store, run_id) is not None:
-        _check_stage_versions(store, run)
+        _check_stage_versions(store, run, pipeline)
     return run
 
 
@@ -40,7 +41,7 @@ def resume_warnings(store: ArtifactStore, run: Run) -> list[str]:
         for session in live_sessions(store, run.run_id)
     ]
     known = [session.provenance for session in _of_newest_lineage(store, run) if session.provenance]
-    if known and (changes := changed_libraries(known[-1].libraries, provenance().libraries)):
+    if known and (changes := changed_libraries(known[-1].libraries, library_versions())):
         lines.append(
             f"run {run.run_id} was computed with other libraries until now: {', '.join(changes)}; what follows may differ from "
             "an uninterrupted run in its last digits"
@@ -59,17 +60,17 @@ def surplus_line(store: ArtifactStore, run: Run) -> list[str]:
     ]
 
 
-def _check_stage_versions(store: ArtifactStore, run: Run) -> None:
+def _check_stage_versions(store: ArtifactStore, run: Run, pipeline: Pipeline) -> None:
     """Raise ConfigurationError if a stage's version differs from that of the earlier results since the newest restart."""
     recorded = [session.provenance.stage_versions for session in _of_newest_lineage(store, run) if session.provenance]
     before = (run.lineages[-1].stage_versions if run.lineages else {}) or (recorded[0] if recorded else {})
-    changes = changed_stages(before, provenance().stage_versions)
+    changes = changed_stages(before, pipeline.versions)
     step = first_unfinished_step(store, run)
     if changes and step < run.config.num_steps:
         raise ConfigurationError(
             f"run {run.run_id!r} was computed by other versions of its stages ({', '.join(changes)}), and its results would "
             f"mix. Use the new ones from a step on: `troupe resume {run.run_id}{store_option(store)} "
-            f"--from-stage collect_rollouts --step {step}`; or continue with the Troupe that started it"
+            f"--from-stage {pipeline.restartable[0]} --step {step}`; or continue with the Troupe that started it"
         )
 
 

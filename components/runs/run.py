@@ -8,10 +8,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.config import RunConfig, StoreConfig, stage_config
+from components.config import RunConfig, StoreConfig
 from components.frozen import Frozen
 from components.identity import StageKey, fingerprint
 from components.runs.lineages import Lineage, lineage_for
+from components.runs.pipeline import Stage
 
 SHARED = "_shared"
 """Replaces the run_id in keys of results shared by runs of equal configuration. No run_id may start with "_"."""
@@ -49,22 +50,24 @@ class PolicyUpdate(Frozen):
     metrics: dict[str, float]
 
 
-def stage_key(stage: str, version: int, run: Run, arguments: Mapping[str, Any] = MappingProxyType({})) -> StageKey:
+def stage_key(stage: Stage, run: Run, arguments: Mapping[str, Any] = MappingProxyType({})) -> StageKey:
     """The key of a stage of `run`, called with `arguments`.
 
     `step` and `part` have fields of their own. All other arguments except the session, and the configuration that the
     stage depends on, go into the fingerprint.
     """
+    assert stage.version is not None, f"{stage.name} stores no result"
     step = int(arguments.get("step", 0))
+    is_shared = stage.scope == "shared"
     inputs = {name: _plain(value) for name, value in arguments.items() if name not in {"session", "step", "part"}}
     return StageKey(
-        run_id=SHARED if stage == "warm_start" else run.run_id,
+        run_id=SHARED if is_shared else run.run_id,
         step=step,
-        stage=stage,
-        version=version,
+        stage=stage.name,
+        version=stage.version,
         part=str(arguments.get("part", "all")),
-        lineage=0 if stage == "warm_start" else lineage_for(run.lineages, step, stage),
-        depends_on=fingerprint({"config": stage_config(run.config, stage), "inputs": inputs}),
+        lineage=0 if is_shared else lineage_for(run.lineages, step, stage.name),
+        depends_on=fingerprint({"config": stage.config_fields(run.config), "inputs": inputs}),
     )
 
 

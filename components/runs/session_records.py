@@ -12,6 +12,7 @@ from components.errors import ArtifactCorrupt
 from components.frozen import Frozen
 from components.process_ids import may_run, this_process
 from components.runs.lineages import Lineage, read_config
+from components.runs.pipeline import Pipeline
 from components.runs.provenance import Provenance, provenance
 from components.runs.run import Run
 
@@ -53,7 +54,7 @@ class RunState(Frozen):
     num_steps: int
 
 
-def begin_session(store: ArtifactStore, run: Run) -> SessionStart:
+def begin_session(store: ArtifactStore, run: Run, pipeline: Pipeline) -> SessionStart:
     """Record that this process works on `run`, with its versions."""
     process = this_process()
     # Counted, not read: a damaged older record must not prevent a start.
@@ -67,7 +68,7 @@ def begin_session(store: ArtifactStore, run: Run) -> SessionStart:
             process=str(process),
             num_steps=run.config.num_steps,
             lineage=newest_lineage(run),
-            provenance=provenance(),
+            provenance=provenance(pipeline),
         )
         if store.create(_start_key(run.run_id, number), with_digest(start.model_dump(mode="json"))):
             return start

@@ -10,7 +10,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.records import DIGEST, damaged, read_as, verified
 from components.artifacts.refs import CheckpointRef, StageManifest
 from components.frozen import Frozen
-from components.identity import STAGES
+from components.identity import EVALUATION, STEP_END
 from components.runs.lineages import lineage_for
 from components.runs.run import RunAddress
 from components.schema import IterationReport
@@ -38,7 +38,7 @@ class StepRecord(Frozen):
 
 def step_record_key(run: RunAddress, step: int) -> str:
     """The record's key, in the newest restart that covers the end of this step."""
-    return f"runs/{run.run_id}/iterations/{step:06d}-l{lineage_for(run.lineages, step, 'publish_checkpoint')}.json"
+    return f"runs/{run.run_id}/iterations/{step:06d}-l{lineage_for(run.lineages, step, STEP_END)}.json"
 
 
 def read_step_record(store: ArtifactStore, run: RunAddress, step: int) -> StepRecord | None:
@@ -58,7 +58,7 @@ def read_step_record(store: ArtifactStore, run: RunAddress, step: int) -> StepRe
 def summarised(store: ArtifactStore, run: RunAddress, step: int, report: IterationReport | None = None) -> StepSummary:
     """The summary of a step from its stages' records: one listing, and one read unless `report` is given."""
     keys = list(store.list(f"runs/{run.run_id}/steps/{step:06d}/"))
-    manifests = [key for key in manifest_keys(run, keys) if stage_of(key) != "evaluate_policy"]
+    manifests = [key for key in manifest_keys(run, keys) if stage_of(key) != EVALUATION]
     attempts: dict[str, int] = {}
     for manifest in manifests:
         # The maximum over parts: two shards with one attempt each are not two attempts.
@@ -67,7 +67,7 @@ def summarised(store: ArtifactStore, run: RunAddress, step: int, report: Iterati
         attempts[stage_of(manifest)] = max(attempts.get(stage_of(manifest), 0), num_attempts)
     if report is not None:
         return StepSummary(metrics=report.metrics, timings=report.timings, attempts=attempts)
-    reported = next((key for key in manifests if stage_of(key) == "publish_checkpoint"), None)
+    reported = next((key for key in manifests if stage_of(key) == STEP_END), None)
     if reported is None:
         return StepSummary(attempts=attempts)
     output = read_manifest_at(store, reported).output
@@ -81,7 +81,7 @@ def most_attempts(stages: Iterable[StageManifest]) -> dict[str, int]:
     """The number of attempts per stage, the maximum over its parts, without evaluations."""
     attempts: dict[str, int] = {}
     for each in stages:
-        if each.stage != "evaluate_policy":
+        if each.stage != EVALUATION:
             attempts[each.stage] = max(attempts.get(each.stage, 0), each.attempt)
     return attempts
 
@@ -112,7 +112,7 @@ def manifest_keys(run: RunAddress, keys: Iterable[str]) -> Sequence[str]:
 def is_current(run: RunAddress, key: str) -> bool:
     """Whether this is a manifest of the newest restart that covers its step and stage."""
     found = _MANIFEST.fullmatch(key)
-    if found is None or found["stage"] not in STAGES:
+    if found is None:
         return False
     return int(found["lineage"]) == lineage_for(run.lineages, int(found["step"]), found["stage"])
 

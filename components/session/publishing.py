@@ -8,9 +8,11 @@ from typing import Any
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
+from components.identity import EVALUATION, STEP_END
 from components.outages import is_interrupted
 from components.process_ids import this_process
 from components.runs.lineages import lineage_for
+from components.runs.pipeline import Pipeline
 from components.runs.provenance import provenance
 from components.runs.run import Run
 from components.schema import EvalReport, IterationReport
@@ -28,16 +30,16 @@ _log = logging.getLogger(__name__)
 class Publishing:
     """A run's outbox, and the thread that drains it into the tracker."""
 
-    def __init__(self, run: Run, store: ArtifactStore, tracker: Tracker) -> None:
+    def __init__(self, run: Run, pipeline: Pipeline, store: ArtifactStore, tracker: Tracker) -> None:
         self._run = run
         self._store = store
-        tags = {**run_tags(run.config), PROCESS_TAG: str(this_process())}
+        tags = {**run_tags(run.config, pipeline), PROCESS_TAG: str(this_process())}
         self.outbox = Outbox(store, run.run_id, params=run_params(run.config), tags=tags)
         self._drain = OutboxDrain(self.outbox, tracker)
 
     def post_iteration(self, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:
         """Queue a step's report and checkpoints without waiting for the tracking server."""
-        self.outbox.post_iteration(report, lineage=self._lineage(report.step, "publish_checkpoint"))
+        self.outbox.post_iteration(report, lineage=self._lineage(report.step, STEP_END))
         for policy, checkpoint in checkpoints.items():
             self.outbox.post_checkpoint(
                 policy=policy,
@@ -49,7 +51,7 @@ class Publishing:
 
     def post_evaluation(self, report: EvalReport) -> None:
         """Queue an evaluation."""
-        self.outbox.post_evaluation(report, lineage=self._lineage(report.step, "evaluate_policy"))
+        self.outbox.post_evaluation(report, lineage=self._lineage(report.step, EVALUATION))
         self._drain.poke()
 
     def close(self, *, succeeded: bool) -> None:
@@ -63,12 +65,12 @@ class Publishing:
         return lineage_for(self._run.lineages, step, stage)
 
 
-def run_tags(config: RunConfig) -> dict[str, str]:
+def run_tags(config: RunConfig, pipeline: Pipeline) -> dict[str, str]:
     """Tags for searching runs."""
     return {
         "troupe.preset": config.preset,
         "troupe.specialisation": config.specialisation,
-        **provenance().tags(),
+        **provenance(pipeline).tags(),
     }
 
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar, copy_context
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef, StageManifest
-from components.identity import StageKey
+from components.identity import EVALUATION, StageKey
 from components.runs.run import RunAddress
 from components.runs.stage_protocol import manifest_key
 from components.runs.step_records import stage_of, step_of
@@ -29,7 +29,7 @@ class StepSnapshot:
     @property
     def is_blank(self) -> bool:
         """Whether no stage of the step had started. Evaluations do not count."""
-        return all(stage_of(key) == "evaluate_policy" for key in self._keys)
+        return all(stage_of(key) == EVALUATION for key in self._keys)
 
     def seen_attempts(self, key: StageKey) -> int | None:
         """The number of attempts, if the stage had no manifest. None if unknown."""

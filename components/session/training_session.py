@@ -11,6 +11,7 @@ from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
 from components.outages import interruptible
 from components.runs.lineages import freeze_config, store_option
+from components.runs.pipeline import Pipeline
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
 from components.runs.session_records import begin_session, end_session
 from components.schema import EvalReport
@@ -21,17 +22,17 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def training_session(session: Session) -> Iterator[None]:
+def training_session(session: Session, pipeline: Pipeline) -> Iterator[None]:
     """Within the block the session works on its run with its workers started. Records tell its start and how it ended.
 
     Raises ConfigDrift if the run exists under another configuration, and the other errors of `validate_start`. On any exit
     the workers are ended and the outbox is published as far as MLflow allows.
     """
-    session.run = run = validate_start(session.store, session.run.run_id, session.config)
+    session.run = run = validate_start(session.store, session.run.run_id, session.config, pipeline)
     for line in [*resume_warnings(session.store, run), *surplus_line(session.store, run)]:
         _log.info("%s", line)
     ensure_format(session.store)
-    record = begin_session(session.store, run)
+    record = begin_session(session.store, run, pipeline)
     error: BaseException | None = None
     try:
         with interruptible():
@@ -51,13 +52,13 @@ def training_session(session: Session) -> Iterator[None]:
         end_session(session.store, run.run_id, record, error if isinstance(error, Exception) else None)
 
 
-def freeze_run(session: Session) -> None:
+def freeze_run(session: Session, pipeline: Pipeline) -> None:
     """Freeze the run's configuration. Raises ConfigDrift if another process froze a different one first.
 
     Call it after the policies exist: a failure before leaves the name free for another configuration.
     """
-    freeze_config(session.store, session.run.run_id, session.config)
-    session.publishing = Publishing(session.run, session.store.durable, session.tracker)
+    freeze_config(session.store, session.run.run_id, session.config, pipeline)
+    session.publishing = Publishing(session.run, pipeline, session.store.durable, session.tracker)
 
 
 def summary(

@@ -11,7 +11,7 @@ from prefect import Flow
 from prefect.flow_engine import FlowRunEngine
 from prefect.utilities.callables import get_call_parameters
 
-from tasks.interruptions import INTERRUPTIONS
+from tasks.stage import INTERRUPTIONS
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -12,7 +12,7 @@ from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
 from components.rollout.rules import branching_factors
-from components.runs.initial_checkpoints import check_bases
+from components.session.bases import check_bases
 from components.session.engines import Engines
 from components.session.scenario import scenario_of
 from components.session.session import Session

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from flows.train import PIPELINE
 from tests.benchmarks.kept import row_in, write
 from tests.benchmarks.origin import measured_by, start_of_run
 
@@ -78,9 +79,8 @@ class Order:
 @cache
 def versions_of_stages() -> dict[str, int]:
     """What names of kept rows depend on: results of another version of a stage are other results."""
-    from components.runs.provenance import stage_versions
 
-    return stage_versions()
+    return PIPELINE.versions
 
 
 def with_a_policy_per_role(config: Any) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from flows.train import PIPELINE
 from tests.benchmarks.arm_runs import UNMIXED
 from tests.benchmarks.counterfactual import Rest, Valued, valued
 from tests.benchmarks.fidelity import Ranked
@@ -68,9 +69,8 @@ class Study:
     def run_id(self) -> str:
         """The name of the training, by all that decides its weights; more steps continue it."""
         from components.identity import fingerprint
-        from components.runs.provenance import stage_versions
 
-        decisive = {"config": self.config().result_fields(), "stages": stage_versions()}
+        decisive = {"config": self.config().result_fields(), "stages": PIPELINE.versions}
         return f"credit-{self.game}-{self.seed}-{fingerprint(decisive)[:10]}"
 
     @property

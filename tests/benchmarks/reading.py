@@ -22,6 +22,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.s3 import S3ArtifactStore
 from components.runs.history import STEPS_PER_BLOCK
 from components.runs.session_records import begin_session, end_session
+from flows.train import PIPELINE
 from tests.committed_runs import commit_evaluation, commit_step, started_run
 from tests.components.artifacts.weed_server import ACCESS_KEY, BUCKET, SECRET_KEY, WeedServer
 
@@ -50,7 +51,7 @@ def main() -> None:
 def commit_run(store: ArtifactStore, *, num_steps: int, every: int) -> None:
     """A run of `num_steps` steps, evaluated twice at every `every`. Steps of a block are committed side by side."""
     run = started_run(store, "long", num_steps=num_steps)
-    session = begin_session(store, run)
+    session = begin_session(store, run, PIPELINE)
     with ThreadPoolExecutor(max_workers=16) as pool:
         for first in range(0, num_steps, STEPS_PER_BLOCK):
             *ahead, last = range(first, min(first + STEPS_PER_BLOCK, num_steps))

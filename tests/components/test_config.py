@@ -1,7 +1,8 @@
 import pytest
 
-from components.config import TrainingConfig, differing_fields, parse_config, stage_config
+from components.config import TrainingConfig, differing_fields, parse_config
 from components.errors import ConfigurationError
+from flows.train import PIPELINE
 
 VALUES = {
     "num_steps": 3,
@@ -13,8 +14,8 @@ VALUES = {
 
 def test_changing_the_learning_rate_does_not_throw_rollouts_away() -> None:
     one, other = parse_config(VALUES), parse_config({**VALUES, "training": {"learning_rate": 1e-5}})
-    assert stage_config(one, "collect_rollouts") == stage_config(other, "collect_rollouts")
-    assert stage_config(one, "update_policy") != stage_config(other, "update_policy")
+    assert PIPELINE["collect_rollouts"].config_fields(one) == PIPELINE["collect_rollouts"].config_fields(other)
+    assert PIPELINE["update_policy"].config_fields(one) != PIPELINE["update_policy"].config_fields(other)
 
 
 def test_more_steps_change_the_result_only_under_a_decaying_schedule() -> None:

@@ -9,6 +9,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.config import parse_config
 from components.runs.lineages import start_lineage
 from flows.presets import with_overrides
+from flows.train import PIPELINE
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 from troupe.runs.documents import read_run, run_document
@@ -31,7 +32,14 @@ def test_a_restart_with_another_rubric_keeps_its_rollouts(
 
     change = "rewards.team_weight=0.25"
     values = with_overrides(read_run(store, "again").config.model_dump(mode="json"), [change])
-    start_lineage(store, "again", from_step=1, from_stage="compute_rewards", config=parse_config(values))
+    start_lineage(
+        store,
+        "again",
+        from_step=1,
+        from_stage="compute_rewards",
+        repeats=PIPELINE.repeats("compute_rewards"),
+        config=parse_config(values),
+    )
     assert trainings.run(order(tmp_path, "again", overrides=(change,))).code == 0, trainings.log()
 
     second = run_document(store, "again")

@@ -6,12 +6,12 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.runs.initial_checkpoints import VERSION as WARM_START_VERSION
 from components.runs.lineages import freeze_config, read_lineages
 from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
 from components.runs.stage_protocol import run_stage
 from components.runs.steps import finish_step
 from flows.presets import preset_config
+from flows.train import PIPELINE
 
 
 def config_in(root: Path, *overrides: str, num_steps: int = 3) -> RunConfig:
@@ -24,11 +24,11 @@ def stored_run(root: Path, run_id: str, *, num_finished: int = 3, config: RunCon
     """A run of one policy with this many finished steps, each with all records of its stages."""
     config = config or config_in(root)
     store = LocalArtifactStore(root)
-    freeze_config(store, run_id, config)
+    freeze_config(store, run_id, config, PIPELINE)
     run = reread(store, run_id, config)
     checkpoints = run_stage(
         store,
-        stage_key("warm_start", WARM_START_VERSION, run),
+        stage_key(PIPELINE["warm_start"], run),
         lambda: {"team": checkpoint(store, root, 0, "start")},
         dict[str, CheckpointRef],
     ).output
@@ -52,15 +52,15 @@ def finish(
         return store.put_bytes(f"{kind} {content}".encode(), kind=kind)
 
     where = {"step": step}
-    key = stage_key("collect_rollouts", 1, run, where | {"part": 0, "versions": checkpoints})
+    key = stage_key(PIPELINE["collect_rollouts"], run, where | {"part": 0, "versions": checkpoints})
     rollouts = run_stage(store, key, lambda: payload("RolloutShard"), ArtifactRef).output
-    key = stage_key("compute_rewards", 1, run, where | {"part": 0, "rollouts": rollouts})
+    key = stage_key(PIPELINE["compute_rewards"], run, where | {"part": 0, "rollouts": rollouts})
     scored = run_stage(store, key, lambda: payload("ScoredShard"), ArtifactRef).output
-    key = stage_key("compute_advantages", 1, run, where | {"rollouts": [rollouts], "scored": [scored]})
+    key = stage_key(PIPELINE["compute_advantages"], run, where | {"rollouts": [rollouts], "scored": [scored]})
     batches = run_stage(
         store, key, lambda: StepBatches(batches={"team": payload("TrainBatch")}, metrics={}), StepBatches
     ).output
-    key = stage_key("update_policy", 1, run, where | {"part": "team", "batch": batches.batches["team"]})
+    key = stage_key(PIPELINE["update_policy"], run, where | {"part": "team", "batch": batches.batches["team"]})
     update = run_stage(
         store,
         key,

@@ -11,6 +11,7 @@ from components.runs.resume_checks import validate_start
 from components.session.publishing import run_params
 from components.session.user_sources import with_sources
 from flows.presets import preset_config
+from flows.train import PIPELINE
 from tests.tasks.stored_runs import stored_run
 
 CONFIG = """
@@ -62,15 +63,15 @@ def test_the_frozen_configuration_holds_the_text_and_needs_no_file(project: Path
 def test_a_changed_file_is_a_drift_that_names_the_field_and_the_place(project: Path, tmp_path: Path) -> None:
     stored_run(tmp_path / "store", "r", num_finished=0, config=config_of(project))
     store = LocalArtifactStore(tmp_path / "store")
-    assert validate_start(store, "r", config_of(project)).run_id == "r"
+    assert validate_start(store, "r", config_of(project), PIPELINE).run_id == "r"
     (project / "prompts" / "plan.txt").write_text("Plan the shortest path. " * 39 + "Plan any path. ")
     with pytest.raises(
         ConfigDrift, match=r"agents\.plan_agent\.prompt\.extend: at character 941: '.*the shortest p"
     ) as e:
-        validate_start(store, "r", config_of(project))
+        validate_start(store, "r", config_of(project), PIPELINE)
     assert len(str(e.value)) < 500
     (project / "prompts" / "plan.txt").write_text("Plan the shortest path. " * 40)
-    assert validate_start(store, "r", config_of(project)).run_id == "r"
+    assert validate_start(store, "r", config_of(project), PIPELINE).run_id == "r"
 
 
 def test_a_path_on_the_command_line_is_seen_from_the_current_folder(project: Path) -> None:

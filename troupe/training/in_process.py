@@ -12,6 +12,7 @@ from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError, ServiceMissing
 from components.gc_tuning import gc_paused
 from components.identity import checked_run_id
+from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart, check_restart, record_restart
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
 from components.runs.run import Run
@@ -54,12 +55,12 @@ def run_training(
     console = console or made_console()
     with console.status("loading"):
         with gc_paused():
-            from flows.train import train
+            from flows.train import PIPELINE, train
             from troupe.training.display import TrainingDisplay
 
         with Session(Run(run_id=run_id, config=config)) as session:
             check_services(session)
-            lines = _admitted(session, restart)
+            lines = _admitted(session, restart, PIPELINE)
         for line in lines:
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
     with TrainingDisplay(console).shown():
@@ -68,16 +69,16 @@ def run_training(
     return TrainingReport.model_validate({name: summary[name] for name in TrainingReport.model_fields})
 
 
-def _admitted(session: Session, restart: Restart | None) -> list[str]:
+def _admitted(session: Session, restart: Restart | None, pipeline: Pipeline) -> list[str]:
     """Remarks for the user, once the run may start with its configuration. Records a restart."""
     store, run_id, config = session.store, session.run.run_id, session.config
     if restart is not None:
         check_format(store)
         run = read_run(store, run_id)
         told = resume_warnings(store, run)
-        record_restart(store, run.model_copy(update={"config": config}), restart)
+        record_restart(store, run.model_copy(update={"config": config}), restart, pipeline)
         return told
-    run = validate_start(store, run_id, config)
+    run = validate_start(store, run_id, config, pipeline)
     return [*resume_warnings(store, run), *surplus_line(store, run)]
 
 
@@ -103,7 +104,9 @@ def run_resume(
     config = with_sources(parse_config(values))
     restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)
     if restart is not None:
-        check_restart(store, run.model_copy(update={"config": config}), restart)
+        with gc_paused():
+            from flows.train import PIPELINE
+        check_restart(store, run.model_copy(update={"config": config}), restart, PIPELINE)
     run_training(config, run_id, restart=restart)
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from components.config import AgentConfig, RunConfig, parse_config, stage_config
+from components.config import AgentConfig, RunConfig, parse_config
 from components.errors import ConfigurationError
+from flows.train import PIPELINE
 
 
 def config(agent: dict[str, Any] | None = None, policy: dict[str, Any] | None = None, **sections: Any) -> RunConfig:
@@ -101,8 +102,10 @@ OWN: dict[str, Any] = {
 
 def test_settings_that_are_not_used_leave_every_key_as_it_was() -> None:
     plain = config()
-    assert stage_config(plain, "collect_rollouts")["agents"] == {"solver": {"policy": "p", "max_new_tokens": 256}}
-    assert "chat_template_arguments" not in stage_config(plain, "update_policy")["policies"]["p"]
+    assert PIPELINE["collect_rollouts"].config_fields(plain)["agents"] == {
+        "solver": {"policy": "p", "max_new_tokens": 256}
+    }
+    assert "chat_template_arguments" not in PIPELINE["update_policy"].config_fields(plain)["policies"]["p"]
     assert set(AgentConfig.model_fields) == {"policy", "max_new_tokens", *OWN}
 
 
@@ -110,11 +113,11 @@ def test_settings_that_are_not_used_leave_every_key_as_it_was() -> None:
 def test_a_setting_of_an_agent_is_part_of_the_keys_of_play(name: str) -> None:
     changed = config({name: OWN[name]})
     for stage in ("collect_rollouts", "evaluate_policy"):
-        assert stage_config(changed, stage) != stage_config(config(), stage)
-    assert stage_config(changed, "compute_rewards") == stage_config(config(), "compute_rewards")
+        assert PIPELINE[stage].config_fields(changed) != PIPELINE[stage].config_fields(config())
+    assert PIPELINE["compute_rewards"].config_fields(changed) == PIPELINE["compute_rewards"].config_fields(config())
 
 
 def test_template_arguments_are_part_of_the_keys_of_play() -> None:
     on, off = (config(policy={"chat_template_arguments": {"enable_thinking": value}}) for value in (True, False))
-    keys = [stage_config(each, "collect_rollouts") for each in (on, off, config())]
+    keys = [PIPELINE["collect_rollouts"].config_fields(each) for each in (on, off, config())]
     assert keys[0] != keys[1] != keys[2] != keys[0]

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from components.config import AlgorithmConfig, LossConfig, RunConfig, parse_config, stage_config
+from components.config import AlgorithmConfig, LossConfig, RunConfig, parse_config
 from components.errors import ConfigurationError
+from flows.train import PIPELINE
 
 VALUES: dict[str, Any] = {
     "num_steps": 3,
@@ -71,7 +72,7 @@ def test_gigpo_has_the_papers_weight_and_discount() -> None:
 def test_batches_hold_silent_groups_where_a_term_of_the_loss_covers_them(loss: dict[str, Any], expected: bool) -> None:
     plain, changed = parse_config(VALUES), parse_config(VALUES | {"loss": loss})
     assert changed.loss.trains_silent_groups is expected
-    same = stage_config(plain, "compute_advantages") == stage_config(changed, "compute_advantages")
+    same = PIPELINE["compute_advantages"].config_fields(plain) == PIPELINE["compute_advantages"].config_fields(changed)
     assert same is not expected
 
 
@@ -180,16 +181,20 @@ def test_limits_of_answers_are_inputs_of_the_reward_stage_only_where_length_is_p
     longer = {**VALUES, "agents": {**VALUES["agents"], "tool_agent": {"policy": "team", "max_new_tokens": 30}}}
     punished = {"rewards": {"overlong_buffer": 5}}
     stage = "compute_rewards"
-    assert stage_config(parse_config(VALUES), stage) == stage_config(parse_config(longer), stage)
-    assert stage_config(parse_config(VALUES | punished), stage) != stage_config(parse_config(longer | punished), stage)
+    assert PIPELINE[stage].config_fields(parse_config(VALUES)) == PIPELINE[stage].config_fields(parse_config(longer))
+    assert PIPELINE[stage].config_fields(parse_config(VALUES | punished)) != PIPELINE[stage].config_fields(
+        parse_config(longer | punished)
+    )
 
 
 def test_the_advantage_is_an_input_of_the_rollouts_only_where_it_decides_what_is_replaced() -> None:
     other, stage = {"algorithm": {"advantage": "dr_mas"}}, "collect_rollouts"
     refills = {"rollout": {"max_refills": 1}}
-    assert stage_config(parse_config(VALUES), stage) == stage_config(parse_config(VALUES | other), stage)
-    assert stage_config(parse_config(VALUES | refills), stage) != stage_config(
-        parse_config(VALUES | refills | other), stage
+    assert PIPELINE[stage].config_fields(parse_config(VALUES)) == PIPELINE[stage].config_fields(
+        parse_config(VALUES | other)
+    )
+    assert PIPELINE[stage].config_fields(parse_config(VALUES | refills)) != PIPELINE[stage].config_fields(
+        parse_config(VALUES | refills | other)
     )
 
 
@@ -198,17 +203,19 @@ def test_a_lone_agent_has_a_warm_start_of_its_own_and_all_other_ways_share_one()
 
     def fields(mode: str) -> dict[str, Any]:
         grpo = {"algorithm": {"advantage": "grpo"}} if mode != "tree" else {}
-        return stage_config(parse_config(VALUES | {"rollout": {"mode": mode, **unmixed}} | grpo), "warm_start")
+        return PIPELINE["warm_start"].config_fields(
+            parse_config(VALUES | {"rollout": {"mode": mode, **unmixed}} | grpo)
+        )
 
     assert fields("tree") == fields("independent") != fields("single")
 
 
 def test_credit_and_fan_outs_belong_to_the_stages_that_they_change_and_to_none_at_their_defaults() -> None:
-    plain = stage_config(parse_config(VALUES), "collect_rollouts")
+    plain = PIPELINE["collect_rollouts"].config_fields(parse_config(VALUES))
     assert "fan_outs" not in plain["rollout"]
     credited = parse_config(VALUES | {"rewards": {"team_credit": "turn_end"}})
-    assert stage_config(credited, "collect_rollouts") == plain | {"team_credit": "turn_end"}
-    assert stage_config(credited, "compute_rewards")["rewards"]["team_credit"] == "turn_end"
-    assert "team_credit" not in stage_config(parse_config(VALUES), "compute_rewards")["rewards"]
+    assert PIPELINE["collect_rollouts"].config_fields(credited) == plain | {"rewards.team_credit": "turn_end"}
+    assert PIPELINE["compute_rewards"].config_fields(credited)["rewards"]["team_credit"] == "turn_end"
+    assert "team_credit" not in PIPELINE["compute_rewards"].config_fields(parse_config(VALUES))["rewards"]
     fans = parse_config(VALUES | {"rollout": {"mode": "nested", "fan_outs": [2, 3]}})
-    assert stage_config(fans, "collect_rollouts")["rollout"]["fan_outs"] == [2, 3]
+    assert PIPELINE["collect_rollouts"].config_fields(fans)["rollout"]["fan_outs"] == [2, 3]

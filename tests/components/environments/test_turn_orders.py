@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from components.config import differing_fields, parse_config, stage_config
+from components.config import differing_fields, parse_config
 from components.environments.environment import Environment
 from components.environments.registry import family
 from components.environments.turn_orders import checked_team, turn_order_of
 from components.environments.user_environment import own_family
 from components.errors import ConfigurationError
 from components.turn_order import BRANCHING, agents_of
+from flows.train import PIPELINE
 from tests.components.rollout.own_teams import Desk, Votes, family_of
 
 ENVIRONMENT = "environment.name 'x:Team'"
@@ -55,17 +56,17 @@ def test_an_order_of_its_own_is_part_of_what_stages_depend_on_and_none_changes_n
     assert ordered.environment.turn_order == (("tool_agent", "tool_agent"), "plan_agent")
     assert parse_config(ordered.model_dump(mode="json")) == ordered
     for stage in ("warm_start", "collect_rollouts", "compute_rewards", "evaluate_policy"):
-        assert set(stage_config(plain, stage)["environment"]) == {"name", "options", "max_turns"}
-        assert stage_config(ordered, stage) != stage_config(plain, stage)
-    assert stage_config(ordered, "update_policy") == stage_config(plain, "update_policy")
+        assert set(PIPELINE[stage].config_fields(plain)["environment"]) == {"name", "options", "max_turns"}
+        assert PIPELINE[stage].config_fields(ordered) != PIPELINE[stage].config_fields(plain)
+    assert PIPELINE["update_policy"].config_fields(ordered) == PIPELINE["update_policy"].config_fields(plain)
 
 
 def test_how_answers_are_read_is_part_of_what_stages_depend_on_and_the_default_changes_nothing() -> None:
     plain, reasoned = configured(), configured(answers="reasoned")
     assert configured(answers="compact") == plain
     for stage in ("warm_start", "collect_rollouts", "compute_rewards", "evaluate_policy"):
-        assert stage_config(reasoned, stage)["environment"]["answers"] == "reasoned"
-        assert "answers" not in stage_config(plain, stage)["environment"]
+        assert PIPELINE[stage].config_fields(reasoned)["environment"]["answers"] == "reasoned"
+        assert "answers" not in PIPELINE[stage].config_fields(plain)["environment"]
     changed = differing_fields(plain.result_fields(), reasoned.result_fields())
     assert changed == ["environment.answers: 'compact' -> 'reasoned'"]
 

@@ -22,6 +22,7 @@ from components.runs.lineages import freeze_config, start_lineage
 from components.runs.retention import expired_updates
 from components.runs.stage_protocol import run_stage
 from components.schema import Problem
+from flows.train import PIPELINE
 from tests.components.artifacts.faulty_proxy import FaultyProxy
 from tests.components.runs.test_lineages import config
 
@@ -149,9 +150,16 @@ def test_a_folder_that_two_manifests_name_stays_while_one_does(store: ArtifactSt
 
 
 def test_the_checkpoint_that_a_restart_begins_with_stays(store: ArtifactStore, tmp_path: Path) -> None:
-    freeze_config(store, "r1", config())
+    freeze_config(store, "r1", config(), PIPELINE)
     refs = [put_checkpoint(store, tmp_path / "c", key("update_policy", step)) for step in range(6)]
-    start_lineage(store, "r1", from_step=2, from_stage="compute_rewards", config=config())
+    start_lineage(
+        store,
+        "r1",
+        from_step=2,
+        from_stage="compute_rewards",
+        repeats=PIPELINE.repeats("compute_rewards"),
+        config=config(),
+    )
     collect_garbage(store, keep_checkpoints=1, grace_seconds=0, dry_run=False)
     remaining = [ref.step for ref in refs if list(store.list(ref.folder.key))]
     assert remaining == [2, 3, 5, 6]
@@ -177,7 +185,7 @@ def test_a_run_with_a_record_that_cannot_be_read_is_left_alone(tmp_path: Path, d
     store = LocalArtifactStore(tmp_path / "store")
     refs = {}
     for run_id in ("r1", "r2"):
-        freeze_config(store, run_id, config())
+        freeze_config(store, run_id, config(), PIPELINE)
         for step in range(5):
             refs[run_id, step] = put_checkpoint(store, tmp_path / "c", key("update_policy", step, run_id=run_id))
     for step in range(5):

@@ -11,7 +11,6 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, verified
 from components.config import RunConfig, parse_config
 from components.errors import ArtifactCorrupt, ConfigDrift, ConfigurationError
-from components.identity import STAGES
 from components.runs.lineages import (
     Lineage,
     drop_lineage,
@@ -25,7 +24,9 @@ from components.runs.lineages import (
     start_lineage,
     store_option,
 )
+from flows.train import PIPELINE
 
+STAGES = [stage.name for stage in PIPELINE.stages]
 BEGIN = datetime(2026, 1, 2, tzinfo=UTC)
 
 
@@ -42,18 +43,18 @@ def config(**changes: Any) -> RunConfig:
 
 
 def test_the_first_start_freezes_the_configuration(store: ArtifactStore) -> None:
-    assert freeze_config(store, "r1", config(), clock=lambda: BEGIN) == config()
+    assert freeze_config(store, "r1", config(), PIPELINE, clock=lambda: BEGIN) == config()
     assert read_as("runs/r1/config.json", store.read("runs/r1/config.json") or b"", RunConfig) == config()
     assert read_config(store, "r1") == config()
     assert run_started_at(store, "r1") == BEGIN
-    assert freeze_config(store, "r1", config()) == config()
+    assert freeze_config(store, "r1", config(), PIPELINE) == config()
     assert run_started_at(store, "r1") == BEGIN
 
 
 def test_drift_is_refused_and_names_every_field(store: ArtifactStore) -> None:
-    freeze_config(store, "r1", config())
+    freeze_config(store, "r1", config(), PIPELINE)
     with pytest.raises(ConfigDrift) as caught:
-        freeze_config(store, "r1", config(seed=7, training={"learning_rate": 0.1}))
+        freeze_config(store, "r1", config(seed=7, training={"learning_rate": 0.1}), PIPELINE)
     assert "seed: 0 -> 7" in str(caught.value)
     assert "training.learning_rate: 0.0003 -> 0.1" in str(caught.value)
     assert "num_steps" not in str(caught.value)
@@ -61,73 +62,132 @@ def test_drift_is_refused_and_names_every_field(store: ArtifactStore) -> None:
 
 
 def test_what_does_not_decide_the_result_may_change(store: ArtifactStore) -> None:
-    freeze_config(store, "r1", config())
+    freeze_config(store, "r1", config(), PIPELINE)
     longer = config(num_steps=9, evaluation={"num_problems": 10}, tracking={"kind": "none"}, preset="tiny")
-    assert freeze_config(store, "r1", longer) == longer
+    assert freeze_config(store, "r1", longer, PIPELINE) == longer
 
 
 def test_a_run_id_that_cannot_be_spelled_is_refused(store: ArtifactStore) -> None:
     with pytest.raises(ConfigurationError, match="run_id"):
-        freeze_config(store, "Not/A/Run", config())
+        freeze_config(store, "Not/A/Run", config(), PIPELINE)
     assert list(store.list("")) == []
 
 
 def test_an_unreadable_configuration_is_named(store: ArtifactStore) -> None:
     store.create("runs/r1/config.json", b'{"num_steps": "many"}')
     with pytest.raises(ArtifactCorrupt, match=r"runs/r1/config\.json"):
-        freeze_config(store, "r1", config())
+        freeze_config(store, "r1", config(), PIPELINE)
 
 
 def test_restarts_are_numbered_and_carry_their_configuration(store: ArtifactStore) -> None:
-    freeze_config(store, "r1", config())
+    freeze_config(store, "r1", config(), PIPELINE)
     assert read_lineages(store, "r1") == ()
     changed = config(rewards={"team_weight": 2.0})
     assert (
-        start_lineage(store, "r1", from_step=7, from_stage="compute_rewards", config=changed, clock=lambda: BEGIN) == 1
+        start_lineage(
+            store,
+            "r1",
+            from_step=7,
+            from_stage="compute_rewards",
+            repeats=PIPELINE.repeats("compute_rewards"),
+            config=changed,
+            clock=lambda: BEGIN,
+        )
+        == 1
     )
-    assert start_lineage(store, "r1", from_step=3, from_stage="update_policy", config=changed) == 2
+    assert (
+        start_lineage(
+            store,
+            "r1",
+            from_step=3,
+            from_stage="update_policy",
+            repeats=PIPELINE.repeats("update_policy"),
+            config=changed,
+        )
+        == 2
+    )
     first, second = read_lineages(store, "r1")
-    assert first == Lineage(lineage=1, from_step=7, from_stage="compute_rewards", started_at=BEGIN, config=changed)
+    assert first == Lineage(
+        lineage=1,
+        from_step=7,
+        from_stage="compute_rewards",
+        repeats=PIPELINE.repeats("compute_rewards"),
+        started_at=BEGIN,
+        config=changed,
+    )
     assert (second.lineage, second.from_step, second.from_stage) == (2, 3, "update_policy")
 
 
 def test_drift_is_measured_against_the_newest_restart(store: ArtifactStore) -> None:
-    freeze_config(store, "r1", config())
+    freeze_config(store, "r1", config(), PIPELINE)
     changed = config(rewards={"team_weight": 2.0})
-    start_lineage(store, "r1", from_step=1, from_stage="compute_rewards", config=changed)
-    assert freeze_config(store, "r1", changed) == changed
+    start_lineage(
+        store,
+        "r1",
+        from_step=1,
+        from_stage="compute_rewards",
+        repeats=PIPELINE.repeats("compute_rewards"),
+        config=changed,
+    )
+    assert freeze_config(store, "r1", changed, PIPELINE) == changed
     with pytest.raises(ConfigDrift, match=r"rewards\.team_weight: 2\.0 -> 1\.0"):
-        freeze_config(store, "r1", config())
+        freeze_config(store, "r1", config(), PIPELINE)
 
 
 def test_a_restart_of_nothing_or_from_nowhere_is_refused(store: ArtifactStore) -> None:
     with pytest.raises(ConfigurationError, match="'r1' is not in"):
-        start_lineage(store, "r1", from_step=0, from_stage="update_policy", config=config())
-    freeze_config(store, "r1", config())
+        start_lineage(
+            store,
+            "r1",
+            from_step=0,
+            from_stage="update_policy",
+            repeats=PIPELINE.repeats("update_policy"),
+            config=config(),
+        )
+    freeze_config(store, "r1", config(), PIPELINE)
     with pytest.raises(ConfigurationError, match="stages are warm_start"):
-        start_lineage(store, "r1", from_step=0, from_stage="rewards", config=config())
+        start_lineage(
+            store, "r1", from_step=0, from_stage="rewards", repeats=PIPELINE.repeats("rewards"), config=config()
+        )
     with pytest.raises(ConfigurationError, match="steps count from 0"):
-        start_lineage(store, "r1", from_step=-1, from_stage="update_policy", config=config())
+        start_lineage(
+            store,
+            "r1",
+            from_step=-1,
+            from_stage="update_policy",
+            repeats=PIPELINE.repeats("update_policy"),
+            config=config(),
+        )
 
 
 def test_more_than_nine_restarts_stay_in_order(store: ArtifactStore) -> None:
-    freeze_config(store, "r1", config())
+    freeze_config(store, "r1", config(), PIPELINE)
     for number in range(1, 12):
-        assert start_lineage(store, "r1", from_step=number, from_stage="update_policy", config=config()) == number
+        assert (
+            start_lineage(
+                store,
+                "r1",
+                from_step=number,
+                from_stage="update_policy",
+                repeats=PIPELINE.repeats("update_policy"),
+                config=config(),
+            )
+            == number
+        )
     assert [lineage.lineage for lineage in read_lineages(store, "r1")] == list(range(1, 12))
 
 
 def test_drift_prints_the_commands_that_go_on(store: ArtifactStore) -> None:
-    freeze_config(store, "r1", config())
+    freeze_config(store, "r1", config(), PIPELINE)
     with pytest.raises(ConfigDrift) as caught:
-        freeze_config(store, "r1", config(seed=7))
+        freeze_config(store, "r1", config(seed=7), PIPELINE)
     for command in (f"`troupe resume r1{store_option(store)}`", "--run-id", f"`troupe rm r1{store_option(store)}`"):
         assert command in str(caught.value)
 
 
 def test_the_newest_restart_again_is_the_same_one(store: ArtifactStore) -> None:
-    freeze_config(store, "r1", config())
-    wanted: dict[str, Any] = {"from_step": 2, "from_stage": "compute_rewards", "config": config()}
+    freeze_config(store, "r1", config(), PIPELINE)
+    wanted: dict[str, Any] = {"from_step": 2, "from_stage": "compute_rewards", "repeats": (), "config": config()}
     versions = {"compute_rewards": 1}
     assert start_lineage(store, "r1", **wanted, stage_versions=versions) == 1
     assert start_lineage(store, "r1", **wanted, stage_versions=versions) == 1
@@ -146,10 +206,14 @@ def test_the_newest_restart_again_is_the_same_one(store: ArtifactStore) -> None:
 
 
 def test_a_dropped_restart_leaves_the_run_what_it_was_and_its_number_is_not_used_again(store: ArtifactStore) -> None:
-    freeze_config(store, "r1", config())
-    start_lineage(store, "r1", from_step=1, from_stage="update_policy", config=config())
+    freeze_config(store, "r1", config(), PIPELINE)
+    start_lineage(
+        store, "r1", from_step=1, from_stage="update_policy", repeats=PIPELINE.repeats("update_policy"), config=config()
+    )
     changed = config(seed=5)
-    start_lineage(store, "r1", from_step=2, from_stage="update_policy", config=changed)
+    start_lineage(
+        store, "r1", from_step=2, from_stage="update_policy", repeats=PIPELINE.repeats("update_policy"), config=changed
+    )
     with pytest.raises(ConfigurationError, match="--lineage 1: restart 2 began after it; drop that one first"):
         drop_lineage(store, "r1", 1)
     with pytest.raises(ConfigurationError, match="has no such restart; it has 1, 2"):
@@ -157,8 +221,18 @@ def test_a_dropped_restart_leaves_the_run_what_it_was_and_its_number_is_not_used
     for _ in range(2):
         drop_lineage(store, "r1", 2)
     assert [each.lineage for each in read_lineages(store, "r1")] == [1]
-    assert freeze_config(store, "r1", config()) == config(), "the configuration before it counts again"
-    assert start_lineage(store, "r1", from_step=2, from_stage="update_policy", config=changed) == 3
+    assert freeze_config(store, "r1", config(), PIPELINE) == config(), "the configuration before it counts again"
+    assert (
+        start_lineage(
+            store,
+            "r1",
+            from_step=2,
+            from_stage="update_policy",
+            repeats=PIPELINE.repeats("update_policy"),
+            config=changed,
+        )
+        == 3
+    )
     drop_lineage(store, "r1", 3)
     drop_lineage(store, "r1", 1)
     assert read_lineages(store, "r1") == ()
@@ -171,13 +245,13 @@ def test_records_without_a_configuration_are_leftovers_unless_they_are_sessions(
     store.create("runs/r1/steps/000000/x/manifest.json", b"{}")
     assert has_leftovers(store, "r1")
     store.create("runs/r10/steps/000000/x/manifest.json", b"{}")
-    freeze_config(store, "r1", config())
+    freeze_config(store, "r1", config(), PIPELINE)
     assert not has_leftovers(store, "r1")
 
 
 def test_runs_are_listed_without_those_that_never_froze(store: ArtifactStore) -> None:
     for run_id in ("b", "a.1", "a"):
-        freeze_config(store, run_id, config())
+        freeze_config(store, run_id, config(), PIPELINE)
     store.create("runs/_shared/steps/000000/x/manifest.json", b"{}")
     store.create("index/runs/crashed.json", b"{}")
     assert list_runs(store) == ["a", "a.1", "b"]
@@ -186,7 +260,14 @@ def test_runs_are_listed_without_those_that_never_froze(store: ArtifactStore) ->
 
 
 def restart(lineage: int, from_step: int, from_stage: str) -> Lineage:
-    return Lineage(lineage=lineage, from_step=from_step, from_stage=from_stage, started_at=BEGIN, config=config())
+    return Lineage(
+        lineage=lineage,
+        from_step=from_step,
+        from_stage=from_stage,
+        repeats=PIPELINE.repeats(from_stage),
+        started_at=BEGIN,
+        config=config(),
+    )
 
 
 def test_the_highest_restart_that_has_begun_is_taken() -> None:

@@ -14,6 +14,7 @@ from components.runs.run import Run
 from components.runs.session_records import begin_session, effective_run, end_session
 from components.runs.step_records import step_manifests
 from components.runs.steps import checkpoints_before, first_unfinished_step
+from flows.train import PIPELINE
 from tests.tasks.stored_runs import config_in, finish, reread, stored_run
 from troupe.runs.documents import run_document
 
@@ -32,7 +33,7 @@ def refused(run: Run, step: int, stage: str, match: str) -> None:
     store = LocalArtifactStore(Path(str(run.config.store.root)))
     before = list(store.list(f"runs/{run.run_id}/"))
     with pytest.raises(ConfigurationError, match=match):
-        record_restart(store, run, Restart(step=step, stage=stage))
+        record_restart(store, run, Restart(step=step, stage=stage), PIPELINE)
     assert list(store.list(f"runs/{run.run_id}/")) == before, "a restart that cannot begin leaves nothing"
 
 
@@ -45,14 +46,14 @@ def test_a_restart_whose_checkpoint_was_collected_is_refused_with_the_steps_that
     refused(run, 3, "update_policy", told)
     document = run_document(store, "r")
     assert (document["lineages"], len(document["steps"])) == ([], 8)
-    assert record_restart(store, run, Restart(step=7, stage="update_policy")) == 1
+    assert record_restart(store, run, Restart(step=7, stage="update_policy"), PIPELINE) == 1
 
 
 def test_the_same_restart_twice_is_one(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r")
     restart = Restart(step=1, stage="compute_rewards")
-    assert record_restart(store, run, restart) == 1
-    assert record_restart(store, reread(store, "r", run.config), restart) == 1
+    assert record_restart(store, run, restart, PIPELINE) == 1
+    assert record_restart(store, reread(store, "r", run.config), restart, PIPELINE) == 1
     assert [each.lineage for each in read_lineages(store, "r")] == [1]
 
 
@@ -100,12 +101,14 @@ def test_a_restart_that_would_read_what_is_lost_is_refused(
     file = root / ref["key"] if ref["kind"] != "folder" else root / ref["key"] / "weights"
     file.unlink() if damage == "gone" else file.write_bytes(file.read_bytes()[:-1])
     refused(run, 1, stage, f"the result of {lost} in step 1 is needed but lost .*--from-stage {lost} --step 1")
-    assert record_restart(store, run, Restart(step=1, stage=still_possible)) == 1, "what does not read it can begin"
+    assert record_restart(store, run, Restart(step=1, stage=still_possible), PIPELINE) == 1, (
+        "what does not read it can begin"
+    )
 
 
 def test_a_restart_after_a_restart_says_how_to_take_that_back(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r")
-    record_restart(store, run, Restart(step=1, stage="update_policy"))
+    record_restart(store, run, Restart(step=1, stage="update_policy"), PIPELINE)
     refused(reread(store, "r", run.config), 2, "update_policy", "`troupe rm r --lineage 1 --store file:///")
 
 
@@ -113,12 +116,12 @@ def test_a_restart_that_failed_before_it_left_a_result_does_not_hide_what_is_fin
     root: Path, store: LocalArtifactStore
 ) -> None:
     run = stored_run(root, "r")
-    end_session(store, "r", begin_session(store, run), None)
+    end_session(store, "r", begin_session(store, run, PIPELINE), None)
     before = run_document(store, "r")
     assert (before["state"], len(before["steps"])) == ("completed", 3)
-    record_restart(store, run, Restart(step=1, stage="update_policy"))
+    record_restart(store, run, Restart(step=1, stage="update_policy"), PIPELINE)
     restarted = reread(store, "r", run.config)
-    session = begin_session(store, restarted)
+    session = begin_session(store, restarted, PIPELINE)
     assert (run_document(store, "r")["state"], len(run_document(store, "r")["steps"])) == ("running", 1)
     end_session(store, "r", session, RuntimeError("out of memory"))
     assert run_document(store, "r") == before

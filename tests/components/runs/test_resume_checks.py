@@ -13,10 +13,11 @@ from components.errors import ConfigDrift, ConfigurationError, StoreRefused
 from components.identity import config_key
 from components.process_ids import process_of
 from components.runs.lineages import start_lineage
-from components.runs.provenance import Provenance, changed_libraries, changed_stages, provenance, stage_versions
+from components.runs.provenance import Provenance, changed_libraries, changed_stages, provenance
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
 from components.runs.run import Run
 from components.runs.session_records import SessionStart, begin_session, end_session, session_records
+from flows.train import PIPELINE
 from tests.tasks.stored_runs import config_in, reread, stored_run
 
 
@@ -39,7 +40,7 @@ def rewritten(store: LocalArtifactStore, start: SessionStart, change: Callable[[
 
 def computed_by(store: LocalArtifactStore, run: Run, change: Callable[[Provenance], Provenance]) -> None:
     """An ended session of another version of Troupe."""
-    start = begin_session(store, run)
+    start = begin_session(store, run, PIPELINE)
     assert start.provenance is not None
     changed = change(start.provenance)
     rewritten(store, start, lambda each: each.model_copy(update={"provenance": changed}))
@@ -51,7 +52,7 @@ def older_rewards(found: Provenance) -> Provenance:
 
 
 def test_a_start_of_nothing_may_begin_and_writes_nothing(root: Path, store: LocalArtifactStore) -> None:
-    run = validate_start(store, "r", config_in(root))
+    run = validate_start(store, "r", config_in(root), PIPELINE)
     assert (run.lineages, resume_warnings(store, run)) == ((), [])
     assert not root.exists()
 
@@ -59,14 +60,14 @@ def test_a_start_of_nothing_may_begin_and_writes_nothing(root: Path, store: Loca
 def test_another_configuration_is_refused_with_the_commands_that_go_on(root: Path, store: LocalArtifactStore) -> None:
     stored_run(root, "r")
     with pytest.raises(ConfigDrift, match=rf"seed: 0 -> 9.*`troupe resume r --store {root.as_uri()}`"):
-        validate_start(store, "r", config_in(root, "seed=9"))
+        validate_start(store, "r", config_in(root, "seed=9"), PIPELINE)
 
 
 def test_a_moved_store_is_no_other_configuration_and_keeps_every_result(root: Path, tmp_path: Path) -> None:
     stored_run(root, "r", num_finished=2)
     root.rename(tmp_path / "moved")
     moved = LocalArtifactStore(tmp_path / "moved")
-    run = validate_start(moved, "r", config_in(tmp_path / "moved"))
+    run = validate_start(moved, "r", config_in(tmp_path / "moved"), PIPELINE)
     assert stored_run(tmp_path / "moved", "r", num_finished=2) == run
     attempts = [key for key in moved.list("runs/") if "/attempts/" in key]
     assert len(attempts) == 1 + 2 * 4, "a key of a stage names no place: nothing was computed again"
@@ -75,7 +76,7 @@ def test_a_moved_store_is_no_other_configuration_and_keeps_every_result(root: Pa
 def test_a_store_of_a_newer_format_is_refused(root: Path, store: LocalArtifactStore) -> None:
     store.create("format.json", b'{"format": %d}' % (FORMAT + 1))
     with pytest.raises(StoreRefused, match="formats up to"):
-        validate_start(store, "r", config_in(root))
+        validate_start(store, "r", config_in(root), PIPELINE)
 
 
 def test_what_an_interrupted_removal_left_is_no_run_to_go_on_with(root: Path, store: LocalArtifactStore) -> None:
@@ -84,7 +85,7 @@ def test_what_an_interrupted_removal_left_is_no_run_to_go_on_with(root: Path, st
     with pytest.raises(
         ConfigurationError, match=rf"removed only in part: finish it with `troupe rm r --store {root.as_uri()}`"
     ):
-        validate_start(store, "r", config_in(root))
+        validate_start(store, "r", config_in(root), PIPELINE)
 
 
 def test_results_of_other_stage_versions_are_not_mixed(root: Path, store: LocalArtifactStore) -> None:
@@ -92,45 +93,59 @@ def test_results_of_other_stage_versions_are_not_mixed(root: Path, store: LocalA
     computed_by(store, run, older_rewards)
     told = r"compute_rewards 0 -> \d.*`troupe resume r --store .* --from-stage collect_rollouts --step 2`"
     with pytest.raises(ConfigurationError, match=told):
-        validate_start(store, "r", run.config)
+        validate_start(store, "r", run.config, PIPELINE)
     start_lineage(
-        store, "r", from_step=2, from_stage="collect_rollouts", config=run.config, stage_versions=stage_versions()
+        store,
+        "r",
+        from_step=2,
+        from_stage="collect_rollouts",
+        repeats=PIPELINE.repeats("collect_rollouts"),
+        config=run.config,
+        stage_versions=PIPELINE.versions,
     )
-    restarted = validate_start(store, "r", run.config)
+    restarted = validate_start(store, "r", run.config, PIPELINE)
     computed_by(store, restarted, lambda found: found)
-    assert validate_start(store, "r", run.config) == restarted
+    assert validate_start(store, "r", run.config, PIPELINE) == restarted
 
 
 def test_a_restart_of_older_versions_is_not_gone_on_with_either(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r", num_finished=2)
-    older = stage_versions() | {"update_policy": 0}
-    start_lineage(store, "r", from_step=1, from_stage="collect_rollouts", config=run.config, stage_versions=older)
+    older = PIPELINE.versions | {"update_policy": 0}
+    start_lineage(
+        store,
+        "r",
+        from_step=1,
+        from_stage="collect_rollouts",
+        repeats=PIPELINE.repeats("collect_rollouts"),
+        config=run.config,
+        stage_versions=older,
+    )
     with pytest.raises(ConfigurationError, match=r"update_policy 0 -> \d.* --step 1`"):
-        validate_start(store, "r", run.config)
+        validate_start(store, "r", run.config, PIPELINE)
 
 
 def test_a_finished_run_is_read_by_any_version(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r", num_finished=3)
     computed_by(store, run, older_rewards)
-    assert validate_start(store, "r", run.config) == run
+    assert validate_start(store, "r", run.config, PIPELINE) == run
 
 
 def test_sessions_that_say_nothing_of_their_origin_hold_nobody_up(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r", num_finished=1)
-    start = begin_session(store, run)
+    start = begin_session(store, run, PIPELINE)
     rewritten(store, start, lambda each: each.model_copy(update={"provenance": None}))
     end_session(store, "r", start, None)
-    assert validate_start(store, "r", run.config) == run
+    assert validate_start(store, "r", run.config, PIPELINE) == run
 
 
 @pytest.mark.parametrize("name", ["start", "end"])
 def test_a_damaged_record_of_a_session_holds_nobody_up(name: str, root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r", num_finished=1)
-    end_session(store, "r", begin_session(store, run), None)
+    end_session(store, "r", begin_session(store, run, PIPELINE), None)
     key = f"runs/r/sessions/0001/{name}.json"
     store.delete(key)
     store.create(key, b"{")
-    assert validate_start(store, "r", run.config) == run
+    assert validate_start(store, "r", run.config, PIPELINE) == run
     assert resume_warnings(store, run) == []
 
 
@@ -143,12 +158,12 @@ def test_other_libraries_are_told_in_one_line(root: Path, store: LocalArtifactSt
 
 def test_whoever_is_at_work_is_named_until_he_is_done(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r", num_finished=1)
-    rival = begin_session(store, run)
+    rival = begin_session(store, run, PIPELINE)
     (line,) = resume_warnings(store, run)
     assert line.startswith(
         f"{rival.host} (process {rival.pid}) has worked on run r since {rival.started_at}; joining it"
     )
-    elsewhere = begin_session(store, run)
+    elsewhere = begin_session(store, run, PIPELINE)
     rewritten(store, elsewhere, lambda each: each.model_copy(update={"host": "another-host"}))
     assert [line.split()[0] for line in resume_warnings(store, run)] == [rival.host, "another-host"]
     for session in (rival, elsewhere):
@@ -160,17 +175,17 @@ def test_a_killed_process_is_at_work_no_more(root: Path, store: LocalArtifactSto
     run = stored_run(root, "r", num_finished=1)
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         gone = str(process_of(child.pid))
-    rewritten(store, begin_session(store, run), lambda each: each.model_copy(update={"process": gone}))
+    rewritten(store, begin_session(store, run, PIPELINE), lambda each: each.model_copy(update={"process": gone}))
     assert resume_warnings(store, run) == []
 
 
 def test_a_session_records_what_computes(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r")
-    begin_session(store, run)
-    begin_session(store, reread(store, "r", run.config))
+    begin_session(store, run, PIPELINE)
+    begin_session(store, reread(store, "r", run.config), PIPELINE)
     first, second = session_records(store, "r")
-    assert first.provenance == second.provenance == provenance()
-    found = provenance()
+    assert first.provenance == second.provenance == provenance(PIPELINE)
+    found = provenance(PIPELINE)
     assert set(found.stage_versions) == {
         "warm_start", "collect_rollouts", "compute_rewards", "compute_advantages", "update_policy", "publish_checkpoint",
         "evaluate_policy",

@@ -12,6 +12,7 @@ from components.runs.run import Run
 from components.runs.session_records import begin_session, end_session, run_state
 from components.runs.steps import finish_step, finished_step, first_step, first_unfinished_step
 from flows.presets import preset_config
+from flows.train import PIPELINE
 
 CONFIG = preset_config("tiny")
 
@@ -29,7 +30,12 @@ def checkpoints(step: int, digest: str = "d") -> dict[str, CheckpointRef]:
 
 def restarted(run: Run, step: int, stage: str) -> Run:
     lineage = Lineage(
-        lineage=len(run.lineages) + 1, from_step=step, from_stage=stage, started_at=datetime.now(UTC), config=CONFIG
+        lineage=len(run.lineages) + 1,
+        from_step=step,
+        from_stage=stage,
+        repeats=PIPELINE.repeats(stage),
+        started_at=datetime.now(UTC),
+        config=CONFIG,
     )
     return run.model_copy(update={"lineages": (*run.lineages, lineage)})
 
@@ -72,11 +78,11 @@ def test_a_restart_leaves_earlier_steps_finished_and_later_ones_open(store: Loca
 
 def test_the_state_of_a_run_follows_its_newest_session(store: LocalArtifactStore) -> None:
     run = Run(run_id="r", config=CONFIG)
-    session = begin_session(store, run)
+    session = begin_session(store, run, PIPELINE)
     assert run_state(store, run, 0).name == "running"
     end_session(store, "r", session, ValueError("no"))
     assert (run_state(store, run, 0).name, run_state(store, run, 0).error) == ("failed", "ValueError: no")
-    session = begin_session(store, run)
+    session = begin_session(store, run, PIPELINE)
     end_session(store, "r", session, None)
     assert run_state(store, run, CONFIG.num_steps).name == "completed"
     assert run_state(store, run, CONFIG.num_steps - 1).name == "interrupted"
@@ -84,7 +90,7 @@ def test_the_state_of_a_run_follows_its_newest_session(store: LocalArtifactStore
 
 def test_a_session_whose_process_is_gone_was_interrupted(store: LocalArtifactStore) -> None:
     run = Run(run_id="r", config=CONFIG)
-    start = begin_session(store, run)
+    start = begin_session(store, run, PIPELINE)
     key = f"runs/r/sessions/{start.number:04d}/start.json"
     store.delete(key)
     store.create(
@@ -95,7 +101,7 @@ def test_a_session_whose_process_is_gone_was_interrupted(store: LocalArtifactSto
 
 def test_a_session_that_an_older_version_recorded_is_read_and_not_called_dead(store: LocalArtifactStore) -> None:
     run = Run(run_id="r", config=CONFIG)
-    start = begin_session(store, run)
+    start = begin_session(store, run, PIPELINE)
     key = f"runs/r/sessions/{start.number:04d}/start.json"
     store.delete(key)
     store.create(key, json.dumps(start.model_dump(exclude={"process"}) | {"process_started": 1.0}).encode())

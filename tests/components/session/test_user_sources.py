@@ -8,13 +8,14 @@ import pytest
 
 from components import user_code
 from components.artifacts.local import LocalArtifactStore
-from components.config import STAGE_SECTIONS, RunConfig, parse_config, stage_config
+from components.config import RunConfig, parse_config
 from components.environments import registry
 from components.errors import ConfigDrift, ConfigurationError
 from components.runs.resume_checks import validate_start
 from components.runs.run import Run, stage_key
 from components.session.scenario import scenario_of
 from components.session.user_sources import with_environment_source, with_sources
+from flows.train import PIPELINE
 from tests.tasks.stored_runs import config_in, stored_run
 
 Edit = Callable[[str], None]
@@ -53,7 +54,7 @@ def echo_in(root: Path) -> RunConfig:
 
 def rollout_key(config: RunConfig) -> str:
     arguments = {"step": 0, "part": "0", "versions": {}}
-    return stage_key("collect_rollouts", 1, Run(run_id="r", config=config), arguments).path
+    return stage_key(PIPELINE["collect_rollouts"], Run(run_id="r", config=config), arguments).path
 
 
 def test_a_changed_source_is_another_key_of_what_plays_and_of_nothing_else(edit: Edit, tmp_path: Path) -> None:
@@ -62,29 +63,29 @@ def test_a_changed_source_is_another_key_of_what_plays_and_of_nothing_else(edit:
     edit(ECHO.replace("10**6", "10**5"))
     after = with_sources(echo_in(tmp_path))
     assert rollout_key(before) != rollout_key(after)
-    assert stage_config(before, "compute_rewards") != stage_config(after, "compute_rewards")
-    assert stage_config(before, "compute_advantages") == stage_config(after, "compute_advantages")
-    assert stage_config(before, "update_policy") == stage_config(after, "update_policy")
+    assert PIPELINE["compute_rewards"].config_fields(before) != PIPELINE["compute_rewards"].config_fields(after)
+    assert PIPELINE["compute_advantages"].config_fields(before) == PIPELINE["compute_advantages"].config_fields(after)
+    assert PIPELINE["update_policy"].config_fields(before) == PIPELINE["update_policy"].config_fields(after)
 
 
 def test_keys_of_what_is_built_in_name_no_source(tmp_path: Path) -> None:
     config = with_sources(config_in(tmp_path))
     assert config.environment.source is None
-    assert "source" not in stage_config(config, "collect_rollouts")["environment"]
-    assert not {"functions", "sources"} & stage_config(config, "compute_rewards")["rewards"].keys()
-    assert "source" not in stage_config(config, "compute_advantages")["algorithm"]
-    assert "source" not in stage_config(config, "update_policy")["loss"]
+    assert "source" not in PIPELINE["collect_rollouts"].config_fields(config)["environment"]
+    assert not {"functions", "sources"} & PIPELINE["compute_rewards"].config_fields(config)["rewards"].keys()
+    assert "source" not in PIPELINE["compute_advantages"].config_fields(config)["algorithm"]
+    assert "source" not in PIPELINE["update_policy"].config_fields(config)["loss"]
 
 
 def test_a_run_goes_on_with_its_source_and_with_no_other(edit: Edit, tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
     stored_run(tmp_path / "store", "r", config=with_sources(echo_in(tmp_path / "store")))
-    assert validate_start(store, "r", with_sources(echo_in(tmp_path / "store"))).run_id == "r"
+    assert validate_start(store, "r", with_sources(echo_in(tmp_path / "store")), PIPELINE).run_id == "r"
     edit(f"# a comment\n{ECHO}")
     with pytest.raises(ConfigDrift, match=r"another source of own_echo:Echo .*--from-stage collect_rollouts --step N"):
-        validate_start(store, "r", with_sources(echo_in(tmp_path / "store")))
+        validate_start(store, "r", with_sources(echo_in(tmp_path / "store")), PIPELINE)
     edit(ECHO)
-    assert validate_start(store, "r", with_sources(echo_in(tmp_path / "store"))).run_id == "r"
+    assert validate_start(store, "r", with_sources(echo_in(tmp_path / "store")), PIPELINE).run_id == "r"
 
 
 def test_a_host_with_other_files_does_not_play(edit: Edit, tmp_path: Path) -> None:
@@ -132,8 +133,8 @@ def test_a_part_of_one_s_own_is_in_the_key_of_its_stage_alone(part: Edit, tmp_pa
     plain, before = config_in(tmp_path), naming(stage, tmp_path)
     part(f"# another thought\n{OWN}")
     after = naming(stage, tmp_path)
-    for each in STAGE_SECTIONS:
-        keys = [stage_config(config, each) for config in (plain, before, after)]
+    for each in PIPELINE.versions:
+        keys = [PIPELINE[each].config_fields(config) for config in (plain, before, after)]
         if each == stage:
             assert keys[0] != keys[1] != keys[2]
         else:
@@ -150,11 +151,11 @@ def test_a_changed_part_is_refused_by_name_with_the_stage_that_it_changes(
     store = LocalArtifactStore(root)
     part(f"# another thought\n{OWN}")
     with pytest.raises(ConfigDrift, match=rf"another source of own_part:\w+ \(.*--from-stage {stage} --step N"):
-        validate_start(store, "r", naming(stage, root))
+        validate_start(store, "r", naming(stage, root), PIPELINE)
     with pytest.raises(ConfigDrift, match="exists with another configuration"):
-        validate_start(store, "r", naming(stage, root).model_copy(update={"seed": 5}))
+        validate_start(store, "r", naming(stage, root).model_copy(update={"seed": 5}), PIPELINE)
     part(OWN)
-    assert validate_start(store, "r", naming(stage, root)).run_id == "r"
+    assert validate_start(store, "r", naming(stage, root), PIPELINE).run_id == "r"
 
 
 def test_of_several_changed_parts_the_first_stage_is_named(part: Edit, tmp_path: Path) -> None:
@@ -166,7 +167,7 @@ def test_of_several_changed_parts_the_first_stage_is_named(part: Edit, tmp_path:
     with pytest.raises(
         ConfigDrift, match=r"another source of .*own_part:brevity.*--from-stage compute_rewards --step N"
     ):
-        validate_start(LocalArtifactStore(root), "r", with_sources(config))
+        validate_start(LocalArtifactStore(root), "r", with_sources(config), PIPELINE)
 
 
 def test_evaluation_asks_for_no_own_part(part: Edit, tmp_path: Path) -> None:

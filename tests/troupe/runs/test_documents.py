@@ -17,6 +17,7 @@ from components.runs.run import Run
 from components.runs.session_records import begin_session
 from components.runs.step_records import step_record_key
 from components.runs.steps import finished_step
+from flows.train import PIPELINE
 from tests.committed_runs import CONFIG, commit_evaluation, commit_step, ended_run, stage_key, started_run
 from troupe.runs.documents import read_run, run_document, run_rows
 
@@ -164,11 +165,13 @@ def test_a_restart_has_a_history_of_its_own(store: LocalArtifactStore, monkeypat
     run = ended_run(store, "r", num_steps=4, evaluated=(1, 3))
     history.extend_history(store, run, 4)
     before = run_document(store, "r")
-    start_lineage(store, "r", from_step=1, from_stage="update_policy", config=CONFIG)
+    start_lineage(
+        store, "r", from_step=1, from_stage="update_policy", repeats=PIPELINE.repeats("update_policy"), config=CONFIG
+    )
     assert run_document(store, "r") == before, (
         "a restart that has left nothing, and that nobody works on, hides nothing"
     )
-    begin_session(store, read_run(store, "r"))
+    begin_session(store, read_run(store, "r"), PIPELINE)
     document = run_document(store, "r")
     assert [step["step"] for step in document["steps"]] == [0]
     assert document["evaluations"] == [], "both belong to what was left behind"
@@ -287,12 +290,19 @@ def test_reading_writes_nothing(store: LocalArtifactStore, tmp_path: Path) -> No
 def test_a_damaged_record_of_a_session_does_not_stop_the_next(store: LocalArtifactStore) -> None:
     run = ended_run(store, "b")
     overwrite(store, START_KEY, b"")
-    assert begin_session(store, run).number == 2
+    assert begin_session(store, run, PIPELINE).number == 2
 
 
 def test_a_restart_of_another_version_is_named(store: LocalArtifactStore) -> None:
     ended_run(store, "r")
-    lineage = Lineage(lineage=1, from_step=1, from_stage="update_policy", started_at=datetime.now(UTC), config=CONFIG)
+    lineage = Lineage(
+        lineage=1,
+        from_step=1,
+        from_stage="update_policy",
+        repeats=PIPELINE.repeats("update_policy"),
+        started_at=datetime.now(UTC),
+        config=CONFIG,
+    )
     store.create("runs/r/lineages/000001.json", with_digest({**lineage.model_dump(mode="json"), "reason": "later"}))
     document = run_document(store, "r")
     assert "runs/r/lineages/000001.json: no Lineage of this version of Troupe (reason" in document["error"]

@@ -15,6 +15,7 @@ from components.runs.restarts import Restart, record_restart
 from components.runs.resume_checks import validate_start
 from components.runs.session_records import begin_session, end_session
 from components.runs.steps import checkpoints_before
+from flows.train import PIPELINE
 from tests.tasks.stored_runs import config_in, finish, reread, stored_run
 from troupe.cli import app
 from troupe.runs.documents import read_run, run_document
@@ -94,19 +95,19 @@ def test_an_interrupted_removal_lists_the_run_whole_or_not_and_is_finished_by_an
         with pytest.raises(ConfigurationError, match="is not in"):
             read_run(store, "r")
         with pytest.raises(ConfigurationError, match="removed only in part"):
-            validate_start(store, "r", run.config)
+            validate_start(store, "r", run.config, PIPELINE)
     taken_away(store, "r")
     assert contents(store, "runs/r/", "index/") == {}
     shared = removal_of_run(store, "_shared")
     assert {each.key.split("/")[1] for each in shared.unshared} == {
         key.split("/")[1] for key in contents(store, "payloads/", "folders/")
     }, "nothing is left but the warm start"
-    assert validate_start(store, "r", run.config).lineages == ()
+    assert validate_start(store, "r", run.config, PIPELINE).lineages == ()
 
 
 def test_a_run_that_somebody_works_on_stays_unless_forced(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r")
-    session = begin_session(store, run)
+    session = begin_session(store, run, PIPELINE)
     before = contents(store, "")
     with pytest.raises(ConfigurationError, match=f"worked on by process {session.pid} of .* add --force if it is gone"):
         taken_away(store, "r")
@@ -117,7 +118,7 @@ def test_a_run_that_somebody_works_on_stays_unless_forced(root: Path, store: Loc
 
 def test_what_another_session_may_be_about_to_name_is_left_to_gc(root: Path, store: LocalArtifactStore) -> None:
     stored_run(root, "r")
-    session = begin_session(store, stored_run(root, "busy", num_finished=0))
+    session = begin_session(store, stored_run(root, "busy", num_finished=0), PIPELINE)
     document = taken_away(store, "r")
     assert (document["num_objects"], document["num_young_objects"]) == (0, 3 * 3 + 3 * 2)
     end_session(store, "busy", session, None)
@@ -127,7 +128,7 @@ def test_what_another_session_may_be_about_to_name_is_left_to_gc(root: Path, sto
 
 def test_a_run_whose_records_are_damaged_can_be_removed(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r")
-    begin_session(store, run)
+    begin_session(store, run, PIPELINE)
     for key in ("runs/r/config.json", "runs/r/sessions/0001/start.json"):
         store.delete(key)
         store.create(key, b"")
@@ -137,11 +138,11 @@ def test_a_run_whose_records_are_damaged_can_be_removed(root: Path, store: Local
 
 def test_a_dropped_restart_leaves_the_run_what_it_was(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r")
-    end_session(store, "r", begin_session(store, run), None)
+    end_session(store, "r", begin_session(store, run, PIPELINE), None)
     before, records = run_document(store, "r"), contents(store, "")
-    record_restart(store, run, Restart(step=1, stage="update_policy"))
+    record_restart(store, run, Restart(step=1, stage="update_policy"), PIPELINE)
     restarted = reread(store, "r", run.config)
-    session = begin_session(store, restarted)
+    session = begin_session(store, restarted, PIPELINE)
     finish(store, restarted, 1, checkpoints_before(store, restarted, 1), root)
     end_session(store, "r", session, RuntimeError("no"))
     assert (run_document(store, "r")["state"], len(run_document(store, "r")["steps"])) == ("failed", 2)
@@ -156,7 +157,7 @@ def test_a_dropped_restart_leaves_the_run_what_it_was(root: Path, store: LocalAr
     assert {key: store.read(key) for key in records} == records
     assert read_lineages(store, "r") == ()
     assert drop()["num_records"] == 0, "again is harmless"
-    assert record_restart(store, run, Restart(step=1, stage="update_policy")) == 2
+    assert record_restart(store, run, Restart(step=1, stage="update_policy"), PIPELINE) == 2
 
 
 def invoked(*arguments: str) -> Any:

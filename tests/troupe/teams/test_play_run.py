@@ -22,6 +22,7 @@ from components.session.engines import Engines
 from components.session.session import Session
 from components.training.checkpoint import write_initial_checkpoint
 from flows.presets import preset_config
+from flows.train import PIPELINE
 from tasks.warm_start import warm_start
 from troupe.cli import app
 from troupe.teams.play import play
@@ -38,7 +39,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
     config = preset_config("tiny", [*overrides, "environment.options.max_moves=5", "environment.max_turns=3"])
     with Session(Run(run_id="cloned", config=config)) as session:
         warm_start.fn(session)
-        freeze_config(session.store, "cloned", config)
+        freeze_config(session.store, "cloned", config, PIPELINE)
         alphabet = session.scenario.family.alphabet(session.scenario.options)
         prepare_model_folder(config.policies["team"], alphabet=alphabet, seed=7, into=root / "model")
         write_initial_checkpoint(root / "model", root / "checkpoint", "team")

@@ -1,13 +1,8 @@
-"""Reports of finished steps: for the store and MLflow, and as a page in Prefect."""
-
-import re
-
-from prefect.artifacts import create_markdown_artifact
+"""Reports of finished steps: for the store and MLflow, and as a page."""
 
 from components import progress
 from components.artifacts.refs import StageManifest
 from components.escaping import markdown_cell
-from components.identity import STAGES
 from components.metrics import seconds, train
 from components.runs.run import PolicyUpdate, StepBatches
 from components.runs.step_records import step_manifests
@@ -36,11 +31,11 @@ def iteration_report(
 
 
 def stage_seconds(manifests: list[StageManifest]) -> dict[str, float]:
-    """Wall seconds by stage, summed over shards and policies, in execution order."""
+    """Wall seconds by stage, summed over shards and policies, in the order in which the stages first ended."""
     totals: dict[str, float] = {}
-    for manifest in manifests:
+    for manifest in sorted(manifests, key=lambda each: each.finished_at):
         totals[manifest.stage] = totals.get(manifest.stage, 0.0) + manifest.seconds
-    return {seconds(stage): totals[stage] for stage in STAGES if stage in totals}
+    return {seconds(stage): total for stage, total in totals.items()}
 
 
 def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
@@ -69,10 +64,3 @@ def report_iteration(session: Session, report: IterationReport) -> None:
     progress.report(
         "iteration", report.step, report.step + 1, num_steps, metrics=report.metrics, timings=report.timings
     )
-
-
-def create_step_page(session: Session, report: IterationReport) -> None:
-    """Create the Prefect page of a finished step."""
-    page = iteration_page(report, run_url=session.tracker.run_url(report.run_id))
-    key = f"iteration-{re.sub('[^a-z0-9-]', '-', report.run_id)}"
-    create_markdown_artifact(key=key, markdown=page, description=f"{report.run_id}, step {report.step}")

@@ -22,11 +22,11 @@ from components.runs.stage_protocol import run_stage
 from components.schema import ScoredShard
 from components.session.session import Session
 from flows.presets import preset_config
-from tasks import options
+from flows.train import PIPELINE
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_rewards import compute_rewards
-from tasks.options import is_transient
-from tasks.stage_task import current_key, effect_task, stage_task
+from tasks.stage import current_key, effect, is_transient
+from tasks.stage import stage as staged
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect")]
 
@@ -40,10 +40,10 @@ def local_config(root: Path, *overrides: str) -> Any:
     return preset_config("tiny", ["store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none", *overrides])
 
 
-def counted(calls: list[int], fail: Callable[[int], None] = lambda call: None) -> Any:
+def counted(calls: list[int], fail: Callable[[int], None] = lambda call: None, **options: Any) -> Any:
     """A stage that notes each call and may fail."""
 
-    @stage_task("compute_rewards", version=1)
+    @staged("compute_rewards", version=1, **options)
     def scored(session: Session, step: int, part: int, scale: float = 1.0) -> ArtifactRef:
         calls.append(step)
         fail(len(calls))
@@ -131,17 +131,14 @@ def test_other_inputs_and_other_stores_are_other_work(session: Session, tmp_path
     assert calls == [0, 0, 0]
 
 
-def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(options._RETRIES, "compute_rewards", (2, 0.01, 60))  # type: ignore[index]
+def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(session: Session) -> None:
     calls: list[int] = []
 
     def away_once(call: int) -> None:
         if call == 1:
             raise StoreUnavailable("away")
 
-    assert states(counted(calls, away_once), (session, 0, 0)) == ["Completed"]
+    assert states(counted(calls, away_once, retries=2, delay_seconds=0.01), (session, 0, 0)) == ["Completed"]
     assert len(calls) == 2
 
     refused: list[int] = []
@@ -149,7 +146,7 @@ def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(
     def refuse(call: int) -> None:
         raise ConfigurationError("wrong")
 
-    assert states(counted(refused, refuse), (session, 1, 0)) == ["Failed"]
+    assert states(counted(refused, refuse, retries=2, delay_seconds=0.01), (session, 1, 0)) == ["Failed"]
     assert len(refused) == 1
 
 
@@ -187,7 +184,7 @@ def test_what_has_been_waited_for_is_not_waited_for_again() -> None:
 def test_the_key_depends_on_what_the_stage_depends_on(tmp_path: Path) -> None:
     def key(stage: str, *overrides: str, **inputs: Any) -> str:
         run = Run(run_id="r7", config=local_config(tmp_path, *overrides))
-        return stage_key(stage, 1, run, {"step": 3, **inputs}).path
+        return stage_key(PIPELINE[stage], run, {"step": 3, **inputs}).path
 
     assert key("collect_rollouts") == key("collect_rollouts", "training.learning_rate=1", "num_steps=99")
     assert key("collect_rollouts") != key("collect_rollouts", "rollout.temperature=0.5")
@@ -234,12 +231,14 @@ def test_a_thread_is_given_no_timeout_that_could_not_end_it(session: Session, ca
     assert (complaints(stage, 0), complaints(stage.for_threads(), 1)) == (1, 0)
 
 
-def effect(calls: list[int]) -> Any:
+def counted_effect(calls: list[int]) -> Any:
     """A task that leaves nothing."""
-    return effect_task("refresh_weights")(lambda session, step, part: calls.append(step))
+    return effect("refresh_weights", retries=5, delay_seconds=2, timeout_seconds=600)(
+        lambda session, step, part: calls.append(step)
+    )
 
 
-@pytest.mark.parametrize("make", [counted, effect])
+@pytest.mark.parametrize("make", [counted, counted_effect])
 def test_a_run_in_a_thread_of_the_user_gets_no_warning_about_timeouts(
     session: Session, caplog: pytest.LogCaptureFixture, make: Any
 ) -> None:
