@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 from typing import Any
 
@@ -26,7 +26,6 @@ from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
 from components.session.user_sources import with_sources
 from flows.prefect_runtime.active_runs import mark_dead_runs_crashed, recorded_run
-from flows.prefect_runtime.heartbeat import disable_child_heartbeat
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.iteration_runs import iteration_runs
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
@@ -108,7 +107,8 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
             evaluations += evaluate_checkpoints(session, step, checkpoints_before(store, run, step))
     checkpoints = checkpoints_before(store, run, start) if start else first
     iteration = training_iteration.with_options(task_runner=task_runner(session.config.resources))
-    with disable_child_heartbeat(), gc_relaxed(), iteration_runs(iteration) as iterate:
+    is_fast = session.config.resources.fast_iterations
+    with gc_relaxed(), iteration_runs(iteration) if is_fast else nullcontext(iteration) as iterate:
         for step in range(start, num_steps):
             checkpoints = iterate(session, step, checkpoints)
             tell_links(session)

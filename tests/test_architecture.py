@@ -40,14 +40,18 @@ def test_components_know_no_prefect_and_read_no_environment_variables(path: Path
 
 
 ENVIRONMENT_AT_A_PROCESS_BORDER = {
+    "components.process_variables",  # which the others ask
     "components.training.deepspeed_backend",  # part of a process of its own, which reads what its launcher set
 }
 MEETING_PLACES = {
     # package -> packages whose implementations it uses, beside leaves, artifacts and anybody's base.py
     "evaluation": {"rollout"},
-    "training": {"algorithms"},
-    "exporting": {"generation", "training"},
+    "generation": {"models"},
+    "training": {"algorithms", "models"},
+    "exporting": {"generation", "models", "training"},
 }
+COMPOSITION_ROOT = "session"
+"""The one package that uses them all."""
 
 
 def test_circles_of_imports_are_found_however_long() -> None:
@@ -131,7 +135,7 @@ def nothing(): ...
     assert list(cached_by_argument(ast.parse(text))) == ["store"]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", sorted({*PACKAGES} - {COMPOSITION_ROOT}))
 def test_packages_meet_at_each_others_base_alone(package: str) -> None:
     """An exemption that nobody needs fails, too."""
     used = {
@@ -147,6 +151,37 @@ def test_packages_meet_at_each_others_base_alone(package: str) -> None:
 def test_leaves_import_leaves_alone(path: Path) -> None:
     parts = [module.split(".") for module in imported_modules(path)]
     assert {each[1] for each in parts if each[0] == "components" and len(each) > 1} <= LEAVES
+
+
+def test_nobody_below_the_flows_opens_a_session() -> None:
+    users = {
+        module.split(".")[1]
+        for module, used in import_graph().items()
+        if module.startswith("components.") and any(each.startswith(f"components.{COMPOSITION_ROOT}.") for each in used)
+    }
+    assert users == {COMPOSITION_ROOT}
+
+
+STAGES = sorted({*(ROOT / "tasks").glob("*.py")} - {ROOT / "tasks" / name for name in ("__init__.py", "stage.py")})
+
+
+@pytest.mark.parametrize("path", STAGES, ids=module_name)
+def test_every_file_of_tasks_is_a_stage_of_its_name(path: Path) -> None:
+    declared = {
+        node.name
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+        for each in node.decorator_list
+        if isinstance(each, ast.Call) and ast.unparse(each.func) in {"stage", "stage_as", "effect"}
+    }
+    assert declared == {path.stem}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_only_one_folder_knows_the_inside_of_prefect(path: Path) -> None:
+    private = ("prefect._", "prefect.flow_engine", "prefect.task_engine", "prefect.utilities")
+    inside = [module for module in imported_modules(path) if module.startswith(private)]
+    assert not inside or path.parent == ROOT / "flows" / "prefect_runtime", inside
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=module_name)

@@ -19,10 +19,10 @@ from components.config import AdapterConfig, TrainingConfig
 from components.errors import ArtifactCorrupt
 from components.identity import GroupKey
 from components.models.adapters import ADAPTER_FOLDER, adapted_digest, adapter_tensors, add_adapter, write_adapter
-from components.models.architectures import check_attention, check_trainable
 from components.models.digests import model_digest, tensors_digest
 from components.models.stored_models import stored_model
 from components.schema import TrainGroup
+from components.training.architectures import check_attention, check_trainable
 from components.training.base import MODEL_FOLDER, CheckpointManifest, Probe
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups

@@ -11,11 +11,11 @@ from torch import nn
 
 from components.config import WarmStartConfig
 from components.errors import ConfigurationError, WarmStartTooWeak
-from components.models.architectures import check_trainable
 from components.models.digests import model_digest
 from components.models.model_folder import write_weights
 from components.schema import PolicyVersion, TrainGroup
 from components.torch_state import computing_with
+from components.training.architectures import check_trainable
 from components.training.checkpoint import load_model
 from components.training.demonstrations import Student, Teacher
 from components.training.forward import completion_logprobs

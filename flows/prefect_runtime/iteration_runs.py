@@ -36,6 +36,7 @@ from prefect.utilities.engine import link_state_to_flow_run_result, propose_stat
 from components.background import BackgroundWorker
 from components.errors import TroupeError
 from components.outages import interrupt
+from flows.prefect_runtime.heartbeat import disable_child_heartbeat
 from flows.prefect_runtime.interruptible_flow import InterruptibleEngine
 
 _log = logging.getLogger(__name__)
@@ -54,7 +55,8 @@ def iteration_runs(iteration: Flow[..., T]) -> Iterator[Callable[..., T]]:
     runs = _IterationRuns(iteration)
     token = _current.set(runs)
     try:
-        yield runs.run
+        with disable_child_heartbeat():
+            yield runs.run
         runs.behind.raise_errors()
     except Exception:
         runs.behind.wait()

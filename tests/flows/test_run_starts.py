@@ -69,7 +69,7 @@ def test_what_cannot_start_is_one_line_and_no_flow_run(
 ) -> None:
     root = tmp_path / "store"
     stored_run(root, "r")
-    for batch in root.glob("runs/r/steps/000002/compute_advantages-v1/*/*/manifest.json"):
+    for batch in root.glob("runs/r/steps/000002/compute_advantages-v*/*/*/manifest.json"):
         for payload in root.glob("payloads/*/*"):
             if payload.name in batch.read_text():
                 payload.unlink()

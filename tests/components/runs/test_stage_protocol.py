@@ -26,7 +26,7 @@ from components.schema import IterationReport, ScoredShard
 
 KEY = StageKey(run_id="r", step=3, stage="compute_rewards", version=1, part="shard-000", lineage=0, depends_on="00ff")
 ROOT = Path(__file__).parents[3]
-WRITER = Path(__file__).with_name("stage_writer.py")
+WRITER = ROOT / "tests" / "components" / "runs" / "stage_writer.py"
 
 
 def scored(step: int) -> ScoredShard:

@@ -261,7 +261,7 @@ def test_a_flow_run_whose_creation_was_not_answered_in_time_is_not_created_twice
 
 
 def test_prefect_is_of_a_version_in_which_its_engine_was_read() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     [wanted] = [Requirement(line) for line in project["dependencies"] if Requirement(line).name == "prefect"]
     assert prefect.__version__ in wanted.specifier
     assert version("prefect").rpartition(".")[0] in READ_IN, (

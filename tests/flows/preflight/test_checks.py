@@ -13,7 +13,8 @@ from components.runs.run import Run
 from components.session import toolbox
 from components.session.session import Session
 from components.session.trackers import tracker_of
-from flows.preflight.checks import check_environment, check_space, check_tracking, preflight
+from flows.preflight import checks
+from flows.preflight.checks import check_environment, check_space, check_tracking
 from flows.presets import preset_config
 from flows.runners import check_ray
 
@@ -75,7 +76,7 @@ def test_what_is_wrong_with_a_run_ends_it_before_it_begins(
         Session(Run(run_id="wrong", config=preset_config("tiny", [*local, *overrides]))) as session,
         pytest.raises(error, match=told),
     ):
-        preflight.preflight(session)
+        checks.preflight(session)
 
 
 def test_a_solvers_values_need_an_environment_with_a_solver() -> None:
@@ -85,7 +86,7 @@ def test_a_solvers_values_need_an_environment_with_a_solver() -> None:
 
 
 def test_a_full_folder_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "LEAST_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(checks, "LEAST_FREE_BYTES", 1 << 62)
     with pytest.raises(ServiceMissing, match=r"TMPDIR /.* let TMPDIR name another folder"):
         check_space(preset_config("tiny"))
 
@@ -96,10 +97,10 @@ def test_bfloat16_that_a_processor_imitates_is_said(
 ) -> None:
     facts = tmp_path / "cpuinfo"
     facts.write_text(f"flags\t\t: {flags}\n")
-    monkeypatch.setattr(preflight, "PROCESSOR_FACTS", facts)
-    preflight.check_devices(preset_config("tiny"))
+    monkeypatch.setattr(checks, "PROCESSOR_FACTS", facts)
+    checks.check_devices(preset_config("tiny"))
     assert not caplog.records
-    preflight.check_devices(preset_config("math-smollm"))
+    checks.check_devices(preset_config("math-smollm"))
     assert ("generation.dtype and training.dtype bfloat16" in caplog.text) == is_warned
 
 

@@ -7,7 +7,7 @@ import pytest
 from components.errors import ConfigurationError
 from components.runs.run import Run
 from components.session.session import Session
-from flows.preflight.checks import preflight
+from flows.preflight import checks
 from flows.preflight.problem_counts import check_problem_counts, required_problems
 from flows.presets import preset_config, preset_values
 from tests.preset_substitutes import without_downloads
@@ -70,5 +70,5 @@ def test_preflight_counts_before_it_asks_for_a_store(tmp_path) -> None:  # type:
         pytest.raises(ConfigurationError, match=re.escape("warm_start.num_check_problems 200")),
         Session(Run(run_id="r", config=config)) as session,
     ):
-        preflight.preflight(session)
+        checks.preflight(session)
     assert not (tmp_path / "store").exists()

@@ -10,7 +10,7 @@ import pytest
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
 from components.session.scenario import scenario_of
-from flows.preflight.checks import preflight
+from flows.preflight import checks
 from flows.preflight.prompts import check_prompts, longest_first_prompt
 from flows.presets import preset_config
 from tests.components.generation.tiny_models import tagged_tokenizer
@@ -72,7 +72,7 @@ def test_what_fits_passes_to_the_last_token(base: Path) -> None:
 )
 def test_a_stop_string_that_no_answer_of_a_tiny_model_holds_is_refused(stop: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"agents\.plan_agent\.stop '{stop[:3]}.*{message}.*remove it"):
-        preflight.check_configuration(preset_config("tiny", [f"agents.plan_agent.stop=[{stop}]"]))
+        checks.check_configuration(preset_config("tiny", [f"agents.plan_agent.stop=[{stop}]"]))
 
 
 @pytest.mark.parametrize("damaged", ["config.json", "tokenizer.json"])

@@ -7,7 +7,7 @@ import pytest
 
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
-from components.runs.initial_checkpoints import check_bases
+from components.session.bases import check_bases
 from components.session.stores import open_store
 
 ECHO = """

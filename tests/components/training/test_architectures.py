@@ -11,9 +11,9 @@ from transformers import LlamaForCausalLM
 from components.config import AdapterConfig, TrainingConfig
 from components.errors import ConfigurationError
 from components.identity import GroupKey
-from components.models.architectures import largest_error, shortest_window
 from components.models.stored_models import EXACT_BASES
 from components.schema import TrainGroup
+from components.training.architectures import largest_error, shortest_window
 from components.training.checkpoint import load_trainable, write_initial_adapter, write_initial_checkpoint
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
