@@ -76,7 +76,7 @@ def test_a_reference_keeps_its_own_digest() -> None:
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        ("runs/_shared/steps/000000/warm_start-v2/all/l0-9f/manifest.json", "makes the policy before training again"),
+        ("runs/_shared/steps/000000/warm_start-v2/all/l0-9f/manifest.json", "makes it again"),
         ("runs/r.1/steps/000003/update_policy-v1/team/l0-9f/manifest.json", "resume r.1 --from-stage update_policy --step 3"),
         ("runs/r/steps/000003/evaluate_policy-v1/greedy/l0-9f/manifest.json", "delete it, and `troupe resume r` evaluates"),
         ("runs/r/iterations/000003-l0.json", "`troupe resume r` writes it again"),

@@ -267,7 +267,7 @@ def test_what_strangers_left_beside_the_records_is_passed_over(store: LocalArtif
     for step in range(3):
         unsealed_step(store, run, step)
     for key in (
-        "runs/r/steps/000001/notes.txt", "runs/r/steps/000001/invent_stage-v1/all/l0-9f/manifest.json",
+        "runs/r/steps/000001/notes.txt", "runs/r/steps/000001/invent_stage/all/manifest.json",
         "runs/r/steps/000001/publish_checkpoint-v1/all/manifest.json", "runs/r/evaluations/README", "index/runs/.DS_Store",
         "runs/r/iterations/notes.txt",
     ):  # fmt: skip
