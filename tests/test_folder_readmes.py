@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 _FILE = re.compile(r"(?:\.\./)*[\w.*-]+(?:/[\w.*-]+)*\.(?:py|yaml|toml|md|sh)|(?:\.\./)*[\w-]+(?:/[\w-]+)*/")
-_MODULE = re.compile(r"(?:components|tasks|flows|infra|troupe|tests)(?:\.\w+)+(?::\w+)?")
+_MODULE = re.compile(r"(?:components|tasks|flows|infra|troupe|tests|benchmarks)(?:\.\w+)+(?::\w+)?")
 _NO_MODULES = {"troupe.environments", "troupe.owner", "troupe.txt"}
 """Names of other things: a group of entry points, a label, a lock file."""
 

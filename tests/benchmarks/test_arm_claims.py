@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from tests.benchmarks.arm_claims import claims, falls
-from tests.benchmarks.arm_pairs import ARMS, GREEDY, NESTED, OWN_START, PAIRS, SINGLE, TEAM, compared, comparisons
-from tests.benchmarks.arm_runs import Trained
-from tests.benchmarks.intervals import adjusted_by_holm
-from tests.benchmarks.power import paired_p_value
+from benchmarks.arm_claims import claims, falls
+from benchmarks.arm_pairs import ARMS, GREEDY, NESTED, OWN_START, PAIRS, SINGLE, TEAM, compared, comparisons
+from benchmarks.arm_runs import Trained
+from benchmarks.intervals import adjusted_by_holm
+from benchmarks.power import paired_p_value
 
-RECORD = Path(__file__).parent / "measured" / "arms" / "rows"
+RECORD = Path(__file__).parents[2] / "benchmarks" / "measured" / "arms" / "rows"
 P_VALUES = st.lists(st.floats(0, 1), max_size=7)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks import arm_runs
-from tests.benchmarks.arm_runs import (
+from benchmarks import arm_runs
+from benchmarks.arm_runs import (
     GAMES,
     RUNS,
     SAMPLINGS,
@@ -21,10 +21,10 @@ from tests.benchmarks.arm_runs import (
     orders,
     trained,
 )
-from tests.benchmarks.arm_table import difference_table, dose_table, success_table
-from tests.benchmarks.arms import estimated_seconds, listed
-from tests.benchmarks.kept import RECORD, told_of_record, write
-from tests.benchmarks.power import detectable_difference
+from benchmarks.arm_table import difference_table, dose_table, success_table
+from benchmarks.arms import estimated_seconds, listed
+from benchmarks.kept import RECORD, told_of_record, write
+from benchmarks.power import detectable_difference
 
 
 @pytest.fixture(autouse=True)

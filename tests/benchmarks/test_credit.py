@@ -13,6 +13,13 @@ from typing import Any
 
 import pytest
 
+from benchmarks import credit, credit_study
+from benchmarks.counterfactual import Rest, Valued, valued
+from benchmarks.credit import report, table
+from benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, played
+from benchmarks.fidelity import Ranked, noise_ceiling, pooled_correlation
+from benchmarks.lottery import MAX_TURNS, VERSION, drawing_engine, lottery_config, worth
+from benchmarks.own_rollouts import Sampled, advantages, sampled
 from components.config.parsing import parse_config
 from components.environments.base import NO_TOOLS
 from components.environments.math.observations import COMPACT_ALPHABET
@@ -21,13 +28,6 @@ from components.rewards.rubric import rubric_for
 from components.schema import Episode, Limits
 from components.session.scenario import scenario_of
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
-from tests.benchmarks import credit, credit_study
-from tests.benchmarks.counterfactual import Rest, Valued, valued
-from tests.benchmarks.credit import report, table
-from tests.benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, played
-from tests.benchmarks.fidelity import Ranked, noise_ceiling, pooled_correlation
-from tests.benchmarks.lottery import MAX_TURNS, VERSION, drawing_engine, lottery_config, worth
-from tests.benchmarks.own_rollouts import Sampled, advantages, sampled
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.sandbox.scripted import ScriptedSandbox, printed
 
@@ -278,7 +278,7 @@ def test_a_problem_drawn_again_gives_no_decision(team: Team) -> None:
 
 def test_the_readme_has_the_table_that_the_record_gives() -> None:
     root = Path(__file__).resolve().parents[2]
-    home = root / "tests" / "benchmarks" / "measured" / "credit"
+    home = root / "benchmarks" / "measured" / "credit"
     studies = [
         Study(game=game, seed=seed, num_steps=20, num_decisions=200, num_continuations=64, home=home)
         for game in credit.GAMES

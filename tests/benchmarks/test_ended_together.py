@@ -13,14 +13,14 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.benchmarks import arms
-from tests.benchmarks.arm_runs import Order, Trained, keep, kept
+from benchmarks import arms
+from benchmarks.arm_runs import Order, Trained, keep, kept
 from tests.processes import runs
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = """
 import os, time
-from tests.benchmarks.ended_together import as_they_end, exit_when_told, processes_ended_together
+from benchmarks.ended_together import as_they_end, exit_when_told, processes_ended_together
 
 def training(seconds):
     os.write(1, f"{os.getpid()}\\n".encode())

@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy.stats import spearmanr
 
-from tests.benchmarks.fidelity import (
+from benchmarks.fidelity import (
     Ranked,
     mean_correlation,
     noise_ceiling,

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.benchmarks import origin
-from tests.benchmarks.origin import model_name, start_of_run
+from benchmarks import origin
+from benchmarks.origin import model_name, start_of_run
 
 
 @pytest.mark.parametrize(

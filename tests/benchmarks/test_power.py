@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from tests.benchmarks.power import detectable_difference, noncentrality
+from benchmarks.power import detectable_difference, noncentrality
 
 
 @pytest.mark.parametrize("num_pairs", [3, 5, 20])

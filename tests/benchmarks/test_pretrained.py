@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from components.errors import ServiceMissing
-from components.identity import checked_run_id
-from tests.benchmarks import pretrained, pretrained_runs
-from tests.benchmarks.kept import write
-from tests.benchmarks.pretrained import failures, listed, report, rows_of, run_missing
-from tests.benchmarks.pretrained_play import Parts, played_as
-from tests.benchmarks.pretrained_runs import (
+from benchmarks import pretrained, pretrained_runs
+from benchmarks.kept import write
+from benchmarks.pretrained import failures, listed, report, rows_of, run_missing
+from benchmarks.pretrained_play import Parts, played_as
+from benchmarks.pretrained_runs import (
     ARMS,
     HELD_OUT,
     LONE,
@@ -45,7 +43,9 @@ from tests.benchmarks.pretrained_runs import (
     orders,
     start_of,
 )
-from tests.benchmarks.pretrained_table import curves, gain, gain_of, gain_table, pass_at, pass_table, pooled, verdict
+from benchmarks.pretrained_table import curves, gain, gain_of, gain_table, pass_at, pass_table, pooled, verdict
+from components.errors import ServiceMissing
+from components.identity import checked_run_id
 
 SAID = [["tool_agent", "```python\nprint(1|2)\n```"], ["reasoner", "3"]]
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.training import services_to_go_on
 from infra.services.lifecycle import mark_of
 from infra.services.process import marked
 from infra.services.stack import ALL, down
-from tests.benchmarks.training import services_to_go_on
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = """
 import sys, time
 from pathlib import Path
-from tests.benchmarks.training import services
+from benchmarks.training import services
 with services(Path(sys.argv[1])):
     print("serving", flush=True)
     time.sleep(600)

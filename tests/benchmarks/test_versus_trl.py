@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.memory import Footprint
-from tests.benchmarks.versus_trl.__main__ import arguments, order_of, step_seconds
-from tests.benchmarks.versus_trl.order import COMPONENTS, FLOAT32_ADAPTER, SMALL_BATCHES, TROUPE, TUNED
-from tests.benchmarks.versus_trl.outcomes import Goal, Outcome, goal_ratio, median_ratio, outcome, samples_to_goal
-from tests.benchmarks.versus_trl.referee import Referee
-from tests.benchmarks.versus_trl.registry import TASKS, run_config
-from tests.benchmarks.versus_trl.report import curve, reached, speed, verdicts
-from tests.benchmarks.versus_trl.sums import Sums
-from tests.benchmarks.versus_trl.task import problems
+from benchmarks.memory import Footprint
+from benchmarks.versus_trl.__main__ import arguments, order_of, step_seconds
+from benchmarks.versus_trl.order import COMPONENTS, FLOAT32_ADAPTER, SMALL_BATCHES, TROUPE, TUNED
+from benchmarks.versus_trl.outcomes import Goal, Outcome, goal_ratio, median_ratio, outcome, samples_to_goal
+from benchmarks.versus_trl.referee import Referee
+from benchmarks.versus_trl.registry import TASKS, run_config
+from benchmarks.versus_trl.report import curve, reached, speed, verdicts
+from benchmarks.versus_trl.sums import Sums
+from benchmarks.versus_trl.task import problems
 from tests.components.generation.tiny_models import tagged_tokenizer
 from troupe import MalformedAnswer
 

@@ -10,7 +10,7 @@ from tests.integration.trainings import ROOT, Trainings
 from tests.smollm import needs_smollm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-MEASURED = ROOT / "tests" / "benchmarks" / "measured"
+MEASURED = ROOT / "benchmarks" / "measured"
 ONE_STEP = "--seeds 1 --steps 1"
 SMALLEST = {
     # name: (arguments, what the last lines that it prints hold)
@@ -35,8 +35,8 @@ TOO_SLOW = r"MISSED|FAILED: .*(jobs/s at|times one-shot)"
 
 
 def test_there_is_a_smallest_size_for_every_benchmark_of_a_document() -> None:
-    documents = [ROOT / "README.md", ROOT / "tests" / "benchmarks" / "README.md"]
-    named = {name for each in documents for name in re.findall(r"python -m tests\.benchmarks\.(\w+)", each.read_text())}
+    documents = [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
+    named = {name for each in documents for name in re.findall(r"python -m benchmarks\.(\w+)", each.read_text())}
     assert named == SMALLEST.keys()
 
 

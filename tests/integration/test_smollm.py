@@ -1,4 +1,4 @@
-"""The real SmolLM2: a team of `tests.benchmarks.pretrained`, its problems few and its answers short."""
+"""The real SmolLM2: a team of `benchmarks.pretrained`, its problems few and its answers short."""
 
 import statistics
 from dataclasses import replace
@@ -7,20 +7,10 @@ from typing import Any
 
 import pytest
 
-from components.artifacts import payloads
-from components.artifacts.local import LocalArtifactStore
-from components.artifacts.refs import ArtifactRef
-from components.runs.run import Run
-from components.runs.step_records import step_manifests
-from components.runs.steps import checkpoints_before
-from components.schema import TrainBatch
-from components.session.session import Session
-from components.session.user_sources import with_sources
-from tasks.refresh_weights import load_checkpoint
-from tests.benchmarks.arm_runs import SAMPLINGS
-from tests.benchmarks.pretrained import report
-from tests.benchmarks.pretrained_play import evaluated
-from tests.benchmarks.pretrained_runs import (
+from benchmarks.arm_runs import SAMPLINGS
+from benchmarks.pretrained import report
+from benchmarks.pretrained_play import evaluated
+from benchmarks.pretrained_runs import (
     ARMS,
     HELD_OUT,
     LONGER,
@@ -32,6 +22,16 @@ from tests.benchmarks.pretrained_runs import (
     check_base,
     solve_rates,
 )
+from components.artifacts import payloads
+from components.artifacts.local import LocalArtifactStore
+from components.artifacts.refs import ArtifactRef
+from components.runs.run import Run
+from components.runs.step_records import step_manifests
+from components.runs.steps import checkpoints_before
+from components.schema import TrainBatch
+from components.session.session import Session
+from components.session.user_sources import with_sources
+from tasks.refresh_weights import load_checkpoint
 from tests.integration.outcomes import outcome
 from tests.integration.trainings import Trainings, await_no_workers
 from tests.smollm import needs_smollm

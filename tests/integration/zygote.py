@@ -32,6 +32,7 @@ with gc_paused():
     import components.training.launcher
     import components.training.trainer
     import components.training.warm_start
+    from benchmarks import training
     from components.artifacts.base import ArtifactStore
     from components.config import parse_config
     from components.generation.local.engine import TransformersGenerator
@@ -41,7 +42,6 @@ with gc_paused():
     from components.session.stores import open_store
     from flows.presets import preset_config
     from flows.train import train
-    from tests.benchmarks import training
     from tests.forked_workers import forking
     from troupe.cli import app
 
@@ -132,7 +132,7 @@ def run_beside(order: dict[str, Any], shorter: dict[str, Any]) -> None:
 
 
 def run_benchmark(arguments: list[str], output: Path) -> None:
-    """Run a module of `tests.benchmarks` as `python -m` does, its services those of this process; what it says goes to a file.
+    """Run a module of `benchmarks` as `python -m` does, its services those of this process; what it says goes to a file.
 
     Raises SystemExit with the code that it ends with.
     """
@@ -147,7 +147,7 @@ def run_benchmark(arguments: list[str], output: Path) -> None:
         os.dup2(said.fileno(), 2)
     name, *sys.argv[1:] = arguments
     try:
-        runpy.run_module(f"tests.benchmarks.{name}", run_name="__main__", alter_sys=True)
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
     finally:
         sys.stdout.flush()
 
