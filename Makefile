@@ -5,7 +5,7 @@ BIN := .venv/bin
 LOCKS := pyproject.toml $(wildcard requirements/*.txt)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup sandbox demo test lint up down clean lock smollm extras vllm
+.PHONY: setup sandbox demo test test-quick lint docs up down clean lock smollm extras vllm
 
 setup: .venv/.installed        ## .venv with the locked dependencies of training
 .venv/.installed: $(LOCKS)
@@ -30,6 +30,9 @@ demo: setup                    ## train the default preset on this machine, show
 
 test: extras sandbox smollm    ## the whole test suite
 	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder
+
+docs: extras                   ## build the pages of docs/ into docs/_build; a warning is an error
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
 
 lint: extras                   ## format, lint and types, without changing a file
 	$(BIN)/ruff format --check .
