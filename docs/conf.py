@@ -19,6 +19,7 @@ exclude_patterns = ["_build"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 nitpicky = True
+smartquotes = False
 html_theme = "furo"
 html_title = "Troupe"
 html_copy_source = False

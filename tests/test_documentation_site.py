@@ -90,7 +90,7 @@ def test_the_results_are_those_of_the_records(site: Path) -> None:
     page = text_of(site / "results.html")
     wanted = arm_runs.orders(arm_runs.GAMES, list(arm_runs.RUNS), budget_tokens=300_000)
     arms_rows = arm_runs.rows_of(wanted, MEASURED / "arms")
-    assert len(arms_rows) > 100
+    assert len(arms_rows) >= 70
     asked = pretrained.orders(list(pretrained.TRAINED), num_seeds=3, num_steps=10, num_problems=300)
     pretrained_rows = pretrained.rows_of(asked, MEASURED / "pretrained")
     assert len(pretrained_rows) > 6
