@@ -142,6 +142,16 @@ def test_every_benchmark_exists() -> None:
         assert place.with_suffix(".py").exists() or (place / "__main__.py").exists(), module
 
 
+def test_every_option_of_a_benchmark_exists() -> None:
+    found = [re.match(r"python -m benchmarks\.(\w+)(.*)", line) for line in code_lines()]
+    shown = [(match[1], re.findall(r"--[a-z-]+", match[2])) for match in found if match]
+    assert ("credit", ["--seeds", "--home", "--list"]) in shown
+    for name, options in shown:
+        place = (ROOT / "benchmarks" / name).with_suffix(".py")
+        text = (place if place.exists() else ROOT / "benchmarks" / name / "__main__.py").read_text()
+        assert [option for option in options if f'"{option}"' not in text] == [], name
+
+
 def test_every_preset_that_is_named_exists() -> None:
     named = {word for line in troupe_commands() for word in re.findall(r"^troupe train ([a-z][\w-]*)$", line)}
     named |= set(re.findall(r"prefect deployment run 'train/([\w-]+)'", EVERYTHING))
