@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from components.session.scenario import scenario_of
 from flows.preflight.problem_counts import check_problem_counts
 from flows.presets import preset_config, preset_values
 from tests.integration.trainings import Trainings
@@ -70,7 +71,7 @@ def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> d
 
 @pytest.mark.parametrize("preset", sorted(preset_values()))
 def test_each_preset_runs_a_step(preset: str, trainings: Trainings, tmp_path: Path) -> None:
-    check_problem_counts(preset_config(preset, without_downloads(preset)))  # the step below asks for fewer
+    check_problem_counts(scenario_of(preset_config(preset, without_downloads(preset))))  # the step below asks for fewer
     assert len(trained(trainings, tmp_path, preset)["evaluations"]) == 4  # type: ignore[arg-type]
 
 

@@ -50,7 +50,7 @@ def test_order_versions_and_restarts_follow_from_the_stages() -> None:
 
 
 def test_a_pipeline_that_cannot_run_is_refused() -> None:
-    with pytest.raises(AssertionError, match="score needs .'play'., which no earlier stage makes"):
+    with pytest.raises(AssertionError, match=r"score needs .'play'., which no earlier stage makes"):
         Pipeline((declared("score", needs=("play",)), declared("play")))
     with pytest.raises(AssertionError, match="two stages are called play"):
         Pipeline((declared("play"), declared("play")))
