@@ -174,13 +174,13 @@ class Branch:
             lane=opened.lane,
             temperature=router.own_temperature(agent, self._rules.temperature),
             parent=self._parent,
-            compared=len(candidates) > 1 or (on_path and not self._rules.fan_outs),
+            compared=len(candidates) > 1 or (on_path and not self._rules.branching),
         )
 
     def _begins_line(self, node: Node, candidate: int) -> bool:
         """Whether another line goes on from a candidate of the newest node: in an expanded turn from each that this line does
         not continue, in a tree with credit from each on the selected branch."""
-        if self._rules.fan_outs:
+        if self._rules.branching:
             return candidate != node.chosen
         return self._rules.team_credit != "node" and self._parent is None
 
@@ -208,7 +208,7 @@ class Branch:
     def _record_turn_start(self, phase: Phase) -> None:
         """Remember the beginning of a turn on the selected branch, where it may be played anew."""
         reached = len(self._turns_reached)
-        if not self._rules.fan_outs or self._parent is not None or phase.turn < reached:
+        if not self._rules.branching or self._parent is not None or phase.turn < reached:
             return
         assert phase.turn == reached, f"turn {phase.turn} after {reached} turns"
         newest = len(self._nodes) - 1
@@ -257,8 +257,8 @@ class Branch:
 
     def _num_candidates(self, phase: Phase, place: int, *, on_path: bool) -> int:
         rules = self._rules
-        if rules.fan_outs:
-            return rules.fan_outs[place] if self._fans_out(phase) else 1
+        if rules.branching:
+            return rules.branching[place] if self._fans_out(phase) else 1
         return rules.group_size if on_path else 1
 
     def _fans_out(self, phase: Phase) -> bool:

@@ -48,18 +48,18 @@ from tests.components.rollout.toy_team import (
 FAMILY = ToyFamily(2)
 
 
-def nested_rules(order: TurnOrder, fan_outs: tuple[int, ...], max_turns: int = 3) -> Rules:
-    return replace(rules_of(order, max_turns=max_turns, group_size=1), fan_outs=fan_outs)
+def nested_rules(order: TurnOrder, branching: tuple[int, ...], max_turns: int = 3) -> Rules:
+    return replace(rules_of(order, max_turns=max_turns, group_size=1), branching=branching)
 
 
-def planned(num_problems: int, fan_outs: Any = (2, 3), laws: Any = None, **settings: Any) -> ShardPlan:
+def planned(num_problems: int, branching: Any = (2, 3), laws: Any = None, **settings: Any) -> ShardPlan:
     return ShardPlan(
         step=2,
         shard=0,
         seed=5,
         max_turns=3,
         settings=RolloutConfig(
-            num_problems=num_problems, mode="nested", fan_outs=fan_outs, max_failed_fraction=1.0, **settings
+            num_problems=num_problems, mode="nested", branching=branching, max_failed_fraction=1.0, **settings
         ),
         problems=toy_problems(FAMILY, num_problems, **(laws or {"done_rate": 0.0})),
     )
@@ -128,16 +128,16 @@ def test_the_selected_branch_is_plain_play_so_that_its_success_rate_is_the_teams
 
 @settings(max_examples=15, deadline=None)
 @given(
-    fan_outs=st.sampled_from([(2, 2), (1, 3), (3, 1), (2, 3)]),
+    branching=st.sampled_from([(2, 2), (1, 3), (3, 1), (2, 3)]),
     max_turns=st.integers(1, 3),
     seed=st.integers(0, 10**6),
     done_rate=st.sampled_from([0.0, 0.1, 0.4]),
 )
 def test_a_candidate_earns_the_mean_of_the_episodes_below_it(
-    fan_outs: Any, max_turns: int, seed: int, done_rate: float
+    branching: Any, max_turns: int, seed: int, done_rate: float
 ) -> None:
     starts = [Start(problem=e.problem, episode=0) for e in toy_problems(FAMILY, 2, seed, done_rate=done_rate)]
-    router, rules = toy_router(FAMILY), nested_rules(FAMILY.roles, fan_outs, max_turns)
+    router, rules = toy_router(FAMILY), nested_rules(FAMILY.roles, branching, max_turns)
     episodes = play(starts, rules, family=FAMILY, router=router, rubric=RUBRIC)
     assert episodes == tuple(play([s], rules, family=FAMILY, router=router, rubric=RUBRIC)[0] for s in starts)
     check_credit(episodes, FAMILY, router, RUBRIC, "leaves", FAMILY.roles)
@@ -258,7 +258,7 @@ def test_only_compared_candidates_make_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fan_outs", "group_size", "order", "expected"),
+    ("branching", "group_size", "order", "expected"),
     [
         (None, 8, ("a", "b"), (2, 4)),
         (None, 9, ("a", "b"), (2, 4)),
@@ -267,14 +267,14 @@ def test_only_compared_candidates_make_rows() -> None:
         ((3, 1), 8, ("a", "b"), (3, 1)),
     ],
 )
-def test_fan_outs(fan_outs: Any, group_size: int, order: TurnOrder, expected: tuple[int, ...]) -> None:
-    settings_ = RolloutConfig(mode="nested", fan_outs=fan_outs, group_size=group_size)
+def test_fan_outs(branching: Any, group_size: int, order: TurnOrder, expected: tuple[int, ...]) -> None:
+    settings_ = RolloutConfig(mode="nested", branching=branching, group_size=group_size)
     assert branching_factors(settings_, order) == expected
-    assert rollout_rules(settings_, turn_order=order, max_turns=2, seed=0, step=0).fan_outs == expected
+    assert rollout_rules(settings_, turn_order=order, max_turns=2, seed=0, step=0).branching == expected
 
 
 @pytest.mark.parametrize(
-    ("fan_outs", "group_size", "order", "told"),
+    ("branching", "group_size", "order", "told"),
     [
         (
             None,
@@ -282,13 +282,13 @@ def test_fan_outs(fan_outs: Any, group_size: int, order: TurnOrder, expected: tu
             ("a", "b"),
             r"rollout\.group_size 3 with mode nested: 2 agents with 2 candidates each end in 4 episodes",
         ),
-        ((2, 2), 8, ("a", "b", "a"), r"rollout\.fan_outs \[2, 2\]: a turn has 3 actions; give one number for each"),
+        ((2, 2), 8, ("a", "b", "a"), r"rollout\.branching \[2, 2\]: a turn has 3 actions; give one number for each"),
         (None, 8, (), r"expands a turn of a fixed order, .*next_role"),
     ],
 )
-def test_fan_outs_that_do_not_fit_the_team(fan_outs: Any, group_size: int, order: TurnOrder, told: str) -> None:
+def test_fan_outs_that_do_not_fit_the_team(branching: Any, group_size: int, order: TurnOrder, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        branching_factors(RolloutConfig(mode="nested", fan_outs=fan_outs, group_size=group_size), order)
+        branching_factors(RolloutConfig(mode="nested", branching=branching, group_size=group_size), order)
 
 
 def test_a_tree_and_its_path_are_the_same_for_equal_plans() -> None:

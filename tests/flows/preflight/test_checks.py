@@ -129,16 +129,16 @@ def test_a_ray_that_answers_or_is_started_here_passes() -> None:
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["rollout.fan_outs=[2, 2, 2]"], r"rollout\.fan_outs \[2, 2, 2\]: a turn has 2 actions"),
+        (["rollout.branching=[2, 2, 2]"], r"rollout\.branching \[2, 2, 2\]: a turn has 2 actions"),
         (["rollout.group_size=3"], r"rollout\.group_size 3 with mode nested: 2 agents"),
         (
-            ["environment.turn_order=[plan_agent]", "agents={plan_agent: {policy: team}}", "rollout.fan_outs=[2, 4]"],
+            ["environment.turn_order=[plan_agent]", "agents={plan_agent: {policy: team}}", "rollout.branching=[2, 4]"],
             "has 1 actions",
         ),
     ],
 )
 def test_fan_outs_are_checked_against_the_turn_order(overrides: list[str], told: str) -> None:
-    nested = ["rollout.mode=nested", "rollout.continue_from=best", "rollout.random_handoff_probability=0"]
+    nested = ["rollout.mode=nested", "rollout.random_handoff_probability=0"]
     with pytest.raises(ConfigurationError, match=told):
         check_environment(scenario_of(preset_config("tiny", [*nested, *overrides])))
 
@@ -170,7 +170,7 @@ def test_a_team_that_branches_has_no_turns_to_continue_or_expand(
     (tmp_path / "letters_of_preflight.py").write_text(BRANCHING)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    plain = preset_config("tiny", ["rollout.continue_from=best", "rollout.random_handoff_probability=0"])
+    plain = preset_config("tiny", ["rollout.random_handoff_probability=0"])
     agents = dict.fromkeys(("writer", "editor"), plain.agents["plan_agent"])
     environment = EnvironmentConfig(name="letters_of_preflight:Letters")
     letters = plain.model_copy(update={"environment": environment, "agents": agents})

@@ -44,7 +44,7 @@ def test_the_command_checks_once_and_hands_its_session_to_the_flow(
     local = ["store.kind=local", f"store.root={tmp_path / 'store'}", "tracking.kind=none"]
     quick = [
         "warm_start.max_steps=1",
-        "warm_start.gate=0",
+        "warm_start.min_success=0",
         "warm_start.num_check_problems=2",
         "evaluation.num_problems=2",
     ]
