@@ -17,7 +17,8 @@ from components.population.training_modes import checked_share
 class CompetenceFactor:
     """How competence follows returns, and what it changes.
 
-    `general` keeps one number, `specialized` one for each kind of problem, `adaptive` one that scales the learning rate.
+    `general` keeps one number, `specialized` one for each kind of problem, `adaptive` one that scales the learning
+    rate.
     """
 
     type: Literal["general", "specialized", "adaptive"] = "general"

@@ -1,7 +1,7 @@
 """Whether members' returns rise together: the state that shares out cooperation and competition in the mixed mode.
 
-After every episode the mean correlation of all pairs of members is taken over the last episodes, and followed by an exponential
-average. The state is a value: JSON, folded in the order of the episodes, equal to the bit after a resume.
+After every episode the mean correlation of all pairs of members is taken over the last episodes, and followed by an
+exponential average. The state is a value: JSON, folded in the order of the episodes, equal to the bit after a resume.
 """
 
 from collections.abc import Sequence

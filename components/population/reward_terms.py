@@ -8,8 +8,8 @@ from components.errors import ConfigurationError
 def rank_bonus(returns_N: Sequence[float], intensity: float) -> tuple[float, ...]:
     """Each member's bonus by rank, `intensity * ((N + 1) / 2 - rank) / ((N - 1) / 2)`: rank 1 is the best, the sum is 0.
 
-    Equal returns share the mean of their ranks. Unlike the difference to the others it does not grow with the distance, so that
-    one lucky episode does not decide an update.
+    Equal returns share the mean of their ranks. Unlike the difference to the others it does not grow with the distance,
+    so that one lucky episode does not decide an update.
 
     **Example** returns (5, 1, 3) at intensity .4: (.4, -.4, 0); returns (2, 2): (0, 0).
     """

@@ -1,7 +1,8 @@
 """Training modes: one matrix that mixes the members' returns, and nothing else.
 
-A mode is a linear map of returns: `mixed = M raw`. The learner sees `mixed`, every evaluation sees `raw`; `MixedReturns` keeps
-both. With own returns I, the team's mean T and the difference to the others D, each of the three flat modes is
+A mode is a linear map of returns: `mixed = M raw`. The learner sees `mixed`, every evaluation sees `raw`;
+`MixedReturns` keeps both. With own returns I, the team's mean T and the difference to the others D, each of the three
+flat modes is
 
     M = (1 - beta - kappa) I + beta T + kappa D,        0 <= beta, 0 <= kappa, beta + kappa <= 1
 
@@ -138,8 +139,8 @@ def cooperation_matrix(num_members: int, factor: CooperationFactor) -> Floats:
 def mixed_weights(cooperation_strength: float, competition_intensity: float, correlation: float) -> tuple[float, float]:
     """beta and kappa of the mixed mode: `beta (1 + rho) / 2` and `kappa (1 - rho) / 2`.
 
-    Members whose returns rise together (rho 1) cooperate with full strength, those who take from each other (rho -1) compete.
-    The sum never exceeds the larger of both strengths. Because the mean correlation of N members is at least
+    Members whose returns rise together (rho 1) cooperate with full strength, those who take from each other (rho -1)
+    compete. The sum never exceeds the larger of both strengths. Because the mean correlation of N members is at least
     -1 / (N - 1), many members compete with little more than half of the intensity.
 
     **Example** (.6, .4) at rho 0: (.3, .2); at rho 1: (.6, 0).
@@ -185,8 +186,8 @@ def mode_matrix(
     cooperative: `cooperation_strength`, `team_size`. competitive: `competition_intensity`. mixed: these three and
     `correlation`. hierarchical: `leader`.
 
-    **Example** two members: cooperative (.7, .3), competitive (1, -.4), mixed at rho 0 (.85, -.05), hierarchical (.5, .5)
-    are the first rows.
+    **Example** two members: cooperative (.7, .3), competitive (1, -.4), mixed at rho 0 (.85, -.05), hierarchical (.5,
+    .5) are the first rows.
     """
     if mode == "cooperative":
         return flat_matrix(num_members, beta=cooperation_strength, kappa=0.0, team_size=team_size)
