@@ -112,7 +112,7 @@ def test_unlike_optimizer_states_are_refused() -> None:
         synchronized_learner({**members, "b": replace(members["b"], first_moments={})})
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(SHARES, st.integers(0, 99))
 def test_with_one_shared_a_the_federated_mean_is_exact(raw: list[int], seed: int) -> None:
     shares = named(raw)
@@ -123,7 +123,7 @@ def test_with_one_shared_a_the_federated_mean_is_exact(raw: list[int], seed: int
     assert merge.adapter.a("layers.0.q_proj").shape == (2, 8)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(SHARES, st.integers(0, 99), st.integers(1, 5))
 def test_otherwise_it_is_the_best_of_its_rank_with_the_residual_by_numpy(raw: list[int], seed: int, rank: int) -> None:
     shares = named(raw)
