@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
 from components.population.opponents import Matchmaking, Opponent, OpponentPool, drawn_opponent, opponent_shares
-from components.population.payoffs import PlayedGame, PayoffMatrix, swapped_matches
+from components.population.payoffs import PayoffMatrix, PlayedGame, swapped_matches
 
 GAMES = st.lists(
     st.tuples(st.sampled_from(["ab", "ba", "bc", "cb", "ac"]), st.floats(-2, 2), st.floats(-2, 2)), max_size=25

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from components.errors import ConfigurationError
-from components.population.payoffs import PlayedGame, PayoffMatrix
+from components.population.payoffs import PayoffMatrix, PlayedGame
 from components.population.ratings import (
     bradley_terry_ratings,
     elo_ratings,
