@@ -132,10 +132,10 @@ def _most_likely(wins_N_N: Floats) -> Floats:
     games_N_N, won_N = wins_N_N + wins_N_N.T, wins_N_N.sum(1)
 
     def chances(strengths: Floats) -> Floats:
-        return np.asarray(1 / (1 + np.exp(strengths[None, :] - strengths[:, None])))
+        return np.asarray((1 + np.tanh((strengths[:, None] - strengths[None, :]) / 2)) / 2)
 
     def likelihood(strengths: Floats) -> float:
-        return fsum((wins_N_N * np.log(chances(strengths))).ravel())
+        return -fsum((wins_N_N * np.logaddexp(0, strengths[None, :] - strengths[:, None])).ravel())
 
     strengths = np.zeros(len(won_N))
     for _ in range(100):

@@ -53,6 +53,27 @@ def test_means_and_intervals_are_numpys(games: list[PlayedGame]) -> None:
         assert high == -low == float("inf")
 
 
+def test_the_interval_of_two_games_a_seat_by_hand() -> None:
+    payoffs = PayoffMatrix().after(zero_sum("a", "b", 0.0, 2.0)).after(zero_sum("b", "a", 0.0, -2.0))
+    # Both seats of a earn 0 and 2: the variance of each mean is 2 / 2, that of their mean (1 + 1) / 4.
+    assert payoffs.interval("a", "b") == pytest.approx((1 - 1.96 * 0.5**0.5, 1 + 1.96 * 0.5**0.5), abs=1e-4)
+    assert PayoffMatrix().after(zero_sum("a", "b", 1.0, 1.0)).interval("a", "b") == (-np.inf, np.inf)
+
+
+def test_an_advantage_is_half_the_difference_where_both_can_gain() -> None:
+    games = [
+        PlayedGame(order=i, first=a, second=b, first_return=5.0, second_return=3.0)
+        for i, (a, b) in enumerate(["ab", "ba"])
+    ]
+    assert PayoffMatrix().after(games).advantage("a", "b") == 0.0
+    games += [
+        PlayedGame(order=2 + i, first=a, second=b, first_return=float(a == "a"), second_return=float(b == "a"))
+        for i, (a, b) in enumerate(["ab", "ba"])
+    ]
+    payoffs = PayoffMatrix().after(games)
+    assert (payoffs.mean("a", "b"), payoffs.mean("b", "a"), payoffs.advantage("a", "b")) == (2.5, 2.0, 0.25)
+
+
 @given(GAMES, st.integers(0, 25), st.randoms(use_true_random=False))
 def test_the_matrix_is_equal_to_the_bit_after_a_resume_and_in_any_order(
     games: list[PlayedGame], kill: int, rng: Any

@@ -88,6 +88,9 @@ def test_bradley_terry_of_two_is_the_log_of_the_odds() -> None:
     assert bradley_terry_ratings({("a", "b"): 3, ("b", "a"): 1}) == pytest.approx(
         {"a": 1000 + LOG3 / 2, "b": 1000 - LOG3 / 2}
     )
+    assert bradley_terry_ratings({("a", "b"): 5, ("b", "a"): 5, ("a", "c"): 0, ("c", "b"): 1, ("b", "c"): 1})[
+        "c"
+    ] == pytest.approx(1000)
     assert bradley_terry_ratings({("a", "b"): 5, ("b", "a"): 5}) == pytest.approx({"a": 1000, "b": 1000})
     one_sided = bradley_terry_ratings({("a", "b"): 2}, prior_draws=2.0)  # 3 to 1
     assert one_sided == pytest.approx({"a": 1000 + LOG3 / 2, "b": 1000 - LOG3 / 2})
@@ -118,6 +121,17 @@ def test_bradley_terry_is_as_likely_as_what_scipy_finds(counts: list[int]) -> No
     ours = loss([(found[name] - 1000) * np.log(10) / 400 for name in "abcd"])
     assert ours <= minimize(loss, np.zeros(4)).fun + 1e-6
     assert sum(found.values()) == pytest.approx(4000)
+
+
+@given(st.lists(st.sampled_from([0.5, 1, 1000, 10**7]), min_size=12, max_size=12))
+def test_bradley_terry_expects_as_many_wins_as_there_were_however_lopsided(counts: list[float]) -> None:
+    pairs = [(one, other) for one in "abcd" for other in "abcd" if one != other]
+    wins = dict(zip(pairs, counts, strict=True))
+    found = bradley_terry_ratings(wins)
+    for one in "abcd":
+        others = [other for other in "abcd" if other != one]
+        expected = sum((wins[one, b] + wins[b, one]) * expected_score(found[one], found[b]) for b in others)
+        assert expected == pytest.approx(sum(wins[one, b] for b in others), abs=1e-8 * max(counts) + 1e-9)
 
 
 @pytest.mark.parametrize("num", [1, 10**6])

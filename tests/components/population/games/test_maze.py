@@ -115,6 +115,7 @@ def test_a_member_knows_what_it_passed_and_a_shared_map_what_all_did() -> None:
     one, two = [(0, 0)], [(4, 4)]
     assert known_cells(maze, [one])[-1, 0] is False
     assert known_cells(maze, [[(1, 1)]])[2, 1] is False
+    assert set(known_cells(maze, [[(1, 3)]])) == {(x, y) for x in (0, 1, 2) for y in (2, 3, 4)}
     assert known_cells(maze, [one, two]) == known_cells(maze, [one]) | known_cells(maze, [two])
     state = MazeState(paths_N=(((0, 0), (1, 0)),), num_steps=1)
     assert drawing(MazeGame(maze=maze), state) == ".A...\n..#..\n..#..\n..#..\n....G"
@@ -132,6 +133,7 @@ def test_a_member_knows_what_it_passed_and_a_shared_map_what_all_did() -> None:
         (lambda: played(MazeGame(maze=OPEN), "jump"), "jump"),
         (lambda: played(MazeGame(maze=OPEN), "right right"), "of 1 members"),
         (lambda: played(MazeGame(maze=OPEN), "right", "right", "down", "stay"), "the episode has ended"),
+        (lambda: played(MazeGame(maze=OPEN, num_steps=3), *["stay"] * 4), "the episode has ended"),
     ],
 )
 def test_what_is_no_maze_or_move_is_refused(call: Any, named: str) -> None:
