@@ -5,9 +5,9 @@ average member's target is .5 whatever the game pays. Nothing decays while nobod
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import erf, exp, fsum, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 from components.errors import ConfigurationError
 from components.population.training_modes import checked_share
@@ -64,6 +64,15 @@ class Competence:
         **Example** c = .5: 1.25.
         """
         return 1 + 0.5 * (1 - self.value()) if self.factor.type == "adaptive" else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The competence as JSON types; `from_json` gives an equal one."""
+        return {"factor": asdict(self.factor), "by_kind": dict(self.by_kind)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Competence":
+        """The competence that `to_json` wrote."""
+        return cls(factor=CompetenceFactor(**stored["factor"]), by_kind=stored["by_kind"])
 
     def _key(self, kind: str) -> str:
         return kind if self.factor.type == "specialized" else ""

@@ -14,6 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from components.errors import ConfigurationError
+from components.population.fold_order import in_order
 from components.population.games.base import Action
 
 
@@ -82,7 +83,7 @@ class InteractionGraph:
         """
         edges = {source: dict(row) for source, row in self.edges.items()}
         returns = {one: dict(row) for one, row in self.returns.items()}
-        for episode in sorted(episodes, key=lambda each: each.order):
+        for episode in in_order(episodes):
             if bad := [name for name, value in episode.raw_returns.items() if not isfinite(value)]:
                 raise ConfigurationError(f"raw_returns of {bad} in episode {episode.order}: not finite; leave it out")
             for one, other in combinations(sorted(episode.raw_returns), 2):

@@ -12,6 +12,7 @@ from typing import Any
 
 from components.errors import ConfigurationError
 from components.identity import seed_for
+from components.population.fold_order import in_order
 
 _Z_95 = 1.959963984540054
 
@@ -74,12 +75,15 @@ class PayoffMatrix:
     second: Mapping[str, Mapping[str, Tally]] = field(default_factory=dict)
 
     def after(self, games: Sequence[PlayedGame]) -> "PayoffMatrix":
-        """The matrix after games, folded by `order`. Raises ConfigurationError for a return that is not finite."""
+        """The matrix after games, folded by `order`.
+
+        Raises ConfigurationError for a return that is not finite, and for two games of one place.
+        """
         seats = {
             "first": {name: dict(row) for name, row in self.first.items()},
             "second": {name: dict(row) for name, row in self.second.items()},
         }
-        for game in sorted(games, key=lambda each: each.order):
+        for game in in_order(games):
             for seat, own, other, earned in (
                 ("first", game.first, game.second, game.first_return),
                 ("second", game.second, game.first, game.second_return),

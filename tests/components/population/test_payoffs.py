@@ -125,9 +125,9 @@ def test_the_three_priorities_by_hand() -> None:
 
 def test_a_new_opponent_is_even_and_a_beaten_one_is_never_forgotten() -> None:
     matchmaking = Matchmaking()
-    games = zero_sum("me", "old", 1.0, 1.0, 1.0) + zero_sum("old", "me", -1.0, -1.0, -1.0)
-    payoffs = PayoffMatrix().after(games)
+    payoffs = PayoffMatrix().after(zero_sum("me", "old", 1.0, 1.0, 1.0)).after(zero_sum("old", "me", -1.0, -1.0, -1.0))
     assert matchmaking.chance(payoffs, "me", "old") == pytest.approx(0.875)
+    assert matchmaking.chance(payoffs, "old", "me") == pytest.approx(0.125)
     assert matchmaking.chance(payoffs, "me", "new") == 0.5
     assert 0 < opponent_shares(pool("old", "new"), payoffs, "me", matchmaking)["old"] < 0.1
 
@@ -162,6 +162,7 @@ def test_a_full_pool_keeps_the_start_and_the_youngest() -> None:
         (lambda: opponent_shares(OpponentPool(), PayoffMatrix(), "me", Matchmaking()), "the pool is empty"),
         (lambda: opponent_shares(pool("x"), against(x=7.0), "me", Matchmaking()), "payoff 7"),
         (lambda: PayoffMatrix().after(zero_sum("a", "b", float("nan"))), "return nan of 'a' in game 0"),
+        (lambda: PayoffMatrix().after(zero_sum("a", "b", 1.0) * 2), "order 0: two results of one place"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(call: Any, named: str) -> None:

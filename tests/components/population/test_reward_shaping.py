@@ -89,6 +89,7 @@ def test_competence_stays_in_bounds_and_does_not_decay(targets: list[float], typ
     for target in targets:
         competence = competence.after(target, "maze")
     assert 0 <= competence.value("maze") <= 0.8
+    assert Competence.from_json(json.loads(json.dumps(competence.to_json()))) == competence
     for _ in range(200):
         competence = competence.after(0.7, "maze")
     assert competence.value("maze") == pytest.approx(0.7, abs=1e-6)

@@ -63,7 +63,7 @@ def test_a_record_is_equal_to_the_bit_after_a_resume(rounds: list[tuple[float, b
 
 def test_the_average_starts_at_the_first_return() -> None:
     assert Record().after_return(1.0).average_return == 1.0
-    assert Record(average_return=1.0).after_return(0.0).average_return == pytest.approx(0.9)
+    assert Record(average_return=1.0).after_return(3.0).average_return == pytest.approx(1.2)
 
 
 def test_what_cannot_be_meant_is_refused() -> None:
