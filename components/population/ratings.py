@@ -1,8 +1,9 @@
 """Ratings: one number a player, by what it earns, or by wins where there is nothing else.
 
-Win and loss order players wrongly where payoffs are graded. In self-play on Kuhn poker an early checkpoint won 53% of
-its games against a later one and lost .175 chips a game: many pots of one chip won, fewer pots of two lost. Every
-rating by wins put it first. `payoff_ratings` looks at what was earned.
+Win and loss order players wrongly where payoffs are graded: many pots of one chip won, fewer pots of two lost. In Kuhn
+poker there are two policies of which one wins 7 of 12 games, sides swapped, and loses 1/4 chip a game (a test has
+them), and in self-play an early checkpoint won 53% of its games against a later one and lost .175 a game. Every rating
+by wins puts the loser first. `payoff_ratings` looks at what was earned.
 
 Elo and Bradley-Terry are for games of win, draw and loss; Elo depends on the order of games (some 30
 points), so it is folded in the order of problems, while Bradley-Terry is a fit to counts and has no order.
@@ -10,6 +11,7 @@ points), so it is folded in the order of problems, while Bradley-Terry is a fit 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import fsum, log
 
 import numpy as np
@@ -39,25 +41,31 @@ class PayoffRatings:
 
 
 def payoff_ratings(payoffs: PayoffMatrix) -> PayoffRatings:
-    """The ratings r whose differences are nearest to the advantages, by least squares over all pairs that have met.
+    """The ratings whose differences are nearest to the advantages in a payoff matrix, over all pairs that have met.
+
+    **Example** advantages a over b .3, a over c .5, b over c .2: ratings .267, -.033, -.233, cyclic share 0.
+    """
+    known = {(one, other): payoffs.advantage(one, other) for one, other in combinations(payoffs.players(), 2)}
+    met = {pair: value for pair, value in known.items() if value is not None}
+    return ratings_from_advantages(met, payoffs.players())
+
+
+def ratings_from_advantages(advantages: Mapping[tuple[str, str], float], players: Sequence[str]) -> PayoffRatings:
+    """The ratings r with `r_i - r_j` nearest to the advantage of i over j, by least squares; each pair is given once.
 
     If all have met all, r is each player's mean advantage over everybody, itself included. Source: Jiang, Lim, Yao and
     Ye, "Statistical ranking and combinatorial Hodge theory", Math. Program. 127 (2011), the gradient component; every
     pair counts one. Raises ConfigurationError if players fall into groups that have not met.
 
-    **Example** advantages a over b .3, a over c .5, b over c .2: ratings .267, -.033, -.233, cyclic share 0.
+    **Example** exact advantages (`exploitability.exact_advantage`) a over b .3, b over c .2: ratings .267, -.033,
+    -.233.
     """
-    players = payoffs.players()
-    pairs = [(i, j) for i in range(len(players)) for j in range(i)]
-    advantages = {(i, j): payoffs.advantage(players[i], players[j]) for i, j in pairs}
-    met = [(i, j, value) for (i, j), value in advantages.items() if value is not None]
-    _check_connected(
-        players, {(players[i], players[j]) for i, j, _ in met} | {(players[j], players[i]) for i, j, _ in met}
-    )
-    rows, values = np.zeros((len(met), len(players))), np.array([value for *_, value in met])
-    for row, (i, j, _) in enumerate(met):
-        rows[row, i], rows[row, j] = 1.0, -1.0
-    ratings = np.linalg.lstsq(rows, values)[0] if met else np.zeros(len(players))
+    _check_connected(players, {pair for one, other in advantages for pair in ((one, other), (other, one))})
+    index = {name: i for i, name in enumerate(players)}
+    rows, values = np.zeros((len(advantages), len(players))), np.array(list(advantages.values()))
+    for row, (one, other) in enumerate(advantages):
+        rows[row, index[one]], rows[row, index[other]] = 1.0, -1.0
+    ratings = np.linalg.lstsq(rows, values)[0] if advantages else np.zeros(len(players))
     whole = float((values**2).sum())
     missing = float(((values - rows @ ratings) ** 2).sum())
     return PayoffRatings(

@@ -6,7 +6,7 @@ from typing import Any
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
@@ -39,6 +39,7 @@ def test_an_edge_leads_from_who_acted() -> None:
     assert graph.members() == ("a", "b")
 
 
+@settings(max_examples=40)
 @given(EPISODES)
 def test_counts_and_correlations_are_those_of_the_episodes(episodes: list[PlayedEpisode]) -> None:
     graph = InteractionGraph().after_episodes(episodes)
@@ -60,6 +61,7 @@ def test_a_correlation_survives_a_large_common_offset() -> None:
     assert InteractionGraph().after_episodes(constant[:1]).correlation("b", "a") is None
 
 
+@settings(max_examples=40)
 @given(EPISODES, st.integers(0, 12), st.randoms(use_true_random=False))
 def test_resumes_and_the_order_of_arrival_change_no_bit(episodes: list[PlayedEpisode], kill: int, rng: Any) -> None:
     stored = json.loads(json.dumps(InteractionGraph().after_episodes(episodes[:kill]).to_json()))
@@ -68,6 +70,7 @@ def test_resumes_and_the_order_of_arrival_change_no_bit(episodes: list[PlayedEpi
     assert InteractionGraph.from_json(stored).after_episodes(late) == InteractionGraph().after_episodes(episodes)
 
 
+@settings(max_examples=40)
 @given(EPISODES, st.floats(0, 1))
 def test_networkx_reads_back_every_edge(episodes: list[PlayedEpisode], share: float) -> None:
     graph = InteractionGraph().after_episodes(episodes).after_transfer("a", 'd "<&> é', share)

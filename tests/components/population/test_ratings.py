@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from components.errors import ConfigurationError
+from components.population.exploitability import exact_advantage, information_sets
+from components.population.games.kuhn_poker import KuhnPoker, KuhnState, equilibrium
 from components.population.payoffs import PayoffMatrix, PlayedGame
 from components.population.ratings import (
     bradley_terry_ratings,
     elo_ratings,
     expected_score,
     payoff_ratings,
+    ratings_from_advantages,
     win_counts,
 )
 
@@ -48,6 +51,33 @@ def test_where_wins_and_payoffs_disagree_payoffs_are_right() -> None:
     scores = [("often", "rich", float(value > 0)) for value in returns]
     for by_wins in (elo_ratings(scores[::-1]), bradley_terry_ratings(win_counts(scores))):
         assert by_wins["often"] > by_wins["rich"], "a rating by wins puts the loser first"
+
+
+class WinsOfKuhn(KuhnPoker):
+    """Kuhn poker for one chip, whatever was in the pot."""
+
+    def payoff(self, state: KuhnState) -> float:
+        return 1.0 if super().payoff(state) > 0 else -1.0
+
+
+def test_kuhn_poker_itself_has_a_loser_that_wins_more_often() -> None:
+    """Exactly, sides swapped. `bluffs` bets J and passes the rest, and calls with all but K as second player."""
+
+    def betting(*names: str) -> dict[str, dict[str, float]]:
+        sets = information_sets(KuhnPoker())
+        return {name: {"p": float(name not in names), "b": float(name in names)} for name in sets}
+
+    bluffs = betting("J", "Jb", "Jp", "Jpb", "Kpb", "Qb", "Qpb")
+    values = betting("Jb", "Jpb", "K", "Kb", "Kp", "Kpb", "Qpb")
+    assert (exact_advantage(WinsOfKuhn(), bluffs, values) + 1) / 2 == pytest.approx(7 / 12)
+    lost = exact_advantage(KuhnPoker(), bluffs, values)
+    assert lost == pytest.approx(-1 / 4)
+    third = exact_advantage(KuhnPoker(), equilibrium(0.1), values)
+    best = exact_advantage(KuhnPoker(), equilibrium(0.1), bluffs)
+    found = ratings_from_advantages(
+        {("bluffs", "values"): lost, ("best", "values"): third, ("best", "bluffs"): best}, ["best", "bluffs", "values"]
+    )
+    assert sorted(found.ratings, key=found.ratings.__getitem__) == ["bluffs", "values", "best"]
 
 
 @given(st.lists(st.integers(-20, 20), min_size=2, max_size=5), st.floats(-3, 3))
