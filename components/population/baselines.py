@@ -7,7 +7,7 @@ never in that of arrival, equal to the bit after a resume.
 
 `sum_then_normalise` is MARSHAL's (arXiv:2510.15414): the rewards of a role's turns are first summed from each turn to
 the end, and then compared with all sums of that role in the batch. To compare single rewards first, and sum after,
-subtracts the baseline once for each turn that is left, and so pays for short games.
+subtracts the baseline once for each turn that is left, and so, where rewards are positive, pays for short games.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,12 @@ EPSILON = 1e-4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one role of one episode earned. `order` is the episode's place among the problems of the run."""
+    """What one role of one episode earned, raw or mixed. `order` is the episode's place among those of the run."""
 
     order: int
     game: str
     role: str
-    raw_return: float
+    earned: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +52,9 @@ class RoleBaselines:
 
         **Example** decay .95, b 0 after a return of 1: .05.
         """
-        if not isfinite(outcome.raw_return):
-            raise ConfigurationError(f"raw_return {outcome.raw_return} of {outcome.game}/{outcome.role}: leave it out")
-        moved = self.decay * self.value(outcome.game, outcome.role) + (1 - self.decay) * outcome.raw_return
+        if not isfinite(outcome.earned):
+            raise ConfigurationError(f"earned {outcome.earned} of {outcome.game}/{outcome.role}: leave it out")
+        moved = self.decay * self.value(outcome.game, outcome.role) + (1 - self.decay) * outcome.earned
         roles = {**self.values.get(outcome.game, {}), outcome.role: moved}
         return RoleBaselines(decay=self.decay, values={**self.values, outcome.game: roles})
 
@@ -77,7 +77,7 @@ def role_advantages(baselines: RoleBaselines, outcomes: Sequence[Outcome]) -> tu
     advantages = [0.0] * len(outcomes)
     for index in folded:
         outcome = outcomes[index]
-        advantages[index] = outcome.raw_return - baselines.value(outcome.game, outcome.role)
+        advantages[index] = outcome.earned - baselines.value(outcome.game, outcome.role)
         baselines = baselines.after(outcome)
     return tuple(advantages), baselines
 

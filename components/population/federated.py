@@ -71,7 +71,8 @@ def round_shares(
 def merged_adapter(adapters: Mapping[str, Adapter], shares: Mapping[str, float], rank: int | None = None) -> Merge:
     """The weighted mean of the members' weight changes, of one rank: by default that of the members.
 
-    Raises ConfigurationError if the members cannot be mixed or the shares do not add to 1.
+    The scale stays, so that an adapter of another rank is to be saved with alpha = scale x rank. Raises
+    ConfigurationError if the members cannot be mixed or the shares do not add to 1.
 
     **Example** one shared A, B of 1 and 3, shares .5: B is 2, residual 0. Two members that change different inputs and
     outputs by 1: the mean has singular values (.5, .5), rank 1 keeps one of them, residual sqrt(1/2).
@@ -147,12 +148,12 @@ def pulled_adapter(own: Adapter, towards: Adapter, share: float) -> Merge:
 def proximal_term(weights: Mapping[str, Tensor], merged_weights: Mapping[str, Tensor], mu: float) -> Tensor:
     """FedProx's addition to a member's loss, `mu / 2 ||w - w_merged||^2`, a scalar with gradient `mu (w - w_merged)`.
 
-    Source: arXiv:1812.06127, eq. 2. Only tensors named in both are compared; the trained ones must be among them.
+    `weights` are the tensors that are trained; the merged adapter must have them all. Source: arXiv:1812.06127, eq. 2.
 
     **Example** w = (1, 2) against (0, 0) at mu .1: .25.
     """
-    if mu < 0:
-        raise ConfigurationError(f"mu {mu}: use 0 or more")
+    if mu < 0 or not weights:
+        raise ConfigurationError(f"mu {mu} for {len(weights)} tensors: use 0 or more, and one tensor or more")
     unknown = sorted(weights.keys() - merged_weights.keys())
     if unknown:
         raise ConfigurationError(f"tensors {unknown}: not in the merged adapter; compare adapters with equal targets")

@@ -137,6 +137,8 @@ def drawn_opponent(shares: Mapping[str, float], seed: int, *parts: str | int) ->
 
     **Example** `drawn_opponent(shares, 0, step, problem)`.
     """
+    if not any(shares.values()):
+        raise ConfigurationError(f"shares {dict(shares)}: use one above 0")
     point, below = Random(seed_for(seed, "opponent", *parts)).random(), 0.0
     for name, share in shares.items():
         below += share

@@ -43,28 +43,21 @@ class Tally:
     """The games of one player in one seat against one other player."""
 
     num_games: int = 0
-    total: float = 0.0
-    total_of_squares: float = 0.0
+    mean: float = 0.0
+    spread: float = 0.0
 
     def after(self, earned: float) -> "Tally":
-        """The tally after one more game."""
-        return Tally(
-            num_games=self.num_games + 1,
-            total=self.total + earned,
-            total_of_squares=self.total_of_squares + earned**2,
-        )
-
-    @property
-    def mean(self) -> float:
-        """The mean return of a game; there must be one."""
-        return self.total / self.num_games
+        """The tally after one more game; `spread` is the sum of squared differences to the mean (Welford's update)."""
+        num = self.num_games + 1
+        mean = self.mean + (earned - self.mean) / num
+        return Tally(num_games=num, mean=mean, spread=self.spread + (earned - self.mean) * (earned - mean))
 
     @property
     def variance_of_mean(self) -> float:
         """The estimated variance of `mean`; infinite for less than two games."""
         if self.num_games < 2:
             return inf
-        return max(0.0, self.total_of_squares - self.total * self.mean) / (self.num_games - 1) / self.num_games
+        return self.spread / (self.num_games - 1) / self.num_games
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

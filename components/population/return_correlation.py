@@ -7,7 +7,7 @@ exponential average. The state is a value: JSON, folded in the order of the epis
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import fsum, sqrt
+from math import fsum, isfinite, sqrt
 from typing import Any
 
 from components.errors import ConfigurationError
@@ -32,6 +32,8 @@ class ReturnCorrelation:
             raise ConfigurationError(
                 f"{len(returns_N)} returns after episodes of {len(self.returns_E_N[0])} members: use one order"
             )
+        if not all(map(isfinite, returns_N)):
+            raise ConfigurationError(f"returns {tuple(returns_N)}: not finite; leave the episode out")
         window = (*self.returns_E_N, tuple(map(float, returns_N)))[-WINDOW:]
         return ReturnCorrelation(value=DECAY * self.value + (1 - DECAY) * mean_correlation(window), returns_E_N=window)
 

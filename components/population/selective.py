@@ -7,7 +7,7 @@ value: JSON, folded round by round, equal to the bit after a resume.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from math import ceil
+from math import ceil, isfinite
 from random import Random
 from typing import Any, Literal
 
@@ -32,6 +32,8 @@ class Record:
         **Example** averages 1 after a return of 0: .9.
         """
         checked_share("decay", decay)
+        if not isfinite(raw_return):
+            raise ConfigurationError(f"raw_return {raw_return}: leave the round out")
         known = raw_return if self.average_return is None else self.average_return
         return replace(self, average_return=decay * known + (1 - decay) * raw_return)
 

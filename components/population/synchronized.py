@@ -6,6 +6,7 @@ gradient, and equal replicas would be equal for one step alone.
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from components.errors import ConfigurationError
@@ -15,11 +16,11 @@ from components.population.adapters import Adapter, Learner, check_mixable, chec
 def synchronized_learner(learners: Mapping[str, Learner]) -> Learner:
     """The learner that every member continues with: means of all weights and of both moments, over members by name.
 
-    A and B are averaged apart. If members start a round equal, the product of the means is what one learner with
-    smaller steps would reach; it is not the mean of the products (`federated.py` has that).
+    A and B are averaged apart, and the product of means is not the mean of products (`federated.py` has that). For
+    replicas that start each round equal the difference is of second order in their steps.
 
-    Raises ConfigurationError if members cannot be mixed, or have taken different numbers of updates: the moments of
-    Adam are corrected by that number.
+    Raises ConfigurationError if members cannot be mixed, hold a moment that is not finite, or have taken different
+    numbers of updates: Adam corrects its moments by that number.
 
     **Example** weights (1, 3) and moments (.2, .4): weight 2, moment .3.
     """
@@ -36,14 +37,19 @@ def synchronized_learner(learners: Mapping[str, Learner]) -> Learner:
 
 
 def mean_tensors(tensors: Mapping[str, Mapping[str, Tensor]], shares: Mapping[str, float]) -> dict[str, Tensor]:
-    """The weighted mean of each named tensor over the members. Raises ConfigurationError if the members name different ones."""
+    """The weighted mean of each named tensor over the members.
+
+    Raises ConfigurationError if members have tensors of different names, or one with NaN or infinity.
+    """
     shares = checked_shares(tensors, shares)
     names = sorted(tensors[min(tensors)])
     for member, own in tensors.items():
         if sorted(own) != names:
             raise ConfigurationError(
-                f"optimizer state of {member!r}: tensors {sorted(own)}, others {names}; train the same tensors in all members"
+                f"optimizer state of {member!r}: tensors {sorted(own)}, others {names}; train the same ones in all members"
             )
+        if bad := [name for name, tensor in own.items() if not bool(torch.isfinite(tensor).all())]:
+            raise ConfigurationError(f"{sorted(bad)} of {member!r}: hold NaN or infinity; take its previous version")
     return {name: weighted_mean([tensors[member][name] for member in shares], list(shares.values())) for name in names}
 
 

@@ -59,7 +59,7 @@ class MixedReturns:
 
 
 def mixed_returns(raw: Sequence[Any] | Floats, matrix_N_N: Floats) -> MixedReturns:
-    """Both kinds of returns: `mixed[..., i] = sum_j M[i, j] raw[..., j]`. Any axes, members last.
+    """Both kinds of returns: `mixed[..., i] = sum_j M[i, j] raw[..., j]`. Any axes, members last, finite numbers.
 
     **Example** returns (1, 0) at kappa 1: mixed (1, -1).
     """
@@ -68,6 +68,8 @@ def mixed_returns(raw: Sequence[Any] | Floats, matrix_N_N: Floats) -> MixedRetur
         raise ConfigurationError(
             f"returns of {returns.shape[-1]} members, a matrix for {len(matrix_N_N)}: use one order of members"
         )
+    if not np.isfinite(returns).all():
+        raise ConfigurationError("returns: NaN or infinity, which mixing would spread to every member; leave them out")
     return MixedReturns(raw=returns, mixed=returns @ matrix_N_N.T, matrix_N_N=matrix_N_N)
 
 

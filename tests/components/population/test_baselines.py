@@ -13,7 +13,7 @@ from components.errors import ConfigurationError
 from components.population.baselines import Outcome, RoleBaselines, role_advantages, sum_then_normalise
 
 OUTCOMES = st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from("ab"), st.floats(-9, 9)), max_size=20).map(
-    lambda drawn: [Outcome(order=i, game=g, role=r, raw_return=v) for i, (g, r, v) in enumerate(drawn)]
+    lambda drawn: [Outcome(order=i, game=g, role=r, earned=v) for i, (g, r, v) in enumerate(drawn)]
 )
 TURNS = st.lists(
     st.lists(st.tuples(st.floats(-3, 3), st.sampled_from("ab")), min_size=1, max_size=5), min_size=1, max_size=5
@@ -21,7 +21,7 @@ TURNS = st.lists(
 
 
 def one_role(*returns: float) -> list[Outcome]:
-    return [Outcome(order=i, game="kuhn", role="first", raw_return=value) for i, value in enumerate(returns)]
+    return [Outcome(order=i, game="kuhn", role="first", earned=value) for i, value in enumerate(returns)]
 
 
 def test_the_baseline_is_the_one_from_before_the_episode() -> None:
@@ -40,7 +40,7 @@ def test_a_constant_return_is_approached_geometrically(value: float, decay: floa
 
 def test_a_first_movers_edge_is_no_advantage() -> None:
     outcomes = [
-        Outcome(order=order, game="kuhn", role=role, raw_return=edge)
+        Outcome(order=order, game="kuhn", role=role, earned=edge)
         for order in range(300)
         for role, edge in (("first", 0.5), ("second", -0.5))
     ]
@@ -73,7 +73,7 @@ def test_what_would_poison_the_state_is_refused() -> None:
     twice = [replace(one_role(1.0)[0], order=3)] * 2
     with pytest.raises(ConfigurationError, match="order: two outcomes"):
         role_advantages(RoleBaselines(), twice)
-    with pytest.raises(ConfigurationError, match="raw_return nan of kuhn/first"):
+    with pytest.raises(ConfigurationError, match="earned nan of kuhn/first"):
         role_advantages(RoleBaselines(), one_role(float("nan")))
     with pytest.raises(ConfigurationError, match=r"decay 1\.5"):
         RoleBaselines(decay=1.5)

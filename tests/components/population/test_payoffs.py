@@ -103,15 +103,8 @@ def pool(*names: str, capacity: int = 16) -> OpponentPool:
 
 def against(**means: float) -> PayoffMatrix:
     """A million games of learner `me` in each seat: the prior no longer matters."""
-    seats: dict[str, Any] = {
-        seat: {
-            "me": {
-                name: {"num_games": 10**6, "total": mean * 10**6, "total_of_squares": 0.0}
-                for name, mean in means.items()
-            }
-        }
-        for seat in ("first", "second")
-    }
+    row = {name: {"num_games": 10**6, "mean": mean, "spread": 0.0} for name, mean in means.items()}
+    seats = {seat: {"me": row} for seat in ("first", "second")}
     return PayoffMatrix.from_json(seats)
 
 
@@ -160,6 +153,7 @@ def test_a_full_pool_keeps_the_start_and_the_youngest() -> None:
         (lambda: Matchmaking(lowest=1.0), "lowest 1"),
         (lambda: Matchmaking(prior_games=0.0), "prior_games 0"),
         (lambda: opponent_shares(OpponentPool(), PayoffMatrix(), "me", Matchmaking()), "the pool is empty"),
+        (lambda: drawn_opponent({"a": 0.0}, 0), "use one above 0"),
         (lambda: opponent_shares(pool("x"), against(x=7.0), "me", Matchmaking()), "payoff 7"),
         (lambda: PayoffMatrix().after(zero_sum("a", "b", float("nan"))), "return nan of 'a' in game 0"),
         (lambda: PayoffMatrix().after(zero_sum("a", "b", 1.0) * 2), "order 0: two results of one place"),

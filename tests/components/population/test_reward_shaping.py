@@ -54,6 +54,8 @@ def test_members_that_win_together_drift_to_cooperation() -> None:
     assert apart.value == pytest.approx(-together.value)
     with pytest.raises(ConfigurationError, match="3 returns after episodes of 2"):
         together.after([1.0, 2.0, 3.0])
+    with pytest.raises(ConfigurationError, match="not finite"):
+        together.after([1.0, float("nan")])
 
 
 @given(RETURNS, st.floats(0, 1))

@@ -71,5 +71,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
         selected_members({"a": Record()}, seed=0, round_number=0, share=0.0)
     with pytest.raises(ConfigurationError, match=r"share 0\.5 of 0 members"):
         selected_members({}, seed=0, round_number=0)
+    with pytest.raises(ConfigurationError, match="raw_return nan"):
+        Record().after_return(float("nan"))
     with pytest.raises(ConfigurationError, match="max_rounds_waiting -1"):
         selected_members({"a": Record()}, seed=0, round_number=0, max_rounds_waiting=-1)

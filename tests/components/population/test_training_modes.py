@@ -115,6 +115,7 @@ def test_discounted_returns_are_the_sums_by_definition(rewards_T_N: list[tuple[f
         (lambda: mixed_weights(0.6, 0.4, 1.5), "correlation 1.5"),
         (lambda: mode_matrix("frozen", 2), "training_mode 'frozen'"),  # type: ignore[arg-type]
         (lambda: mixed_returns([1.0, 2.0, 3.0], np.eye(2)), "returns of 3 members"),
+        (lambda: mixed_returns([1.0, float("nan")], np.eye(2)), "NaN or infinity"),
         (lambda: mode_matrix("cooperative", 0), "num_members 0"),
         (lambda: CooperationFactor(cooperation_strength=2.0), "cooperation_strength 2.0"),
         (lambda: CooperationFactor(team_size=0), "team_size 0"),

@@ -110,6 +110,9 @@ def test_unlike_optimizer_states_are_refused() -> None:
         synchronized_learner({**members, "a": replace(members["a"], num_updates=3)})
     with pytest.raises(ConfigurationError, match="optimizer state of 'b'"):
         synchronized_learner({**members, "b": replace(members["b"], first_moments={})})
+    poisoned = {name: tensor / 0 for name, tensor in members["b"].second_moments.items()}
+    with pytest.raises(ConfigurationError, match="of 'b': hold NaN or infinity"):
+        synchronized_learner({**members, "b": replace(members["b"], second_moments=poisoned)})
 
 
 @settings(max_examples=25)
@@ -200,7 +203,11 @@ def test_the_proximal_term_is_fedproxs_with_its_gradient() -> None:
     assert loss.item() == pytest.approx(0.25)
     assert weights["b"].grad is not None
     assert weights["b"].grad.tolist() == pytest.approx([0.1, 0.2])
-    for wrong in ({"weights": {"x": torch.ones(1)}, "mu": 0.1}, {"weights": weights, "mu": -1.0}):
+    for wrong in (
+        {"weights": {"x": torch.ones(1)}, "mu": 0.1},
+        {"weights": weights, "mu": -1.0},
+        {"weights": {}, "mu": 0.1},
+    ):
         with pytest.raises(ConfigurationError):
             proximal_term(merged_weights={"b": torch.zeros(2)}, **wrong)  # type: ignore[arg-type]
 

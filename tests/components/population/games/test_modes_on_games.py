@@ -87,7 +87,7 @@ def learned_cooperation(game: Rules, matrix: Floats, seed: int) -> list[float]:
             outcome = joint_step(game, JointState(seed=seed, episode=16 * update + play), actions)
             mixed = mixed_returns(outcome.rewards_N, matrix).mixed
             outcomes = [
-                Outcome(order=play, game="g", role=str(i), raw_return=each) for i, each in enumerate(mixed.tolist())
+                Outcome(order=play, game="g", role=str(i), earned=each) for i, each in enumerate(mixed.tolist())
             ]
             advantages, baselines = role_advantages(baselines, outcomes)
             gradient += (ones - chances) * np.array(advantages)
