@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from components.errors import ConfigurationError
 from components.population.adapters import Adapter
+from components.population.bounds import checked_share
 from components.population.federated import Merge, pulled_adapter
-from components.population.training_modes import checked_share
 
 MAX_STALENESS = 2
 

@@ -17,7 +17,7 @@ from math import fsum, isfinite, sqrt
 from typing import Any
 
 from components.errors import ConfigurationError
-from components.population.training_modes import checked_share
+from components.population.bounds import checked_share
 
 EPSILON = 1e-4
 """As in `components.algorithms.normalisation`."""

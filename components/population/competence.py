@@ -10,7 +10,7 @@ from math import erf, exp, fsum, sqrt
 from typing import Any, Literal
 
 from components.errors import ConfigurationError
-from components.population.training_modes import checked_share
+from components.population.bounds import checked_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from components.population.adapters import (
     equal_tensors,
     weighted_mean,
 )
+from components.population.bounds import checked_share
 from components.population.synchronized import common_num_updates, mean_tensors
-from components.population.training_modes import checked_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

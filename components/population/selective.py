@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from components.errors import ConfigurationError
 from components.identity import seed_for
-from components.population.training_modes import checked_share
+from components.population.bounds import checked_share
 
 Reason = Literal["best", "starved", "explored"]
 

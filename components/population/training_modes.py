@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
+from components.population.bounds import checked_members, checked_share
 
 TrainingMode = Literal["cooperative", "competitive", "mixed", "hierarchical"]
 Floats = NDArray[np.float64]
@@ -210,17 +211,3 @@ def elected_leader(average_returns_N: Sequence[float]) -> int:
     """
     checked_members(len(average_returns_N))
     return max(range(len(average_returns_N)), key=lambda member: average_returns_N[member])
-
-
-def checked_members(num_members: int) -> int:
-    """`num_members` itself. Raises ConfigurationError below 1."""
-    if num_members < 1:
-        raise ConfigurationError(f"num_members {num_members}: use 1 or more")
-    return num_members
-
-
-def checked_share(field: str, value: float) -> float:
-    """`value` itself. Raises ConfigurationError with the field's name outside of 0 to 1, and for NaN."""
-    if not 0 <= value <= 1:
-        raise ConfigurationError(f"{field} {value}: use 0 to 1")
-    return value

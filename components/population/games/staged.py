@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.errors import ConfigurationError
+from components.population.bounds import checked_share
 from components.population.games.base import Action, check_actions, checked_base, cooperation
-from components.population.training_modes import checked_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
