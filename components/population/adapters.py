@@ -43,6 +43,11 @@ class Adapter:
         """The names of the changed layers, sorted."""
         return tuple(sorted({name.removesuffix(_A).removesuffix(_B) for name in self.weights}))
 
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks of the targets, in their order."""
+        return tuple(self.a(target).shape[0] for target in self.targets)
+
     def a(self, target: str) -> Tensor:
         """A of a target, [rank, inputs]."""
         return self.weights[target + _A]
@@ -86,6 +91,7 @@ def check_mixable(adapters: Mapping[str, Adapter]) -> None:
         for what, value, other in (
             ("base", first.base, adapter.base),
             ("targets", first.targets, adapter.targets),
+            ("rank", sorted(set(first.ranks)), sorted(set(adapter.ranks))),
             ("scale (alpha / rank)", first.scale, adapter.scale),
             *(
                 (f"shape of {key}", list(first.weights[key].shape), _shape(adapter, key))

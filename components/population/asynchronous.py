@@ -1,8 +1,8 @@
 """Asynchronous members: each updates its own adapter at its own pace, and old samples and late adapters count less.
 
 Staleness is the number of updates between the version that sampled and the version that learns. Within a bound it
-lowers a weight, `(1 + staleness) ** -exponent` (FedAsync, arXiv:1903.03934); beyond it a sample is
-dropped, and counted.
+lowers a weight, `(1 + staleness) ** -exponent` (FedAsync, arXiv:1903.03934); beyond it a sample is dropped, and
+counted.
 """
 
 from collections.abc import Sequence

@@ -81,7 +81,7 @@ def merged_adapter(adapters: Mapping[str, Adapter], shares: Mapping[str, float],
     shares = checked_shares(adapters, shares)
     members = [adapters[name] for name in shares]
     first, weights = members[0], list(shares.values())
-    keeps_rank = rank is None or all(first.a(target).shape[0] == rank for target in first.targets)
+    keeps_rank = rank is None or set(first.ranks) == {rank}
     if keeps_rank and all(equal_tensors([each.a(target) for each in members]) for target in first.targets):
         means = {t: (first.a(t), weighted_mean([each.b(t) for each in members], weights)) for t in first.targets}
         return Merge(adapter=adapter_from_factors(first.base, first.scale, means), method="mean", residual=0.0)

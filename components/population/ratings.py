@@ -5,8 +5,8 @@ poker there are two policies of which one wins 7 of 12 games, sides swapped, and
 them), and in self-play an early checkpoint won 53% of its games against a later one and lost .175 a game. Every rating
 by wins puts the loser first. `payoff_ratings` looks at what was earned.
 
-Elo and Bradley-Terry are for games of win, draw and loss; Elo depends on the order of games (some 30
-points), so it is folded in the order of problems, while Bradley-Terry is a fit to counts and has no order.
+Elo and Bradley-Terry are for games of win, draw and loss; Elo depends on the order of games (some 30 points), so it is
+folded in the order of problems, while Bradley-Terry is a fit to counts and has no order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,6 +60,10 @@ def ratings_from_advantages(advantages: Mapping[tuple[str, str], float], players
     **Example** exact advantages (`exploitability.exact_advantage`) a over b .3, b over c .2: ratings .267, -.033,
     -.233.
     """
+    if not {name for pair in advantages for name in pair} <= set(players) or any(
+        (other, one) in advantages for one, other in advantages
+    ):
+        raise ConfigurationError(f"advantages of {sorted(advantages)}: give each pair of {tuple(players)} once")
     _check_connected(players, {pair for one, other in advantages for pair in ((one, other), (other, one))})
     index = {name: i for i, name in enumerate(players)}
     rows, values = np.zeros((len(advantages), len(players))), np.array(list(advantages.values()))
@@ -122,6 +126,8 @@ def bradley_terry_ratings(wins: Wins, *, prior_draws: float = 0.0) -> dict[str, 
 
     **Example** a beats b 3 times of 4: a lead of 400 log10 3 = 190.8 points.
     """
+    if prior_draws < 0:
+        raise ConfigurationError(f"prior_draws {prior_draws}: use 0 or more")
     players = tuple(sorted({name for pair in wins for name in pair}))
     index = {name: i for i, name in enumerate(players)}
     wins_N_N = np.zeros((len(players), len(players)))

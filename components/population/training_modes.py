@@ -31,7 +31,7 @@ class CooperationFactor:
 
     `none` shares nothing. `team_based` shares `cooperation_strength` in blocks of `team_size` neighbours,
     `shared_rewards` shares `shared_reward_ratio` among all. `knowledge_transfer` leaves the returns alone: its rate
-    weighs a loss.
+    weighs a loss (`knowledge_transfer.py`). `communication_cost` is the price of a message (`reward_terms.py`).
     """
 
     type: Literal["none", "team_based", "shared_rewards", "knowledge_transfer"] = "none"

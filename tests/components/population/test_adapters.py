@@ -32,7 +32,8 @@ def changed(key: str, tensor: torch.Tensor) -> Adapter:
     [
         (adapter(1, base="other"), "base: base of 'a', other of 'b'"),
         (adapter(1, scale=1.0), "scale .alpha / rank.: 2.0 of 'a', 1.0 of 'b'"),
-        (adapter(1, rank=3), r"shape of layers.0.q_proj.lora_A.weight: \[2, 8\] of 'a', \[3, 8\] of 'b'"),
+        (adapter(1, rank=3), r"rank: \[2\] of 'a', \[3\] of 'b'"),
+        (changed(Q, torch.zeros(9, 2)), rf"shape of {Q}: \[6, 2\] of 'a', \[9, 2\] of 'b'"),
         (adapter_from_factors("base", 2.0, {"k_proj": (torch.zeros(2, 8), torch.zeros(6, 2))}), "targets: .*k_proj"),
         (changed(Q, GOOD.weights[Q].bfloat16()), f"type of {Q}: torch.float32 of 'a', torch.bfloat16 of 'b'"),
         (changed(Q, torch.full((6, 2), float("nan"))), f"{Q} of 'b': holds NaN or infinity"),

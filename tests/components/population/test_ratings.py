@@ -195,6 +195,9 @@ def test_elo_continues_to_the_bit(drawn: list[tuple[tuple[str, str], float]], ki
     [
         (lambda: bradley_terry_ratings({("a", "b"): 2}), "add prior_draws"),
         (lambda: bradley_terry_ratings({("a", "b"): -1}), "wins -1"),
+        (lambda: bradley_terry_ratings({("a", "b"): 1}, prior_draws=-1.0), "prior_draws -1"),
+        (lambda: ratings_from_advantages({("a", "b"): 1.0, ("b", "a"): -1.0}, "ab"), "once"),
+        (lambda: ratings_from_advantages({("a", "b"): 1.0}, "ac"), "once"),
         (lambda: elo_ratings([("a", "b", 0.7)]), r"score 0\.7"),
         (lambda: elo_ratings([("a", "a", 1.0)]), "two players"),
     ],
