@@ -77,6 +77,20 @@ def test_the_staged_game_warms_up_and_ramps() -> None:
     assert lonely[3] == pytest.approx(0.91 - 0.0625 - 0.05), "cooperates below .3"
 
 
+@given(st.lists(st.sampled_from(ACTIONS), min_size=2, max_size=12))
+def test_the_staged_game_is_the_formula_by_cases(actions: list[Action]) -> None:
+    game = Staged(num_members=len(actions))
+    num = actions.count(C)
+    rho = num / len(actions)
+    for member, (action, found) in enumerate(zip(actions, game.payoffs(actions, LATE), strict=True)):
+        wanted = 0.91 + 0.25 * (rho - 0.5)
+        if member < max(1, len(actions) // 4):
+            wanted += -0.05 * rho if action == C else 0.1 * rho
+        if (action == C and 10 * num < 3 * len(actions)) or (action == D and 10 * num > 7 * len(actions)):
+            wanted -= 0.05
+        assert found == pytest.approx(wanted)
+
+
 def test_team_battles_equilibria_are_one_team_exploiting_the_other() -> None:
     game = TeamBattle()
 
@@ -121,6 +135,7 @@ def test_noise_has_the_stated_deviation_and_rewards_their_floor() -> None:
     assert np.mean(rewards) == pytest.approx(0.85, abs=4 * 0.05 / 3200**0.5)
     assert np.std(rewards) == pytest.approx(0.05, rel=0.06)
     assert np.abs(np.corrcoef(np.array(rewards).T) - np.eye(8)).max() < 0.25
+    assert joint_step(PairGame(noise_std=0.0), JointState(seed=0), (C, C)).rewards_N == (0.85, 0.85)
     poor = CoopCompete(base_scale=1e-3, noise_std=1.0)
     assert min(joint_step(poor, JointState(seed=0), (C,) * 8).rewards_N) == 0.0
 
