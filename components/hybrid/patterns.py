@@ -100,7 +100,7 @@ def find_patterns(connection: sqlite3.Connection, minimum_seen: int, family_erro
     exact test and whose Wilson bound at that level excludes the base rate.
 
     **Example** 2,000 grams at .05: each direction at 1.25e-5, z = 4.21. Action 4 in state 7, 24 times with 19 successes where
-    the state has 261 in 870 visits: found, p about 2e-6.
+    the state has 261 in 870 visits: found, p about 6e-7.
     """
     assert minimum_seen >= 1, f"minimum_seen {minimum_seen}"
     assert 0 < family_error < 1, f"family_error {family_error}"

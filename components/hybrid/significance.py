@@ -13,7 +13,7 @@ def wilson_bounds(successes: int, trials: int, z: float) -> tuple[float, float]:
 
     Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
 
-    **Example** `wilson_bounds(8, 10, 1.96)` is about (.490, .943); with z = 4.2 it is about (.252, .979).
+    **Example** `wilson_bounds(8, 10, 1.96)` is about (.490, .943); with z = 4.2 it is about (.236, .981).
     """
     assert 0 <= successes <= trials, f"{successes} successes in {trials} trials"
     if trials == 0:
