@@ -82,7 +82,7 @@ class Twin:
     def step(self, actions_N: Integers) -> TwinStep:
         """What these buttons bring. Raises ValueError for what is no action of each game.
 
-        **Example** UP from (4, 5) in a new game: (4, 4), a new tile: .1, less .01 for the step.
+        **Example** DOWN from (4, 5) in a new game: (4, 6), a new tile: .1, less .01 for the step.
         """
         actions_N = np.asarray(actions_N)
         if actions_N.shape != (self._num_games,) or not np.isin(actions_N, np.arange(NUM_ACTIONS)).all():
