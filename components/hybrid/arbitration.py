@@ -4,8 +4,8 @@ A confidence alone is as good as the adviser's honesty: a model that is always s
 claimed. The arbiter is asked before the actors, so that a model without control costs no call.
 
 The arms are the two actors, the contexts are the phases of the game, and the choice is that of `segment_bandit.py`. An
-emergency, for example a player who is stuck, takes control from the actor that led into it: the other one has the next
-decisions, which are measured as any others.
+emergency, for example a player who is stuck, ends the segment at once. Who helps in the emergencies of a phase is measured as
+a context of its own: to call the other actor each time would give a bad adviser a fifth of the game.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from components.errors import ConfigurationError
-from components.hybrid.segment_bandit import (
-    BanditRule,
-    BanditState,
-    close_segment,
-    credit,
-    next_decision,
-    start_segment,
-)
+from components.hybrid.segment_bandit import BanditRule, BanditState, close_segment, credit, next_decision
 
 
 class Mode(StrEnum):
@@ -41,7 +34,7 @@ class Actor(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArbitrationRule:
-    """How control is given: fixed for a run. `emergency_hold` is the length of the other actor's turn in decisions."""
+    """How control is given: fixed for a run. `emergency_hold` is the length of a segment in an emergency, in decisions."""
 
     mode: Mode = Mode.ADAPTIVE
     hold: int = 12
@@ -106,21 +99,20 @@ def next_actor(
 ) -> ArbiterState:
     """The state after the next decision was given to its `actor`.
 
-    `explore` is False in evaluation. An emergency counts in ADAPTIVE alone, and not while the last one is being answered.
+    `explore` is False in evaluation. An emergency counts in ADAPTIVE alone; its segment is played to its end, or to that of
+    the phase.
 
-    **Example** the policy walks into a corner: with `emergency` the language model has the next `emergency_hold` decisions,
-    then control goes to whoever gains more in this phase.
+    **Example** the policy walks into a corner: with `emergency` the next `emergency_hold` decisions are of the actor that
+    gained more in earlier emergencies of this phase, then of the one that gains more in the phase.
     """
-    bandit = state.bandit
-    in_emergency = state.is_emergency and bandit.decisions_left > 0 and bandit.context == phase
+    bandit, emergency_context = state.bandit, f"emergency in {phase}"
+    goes_on = bandit.context == emergency_context and bandit.decisions_left > 0
+    in_emergency = rule.mode is Mode.ADAPTIVE and (emergency or goes_on)
     if rule.mode is not Mode.ADAPTIVE:
         bandit = replace(bandit, arm=Actor.LLM.value if rule.mode is Mode.LLM_ONLY else Actor.RL.value)
-    elif emergency and bandit.arm and not in_emergency:
-        other = Actor.RL if bandit.arm == Actor.LLM else Actor.LLM
-        bandit = start_segment(close_segment(bandit, rule.bandit), phase, other.value, rule.emergency_hold)
-        bandit, in_emergency = replace(bandit, decisions_left=bandit.decisions_left - 1), True
     elif in_emergency:
-        bandit = replace(bandit, decisions_left=bandit.decisions_left - 1)
+        short = replace(rule.bandit, hold=rule.emergency_hold)
+        bandit = next_decision(bandit, short, emergency_context, explore=explore)
     else:
         bandit = next_decision(bandit, rule.bandit, phase, explore=explore)
     return ArbiterState(

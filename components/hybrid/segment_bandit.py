@@ -102,15 +102,9 @@ def next_decision(state: BanditState, rule: BanditRule, context: str, *, explore
     """
     if not state.arm or state.decisions_left == 0 or context != state.context:
         state = close_segment(state, rule)
-        arm = _best_arm(state, rule, context, explore)
-        state = start_segment(state, context, arm, rule.hold)
+        arm, number = _best_arm(state, rule, context, explore), state.num_segments + 1
+        state = replace(state, context=context, arm=arm, decisions_left=rule.hold, num_segments=number)
     return replace(state, decisions_left=state.decisions_left - 1)
-
-
-def start_segment(state: BanditState, context: str, arm: str, hold: int) -> BanditState:
-    """The state with a new segment of `hold` decisions for this arm; the segment before it must be closed."""
-    assert not state.num_credited, f"an open segment of {state.arm}"
-    return replace(state, context=context, arm=arm, decisions_left=hold, num_segments=state.num_segments + 1)
 
 
 def credit(state: BanditState, progress: float) -> BanditState:

@@ -74,27 +74,30 @@ def test_without_exploration_the_better_one_has_every_decision() -> None:
             assert state.actor == best
 
 
-def test_an_emergency_interrupts_once_and_is_measured() -> None:
+def test_an_emergency_ends_the_segment_and_has_one_of_its_own() -> None:
     rule = ArbitrationRule(hold=10, emergency_hold=3)
-    state = next_actor(new_arbiter(0), rule, "town")
-    first = state.actor
-    acted = []
-    for _ in range(3):
-        state = next_actor(credit_actor(state, rule, 0.0), rule, "town", emergency=True)
-        acted.append(state.actor)
-    assert len(set(acted)) == 1
-    assert acted[0] != first
-    assert state.is_emergency
-    state = next_actor(credit_actor(state, rule, 1.0), rule, "town")
-    assert not state.is_emergency
-    assert {tally.arm: tally.mean > 0 for tally in state.bandit.tallies} == {first: False, acted[0]: True}
-
-
-def test_an_emergency_ends_with_its_phase() -> None:
-    rule = ArbitrationRule(emergency_hold=9)
     state = credit_actor(next_actor(new_arbiter(0), rule, "town"), rule, 0.1)
-    state = credit_actor(next_actor(state, rule, "town", emergency=True), rule, 0.1)
-    assert not next_actor(state, rule, "battle").is_emergency
+    emergencies = []
+    for emergency in (True, False, False, False):
+        state = credit_actor(next_actor(state, rule, "town", emergency=emergency), rule, 0.1)
+        emergencies.append(state.is_emergency)
+    assert emergencies == [True, True, True, False]
+    assert {tally.context for tally in state.bandit.tallies} == {"town", "emergency in town"}
+    state = next_actor(state, rule, "town", emergency=True)
+    assert not next_actor(state, rule, "battle").is_emergency, "it ends with its phase"
+
+
+def test_who_helps_in_emergencies_is_measured_apart() -> None:
+    """The policy is better in general, the language model when stuck: each is asked where it helps."""
+    rule, state = ArbitrationRule(hold=4), new_arbiter(0)
+    helped, played = [], []
+    for number in range(3000):
+        emergency = number % 20 == 0
+        state = next_actor(state, rule, "town", emergency=emergency)
+        (helped if state.is_emergency else played).append(state.actor)
+        state = credit_actor(state, rule, float((state.actor is Actor.LLM) == state.is_emergency))
+    assert helped[300:].count(Actor.LLM) > 0.8 * len(helped[300:])
+    assert played[1000:].count(Actor.RL) > 0.8 * len(played[1000:])
 
 
 @given(st.integers(0, 2**62), st.integers(0, 3))
