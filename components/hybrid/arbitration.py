@@ -4,17 +4,26 @@ A confidence alone is as good as the adviser's honesty: a model that is always s
 claimed. The arbiter is asked before the actors, so that a model without control costs no call.
 
 The arms are the two actors, the contexts are the phases of the game, and the choice is that of `segment_bandit.py`. An
-emergency, for example a player who is stuck, ends the segment at once. Who helps in the emergencies of a phase is measured as
-a context of its own: to call the other actor each time would give a bad adviser a fifth of the game.
+emergency, for example a player who is stuck, calls the other actor for a few decisions, but only while what it gains in
+emergencies is more than the phase brings anyway: to call it each time would give a bad adviser a fifth of the game.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from math import sqrt
 from typing import Any, Self
 
 from components.errors import ConfigurationError
-from components.hybrid.segment_bandit import BanditRule, BanditState, close_segment, credit, next_decision
+from components.hybrid.segment_bandit import (
+    BanditRule,
+    BanditState,
+    close_segment,
+    credit,
+    next_decision,
+    start_segment,
+    upper_bounds,
+)
 
 
 class Mode(StrEnum):
@@ -99,20 +108,20 @@ def next_actor(
 ) -> ArbiterState:
     """The state after the next decision was given to its `actor`.
 
-    `explore` is False in evaluation. An emergency counts in ADAPTIVE alone; its segment is played to its end, or to that of
-    the phase.
+    `explore` is False in evaluation. An emergency counts in ADAPTIVE alone, and only inside a segment of its phase.
 
-    **Example** the policy walks into a corner: with `emergency` the next `emergency_hold` decisions are of the actor that
-    gained more in earlier emergencies of this phase, then of the one that gains more in the phase.
+    **Example** the policy walks into a corner: with `emergency` the language model has the next `emergency_hold` decisions if
+    it was not called in this phase before, or gained more then than the policy gains in the phase; then the phase decides.
     """
-    bandit, emergency_context = state.bandit, f"emergency in {phase}"
-    goes_on = bandit.context == emergency_context and bandit.decisions_left > 0
-    in_emergency = rule.mode is Mode.ADAPTIVE and (emergency or goes_on)
+    bandit = state.bandit
+    in_emergency = state.is_emergency and bandit.context == _emergency(phase) and bandit.decisions_left > 0
     if rule.mode is not Mode.ADAPTIVE:
         bandit = replace(bandit, arm=Actor.LLM.value if rule.mode is Mode.LLM_ONLY else Actor.RL.value)
     elif in_emergency:
-        short = replace(rule.bandit, hold=rule.emergency_hold)
-        bandit = next_decision(bandit, short, emergency_context, explore=explore)
+        bandit = replace(bandit, decisions_left=bandit.decisions_left - 1)
+    elif emergency and bandit.context == phase and _other_helps(bandit, rule, explore):
+        other, in_emergency = _other(bandit.arm), True
+        bandit = start_segment(close_segment(bandit, rule.bandit), _emergency(phase), other, rule.emergency_hold)
     else:
         bandit = next_decision(bandit, rule.bandit, phase, explore=explore)
     return ArbiterState(
@@ -134,6 +143,25 @@ def credit_actor(state: ArbiterState, rule: ArbitrationRule, progress: float) ->
 def end_episode(state: ArbiterState, rule: ArbitrationRule) -> ArbiterState:
     """The state after an episode: its last segment is tallied, and the next decision starts a new one."""
     return replace(state, bandit=close_segment(state.bandit, rule.bandit), is_emergency=False)
+
+
+def _emergency(phase: str) -> str:
+    """The context in which the emergencies of a phase are measured."""
+    return f"emergency in {phase}"
+
+
+def _other(arm: str) -> str:
+    return Actor.RL.value if arm == Actor.LLM else Actor.LLM.value
+
+
+def _other_helps(bandit: BanditState, rule: ArbitrationRule, explore: bool) -> bool:
+    """Whether the actor without control is worth a call: untried, or better in emergencies than the phase by the margin."""
+    holder, other = (
+        bandit.tally(bandit.context, bandit.arm),
+        bandit.tally(_emergency(bandit.context), _other(bandit.arm)),
+    )
+    ordinary, called = upper_bounds([holder, other], rule.exploration if explore else 0.0)
+    return called > ordinary + rule.margin * sqrt(holder.variance_of_mean + other.variance_of_mean)
 
 
 def is_stuck(recent_states: Sequence[int], *, window: int = 8, most_different: int = 2) -> bool:

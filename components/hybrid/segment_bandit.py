@@ -85,6 +85,11 @@ class BanditState:
     progress: float = 0.0
     num_credited: int = 0
 
+    def tally(self, context: str, arm: str) -> Tally:
+        """The tally of an arm in a context; an empty one before its first segment."""
+        known = (tally for tally in self.tallies if (tally.context, tally.arm) == (context, arm))
+        return next(known, Tally(context=context, arm=arm))
+
     def to_json(self) -> dict[str, Any]:
         """The state as values of JSON, from which `from_json` makes an equal one."""
         return asdict(self)
@@ -102,9 +107,14 @@ def next_decision(state: BanditState, rule: BanditRule, context: str, *, explore
     """
     if not state.arm or state.decisions_left == 0 or context != state.context:
         state = close_segment(state, rule)
-        arm, number = _best_arm(state, rule, context, explore), state.num_segments + 1
-        state = replace(state, context=context, arm=arm, decisions_left=rule.hold, num_segments=number)
+        return start_segment(state, context, _best_arm(state, rule, context, explore), rule.hold)
     return replace(state, decisions_left=state.decisions_left - 1)
+
+
+def start_segment(state: BanditState, context: str, arm: str, hold: int) -> BanditState:
+    """The state after the first of `hold` decisions was given to this arm; the segment before must be closed."""
+    assert not state.num_credited, f"an open segment of {state.arm}"
+    return replace(state, context=context, arm=arm, decisions_left=hold - 1, num_segments=state.num_segments + 1)
 
 
 def credit(state: BanditState, progress: float) -> BanditState:
@@ -170,5 +180,4 @@ def _best_arm(state: BanditState, rule: BanditRule, context: str, explore: bool)
 
 def _context_tallies(state: BanditState, rule: BanditRule, context: str) -> list[Tally]:
     """The tallies of a context, one for each arm, in the order of the rule."""
-    known = {tally.arm: tally for tally in state.tallies if tally.context == context}
-    return [known.get(arm, Tally(context=context, arm=arm)) for arm in rule.arms]
+    return [state.tally(context, arm) for arm in rule.arms]
