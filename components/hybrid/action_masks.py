@@ -1,4 +1,4 @@
-"""Which of the nine actions make sense now. Walls are no reason: bumping into one turns the player towards it."""
+"""Which of the nine actions make sense now. Walls forbid nothing: bumping into one turns the player towards it."""
 
 import numpy as np
 

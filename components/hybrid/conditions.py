@@ -71,7 +71,7 @@ def read_condition(text: str, names: Collection[str]) -> Condition:
         with warnings.catch_warnings(action="error"):  # such as for `1and x`, which a later Python will not read
             body = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, Warning, MemoryError, RecursionError) as error:
-        raise ConditionRefused(f"{text!r} is no condition ({error}): write one like `x >= 8 and y == 4`") from None
+        raise ConditionRefused(f"{text!r} is not a condition ({error}): write one like `x >= 8 and y == 4`") from None
     return Condition(text=text.strip(), _tree=_read(body, names))
 
 
@@ -102,7 +102,7 @@ def _read_operand(node: ast.expr, names: Collection[str]) -> str | int:
             return node.id
         near = get_close_matches(node.id, names, n=1)
         known = f"did you mean `{near[0]}`?" if near else f"use one of {', '.join(sorted(names))}"
-        raise ConditionRefused(f"`{node.id}` is no fact: {known}")
+        raise ConditionRefused(f"`{node.id}` is not a fact: {known}")
     sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
     constant = node.operand if isinstance(node, ast.UnaryOp) and sign < 0 else node
     if isinstance(constant, ast.Constant) and type(constant.value) is int and constant.value <= LARGEST_CONSTANT:

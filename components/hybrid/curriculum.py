@@ -90,7 +90,7 @@ class CurriculumState:
 
 def first_state(rule: CurriculumRule) -> CurriculumState:
     """The state before the first episode."""
-    return _entered(rule, 0)
+    return _stage_start(rule, 0)
 
 
 def next_state(state: CurriculumState, rule: CurriculumRule, reward: float) -> tuple[CurriculumState, Event | None]:
@@ -109,16 +109,16 @@ def next_state(state: CurriculumState, rule: CurriculumRule, reward: float) -> t
     recent = (*state.recent, reward)[-rule.window :]
     counted = replace(state, recent=recent, num_episodes=state.num_episodes + 1)
     if _is_passed(counted, rule):
-        return _entered(rule, state.stage + 1), "curriculum_advance"
+        return _stage_start(rule, state.stage + 1), "curriculum_advance"
     if len(recent) == rule.window:
-        counted = _with_gain_counted(counted, fmean(recent))
+        counted = _count_gain(counted, fmean(recent))
     if counted.episodes_without_gain >= rule.patience:
-        return _with_more_help(counted, rule), "curriculum_stalled"
+        return _add_help(counted, rule), "curriculum_stalled"
     decayed = max(state.llm_confidence * rule.decay, _lowest_confidence(state, rule))
     return replace(counted, llm_confidence=decayed), None
 
 
-def _entered(rule: CurriculumRule, number: int) -> CurriculumState:
+def _stage_start(rule: CurriculumRule, number: int) -> CurriculumState:
     stage = rule.stages[number]
     return CurriculumState(stage=number, strategy=stage.strategy, llm_confidence=stage.llm_confidence)
 
@@ -132,14 +132,14 @@ def _is_passed(state: CurriculumState, rule: CurriculumRule) -> bool:
     return mean >= stage.reward_threshold and is_steady
 
 
-def _with_gain_counted(state: CurriculumState, mean: float) -> CurriculumState:
+def _count_gain(state: CurriculumState, mean: float) -> CurriculumState:
     best = state.best_mean
     if best is None or mean > best + _BETTER * max(abs(best), 1):
         return replace(state, best_mean=mean, episodes_without_gain=0)
     return replace(state, episodes_without_gain=state.episodes_without_gain + 1)
 
 
-def _with_more_help(state: CurriculumState, rule: CurriculumRule) -> CurriculumState:
+def _add_help(state: CurriculumState, rule: CurriculumRule) -> CurriculumState:
     order = list(Strategy)
     return replace(
         state,

@@ -46,7 +46,7 @@ class Decision:
 
     `outcome_reward` is the credit of the decision, for example the return of the next steps; `is_success` says whether that
     counts as a success when patterns are looked for. `source` is who acted, `confidence` is the actor's own, from 0 to 1.
-    `timestamp` is in seconds since 1970; it is no part of a decision's identity. `is_last` closes the episode.
+    `timestamp` is in seconds since 1970; it does not count when decisions are compared. `is_last` closes the episode.
     """
 
     episode_id: int
@@ -96,7 +96,7 @@ class DecisionHistory:
 
     def __init__(self, path: Path | None = None, *, patience_seconds: float = 5.0) -> None:
         self._path = path
-        with self._named_errors():
+        with self._translate_errors():
             self._connection = sqlite3.connect(path or ":memory:", timeout=patience_seconds, isolation_level=None)
             try:
                 self._prepare()
@@ -119,13 +119,13 @@ class DecisionHistory:
 
     def recent_decisions(self, count: int = 100) -> list[Decision]:
         """The last `count` decisions, newest first."""
-        with self._named_errors():
+        with self._translate_errors():
             rows = self._connection.execute(f"{_SELECT} ORDER BY number DESC LIMIT ?", (count,)).fetchall()
         return [_decision(row) for row in rows]
 
     def num_decisions(self) -> int:
         """The number of decisions stored."""
-        with self._named_errors():
+        with self._translate_errors():
             (number,) = self._connection.execute("SELECT count(*) FROM decisions").fetchone()
         return int(number)
 
@@ -136,7 +136,7 @@ class DecisionHistory:
 
     def patterns(self, *, minimum_seen: int = 5, family_error: float = 0.05) -> PatternReport:
         """The patterns of all episodes that `analyse` has counted; see `find_patterns`."""
-        with self._named_errors():
+        with self._translate_errors():
             return find_patterns(self._connection, minimum_seen, family_error)
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class DecisionHistory:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._named_errors():
+        with self._translate_errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -218,8 +218,8 @@ class DecisionHistory:
                 raise
 
     @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        """Errors of SQLite as those of the house, with the remedy."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Errors of SQLite become those of `errors.py`, with the remedy."""
         try:
             yield
         except sqlite3.Error as error:

@@ -8,7 +8,7 @@ class HistoryLocked(TransientError):
 
 
 class HistoryCorrupt(PermanentError):
-    """The file of the history is damaged or is no SQLite database; the message says what to do with it."""
+    """The file of the history is damaged or not an SQLite database; the message says what to do with it."""
 
 
 class HistoryUnusable(PermanentError):

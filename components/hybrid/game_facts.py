@@ -78,7 +78,7 @@ STATE_VARIABLES = (
         "time_of_day",
     ),
 )
-"""What a policy sees, all from 0 to 1. Positions are no one-hot vectors: smooth coordinates generalise."""
+"""What a policy sees, all from 0 to 1. Positions are plain numbers, not one-hot: they generalise."""
 
 
 def no_facts(num_games: int) -> dict[str, Integers]:

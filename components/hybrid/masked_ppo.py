@@ -182,7 +182,7 @@ class MaskedPPO:
         """All that decides how the learner goes on, beside its rule, between an update and the next `collect`."""
         return {
             "weights": {name: value.clone() for name, value in self._both.state_dict().items()},
-            "optimizer": _copied(self._adam.state_dict()),
+            "optimizer": _copy_optimizer_state(self._adam.state_dict()),
             "generator": self._generator.get_state(),
             "num_updates": self.num_updates,
         }
@@ -190,7 +190,7 @@ class MaskedPPO:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` of a learner with the same rule returned."""
         self._both.load_state_dict(state["weights"])
-        self._adam.load_state_dict(_copied(state["optimizer"]))
+        self._adam.load_state_dict(_copy_optimizer_state(state["optimizer"]))
         self._generator.set_state(state["generator"])
         self.num_updates = state["num_updates"]
 
@@ -235,7 +235,7 @@ def _tensor(array: NDArray[Any]) -> Tensor:
     return torch.as_tensor(array, dtype=torch.float32)
 
 
-def _copied(optimizer_state: Mapping[str, Any]) -> dict[str, Any]:
+def _copy_optimizer_state(optimizer_state: Mapping[str, Any]) -> dict[str, Any]:
     """The state of an optimiser that shares no tensor with it."""
     moments = {
         number: {name: value.clone() for name, value in each.items()}

@@ -110,13 +110,13 @@ def find_patterns(connection: sqlite3.Connection, minimum_seen: int, family_erro
         (minimum_seen,),
     ).fetchall()
     level = family_error / (2 * max(1, len(rows)))
-    found = [pattern for row in rows for pattern in _tested(row, level)]
+    found = [pattern for row in rows for pattern in _patterns_from_row(row, level)]
     found.sort(key=lambda pattern: (pattern.p_value, pattern.state_hash, pattern.actions))
     return PatternReport(patterns=tuple(found), num_tested=len(rows), level=level)
 
 
-def _tested(row: tuple[int, int, str, int, int, int, int, int, int], level: float) -> Iterator[Pattern]:
-    """The gram of a row as a pattern, if it is one."""
+def _patterns_from_row(row: tuple[int, int, str, int, int, int, int, int, int], level: float) -> Iterator[Pattern]:
+    """The gram of a row as a pattern, if it passes the test in one direction."""
     state_hash, _, actions, seen, won, first_seen, last_seen, visits, successes = row
     low, high = wilson_bounds(won, seen, NormalDist().inv_cdf(1 - level))
     base_rate = successes / visits

@@ -19,7 +19,7 @@ from components.hybrid.game_facts import Facts, Floats, Integers
 STARTER_LEVEL = 5
 """Levels up to it come with the first member of the party, which has a weight of its own."""
 SOFT_CAP = 22
-"""A level beyond counts a quarter: training for ever is no progress."""
+"""A level beyond counts a quarter: endless training is not progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """What a teacher asks for on the way: subgoals with conditions, whose pay is too small to be a goal of its own.
 
 A language model writes them, an RL policy plays alone. Where the game's own reward is sparse they decide whether it is ever
-found; where they are wrong they must not stop learning. In our study on the badge of the homebrew cartridge, six wrong
-subgoals of 10 each ended all learning; of 1 each they cost 5 to 17% more steps.
+found; where they are wrong they must not stop learning. On the twin after 65,536 steps, two seeds, the share of episodes with
+the badge: paid by the badge alone 0 and 0, with twelve good subgoals .93 and .91; paid by all records .68 and .80, with six
+wrong subgoals under the cap .82 and .82, with the same six at 10 each 0 and 0.
 """
 
 from collections.abc import Collection, Sequence

@@ -80,7 +80,7 @@ class Twin:
         return action_masks(self._facts)
 
     def step(self, actions_N: Integers) -> TwinStep:
-        """What these buttons bring. Raises ValueError for what is no action of each game.
+        """What these buttons bring. Raises ValueError unless there is one action for each game.
 
         **Example** DOWN from (4, 5) in a new game: (4, 6), a new tile: .1, less .01 for the step.
         """

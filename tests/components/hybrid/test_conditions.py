@@ -50,12 +50,12 @@ REFUSED = {
     "(x := 1) > 0": "NamedExpr",
     "hpp > 1": "did you mean `hp`?",
     "reputation > 1": "use one of hp, x, y",
-    "x >": "no condition",
-    "x > 1; y > 1": "no condition",
-    "x > 1and y > 1": "no condition",
-    "x > 1\x00": "no condition",
-    "(" * 150 + "x > 1" + ")" * 40: "no condition",
-    "": "no condition",
+    "x >": "not a condition",
+    "x > 1; y > 1": "not a condition",
+    "x > 1and y > 1": "not a condition",
+    "x > 1\x00": "not a condition",
+    "(" * 150 + "x > 1" + ")" * 40: "not a condition",
+    "": "not a condition",
     "x > 1 or " * 30 + "x > 1": "use at most 200",
 }
 

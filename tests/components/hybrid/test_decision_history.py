@@ -138,3 +138,21 @@ def test_a_kill_while_the_file_is_created_leaves_a_new_file(tmp_path: Path) -> N
     subprocess.run([sys.executable, "-c", made, str(path)], check=False)
     with DecisionHistory(path) as history:
         assert history.record([decision(0)]) == 1
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.7, 0.3, 0.0])
+def test_a_half_written_log_holds_whole_batches_alone(tmp_path: Path, kept: float) -> None:
+    """What a power failure leaves: the file, and a part of its write-ahead log."""
+    with DecisionHistory(tmp_path / "history.db") as history:
+        for batch in range(8):
+            history.record([decision(step, reasoning="x" * 200) for step in range(batch * 50, batch * 50 + 50)])
+        log = (tmp_path / "history.db-wal").read_bytes()
+        (tmp_path / "copy.db").write_bytes((tmp_path / "history.db").read_bytes())
+    (tmp_path / "copy.db-wal").write_bytes(log[: int(len(log) * kept)])
+    with DecisionHistory(tmp_path / "copy.db") as copy:
+        found = copy.num_decisions()
+        assert found % 50 == 0
+        assert (found == 400) == (kept == 1.0)
+        again = [decision(step, reasoning="x" * 200) for step in range(400)]
+        assert copy.record(again) == 400 - found
+        assert copy.recent_decisions(1) == again[-1:]
