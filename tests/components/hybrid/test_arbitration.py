@@ -19,6 +19,7 @@ from components.hybrid.arbitration import (
     new_arbiter,
     next_actor,
 )
+from components.hybrid.segment_bandit import BanditState, Tally
 
 ADAPTIVE = ArbitrationRule()
 GOOD_LLM = {("town", "llm"): 0.5, ("town", "rl"): 0.1, ("route", "llm"): 0.5, ("route", "rl"): 0.1}
@@ -101,6 +102,19 @@ def test_the_other_actor_is_called_while_it_helps(gain: float, fewest: float, mo
         gained = gain if state.is_emergency else 0.0
         state = credit_actor(state, rule, 0.5 if state.actor is Actor.RL else gained)
     assert fewest <= sum(called[20:]) / len(called[20:]) <= most
+
+
+@pytest.mark.parametrize(("squares", "is_called"), [(4 * 0.6**2, True), (4.0, False)])
+def test_a_call_must_be_better_by_its_standard_error(squares: float, is_called: bool) -> None:
+    """Four calls with a mean of .6 against .5 in the phase: enough if they were all alike, not if they varied."""
+    tallies = (
+        Tally(context="town", arm="rl", segments=100, gains=50, squares=25, last_segment=9),
+        Tally(context="town", arm="llm", segments=1, gains=0, squares=0, last_segment=1),
+        Tally(context="emergency in town", arm="llm", segments=4, gains=2.4, squares=squares, last_segment=8),
+    )
+    bandit = BanditState(seed=0, tallies=tallies, context="town", arm="rl", decisions_left=5)
+    state = next_actor(ArbiterState(bandit=bandit), ADAPTIVE, "town", emergency=True, explore=False)
+    assert state.is_emergency == is_called
 
 
 @given(st.integers(0, 2**62), st.integers(0, 3))

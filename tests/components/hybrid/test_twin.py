@@ -92,6 +92,16 @@ def test_an_episode_is_cut_at_its_limit_and_begins_anew() -> None:
     assert steps[0].rewards_N.tolist() == pytest.approx([0.09, 0.09])
 
 
+def test_a_badge_at_the_limit_ends_an_episode_and_does_not_cut_it() -> None:
+    twin, steps = Twin(1, seed=0), []
+    while not steps or not steps[-1].ended_N[0]:
+        steps.append(twin.step(competent_actions(twin.facts)))
+        assert len(steps) < 200
+    twin = Twin(1, seed=0, max_steps=len(steps))
+    last = [twin.step(competent_actions(twin.facts)) for _ in steps][-1]
+    assert (bool(last.ended_N[0]), bool(last.cut_N[0]), int(last.lengths_N[0])) == (True, False, len(steps))
+
+
 def test_a_door_walked_back_and_forth_costs_its_steps_alone() -> None:
     twin = Twin(1, seed=0)
     for _ in range(18):  # by the starter to the route
