@@ -64,6 +64,8 @@ def read_condition(text: str, names: Collection[str]) -> Condition:
     """The condition that `text` says, over these names of facts.
 
     Raises ConditionRefused for anything outside the language, with the part that is refused and what to write instead.
+
+    **Example** `len(x) > 1`: "`len(x)` (Call) is not in the language: compare facts and whole numbers up to 16777216".
     """
     if len(text) > MOST_CHARACTERS:
         raise ConditionRefused(f"a condition of {len(text)} characters: use at most {MOST_CHARACTERS}")

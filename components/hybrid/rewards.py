@@ -94,7 +94,7 @@ def reward_terms(before: Records, after: Records, weights: RewardWeights) -> dic
 
 
 def total_reward(terms: Mapping[str, Floats]) -> Floats:
-    """The reward of a step in each game (N,), from its terms."""
+    """The reward of a step in each game (N,), from its terms. **Example** badges 100, tiles .1, step -.01: 100.09."""
     total_N: Floats = np.sum(list(terms.values()), axis=0)
     return total_N
 

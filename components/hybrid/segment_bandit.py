@@ -118,7 +118,10 @@ def start_segment(state: BanditState, context: str, arm: str, hold: int) -> Band
 
 
 def credit(state: BanditState, progress: float) -> BanditState:
-    """The state after its last decision has made this progress, for example the potential gained."""
+    """The state after its last decision has made this progress, for example the potential gained.
+
+    **Example** decisions that make 3 and 1 are a gain of 2.
+    """
     return replace(state, progress=state.progress + progress, num_credited=state.num_credited + 1)
 
 

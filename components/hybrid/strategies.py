@@ -121,7 +121,10 @@ def next_strategy(
 
 
 def credit_strategy(state: StrategyState, reward: float) -> StrategyState:
-    """The state after the last decision has earned this reward, which counts unless it was overruled."""
+    """The state after the last decision has earned this reward, which counts unless it was overruled.
+
+    **Example** 50 decisions of BALANCED that earn 10 in all are one segment with a gain of .2.
+    """
     return state if state.is_overruled else replace(state, bandit=credit(state.bandit, reward))
 
 

@@ -65,7 +65,10 @@ def read_lesson(text: str, names: Collection[str]) -> Lesson:
 
 
 def subgoals_met(subgoals: Sequence[Subgoal], facts: Facts, met_N_G: Booleans) -> Booleans:
-    """Which subgoals the episodes have met up to now (N, G): those of before, and those whose condition holds."""
+    """Which subgoals the episodes have met up to now (N, G): those of before, and those whose condition holds.
+
+    **Example** `x >= 8` was met at x 9: it is still met at x 3.
+    """
     holding = [subgoal.condition.holds(facts) for subgoal in subgoals]
     return met_N_G | np.stack(holding, axis=-1) if holding else met_N_G
 

@@ -111,7 +111,7 @@ class Twin:
         )
 
     def snapshot(self) -> Snapshot:
-        """All that decides how the games go on, as arrays by name, for `restore`."""
+        """All that decides how the games go on, as arrays by name, for `restore`: about 500 bytes a game."""
         own = {name: getattr(self, name).copy() for name in _OWN}
         records = {f"records.{name}": getattr(self._records, name).copy() for name in Records.__slots__}
         return {**own, **records, **{f"facts.{name}": values.copy() for name, values in self._facts.items()}}
