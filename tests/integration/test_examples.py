@@ -150,3 +150,12 @@ def test_own_problems_are_written_and_trained_with_a_chat_model(
     assert "GGUF" not in done.stderr
     document = shown(project, client_environment, store, "own_problems")
     assert (document["state"], len(document["steps"])) == ("completed", 1)
+
+
+def test_the_plain_loop_ends_in_the_weights_of_the_flow(uninterrupted: dict[str, Any]) -> None:
+    loop = ROOT / "examples" / "plain_loop" / "plain_loop.py"
+    ended = subprocess.run(
+        [sys.executable, str(loop), "tiny", "3"], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == f"team: {uninterrupted['steps'][-1]['checkpoint_digest']['team']}"
