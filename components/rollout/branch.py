@@ -25,14 +25,15 @@ REPLAYED = "again"
 class PendingNode:
     """A node before sampling: the group's key and the candidates' shared prompt.
 
-    `lane` is its index among agents side by side, `phase` theirs and its own. `place` counts the actions before it in the turn.
+    `parallel_index` is its index among agents side by side, `phase` theirs and its own. `place` counts the actions before it in
+    the turn.
     """
 
     group: GroupKey
     prompt_tokens: tuple[int, ...]
     num_candidates: int
     phase: Phase
-    lane: int
+    parallel_index: int
     place: int
 
 
@@ -151,7 +152,7 @@ class Branch:
             _candidate(completion, text, after[text][0], rewards[text])
             for completion, text in zip(answer.completions_K, answer.texts_K, strict=True)
         )
-        node = self._node(opened, candidates, chosen, router=router, explored=explored)
+        node = self._node(opened, candidates, chosen, router=router, chosen_randomly=explored)
         self._nodes.append(node)
         if was_live:
             going_on = [k for k in scorable if not candidates[k].outcome.done and self._begins_line(node, k)]
@@ -161,7 +162,13 @@ class Branch:
         self._parent = None if self._parent is None else (len(self._nodes) - 1, chosen)
 
     def _node(
-        self, opened: PendingNode, candidates: tuple[Candidate, ...], chosen: int, *, router: Router, explored: bool
+        self,
+        opened: PendingNode,
+        candidates: tuple[Candidate, ...],
+        chosen: int,
+        *,
+        router: Router,
+        chosen_randomly: bool,
     ) -> Node:
         on_path, agent = self._parent is None, opened.group.agent
         return Node(
@@ -170,11 +177,11 @@ class Branch:
             prompt_tokens=opened.prompt_tokens,
             candidates=candidates,
             chosen=chosen,
-            explored=explored,
-            lane=opened.lane,
+            chosen_randomly=chosen_randomly,
+            parallel_index=opened.parallel_index,
             temperature=router.own_temperature(agent, self._rules.temperature),
             parent=self._parent,
-            compared=len(candidates) > 1 or (on_path and not self._rules.branching),
+            is_trained_on=len(candidates) > 1 or (on_path and not self._rules.branching),
         )
 
     def _begins_line(self, node: Node, candidate: int) -> bool:
@@ -235,7 +242,7 @@ class Branch:
     def _opened(self, phase: Phase, router: Router) -> tuple[PendingNode, ...]:
         nodes = []
         first = place_of(self._rules.turn_order, phase) if self._rules.turn_order else 0
-        for lane, group in enumerate(phase.groups(self._start.problem.problem_id, self._start.episode)):
+        for parallel_index, group in enumerate(phase.groups(self._start.problem.problem_id, self._start.episode)):
             prompt_tokens = self._attempt(
                 f"turn {group.turn}, {group.agent} observes", partial(self._prompt, group.agent, router)
             )
@@ -244,10 +251,10 @@ class Branch:
             node = PendingNode(
                 group=replace(group, branch=self._label),
                 prompt_tokens=prompt_tokens,
-                num_candidates=self._num_candidates(phase, first + lane, on_path=self._parent is None),
+                num_candidates=self._num_candidates(phase, first + parallel_index, on_path=self._parent is None),
                 phase=phase,
-                lane=lane,
-                place=first + lane,
+                parallel_index=parallel_index,
+                place=first + parallel_index,
             )
             nodes.append(node)
         return tuple(nodes)

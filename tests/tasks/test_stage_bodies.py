@@ -183,6 +183,6 @@ def of_first_decision(shard: RolloutShard, scored: ScoredShard) -> tuple[float |
     (found,) = [
         rewards_K
         for node, rewards_K in zip(shard.episodes[0].nodes, rewards_N_K, strict=True)
-        if node.compared and (node.group.turn, node.group.agent) == (0, "plan_agent")
+        if node.is_trained_on and (node.group.turn, node.group.agent) == (0, "plan_agent")
     ]
     return found

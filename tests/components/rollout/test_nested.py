@@ -74,14 +74,14 @@ def test_one_turn_is_played_anew_and_all_else_by_single_candidates() -> None:
     expanded = Counter()
     for episode in shard.episodes:
         widths = Counter((node.group.turn, node.group.agent, len(node.candidates)) for node in episode.nodes)
-        (turn,) = {node.group.turn for node in episode.nodes if node.compared}
+        (turn,) = {node.group.turn for node in episode.nodes if node.is_trained_on}
         expanded[turn] += 1
         expected = Counter({(turn, "agent0", 2): 1, (turn, "agent1", 3): 2})
         for other in range(3):
             for agent in FAMILY.roles:
                 expected[other, agent, 1] = 1 + (prod((2, 3)) if other > turn else 0)
         assert widths == expected
-        assert all(node.compared == (len(node.candidates) > 1) for node in episode.nodes)
+        assert all(node.is_trained_on == (len(node.candidates) > 1) for node in episode.nodes)
     assert min(expanded[turn] for turn in range(3)) >= 5, "each turn is expanded about equally often"
 
 
@@ -90,7 +90,7 @@ def test_only_turns_that_the_selected_branch_reached_are_played_anew_each_as_oft
     expanded = Counter()
     for episode in shard.episodes:
         if episode.error is None:
-            (turn,) = {node.group.turn for node in episode.nodes if node.compared}
+            (turn,) = {node.group.turn for node in episode.nodes if node.is_trained_on}
             expanded[len({node.group.turn for node in episode.path}), turn] += 1
     assert {*expanded} == {(reached, turn) for reached in (1, 2, 3) for turn in range(reached)}
     for reached in (2, 3):
@@ -105,7 +105,7 @@ def test_candidates_are_none_of_the_selected_branch_whose_last_answers_are_drawn
     router = router_of(family, Speaker(family, lambda prompt, seed: "56"[seed % 2]))
     rules = nested_rules(("ann",), (2,), max_turns=3)
     episodes = play(starts_of(family, 300), rules, family=family, router=router, rubric=rubric_of(family))
-    said = [node.candidates[0].text for episode in episodes for node in episode.nodes if node.compared]
+    said = [node.candidates[0].text for episode in episodes for node in episode.nodes if node.is_trained_on]
     assert len(said) == 300
     assert abs(said.count("6") / 300 - 1 / 2) < 1 / 9
 
@@ -149,8 +149,8 @@ def test_agents_side_by_side_are_nested_in_their_order(environment: type[Environ
     router = router_of(family, Speaker(family, lambda prompt, seed: str(4 + seed % 3)), max_new_tokens=4)
     rules = nested_rules(environment.turn_order, (2, 2, 3), max_turns=2)
     episodes = play(starts_of(family, 6), rules, family=family, router=router, rubric=rubric_of(family))
-    assert any(node.lane and node.parent for episode in episodes for node in episode.nodes)
-    widths = [Counter((n.group.agent, len(n.candidates)) for n in e.nodes if n.compared) for e in episodes]
+    assert any(node.parallel_index and node.parent for episode in episodes for node in episode.nodes)
+    widths = [Counter((n.group.agent, len(n.candidates)) for n in e.nodes if n.is_trained_on) for e in episodes]
     if environment is Votes:  # where neither ann nor bob ends the episode
         assert widths == [{("ann", 2): 1, ("bob", 2): 2, ("judge", 3): 4}] * 6
     check_credit(episodes, family, router, rubric_of(family), "leaves", environment.turn_order)
@@ -205,7 +205,7 @@ def test_a_leaf_that_fails_is_left_out_and_a_candidate_without_leaves_has_no_rew
     for episode, rewards_N_K in zip(episodes, scored.rewards_E_N_K, strict=True):
         assert (episode.error is None) or not episode.success
         for n, (node, rewards_K) in enumerate(zip(episode.nodes, rewards_N_K, strict=True)):
-            if not node.compared or node.group.agent != "agent0":
+            if not node.is_trained_on or node.group.agent != "agent0":
                 continue
             for k, reward in enumerate(rewards_K):
                 below = [m for m, each in enumerate(episode.nodes) if each.parent == (n, k)]
@@ -251,7 +251,7 @@ def test_only_compared_candidates_make_rows() -> None:
     shard = collected(planned(6))
     scored = score_shard(shard, family=FAMILY, rubric=RUBRIC, credit="leaves")
     batches, metrics = train_batches([shard], [scored], algorithm=AlgorithmConfig(), policies=["p"])
-    compared = [node for episode in shard.episodes for node in episode.nodes if node.compared]
+    compared = [node for episode in shard.episodes for node in episode.nodes if node.is_trained_on]
     assert metrics["advantage/num_groups"] == len(compared) == 6 * 3
     rows = sum(len(group.completions_K_T) for group in batches["p"].groups)
     assert rows + len(batches["p"].lengths_without_signal) == sum(len(node.candidates) for node in compared)
