@@ -5,7 +5,7 @@ BIN := .venv/bin
 LOCKS := pyproject.toml $(wildcard requirements/*.txt)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup sandbox demo test lint up down clean lock smollm extras vllm
+.PHONY: setup sandbox demo test test-quick lint docs up down clean lock smollm extras vllm
 
 setup: .venv/.installed        ## .venv with the locked dependencies of training
 .venv/.installed: $(LOCKS)
@@ -31,6 +31,16 @@ demo: setup                    ## train the default preset on this machine, show
 test: extras sandbox smollm    ## the whole test suite
 	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder
 
+# About two minutes on two idle cores: the parts that need no server, no sandbox and no training worker.
+QUICK := $(wildcard tests/test_*.py tests/components/test_*.py) tests/tasks tests/components/environments/games \
+    $(addprefix tests/components/,algorithms config evaluation generation models rewards rollout runs tool_calls)
+
+test-quick: extras             ## part of the test suite, for a first answer
+	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not slow" $(QUICK)
+
+docs: extras                   ## build the pages of docs/ into docs/_build; a warning is an error
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+
 lint: extras                   ## format, lint and types, without changing a file
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -52,4 +62,4 @@ vllm: .venv-vllm/.installed    ## vLLM in a separate environment: its pins do no
 
 clean:                         ## stop the services; remove the environments and all data of runs in this folder
 	-[ -x $(BIN)/troupe ] && $(BIN)/troupe down
-	rm -rf .venv .venv-vllm .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-vllm .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build *.egg-info

@@ -1,0 +1,47 @@
+"""The parts of pages that are generated when the site is built: `<!-- generated: NAME -->` in a page is replaced by one."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import configuration_reference
+import preset_table
+import results_tables
+
+ROOT = Path(__file__).resolve().parent.parent
+MARK = re.compile(r"^<!-- generated: ([a-z ]+) -->$", re.MULTILINE)
+
+
+def security() -> str:
+    """The security page of `infra/`, with how to report from the checkout's own."""
+    page = (ROOT / "infra" / "SECURITY.md").read_text().partition("## Reporting")[0]
+    reporting = (ROOT / "SECURITY.md").read_text().partition("**Reporting.** ")[2]
+    assert reporting, "SECURITY.md says nothing of reporting"
+    return f"{page}## Reporting\n\n{reporting}"
+
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    "configuration": configuration_reference.reference,
+    "security": security,
+    "presets": preset_table.table,
+    "arms record": results_tables.arms_record,
+    "arms success": results_tables.arms_success,
+    "arms differences": results_tables.arms_differences,
+    "arms doses": results_tables.arms_doses,
+    "arms claims": results_tables.arms_claims,
+    "credit record": results_tables.credit_record,
+    "credit summary": results_tables.credit_summary,
+    "pretrained record": results_tables.pretrained_record,
+    "pretrained untrained": results_tables.pretrained_untrained,
+    "pretrained gains": results_tables.pretrained_gains,
+    "pretrained differences": results_tables.pretrained_differences,
+    "pretrained doses": results_tables.pretrained_doses,
+    "pretrained curves": results_tables.pretrained_curves,
+    "pretrained failures": results_tables.pretrained_failures,
+    "pretrained verdict": results_tables.pretrained_verdict,
+}
+
+
+def filled_in(text: str) -> str:
+    """The page with its generated parts. Raises KeyError for a name that nothing generates."""
+    return MARK.sub(lambda found: PARTS[found[1]](), text)
