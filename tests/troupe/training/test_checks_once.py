@@ -1,5 +1,6 @@
 """`troupe train` resolves its scenario once and makes every check once, before the flow begins."""
 
+import io
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def test_the_command_checks_once_and_hands_its_session_to_the_flow(
         "evaluation.num_problems=2",
     ]
     config = preset_config("tiny", [*local, *quick, "num_steps=0"])
-    report = in_process.run_training(config, "once", console=Console(file=(tmp_path / "out").open("w")))
+    report = in_process.run_training(config, "once", console=Console(file=io.StringIO()))
     assert report.run_id == "once"
     assert calls["scenario_of"] == 1
     counts = {name: calls[name] for name in CHECKS if name not in OF_A_COMMAND_THAT_ENDS}
