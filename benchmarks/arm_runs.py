@@ -14,8 +14,8 @@ from benchmarks.kept import row_in, write
 from benchmarks.origin import measured_by, start_of_run
 from flows.train import PIPELINE
 
-UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
-MIXED = ("rollout.continue_from=mixed", "rollout.random_handoff_probability=0.75")
+UNMIXED = ("rollout.random_handoff_probability=0",)
+MIXED = ("rollout.random_handoff_probability=0.75",)
 GRPO = ("algorithm.advantage=grpo", *UNMIXED)
 RUNS: Mapping[str, tuple[str, ...]] = {
     "single": ("rollout.mode=single", *GRPO),

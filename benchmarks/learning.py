@@ -38,7 +38,7 @@ def main() -> None:
         for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
             for arm in ("trained",) if asked.no_control else ("trained", "control"):
                 overrides = [f"seed={seed}", "store.kind=local", f"store.root={home / 'store'}", "tracking.kind=none"]
-                overrides += [f"rewards.shuffle_between_groups={'true' if arm == 'control' else 'false'}"]
+                overrides += [f"rewards.shuffle_rewards={'true' if arm == 'control' else 'false'}"]
                 config = preset_config(asked.preset, overrides, num_steps=asked.steps)
                 for sampling, (before, after) in gains(train(config, f"{arm}-{seed}")).items():
                     print(

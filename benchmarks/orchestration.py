@@ -205,7 +205,7 @@ def main() -> None:
         from flows.presets import preset_config
 
         overrides = ["evaluation.num_problems=20", "evaluation.problems_per_block=20", "warm_start.max_steps=100",
-                     "warm_start.gate=0", "warm_start.gate_ceiling=1"]  # fmt: skip
+                     "warm_start.min_success=0", "warm_start.max_success=1"]  # fmt: skip
         config = preset_config(asked.preset, overrides, num_steps=asked.steps)
         flow, plain = Clock(), Clock()
         flow_arm(config, "benchmark", flow)

@@ -38,7 +38,7 @@ def train_once(
 
     overrides = [
         "store.kind=local", f"store.root={root}", "tracking.kind=none", f"training.num_epochs={epochs}",
-        "warm_start={max_steps: 100, gate: 0.0, gate_ceiling: 1.0, num_check_problems: 8}",
+        "warm_start={max_steps: 100, min_success: 0.0, max_success: 1.0, num_check_problems: 8}",
         f"rollout.num_problems={num_problems}", f"rollout.problems_per_block={PROBLEMS_PER_BLOCK}", f"rollout.overlap={way}",
         "loss.importance_cap=2.0", "evaluation={num_problems: 8, sampling: [greedy]}",
     ]  # fmt: skip

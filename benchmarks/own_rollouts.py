@@ -241,12 +241,12 @@ def _fanned_out(decision: Episode, rules: Rules) -> tuple[dict[int, Candidate], 
     recorded = {rules.seeds(each.group, 1)[0]: _chosen(each) for each in earlier}
     branches = [REPLAYED]
     for n, each in enumerate(before[len(earlier) :], start=len(earlier)):
-        fan_out = rules.fan_outs[n - len(earlier)]
+        fan_out = rules.branching[n - len(earlier)]
         for branch in branches:
             seeds = rules.seeds(replace(each.group, branch=branch), fan_out)
             recorded |= dict.fromkeys(seeds, _chosen(each))
         branches = [under for branch in branches for under in (branch, *_below(branch, n, fan_out))]
-    fan_out = rules.fan_outs[len(before) - len(earlier)]
+    fan_out = rules.branching[len(before) - len(earlier)]
     return recorded, [(replace(node.group, branch=branch), k) for branch in branches for k in range(fan_out)]
 
 

@@ -60,7 +60,7 @@ ARMS: Mapping[str, Arm] = {
     UNTRAINED_SINGLE: Arm(overrides=_LONE),
     UNTRAINED_PROGRAM: Arm(overrides=_ONE_PROMPT),
     MAIN: Arm(suites=(HELD_OUT, LONGER, REWORDED)),
-    SHUFFLED: Arm(overrides=("rewards.shuffle_between_groups=true",)),
+    SHUFFLED: Arm(overrides=("rewards.shuffle_rewards=true",)),
     SINGLE: Arm(overrides=_LONE),
     SINGLE_PROGRAM: Arm(overrides=("rollout.mode=independent", *GRPO, *_ONE_PROMPT)),
     SINGLE_PROGRAM_TREE: Arm(overrides=_ONE_PROMPT),

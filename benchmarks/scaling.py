@@ -81,7 +81,7 @@ def told_by(size: Size, num_steps: int) -> dict[str, float]:
                 "environment": {"name": f"relay{size.agents}", "max_turns": size.turns},
                 "agents": {f"agent{number}": {"policy": "team"} for number in range(size.agents)},
                 "policies": {"team": {"base": "tiny"}},
-                "warm_start": {"max_steps": 0, "gate": 0.0, "gate_ceiling": 1.0, "num_check_problems": 1},
+                "warm_start": {"max_steps": 0, "min_success": 0.0, "max_success": 1.0, "num_check_problems": 1},
                 "rollout": {"num_problems": size.problems, "group_size": size.group_size},
                 "evaluation": {"num_problems": 1, "sampling": ["greedy"]},
                 "store": {"kind": "local", "root": folder}, "tracking": {"kind": "none"},

@@ -136,7 +136,7 @@ class TooManyFailedEpisodes(PermanentError):
 
 
 class WarmStartTooWeak(PermanentError):
-    """Behaviour cloning ended below its gate: too weak a start for reinforcement learning."""
+    """Behaviour cloning ended below min_success: too weak a start for reinforcement learning."""
 
 
 class LogprobMismatch(PermanentError):

@@ -83,20 +83,13 @@ def this_kernel() -> str:
     return f"{boot[:12]}.{os.stat('/proc/self/ns/pid').st_ino}"
 
 
-def may_run(host: str, pid: int, process: str | None) -> bool:
-    """Whether the process of a record may still run. `process` is the text of its ProcessId; None in older records.
-
-    True for a process of another host, which is invisible. Without a ProcessId, any process with its pid counts.
-    """
+def may_run(host: str, process: str) -> bool:
+    """Whether the process of a record, by the text of its ProcessId, may still run; on another host it is invisible and may."""
     if host != socket.gethostname():
         return True
-    known = ProcessId.parse(process or "")
-    if known is not None:
-        return not known.is_gone()
-    if _start_and_state(pid) is None and not _is_hidden(pid):
-        return False
-    _log.warning("a record of an older Troupe does not say whether process %d is the same: counted as running", pid)
-    return True
+    known = ProcessId.parse(process)
+    assert known is not None, f"{process!r} is no ProcessId"
+    return not known.is_gone()
 
 
 def _start_and_state(pid: int) -> tuple[int, bool] | None:

@@ -206,12 +206,12 @@ ROOT = (-1, 0)
 class Node:
     """One agent acting once: the compared candidates, and the index of the chosen one.
 
-    `explored` is true if the chosen one was drawn at random instead of being the best. `lane` is the index among agents that
-    act in parallel; 0 for one that acts alone. `temperature` is the agent's own, at which the candidates were drawn; None: that
-    of all agents without one.
+    `chosen_randomly` is true if the chosen one was drawn at random instead of being the best. `parallel_index` is the index
+    among agents that act in parallel; 0 for one that acts alone. `temperature` is the agent's own, at which the candidates were
+    drawn; None: that of all agents without one.
 
     `parent` is (index of a node of the episode, index of its candidate) below which this node hangs, or ROOT; None on the
-    selected branch. `compared` is False for an answer that only shows where other candidates lead: it has no reward and is
+    selected branch. `is_trained_on` is False for an answer that only shows where other candidates lead: it has no reward and is
     never trained on, but its tokens count. With a parent it is a continuation.
     """
 
@@ -220,16 +220,16 @@ class Node:
     prompt_tokens: tuple[int, ...]
     candidates: tuple[Candidate, ...]
     chosen: int
-    explored: bool = False
-    lane: int = 0
+    chosen_randomly: bool = False
+    parallel_index: int = 0
     temperature: float | None = None
     parent: tuple[int, int] | None = None
-    compared: bool = True
+    is_trained_on: bool = True
 
     @property
     def is_continuation(self) -> bool:
-        """Whether it is off the selected branch and not compared."""
-        return self.parent is not None and not self.compared
+        """Whether it is off the selected branch and not trained on."""
+        return self.parent is not None and not self.is_trained_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

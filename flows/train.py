@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from time import monotonic
 from typing import Any
 
@@ -21,6 +22,7 @@ from components.runs.pipeline import Pipeline
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
 from components.schema import EvalReport
+from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
@@ -74,23 +76,51 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     config = with_sources(config)
     began_at_seconds = monotonic()
     run = Run(run_id=run_id or config.preset, config=config)
+    checked = _checked.get()
     while True:
         try:
-            return train_in_session(run, began_at_seconds) | {"flow_run_url": runtime.flow_run.ui_url}
+            with nullcontext(checked) if checked is not None else checked_session(run) as session:
+                assert session.config == config, "the session handed over is of another configuration"
+                return train_in_session(session, began_at_seconds) | {"flow_run_url": runtime.flow_run.ui_url}
         except StageOvertaken as overtaken:  # at least one more stage is committed than when this process looked
             _log.warning("%s; this process continues from what is committed", overtaken)
+            checked = None
 
 
-def train_in_session(run: Run, began_at_seconds: float) -> dict[str, Any]:
-    """The summary of the run, trained to its end in a session of its own.
+_checked: ContextVar[Session | None] = ContextVar("checked", default=None)
+
+
+@contextmanager
+def using(session: Session) -> Iterator[None]:
+    """Within the block `train` works in this session, whose checks have passed, and neither opens nor checks one."""
+    token = _checked.set(session)
+    try:
+        yield
+    finally:
+        _checked.reset(token)
+
+
+def open_session(run: Run, scenario: Scenario | None = None) -> Session:
+    """A session to train in, for `preflight` to check."""
+    return Session(run, scenario=scenario, computes_all=run.config.resources.runner == "thread")
+
+
+@contextmanager
+def checked_session(run: Run) -> Iterator[Session]:
+    """A session to train in, whose checks have passed."""
+    with open_session(run) as session:
+        preflight(session)
+        yield session
+
+
+def train_in_session(session: Session, began_at_seconds: float) -> dict[str, Any]:
+    """The summary of the session's run, trained to its end.
 
     Raises StageOvertaken if another process on the run commits a different result first.
     """
-    with Session(run, computes_all=run.config.resources.runner == "thread") as session:
-        preflight(session)
-        with recorded(session), training_session(session, PIPELINE), one_cluster(run.config):
-            checkpoints, evaluations, num_steps = train_steps(session)
-        return summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)
+    with recorded(session), training_session(session, PIPELINE), one_cluster(session.config):
+        checkpoints, evaluations, num_steps = train_steps(session)
+    return summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)
 
 
 def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalReport], int]:

@@ -21,7 +21,7 @@ from tasks.stage import current_key, stage
         *("seed", "environment", "agents", "policies", "generation", "rollout", "execution"),
         "rewards.team_credit",  # it decides which continuations are played
         # It decides which problems have no signal, and whether values of nodes are measured.
-        When(path="algorithm", applies=lambda config: config.rollout.max_refills > 0),
+        When(path="algorithm", applies=lambda config: config.rollout.max_resamples > 0),
         When(path="algorithm.advantage", applies=lambda config: config.algorithm.advantage == "solver_value"),
     ),
     timeout_seconds=4 * 3600,

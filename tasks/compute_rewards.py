@@ -39,7 +39,7 @@ def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRe
         tools=tools,
         overlong=scenario.overlong,
         own=scenario.own_rewards,
-        shuffle_seed=session.config.seed if rewards.shuffle_between_groups else None,
+        shuffle_seed=session.config.seed if rewards.shuffle_rewards else None,
         max_unscorable_fraction=rewards.max_failed_fraction,
         turn_order=scenario.turn_order,
         progress=progress.reporter("compute_rewards", step),

@@ -13,7 +13,7 @@ def overrides(order: Order) -> list[str]:
         "environment.options={size: 4, wall_density: 0.05, min_distance: 2, max_distance: 3, max_moves: 3}",
         f"agents={{{ROLE}: {{policy: {POLICY}}}}}",
         f"policies={{{POLICY}: {{base: '{order.model_folder}'}}}}",
-        f"warm_start={{noise: 0.25, gate: {order.gate}, gate_ceiling: 0.8}}",
+        f"warm_start={{noise: 0.25, min_success: {order.gate}, max_success: 0.8}}",
     ]
 
 

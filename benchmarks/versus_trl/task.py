@@ -51,7 +51,6 @@ def config_of(task: Task, order: Order) -> RunConfig:
         f"seed={order.seed}",
         "environment.max_turns=1",
         "rollout.mode=single",
-        "rollout.continue_from=best",
         "rollout.random_handoff_probability=0.0",
         f"rollout.num_problems={order.num_problems}",
         f"rollout.problems_per_block={order.num_problems}",

@@ -18,10 +18,10 @@ from components.models.loading import prepare_model_folder
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.rollout.prompts import encode_observation
 from components.runs.run import Run
+from components.session.initial_policies import success_of
 from components.session.session import Session
 from components.training.demonstrations import Student, Teacher
 from components.training.warm_start import warm_start
-from tasks.warm_start import success_of
 
 
 def clone(order: Order) -> tuple[int, float]:

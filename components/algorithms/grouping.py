@@ -38,7 +38,7 @@ def compared_rewards(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> Rew
 
 
 def _is_alone(node: Node, *, tree: bool) -> bool:
-    return not node.compared or (tree and len(node.candidates) == 1)
+    return not node.is_trained_on or (tree and len(node.candidates) == 1)
 
 
 def flatten(values_E_N_K: Rewards) -> list[float | None]:

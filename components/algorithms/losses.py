@@ -14,7 +14,7 @@
 | fixed_length  | 1/(B fixed_length) sum_i sum_t l      | Dr. GRPO (arXiv 2503.20783); TRL dr_grpo              |
 
 Each is a sum over tokens with weights that depend on the whole minibatch, so that micro-batches, packing and ranks change
-nothing. `loss.means_over` selects the answers that B and N count. verl without its scale factor takes the padded width, which
+nothing. `loss.average_over` selects the answers that B and N count. verl without its scale factor takes the padded width, which
 changes with the batch, as the fixed length.
 """
 

@@ -5,13 +5,13 @@ import json
 from components.artifacts.base import ArtifactStore
 from components.errors import StoreRefused
 
-FORMAT = 1
-"""Incremented when an older Troupe would misread or damage a store that a newer one has written."""
+FORMAT = 2
+"""Incremented when the layout or the meaning of records changes."""
 _KEY = "format.json"
 
 
 def check_format(store: ArtifactStore) -> None:
-    """Raise StoreRefused if this Troupe does not know the store's format; a store without a record has format 1."""
+    """Raise StoreRefused unless the store is of this Troupe's format, or has none yet."""
     content = store.read(_KEY)
     if content is None:
         return
@@ -21,10 +21,10 @@ def check_format(store: ArtifactStore) -> None:
         number = None
     if not isinstance(number, int) or isinstance(number, bool):
         raise StoreRefused(f"{store.uri}/{_KEY} is damaged: it should be {_record(FORMAT).decode()} for this Troupe")
-    if number > FORMAT:
+    if number != FORMAT:
         raise StoreRefused(
-            f"{store.uri} is of format {number}, and this Troupe knows formats up to {FORMAT}: use the Troupe that wrote it, "
-            "or a newer one, or name another store with --store"
+            f"{store.uri} is of format {number}, and this Troupe knows format {FORMAT}: use the Troupe that wrote it, or name "
+            "another store with --store"
         )
 
 

@@ -28,7 +28,7 @@ def with_digest(value: Mapping[str, Any], *, indent: int | None = None) -> bytes
 
 
 def verified(key: str, content: bytes) -> dict[str, Any]:
-    """The fields of the record at `key`. Old records have no digest to verify. Raises ArtifactCorrupt with the remedy."""
+    """The fields of the record at `key`. Raises ArtifactCorrupt with the remedy."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -50,6 +50,4 @@ class StageManifest(Frozen):
     seconds: float
     finished_at: str
     """UTC, ISO 8601."""
-    record: str | None = None
-    """Unused; in manifests of older versions."""
     kind: Literal["stage"] = "stage"

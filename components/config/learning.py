@@ -71,7 +71,7 @@ class LossConfig(ChoosingSection):
     aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "fixed_length"] = "token_mean"
     """Reduction of the token losses: the mean over all tokens; the mean over answers of their token means; of their token sums;
     or of their token sums divided by `fixed_length` (Dr. GRPO). gspo: always sequence_mean."""
-    means_over: Literal["all", "signal"] = "all"
+    average_over: Literal["all", "signal"] = "all"
     """The answers that the loss averages over: all sampled ones, as in TRL and verl, or only those of groups with a learning
     signal. With all, gradients shrink as more groups are entirely right or wrong, and an entropy or KL term makes those groups
     rows of the update, which then costs as much as if all had a signal. With signal, entropy and KL are averaged over those
@@ -108,7 +108,7 @@ class LossConfig(ChoosingSection):
     @property
     def trains_silent_groups(self) -> bool:
         """Whether a term that needs no advantage is averaged over all sampled tokens."""
-        return self.means_over == "all" and (self.kl_coefficient > 0 or self.entropy_coefficient > 0)
+        return self.average_over == "all" and (self.kl_coefficient > 0 or self.entropy_coefficient > 0)
 
     @model_validator(mode="after")
     def _terms_fit_each_other(self) -> "LossConfig":

@@ -104,7 +104,7 @@ class RolloutConfig(Frozen):
     """Problems per step; for teams of chat models 8 unless given."""
     group_size: int = Field(8, ge=2)
     """Candidates compared at a node; at least 2, because one has no learning signal."""
-    fan_outs: tuple[int, ...] | None = None
+    branching: tuple[int, ...] | None = None
     """Mode nested: how many candidates each agent of the expanded turn has below each candidate of the agent before it; [2, 4]
     ends in 8 episodes. None: 2 for each agent but the last, which has as many as reach group_size episodes."""
     temperature: float = Field(1.0, ge=0.01, le=100.0)
@@ -114,43 +114,42 @@ class RolloutConfig(Frozen):
     shapes."""
     problems_per_block: int = Field(32, ge=1)
     """Problems that are played and journalled together. Affects results, because it decides batch shapes."""
-    continue_from: Literal["best", "mixed"] = "best"
-    """mixed continues from a random candidate with `random_handoff_probability`, so that later agents see bad proposals too."""
     random_handoff_probability: float = Field(0.0, ge=0.0, le=1.0)
-    """For all agents but the last, which always continues from its best."""
+    """How often a random candidate is continued from instead of the best, so that later agents see bad proposals too. For all
+    agents but the last, which always continues from its best."""
     max_failed_fraction: float = Field(0.0, ge=0.0, le=1.0)
     """The share of a shard's episodes that may fail before the stage raises; those that the sandbox ended count against
     `rewards.max_failed_fraction`."""
-    max_refills: int = Field(0, ge=0)
+    max_resamples: int = Field(0, ge=0)
     """Dynamic sampling (DAPO, arXiv 2503.14476): how often a shard replaces problems whose groups all lack a signal.
     Problems still without signal are excluded and counted; this is not an error."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "RolloutConfig":
-        if (self.random_handoff_probability > 0) != (self.continue_from == "mixed"):
-            raise ValueError(
-                f"continue_from {self.continue_from!r} with random_handoff_probability "
-                f"{self.random_handoff_probability}: use mixed with a probability above 0, or best with 0"
-            )
         if self.num_shards > self.num_problems:
             raise ValueError(f"num_shards {self.num_shards} exceeds num_problems {self.num_problems}")
-        if self.mode == "nested" and self.continue_from == "mixed":
-            raise ValueError("continue_from 'mixed' with mode 'nested', in which all candidates go on: use best")
+        if self.mode == "nested" and self.random_handoff_probability > 0:
+            raise ValueError(
+                f"random_handoff_probability {self.random_handoff_probability:g} with mode 'nested', in which all candidates "
+                "go on: set it to 0"
+            )
         return self
 
     @model_validator(mode="after")
     def _fans_out(self) -> "RolloutConfig":
-        if self.fan_outs is None:
+        if self.branching is None:
             return self
         if self.mode != "nested":
             raise ValueError(
-                f"fan_outs {list(self.fan_outs)} with mode {self.mode!r}: use mode nested, or leave fan_outs out"
+                f"branching {list(self.branching)} with mode {self.mode!r}: use mode nested, or leave branching out"
             )
-        if not self.fan_outs or min(self.fan_outs) < 1 or max(self.fan_outs) < 2:
-            raise ValueError(f"fan_outs {list(self.fan_outs)}: each is at least 1, and one at least 2, to be compared")
-        if prod(self.fan_outs) > MAX_LEAVES:
+        if not self.branching or min(self.branching) < 1 or max(self.branching) < 2:
             raise ValueError(
-                f"fan_outs {list(self.fan_outs)} end in {prod(self.fan_outs)} episodes per problem; at most {MAX_LEAVES}"
+                f"branching {list(self.branching)}: each is at least 1, and one at least 2, to be compared"
+            )
+        if prod(self.branching) > MAX_LEAVES:
+            raise ValueError(
+                f"branching {list(self.branching)} end in {prod(self.branching)} episodes per problem; at most {MAX_LEAVES}"
             )
         return self
 
@@ -191,7 +190,7 @@ class RewardConfig(Frozen):
     own.brevity, with weight 1. Rollouts do not depend on them, so recorded ones stay valid."""
     sources: Mapping[str, str] = Field(default_factory=dict)
     """The source digest of each of `functions`. Filled in at the start."""
-    shuffle_between_groups: bool = False
+    shuffle_rewards: bool = False
     """Control experiment: permute the rewards of all candidates of a step, so that nothing can be learned."""
     reuse_executions: bool = True
     """False runs every program of the rollouts again, to check that rewards are reproducible."""

@@ -222,12 +222,12 @@ class AgentConfig(Frozen):
 
 
 class WarmStartConfig(Frozen):
-    gate: float = Field(0.30, ge=0.0, le=1.0)
+    min_success: float = Field(0.30, ge=0.0, le=1.0)
     """Cloning stops at the first check whose held-out team success (temperature 1) reaches this."""
-    gate_ceiling: float = Field(0.50, ge=0.0, le=1.0)
-    """A success above this at the gate is an error, because too little is left to learn."""
+    max_success: float = Field(0.50, ge=0.0, le=1.0)
+    """A success above this at that point is an error, because too little is left to learn."""
     max_steps: int = Field(1500, ge=0)
-    """Gradient steps after which a policy below its gate is an error; 0 starts from random weights."""
+    """Gradient steps after which a policy below min_success is an error; 0 starts from random weights."""
     check_every: int = Field(50, ge=1)
     """Gradient steps between two checks."""
     num_check_problems: int = Field(200, ge=1)

@@ -95,14 +95,14 @@ class RunConfig(Frozen):
     @model_validator(mode="after")
     def _sections_fit_each_other(self) -> "RunConfig":
         advantage, mode = self.algorithm.advantage, self.rollout.mode
-        if advantage == "reinforce_pp" and self.rollout.max_refills:
+        if advantage == "reinforce_pp" and self.rollout.max_resamples:
             raise ValueError(
-                "rollout.max_refills replaces groups of equal rewards, which algorithm.advantage reinforce_pp learns from: "
-                "set max_refills to 0, or another advantage"
+                "rollout.max_resamples replaces groups of equal rewards, which algorithm.advantage reinforce_pp learns from: "
+                "set max_resamples to 0, or another advantage"
             )
-        if advantage == "solver_value" and self.rewards.shuffle_between_groups:
+        if advantage == "solver_value" and self.rewards.shuffle_rewards:
             raise ValueError(
-                "rewards.shuffle_between_groups is no control for algorithm.advantage solver_value, which learns from no "
+                "rewards.shuffle_rewards is no control for algorithm.advantage solver_value, which learns from no "
                 "reward: set it to false, or another advantage"
             )
         if self.rewards.team_credit != "node" and mode != "tree":

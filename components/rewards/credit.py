@@ -50,7 +50,7 @@ def credited_rewards(
 
     def reward(n: int, k: int) -> float | None:
         own = outcomes_N_K[n][k]
-        if own is None or not episode.nodes[n].compared:
+        if own is None or not episode.nodes[n].is_trained_on:
             return None
         value = team.team(own) if lines is None else lines.value(n, k)
         return None if value is None else rubric.team_weight * value + rubric.local(own)

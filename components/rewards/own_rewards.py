@@ -40,7 +40,7 @@ class OwnReward:
     def values(self, episode: Episode) -> tuple[tuple[float, ...], ...]:
         """The value of each compared candidate of `episode` (N, K; empty for a node that is not compared). Raises
         ConfigurationError with the function's file and line."""
-        return tuple(self._values_K(episode, node) if node.compared else () for node in episode.nodes)
+        return tuple(self._values_K(episode, node) if node.is_trained_on else () for node in episode.nodes)
 
     def _values_K(self, episode: Episode, node: Node) -> tuple[float, ...]:
         what = f"rewards.functions {self.name!r}"

@@ -24,18 +24,19 @@ class _Place:
     """A place in the tree, below a candidate or at the start: the state there, and what led to it.
 
     After an answer that ends the episode, `state` stays the one before it, for the agents that act in parallel. `phase` and
-    `lane` are those of the newest answer. After a divergent answer of a tool the state may differ from the recorded one.
+    `parallel_index` are those of the newest answer. After a divergent answer of a tool the state may differ from the recorded
+    one.
     """
 
     state: Snapshot
     phase: Phase | None = None
-    lane: int = 0
+    parallel_index: int = 0
     has_ended: bool = False
     has_diverged: bool = False
 
     @property
-    def is_last_lane(self) -> bool:
-        return self.phase is None or self.lane == len(self.phase.agents) - 1
+    def is_last_in_phase(self) -> bool:
+        return self.phase is None or self.parallel_index == len(self.phase.agents) - 1
 
 
 class Replay:
@@ -95,7 +96,7 @@ class Replay:
             reached = _Place(
                 state=place.state if place.has_ended or env.done else after[candidate.text][1],
                 phase=phase,
-                lane=node.lane,
+                parallel_index=node.parallel_index,
                 has_ended=place.has_ended or env.done,
                 has_diverged=place.has_diverged or not _repeats(outcomes_K[k], candidate.outcome),
             )
@@ -138,16 +139,16 @@ class Replay:
         if self._turn_order is None or place.has_diverged:
             return None
         node, phase = self.episode.nodes[position], place.phase
-        if node.lane == 0:
+        if node.parallel_index == 0:
             self._environment.restore(place.state)
             phase = None if place.has_ended else next(phases(self._environment, self._turn_order, after=phase), None)
         acted: tuple[GroupKey, ...] = (node.group,)
         asked = () if phase is None else phase.groups(self.episode.problem.problem_id, self.episode.episode)
         if node.parent is not None:
-            is_next = node.lane == (0 if place.is_last_lane else place.lane + 1)
-            follows = is_next and node.lane < len(asked)
-            follows = follows and replace(node.group, branch="") == asked[node.lane]
-        elif node.lane == 0:
+            is_next = node.parallel_index == (0 if place.is_last_in_phase else place.parallel_index + 1)
+            follows = is_next and node.parallel_index < len(asked)
+            follows = follows and replace(node.group, branch="") == asked[node.parallel_index]
+        elif node.parallel_index == 0:
             beside = self._beside(position, len(asked))
             acted = tuple(each.group for each in beside)
             has_ended = any(each.candidates[each.chosen].outcome.done for each in beside)

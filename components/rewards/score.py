@@ -89,7 +89,7 @@ def shuffled(episodes: Sequence[Episode], rewards_E_N_K: Rewards, *, seed: int) 
     drawn = iter(values)
     return tuple(
         tuple(
-            tuple(None if reward is None else next(drawn) for reward in rewards_K) if node.compared else rewards_K
+            tuple(None if reward is None else next(drawn) for reward in rewards_K) if node.is_trained_on else rewards_K
             for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True)
         )
         for episode, rewards_N_K in zip(episodes, rewards_E_N_K, strict=True)
@@ -102,7 +102,7 @@ def _of_compared(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> list[fl
         for episode, rewards_N_K in zip(episodes, rewards_E_N_K, strict=True)
         for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True)
         for reward in rewards_K
-        if node.compared
+        if node.is_trained_on
     ]
 
 
@@ -129,7 +129,7 @@ class _Scores:
                 None if reward is None else _finite(reward + own.weight * value, node.group)
                 for reward, value in zip(rewards_K, values_K, strict=True)
             )
-            if node.compared
+            if node.is_trained_on
             else rewards_K
             for node, rewards_K, values_K in zip(self._replay.episode.nodes, self.rewards_N_K, values_N_K, strict=True)
         ]

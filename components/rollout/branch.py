@@ -25,14 +25,15 @@ REPLAYED = "again"
 class PendingNode:
     """A node before sampling: the group's key and the candidates' shared prompt.
 
-    `lane` is its index among agents side by side, `phase` theirs and its own. `place` counts the actions before it in the turn.
+    `parallel_index` is its index among agents side by side, `phase` theirs and its own. `place` counts the actions before it in
+    the turn.
     """
 
     group: GroupKey
     prompt_tokens: tuple[int, ...]
     num_candidates: int
     phase: Phase
-    lane: int
+    parallel_index: int
     place: int
 
 
@@ -151,7 +152,7 @@ class Branch:
             _candidate(completion, text, after[text][0], rewards[text])
             for completion, text in zip(answer.completions_K, answer.texts_K, strict=True)
         )
-        node = self._node(opened, candidates, chosen, router=router, explored=explored)
+        node = self._node(opened, candidates, chosen, router=router, chosen_randomly=explored)
         self._nodes.append(node)
         if was_live:
             going_on = [k for k in scorable if not candidates[k].outcome.done and self._begins_line(node, k)]
@@ -161,7 +162,13 @@ class Branch:
         self._parent = None if self._parent is None else (len(self._nodes) - 1, chosen)
 
     def _node(
-        self, opened: PendingNode, candidates: tuple[Candidate, ...], chosen: int, *, router: Router, explored: bool
+        self,
+        opened: PendingNode,
+        candidates: tuple[Candidate, ...],
+        chosen: int,
+        *,
+        router: Router,
+        chosen_randomly: bool,
     ) -> Node:
         on_path, agent = self._parent is None, opened.group.agent
         return Node(
@@ -170,17 +177,17 @@ class Branch:
             prompt_tokens=opened.prompt_tokens,
             candidates=candidates,
             chosen=chosen,
-            explored=explored,
-            lane=opened.lane,
+            chosen_randomly=chosen_randomly,
+            parallel_index=opened.parallel_index,
             temperature=router.own_temperature(agent, self._rules.temperature),
             parent=self._parent,
-            compared=len(candidates) > 1 or (on_path and not self._rules.fan_outs),
+            is_trained_on=len(candidates) > 1 or (on_path and not self._rules.branching),
         )
 
     def _begins_line(self, node: Node, candidate: int) -> bool:
         """Whether another line goes on from a candidate of the newest node: in an expanded turn from each that this line does
         not continue, in a tree with credit from each on the selected branch."""
-        if self._rules.fan_outs:
+        if self._rules.branching:
             return candidate != node.chosen
         return self._rules.team_credit != "node" and self._parent is None
 
@@ -208,7 +215,7 @@ class Branch:
     def _record_turn_start(self, phase: Phase) -> None:
         """Remember the beginning of a turn on the selected branch, where it may be played anew."""
         reached = len(self._turns_reached)
-        if not self._rules.fan_outs or self._parent is not None or phase.turn < reached:
+        if not self._rules.branching or self._parent is not None or phase.turn < reached:
             return
         assert phase.turn == reached, f"turn {phase.turn} after {reached} turns"
         newest = len(self._nodes) - 1
@@ -235,7 +242,7 @@ class Branch:
     def _opened(self, phase: Phase, router: Router) -> tuple[PendingNode, ...]:
         nodes = []
         first = place_of(self._rules.turn_order, phase) if self._rules.turn_order else 0
-        for lane, group in enumerate(phase.groups(self._start.problem.problem_id, self._start.episode)):
+        for parallel_index, group in enumerate(phase.groups(self._start.problem.problem_id, self._start.episode)):
             prompt_tokens = self._attempt(
                 f"turn {group.turn}, {group.agent} observes", partial(self._prompt, group.agent, router)
             )
@@ -244,10 +251,10 @@ class Branch:
             node = PendingNode(
                 group=replace(group, branch=self._label),
                 prompt_tokens=prompt_tokens,
-                num_candidates=self._num_candidates(phase, first + lane, on_path=self._parent is None),
+                num_candidates=self._num_candidates(phase, first + parallel_index, on_path=self._parent is None),
                 phase=phase,
-                lane=lane,
-                place=first + lane,
+                parallel_index=parallel_index,
+                place=first + parallel_index,
             )
             nodes.append(node)
         return tuple(nodes)
@@ -257,8 +264,8 @@ class Branch:
 
     def _num_candidates(self, phase: Phase, place: int, *, on_path: bool) -> int:
         rules = self._rules
-        if rules.fan_outs:
-            return rules.fan_outs[place] if self._fans_out(phase) else 1
+        if rules.branching:
+            return rules.branching[place] if self._fans_out(phase) else 1
         return rules.group_size if on_path else 1
 
     def _fans_out(self, phase: Phase) -> bool:

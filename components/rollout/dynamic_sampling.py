@@ -1,6 +1,6 @@
 """Dynamic sampling: problems without a learning signal are replaced by fresh ones (DAPO, arXiv 2503.14476, section 3.2).
 
-DAPO samples until its batch is full, which may never happen. Here a problem is replaced at most `rollout.max_refills` times;
+DAPO samples until its batch is full, which may never happen. Here a problem is replaced at most `rollout.max_resamples` times;
 if it still has no signal, it stays and is counted. A replacement depends only on the step, the place and the number of
 replacements before it, not on blocks, shards or interruptions.
 """
@@ -35,16 +35,16 @@ def fresh_problems(
     """`Refilling.fresh` of one shard. Every replacement has an occurrence of its own, so that episode numbers stay unique even
     if a small dataset gives an equal problem twice.
 
-    **Example** 32 problems per step in 2 shards, max_refills 3: the second replacement of the third problem of shard 1 in step
-    5 is at place 18 of the step, index FIRST_REFILL + (5 * 3 + 1) * 32 + 18, occurrence 2 * 32 + 18.
+    **Example** 32 problems per step in 2 shards, max_resamples 3: the second replacement of the third problem of shard 1 in
+    step 5 is at place 18 of the step, index FIRST_REFILL + (5 * 3 + 1) * 32 + 18, occurrence 2 * 32 + 18.
     """
     settings = config.rollout
     first = problem_indices(step, settings.num_problems, shard, settings.num_shards).start % settings.num_problems
 
     def fresh(number: int, place: int) -> NumberedProblem:
-        assert 1 <= number <= settings.max_refills, f"refill {number} of {settings.max_refills}"
+        assert 1 <= number <= settings.max_resamples, f"refill {number} of {settings.max_resamples}"
         at = first + place
-        index = FIRST_REFILL + (step * settings.max_refills + number - 1) * settings.num_problems + at
+        index = FIRST_REFILL + (step * settings.max_resamples + number - 1) * settings.num_problems + at
         problem = family.problem(options, split="train", index=index, seed=config.seed)
         return NumberedProblem(problem=problem, occurrence=number * settings.num_problems + at)
 

@@ -47,7 +47,7 @@ def _answers(shards: Sequence[RolloutShard], agent: str) -> Iterator[Candidate]:
     """The scorable answers of `agent` that its group compares."""
     for shard in shards:
         for node in (node for episode in shard.episodes for node in episode.nodes):
-            if node.group.agent == agent and node.compared:
+            if node.group.agent == agent and node.is_trained_on:
                 yield from (each for each in node.candidates if each.outcome.unscorable is None)
 
 

@@ -50,15 +50,15 @@ def play(
             answers = iter(router.generate(requests, temperature=rules.temperature))
         num_played += 1
         read = [(line, nodes, [line.read(node, next(answers), router) for node in nodes]) for line, nodes in opened]
-        for lane in range(max(len(nodes) for _, nodes in opened)):
+        for parallel_index in range(max(len(nodes) for _, nodes in opened)):
             entered = [
                 (line, nodes, answer)
                 for line, nodes, of_nodes in read
-                if lane < len(nodes) and (answer := of_nodes[lane]) is not None
+                if parallel_index < len(nodes) and (answer := of_nodes[parallel_index]) is not None
             ]
             tools.prepare([call for line, _, answer in entered for call in line.calls(answer)])
             for line, nodes, answer in entered:
-                line.act(answer, waiting=nodes[lane + 1 :], router=router, rubric=rubric)
+                line.act(answer, waiting=nodes[parallel_index + 1 :], router=router, rubric=rubric)
     return tuple(tree.finished() for tree in trees)
 
 

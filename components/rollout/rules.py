@@ -38,8 +38,8 @@ class Rules:
     """All settings of play except the environment, the engines and the rubric.
 
     `purpose` separates the seeds of unrelated play: ("rollout", step) or ("evaluate", suite). `temperature` 0 is greedy.
-    `fan_outs` are the candidates of each agent of the expanded turn; empty outside mode nested. `measures_value`: outcomes hold
-    a solver's value.
+    `branching` are the candidates of each agent of the expanded turn; empty outside mode nested. `measures_value`: outcomes
+    hold a solver's value.
     """
 
     turn_order: TurnOrder
@@ -50,7 +50,7 @@ class Rules:
     purpose: tuple[str | int, ...]
     random_handoff_probability: float = 0.0
     team_credit: TeamCredit = "node"
-    fan_outs: tuple[int, ...] = ()
+    branching: tuple[int, ...] = ()
     measures_value: bool = False
 
     def seeds(self, group: GroupKey, num_candidates: int | None = None) -> tuple[int, ...]:
@@ -76,9 +76,9 @@ class Rules:
 
         **Example** rewards (.1, 1.3, 1.3) give (1, False).
         """
-        most = max(self.fan_outs, default=self.group_size)
+        most = max(self.branching, default=self.group_size)
         assert 0 < len(rewards) <= most, f"{group}: {len(rewards)} rewards of {most} candidates"
-        if self.fan_outs:
+        if self.branching:
             return 0, False
         if len(rewards) > 1 and self.random_handoff_probability > 0 and not is_last:
             rng = random.Random(seed_for(self.seed, "handoff", *self.purpose, *group.seed_parts))
@@ -110,19 +110,19 @@ def branching_factors(settings: RolloutConfig, turn_order: TurnOrder) -> tuple[i
             "rollout.mode nested expands a turn of a fixed order, and this environment decides who acts next (next_role): "
             "use mode tree with rewards.team_credit episode_end"
         )
-    if settings.fan_outs is None:
+    if settings.branching is None:
         last = settings.group_size // 2 ** (num_agents - 1)
         if last < 2:
             raise ConfigurationError(
                 f"rollout.group_size {settings.group_size} with mode nested: {num_agents} agents with 2 candidates each end "
-                f"in {2**num_agents} episodes; use at least that, or set rollout.fan_outs"
+                f"in {2**num_agents} episodes; use at least that, or set rollout.branching"
             )
         return (2,) * (num_agents - 1) + (last,)
-    if len(settings.fan_outs) != num_agents:
+    if len(settings.branching) != num_agents:
         raise ConfigurationError(
-            f"rollout.fan_outs {list(settings.fan_outs)}: a turn has {num_agents} actions; give one number for each"
+            f"rollout.branching {list(settings.branching)}: a turn has {num_agents} actions; give one number for each"
         )
-    return settings.fan_outs
+    return settings.branching
 
 
 def episode_starts(problems: Sequence[NumberedProblem], settings: RolloutConfig) -> tuple[Start, ...]:
@@ -156,6 +156,6 @@ def rollout_rules(
         purpose=("rollout", step),
         random_handoff_probability=settings.random_handoff_probability,
         team_credit=team_credit,
-        fan_outs=branching_factors(settings, turn_order) if settings.mode == "nested" else (),
+        branching=branching_factors(settings, turn_order) if settings.mode == "nested" else (),
         measures_value=measures_value,
     )

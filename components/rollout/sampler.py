@@ -50,7 +50,7 @@ def collect_shard(
 ) -> RolloutShard:
     """The shard's finished episodes, in the order of its problems. Blocks in the journal are read instead of played.
 
-    With `rollout.max_refills`, problems without a signal are replaced by those of `refilling`, in further blocks. A shard of
+    With `rollout.max_resamples`, problems without a signal are replaced by those of `refilling`, in further blocks. A shard of
     one block is not journalled: it cannot be resumed in the middle.
 
     Raises TooManyFailedEpisodes as soon as the failure budget of all planned episodes is exceeded; the block that exceeds it
@@ -69,7 +69,7 @@ def collect_shard(
         measures_value=plan.measures_value,
     )
     playing = {router.policy_of(role) for role in agents_of(order, family.roles)}
-    is_long = len(plan.problems) > settings.problems_per_block or settings.max_refills > 0
+    is_long = len(plan.problems) > settings.problems_per_block or settings.max_resamples > 0
 
     def played(block: Sequence[NumberedProblem]) -> FinishedBlock:
         episodes = play(
@@ -80,9 +80,9 @@ def collect_shard(
     blocks = _Blocks(plan, played, journal if is_long else None, progress)
     episodes_P = blocks.play(plan.problems)
     refills = None
-    if settings.max_refills:
-        assert refilling is not None, "rollout.max_refills needs `refilling`"
-        episodes_P, refills = _refilled(episodes_P, blocks, refilling, settings.max_refills)
+    if settings.max_resamples:
+        assert refilling is not None, "rollout.max_resamples needs `refilling`"
+        episodes_P, refills = _refilled(episodes_P, blocks, refilling, settings.max_resamples)
     return RolloutShard(
         step=plan.step,
         shard=plan.shard,
@@ -95,12 +95,12 @@ def collect_shard(
 
 
 def _refilled(
-    episodes_P: list[tuple[Episode, ...]], blocks: "_Blocks", refilling: Refilling, max_refills: int
+    episodes_P: list[tuple[Episode, ...]], blocks: "_Blocks", refilling: Refilling, max_resamples: int
 ) -> tuple[list[tuple[Episode, ...]], Refills]:
-    """The episodes of each problem after silent problems were replaced up to `max_refills` times."""
+    """The episodes of each problem after silent problems were replaced up to `max_resamples` times."""
     episodes_P, replaced = list(episodes_P), list[tuple[Episode, ...]]()
     silent = [place for place, episodes in enumerate(episodes_P) if not refilling.has_signal(episodes)]
-    for number in range(1, max_refills + 1):
+    for number in range(1, max_resamples + 1):
         if not silent:
             break
         fresh = blocks.play([refilling.fresh(number, place) for place in silent])

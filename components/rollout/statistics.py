@@ -55,7 +55,7 @@ def _phases(episode: Episode) -> list[list[Node]]:
     """The nodes of the selected branch by phase."""
     found: list[list[Node]] = []
     for node in episode.path:
-        if node.lane == 0:
+        if node.parallel_index == 0:
             found.append([])
         found[-1].append(node)
     return found
@@ -180,7 +180,7 @@ def reward_metrics(shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]
     for shard, scores in zip(shards, scored, strict=True):
         for episode, rewards_N_K in zip(shard.episodes, scores.rewards_E_N_K, strict=True):
             for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True):
-                if not node.compared:
+                if not node.is_trained_on:
                     continue
                 groups.setdefault(node.group.agent, []).append([r for r in rewards_K if r is not None])
                 unscorable += [reward is None for reward in rewards_K]

@@ -24,17 +24,15 @@ from components.runs.step_records import (
     StepSummary,
     manifest_keys,
     read_step_record,
-    stage_of,
     step_of,
     step_record_key,
-    summarised,
 )
 from components.schema import EvalReport
 
 STEPS_PER_BLOCK = 100
 _EVALUATION = TypeAdapter(EvalReport)
 _MAX_REBUILT_BLOCKS = 2
-"""Blocks written per call, so that a run of an older version gets its blocks gradually."""
+"""Blocks written per call, so that a run whose blocks were lost gets them gradually."""
 
 _log = logging.getLogger(__name__)
 
@@ -152,14 +150,8 @@ class _Reading:
     def stretch(self, first: int, last: int) -> HistoryBlock:
         """Steps `first` to `last` and their evaluations, from their own records."""
         read = in_parallel(self._step, range(first, last + 1), done=lambda count: self.progress(first + count - 1))
-        steps = [shown for shown, _ in read if shown is not None]
-        # Versions that did not index evaluations recorded steps without a summary; the next evaluation may be theirs too.
-        unindexed = {first} | {
-            step + more for step, (_, indexed) in enumerate(read, first) if not indexed for more in (0, 1)
-        }
-        listed = in_parallel(self._evaluations_at, sorted(step for step in unindexed if step <= last))
-        keys = {key for key in self.indexed if first <= step_of(key) <= last}.union(*listed)
-        return HistoryBlock(steps=tuple(steps), evaluations=self.evaluations(keys))
+        keys = [key for key in self.indexed if first <= step_of(key) <= last]
+        return HistoryBlock(steps=tuple(step for step in read if step is not None), evaluations=self.evaluations(keys))
 
     def evaluations(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The committed reports of these manifests."""
@@ -167,27 +159,22 @@ class _Reading:
         found = zip(wanted, in_parallel(self._evaluation, wanted), strict=True)
         return {key: report for key, report in found if report is not None}
 
-    def _step(self, step: int) -> tuple[StepView | None, bool]:
-        """A finished step, or None, and whether its version of Troupe indexed evaluations."""
+    def _step(self, step: int) -> StepView | None:
+        """A finished step, or None."""
         try:
             record = read_step_record(self.store, self.run, step)
             if record is None:
-                return None, True
-            summary = record.summary or summarised(self.store, self.run, step)
+                return None
         except ArtifactCorrupt as error:
             self.errors.append(str(error))
-            return StepView(step=step, error=str(error)), False
+            return StepView(step=step, error=str(error))
         checkpoints = {
             policy: ShownCheckpoint(
                 weights_digest=ref.weights_digest, optimizer_digest=ref.optimizer_digest, folder=ref.folder.key
             )
             for policy, ref in record.checkpoints.items()
         }
-        return StepView(step=step, summary=summary, checkpoints=checkpoints), record.summary is not None
-
-    def _evaluations_at(self, step: int) -> list[str]:
-        keys = manifest_keys(self.run, self.store.list(f"runs/{self.run.run_id}/steps/{step:06d}/evaluate_policy-"))
-        return [key for key in keys if stage_of(key) == EVALUATION]
+        return StepView(step=step, summary=record.summary, checkpoints=checkpoints)
 
     def _evaluation(self, key: str) -> dict[str, Any] | None:
         try:

@@ -57,7 +57,8 @@ class Stage:
             path = each if isinstance(each, str) else each.path
             section, _, name = path.partition(".")
             if not name:
-                fields |= {section: whole[section]} if section in whole else {}
+                value = whole.get(section, {})
+                fields |= {} if value == {} else {section: value}
             elif not _stands_at_default(config, section, name):
                 fields[path] = getattr(getattr(config, section), name)
         return fields

@@ -40,7 +40,7 @@ def resume_warnings(store: ArtifactStore, run: Run) -> list[str]:
         "if both compute a stage, the first result counts"
         for session in live_sessions(store, run.run_id)
     ]
-    known = [session.provenance for session in _of_newest_lineage(store, run) if session.provenance]
+    known = [session.provenance for session in _of_newest_lineage(store, run)]
     if known and (changes := changed_libraries(known[-1].libraries, library_versions())):
         lines.append(
             f"run {run.run_id} was computed with other libraries until now: {', '.join(changes)}; what follows may differ from "
@@ -62,7 +62,7 @@ def surplus_line(store: ArtifactStore, run: Run) -> list[str]:
 
 def _check_stage_versions(store: ArtifactStore, run: Run, pipeline: Pipeline) -> None:
     """Raise ConfigurationError if a stage's version differs from that of the earlier results since the newest restart."""
-    recorded = [session.provenance.stage_versions for session in _of_newest_lineage(store, run) if session.provenance]
+    recorded = [session.provenance.stage_versions for session in _of_newest_lineage(store, run)]
     before = (run.lineages[-1].stage_versions if run.lineages else {}) or (recorded[0] if recorded else {})
     changes = changed_stages(before, pipeline.versions)
     step = first_unfinished_step(store, run)

@@ -24,19 +24,18 @@ class SessionStart(Frozen):
     started_at: str
     host: str
     pid: int
-    process: str | None = None
-    """Its ProcessId; None in records of versions that wrote `process_started`, which moves with the clock."""
-    process_started: float | None = None
+    process: str
+    """Its ProcessId."""
     num_steps: int
     lineage: int = 0
     """The run's newest restart at that time; 0 before any."""
-    provenance: Provenance | None = None
-    """The versions that computed; None in older records."""
+    provenance: Provenance
+    """The versions that compute."""
 
     @property
     def is_alive(self) -> bool:
         """Whether its process still runs. A process on another host counts as alive, since it cannot be checked."""
-        return may_run(self.host, self.pid, self.process)
+        return may_run(self.host, self.process)
 
 
 class SessionEnd(Frozen):
@@ -57,7 +56,7 @@ class RunState(Frozen):
 def begin_session(store: ArtifactStore, run: Run, pipeline: Pipeline) -> SessionStart:
     """Record that this process works on `run`, with its versions."""
     process = this_process()
-    # Counted, not read: a damaged older record must not prevent a start.
+    # Counted, not read: a damaged record must not prevent a start.
     number = len(_start_keys(store, run.run_id)) + 1
     while True:
         start = SessionStart(

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import DIGEST, damaged, read_as, verified
+from components.artifacts.records import damaged, read_as
 from components.artifacts.refs import CheckpointRef, StageManifest
 from components.frozen import Frozen
 from components.identity import EVALUATION, STEP_END
@@ -18,7 +18,6 @@ from components.schema import IterationReport
 _MANIFEST = re.compile(
     r"runs/[^/]+/steps/(?P<step>\d+)/(?P<stage>\w+)-v\d+/[^/]+/l(?P<lineage>\d+)-[^/]+/manifest\.json"
 )
-_CHECKPOINTS = TypeAdapter(dict[str, CheckpointRef])
 
 
 class StepSummary(Frozen):
@@ -30,10 +29,10 @@ class StepSummary(Frozen):
 
 
 class StepRecord(Frozen):
-    """A finished step. `summary` is None in older records; `summarised` computes it from the stages' records."""
+    """A finished step."""
 
     checkpoints: dict[str, CheckpointRef]
-    summary: StepSummary | None = None
+    summary: StepSummary
 
 
 def step_record_key(run: RunAddress, step: int) -> str:
@@ -45,14 +44,7 @@ def read_step_record(store: ArtifactStore, run: RunAddress, step: int) -> StepRe
     """The record of a step, or None while the step is not finished. Raises ArtifactCorrupt."""
     key = step_record_key(run, step)
     content = store.read(key)
-    if content is None:
-        return None
-    if DIGEST.encode() in content:
-        return read_as(key, content, StepRecord)
-    try:
-        return StepRecord(checkpoints=_CHECKPOINTS.validate_python(verified(key, content)))
-    except ValidationError as error:
-        raise damaged(key, "no checkpoints of this version of Troupe") from error
+    return None if content is None else read_as(key, content, StepRecord)
 
 
 def summarised(store: ArtifactStore, run: RunAddress, step: int, report: IterationReport | None = None) -> StepSummary:

@@ -95,8 +95,6 @@ def first_step(store: ArtifactStore, run: Run, *, flow_run_id: str) -> int:
         store.create(key, with_digest({"first_step": first_unfinished_step(store, run)}))
         content = store.read(key)
     assert content is not None, f"{key} was written and cannot be read"
-    if content.isdigit():  # an unsealed record of an older version
-        return int(content)
     value = verified(key, content).get("first_step")
     if not isinstance(value, int):
         raise damaged(key, f"it names {value!r} as the first step")

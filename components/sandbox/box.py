@@ -9,7 +9,7 @@ from components.schema import Limits
 
 RUNNER_PATH = "/runner.py"
 """The path of the runner in the root file system of a box."""
-_MODULES = ("box_counts.py", "clearing.py", "confinement.py", "job.py", "program.py")
+_MODULES = ("cleanup.py", "confinement.py", "job.py", "program.py", "usage_counters.py")
 RUNNER_FILES = {"runner.py": RUNNER_PATH, **{name: f"/components/sandbox/{name}" for name in _MODULES}}
 """Our files in a box: the names in this folder, and the paths in the root file system of a box."""
 RUNNER_ENVIRONMENT = {

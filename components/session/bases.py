@@ -1,22 +1,22 @@
 """Checks of what the first policies of a run start from."""
 
 from components.artifacts.base import ArtifactStore
-from components.config import RunConfig
 from components.environments.base import demonstrator
 from components.models.base_checks import check_base
 from components.runs.initial_checkpoints import committed_initial_checkpoints
 from components.runs.run import SHARED, Run
-from components.session.scenario import scenario_of
+from components.session.scenario import Scenario
 
 
-def check_bases(store: ArtifactStore, config: RunConfig) -> None:
+def check_bases(store: ArtifactStore, scenario: Scenario) -> None:
     """Check that the first policies exist, or that everything they start from does.
 
     Raises ServiceMissing, or ConfigurationError, also for a randomly initialised model without an expert to teach it
     the answer format. A run with first checkpoints no longer needs the base model.
     """
+    config = scenario.config
     if committed_initial_checkpoints(store, Run(run_id=SHARED, config=config)) is None:
         for policy, settings in config.policies.items():
             check_base(policy, settings)
             if settings.api is None and settings.base == "tiny":
-                demonstrator(scenario_of(config).family)
+                demonstrator(scenario.family)

@@ -17,7 +17,7 @@ from components.schema import PolicyVersion
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.engines import Engines
 from components.session.publishing import Publishing
-from components.session.scenario import scenario_of
+from components.session.scenario import Scenario, scenario_of
 from components.session.stores import open_store
 from components.session.toolbox import Toolbox
 from components.session.trackers import tracker_of
@@ -53,21 +53,21 @@ class Session:
         "warned",
     )
 
-    def __init__(self, run: Run, *, computes_all: bool = False) -> None:
-        """Raises ConfigurationError for an environment that cannot be used.
+    def __init__(self, run: Run, *, scenario: Scenario | None = None, computes_all: bool = False) -> None:
+        """Raises ConfigurationError for an environment that cannot be used. `scenario`: that of the run, if it is known.
 
         `computes_all`: this process computes all stages itself, so a thread may write their results behind them.
         """
         self.run = run
         self.computes_all = computes_all
-        self.scenario = scenario_of(run.config)
+        self.scenario = scenario or scenario_of(run.config)
         self.engines = Engines(run.config)
         self.trainers = Trainers(run)
         self.toolbox = Toolbox(self.scenario)
         self.publishing: Publishing | None = None
         """None until the run's configuration is frozen."""
         self.look_ahead: Future[Any] | None = None
-        """The `components.session.step_snapshot.Look` being taken at the next step."""
+        """The `components.session.step_snapshot.StepSnapshot` being taken at the next step."""
         self.looking = ThreadPoolExecutor(1, thread_name_prefix="look")
         self.manifests: dict[str, StageManifest] = {}
         """By key: stages this session has committed or read since the last report."""

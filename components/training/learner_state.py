@@ -36,7 +36,7 @@ Learner = Any
 
 
 class DeepSpeed(Protocol):
-    """What the state needs of DeepSpeed (`real_deepspeed`, the only module that imports it)."""
+    """What the state needs of DeepSpeed (`deepspeed_backend`, the only module that imports it)."""
 
     def learner(self, model: nn.Module, job: UpdateJob) -> Learner:
         """A new learner around `model`, with a new optimizer for the parameters that require gradients."""

@@ -51,12 +51,12 @@ def warm_start(
     progress: Progress | None = None,
     num_threads: int = 1,
 ) -> None:
-    """Clone `students` (by policy name) until the team passes the gate, and write their weights into their folders.
+    """Clone `students` (by policy name) until the team reaches min_success, and write their weights into their folders.
 
     Steps cycle through the roles. Every `check_every` steps the weights are written and `success_of` plays them; cloning
-    stops at the first check that reaches `gate`. With `max_steps` 0 the random weights are accepted as they are.
+    stops at the first check that reaches `min_success`. With `max_steps` 0 the random weights are accepted as they are.
 
-    Raises WarmStartTooWeak below the gate at `max_steps`, ConfigurationError above `gate_ceiling`.
+    Raises WarmStartTooWeak below min_success at `max_steps`, ConfigurationError above `max_success`.
     """
     config = teacher.config
     if config.max_steps == 0:
@@ -73,10 +73,10 @@ def warm_start(
                 success = success_of(_written(clones, step + 1))
             if progress is not None:
                 progress(step + 1, config.max_steps, loss, success)
-            if success is not None and success >= config.gate:
+            if success is not None and success >= config.min_success:
                 break
     assert success is not None, "the last step has no check"
-    _check_gate(success, step + 1, config)
+    _check_success(success, step + 1, config)
 
 
 def _clone(student: Student, config: WarmStartConfig) -> _Clone:
@@ -115,16 +115,16 @@ def _written(clones: Mapping[str, _Clone], step: int) -> dict[str, PolicyVersion
     return versions
 
 
-def _check_gate(success: float, num_steps: int, config: WarmStartConfig) -> None:
-    if success < config.gate:
+def _check_success(success: float, num_steps: int, config: WarmStartConfig) -> None:
+    if success < config.min_success:
         raise WarmStartTooWeak(
             f"after warm_start.max_steps {config.max_steps} steps the team solves {success:.3f} of "
-            f"{config.num_check_problems} problems, below warm_start.gate {config.gate}: raise max_steps, lower noise, "
-            "use a smaller environment or a larger model (policies.<name>.tiny)"
+            f"{config.num_check_problems} problems, below warm_start.min_success {config.min_success}: raise max_steps, lower "
+            "noise, use a smaller environment or a larger model (policies.<name>.tiny)"
         )
-    if success > config.gate_ceiling:
+    if success > config.max_success:
         raise ConfigurationError(
-            f"warm_start.gate_ceiling {config.gate_ceiling}: after {num_steps} steps the team already solves "
+            f"warm_start.max_success {config.max_success}: after {num_steps} steps the team already solves "
             f"{success:.3f} of {config.num_check_problems} problems, which leaves too little to learn: "
             f"lower check_every {config.check_every}, raise noise {config.noise}, or use a larger environment"
         )

@@ -28,13 +28,12 @@ class ActiveRun(Frozen):
 
     flow_run_id: str
     run_count: int = 1
-    """How often the flow run had been started, this time included. Older records, which have none, are of the first."""
+    """How often the flow run had been started, this time included."""
     run_id: str
     host: str
     pid: int
-    process: str | None = None
-    """Its ProcessId; None in records of versions that wrote `process_started`, which moves with the clock."""
-    process_started: float | None = None
+    process: str
+    """Its ProcessId."""
     api_url: str
     tracking_url: str | None
     experiment: str
@@ -43,7 +42,7 @@ class ActiveRun(Frozen):
     @property
     def is_alive(self) -> bool:
         """Whether the process runs. One of another host is invisible and counts as alive."""
-        return may_run(self.host, self.pid, self.process)
+        return may_run(self.host, self.process)
 
 
 class RunRecord:

@@ -14,7 +14,7 @@ from components.errors import ConfigurationError, ServiceMissing, StoreRefused, 
 from components.rollout.rules import branching_factors
 from components.session.bases import check_bases
 from components.session.engines import Engines
-from components.session.scenario import scenario_of
+from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.stores import open_store, s3_endpoint
 from components.tracking.base import Tracker
@@ -33,17 +33,17 @@ _BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
 
 def preflight(session: Session) -> None:
     """Check that the session's run can start. Errors name the field, the value and the remedy."""
-    check_configuration(session.config)
+    check_configuration(session.scenario)
     check_services(session)
-    check_memory(session.scenario)  # last: a base on the hub has its config.json here once it is known to exist
 
 
-def check_configuration(config: RunConfig) -> None:
+def check_configuration(scenario: Scenario) -> None:
     """Check the configuration and everything it names, except local services."""
-    check_environment(config)
-    check_own_code(config)
-    check_problem_counts(config)
-    check_prompts(config)
+    config = scenario.config
+    check_environment(scenario)
+    check_own_code(scenario)
+    check_problem_counts(scenario)
+    check_prompts(scenario)
     check_devices(config)
     check_ray(config.resources)
     check_space(config)
@@ -52,24 +52,25 @@ def check_configuration(config: RunConfig) -> None:
         if config.generation.engine == "vllm" and config.generation.vllm.urls:
             engines.check_servers()
     if config.store.kind == "local":
-        check_store(config)
+        check_store(scenario)
 
 
 def check_services(session: Session) -> None:
-    """Check packages, boxes, engines, the store and MLflow."""
+    """Check packages, boxes, engines, the store, MLflow and memory."""
     config = session.config
     task_runner(config.resources)
     session.toolbox.open()
     if config.generation.engine == "vllm" and not config.generation.vllm.urls:
         session.engines.check_servers()
     if config.store.kind != "local":
-        check_store(config)
+        check_store(session.scenario)
     check_tracking(session.tracker)
+    check_memory(session.scenario)  # last: a base on the hub has its config.json here once it is known to exist
 
 
-def check_store(config: RunConfig) -> None:
+def check_store(scenario: Scenario) -> None:
     """Check that the store works, and that it holds the policies before training or these can be made."""
-    check_bases(probe_store(config.store), config)
+    check_bases(probe_store(scenario.config.store), scenario)
 
 
 def check_base_names(config: RunConfig) -> None:
@@ -88,10 +89,9 @@ def check_tracking(tracker: Tracker) -> None:
         _log.warning("training starts without MLflow, reports wait in the store: %s", error)
 
 
-def check_environment(config: RunConfig) -> None:
+def check_environment(scenario: Scenario) -> None:
     """Check the environment's name and options, the roles, its solver if one is needed, and the components of the rubric."""
-    scenario = scenario_of(config)
-    roles = scenario.family.roles
+    config, roles = scenario.config, scenario.family.roles
     playing = agents_of(scenario.turn_order, roles)
     missing, unknown = set(playing) - set(config.agents), set(config.agents) - set(roles)
     if missing or unknown:
@@ -105,12 +105,12 @@ def check_environment(config: RunConfig) -> None:
             "advantage, or an environment with one, such as plan_path, sokoban or blocksworld"
         )
     _ = scenario.rubric, scenario.overlong  # each raises if it is invalid
-    check_credit(config)
+    check_credit(scenario)
 
 
-def check_credit(config: RunConfig) -> None:
+def check_credit(scenario: Scenario) -> None:
     """Check that the turn order allows the expanded turn and the team credit."""
-    scenario = scenario_of(config)
+    config = scenario.config
     if config.rollout.mode == "nested":
         branching_factors(config.rollout, scenario.turn_order)
     if config.rewards.team_credit == "turn_end" and scenario.turn_order == BRANCHING:
@@ -120,9 +120,10 @@ def check_credit(config: RunConfig) -> None:
         )
 
 
-def check_own_code(config: RunConfig) -> None:
+def check_own_code(scenario: Scenario) -> None:
     """Check the user's own reward functions, advantage and loss. Errors name the field, the file and the line."""
-    _ = scenario_of(config).own_rewards
+    config = scenario.config
+    _ = scenario.own_rewards
     estimator(config.algorithm.advantage, source=config.algorithm.source)
     if is_own(config.loss.policy_loss):
         from components.algorithms.loss_registry import policy_loss  # imports torch, as every loss does

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.evaluation.suites import different_problems
-from components.session.scenario import SUITE_SEED, scenario_of
+from components.session.scenario import SUITE_SEED, Scenario
 
 
 class Demand(NamedTuple):
@@ -30,12 +30,12 @@ def required_problems(config: RunConfig) -> Iterator[Demand]:
     yield Demand("evaluation.num_problems", "test", config.evaluation.num_problems, SUITE_SEED)
 
 
-def check_problem_counts(config: RunConfig) -> None:
+def check_problem_counts(scenario: Scenario) -> None:
     """Raise ConfigurationError with the field, its value and the number of problems, if there are too few.
 
     Draws the problems as the run will; of datasets this reads the rows, as a run does anyway.
     """
-    scenario = scenario_of(config)
+    config = scenario.config
     family, options = scenario.family, scenario.options
     for demand in required_problems(config):
         found = different_problems(demand.suite, family, options, num_problems=demand.num_problems, seed=demand.seed)

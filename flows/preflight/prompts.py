@@ -12,7 +12,7 @@ from components.models.base_checks import cached_hub_folder
 from components.rollout.prompts import encode_observation
 from components.rollout.router import RoleBinding
 from components.schema import Observation
-from components.session.scenario import Scenario, scenario_of
+from components.session.scenario import Scenario
 from components.turn_order import phases
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ _CHARACTERS_PER_TOKEN = 3
 """Of a pretrained model, in prose with numbers and code: rather too few than too many."""
 
 
-def check_prompts(config: RunConfig) -> None:
+def check_prompts(scenario: Scenario) -> None:
     """Check the roles of chat models, and those with a prompt, a thinking budget or stop strings of their own.
 
     Their prompts of the first problem are made with the model's tokenizer, if that is on this machine; other models are checked
     as they are loaded. Raises ConfigurationError, also where a prompt and its longest answer exceed the model's positions.
     """
-    scenario = scenario_of(config)
+    config = scenario.config
     for role, seat in scenario.seats.items():
         policy = config.policies[seat.policy]
         if policy.base == "tiny" and policy.api is None:

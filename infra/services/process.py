@@ -27,9 +27,8 @@ class ProcessRecord(Frozen):
 
     name: str
     pid: int
-    process: str = ""
-    """Its ProcessId; empty in older records, which have `started_at`."""
-    started_at: float | None = None
+    process: str
+    """Its ProcessId."""
     command: tuple[str, ...]
     log: Path
     ports: Mapping[str, int]
@@ -101,10 +100,7 @@ def _the_process(record: ProcessRecord) -> psutil.Process | None:
     """The process of `record`, or None if its pid is free or reused."""
     with suppress(psutil.Error, ProcessLookupError):
         process = psutil.Process(record.pid)
-        if record.process:
-            return process if str(process_of(record.pid)) == record.process else None
-        if process.environ().get(MARK, "").startswith(f"{record.name}@"):
-            return process
+        return process if str(process_of(record.pid)) == record.process else None
     return None
 
 

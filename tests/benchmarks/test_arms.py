@@ -220,7 +220,7 @@ def test_every_run_of_the_table_is_a_valid_configuration_with_a_valid_name(game:
     assert checked_run_id(order.run_id) == order.run_id
     assert config.evaluation.every == 0  # held-out problems are played at the beginning and at the end only
     assert len({agent.policy for agent in config.agents.values()}) == (2 if run == "per-role" else 1)
-    assert config.rollout.continue_from == ("mixed" if run in ("at-grpo-mixed", "per-role") else "best")
+    assert (config.rollout.random_handoff_probability > 0) == (run in ("at-grpo-mixed", "per-role"))
 
 
 def test_the_list_tells_what_is_done_and_estimates_the_rest_from_runs_like_it(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_each_run_is_a_valid_configuration_with_a_name_of_its_own(arm: str) -> N
     frozen = {TOOL_FROZEN: [TOOL_AGENT], REASONER_FROZEN: [REASONER]}.get(arm, [])
     assert [name for name, policy in config.policies.items() if not policy.trained] == frozen
     assert (config.rollout.mode == "single") == (arm in (SINGLE, UNTRAINED_SINGLE))
-    assert config.rewards.shuffle_between_groups == (arm == SHUFFLED)
+    assert config.rewards.shuffle_rewards == (arm == SHUFFLED)
     others = {Order(arm=other, num_steps=3, num_problems=4).run_id for other in ARMS if other != arm}
     assert order.run_id not in others
 

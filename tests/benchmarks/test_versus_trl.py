@@ -139,7 +139,7 @@ def test_an_order_of_smollm2_is_one_calculator_with_an_adapter(dtype: str, tmp_p
         False,
     )
     assert config.generation.dtype == config.training.dtype == dtype
-    assert (config.loss.means_over, config.loss.importance_cap) == ("all", 2.0 if dtype == "bfloat16" else None)
+    assert (config.loss.average_over, config.loss.importance_cap) == ("all", 2.0 if dtype == "bfloat16" else None)
     assert len(problems(config)) == 10
     assert set(TASKS) == {"tiny", "smollm2"}
 

@@ -1,6 +1,5 @@
 """The identity of processes, and whether they still run."""
 
-import logging
 import os
 import socket
 import subprocess
@@ -42,7 +41,7 @@ def test_setting_the_clock_makes_no_living_process_dead(monkeypatch: pytest.Monk
         monkeypatch.setattr(psutil, "boot_time", lambda shift=3600 * hours: time.time() + shift)
         monkeypatch.setattr(psutil.Process, "create_time", lambda self, shift=3600 * hours: time.time() + shift)
         assert not me.is_gone()
-        assert may_run(socket.gethostname(), me.pid, str(me))
+        assert may_run(socket.gethostname(), str(me))
 
 
 def test_before_a_restart_of_the_machine_is_gone_and_what_another_namespace_holds_is_not() -> None:
@@ -65,19 +64,11 @@ def test_a_dead_process_and_a_zombie_are_gone() -> None:
         process_of(child.pid)
 
 
-def test_a_record_of_another_host_or_of_an_older_version_is_never_taken_for_dead(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_record_of_another_host_is_never_taken_for_dead() -> None:
     here, me = socket.gethostname(), this_process()
     gone = me._replace(started=1)
-    assert may_run("another-host", me.pid, str(gone))
-    assert not may_run(here, me.pid, str(gone))
-    with caplog.at_level(logging.WARNING):
-        assert may_run(here, me.pid, None), "somebody has its number"
-        assert not may_run(here, 2**22 + 1, None), "nobody has its number"
-    assert [record.message for record in caplog.records] == [
-        f"a record of an older Troupe does not say whether process {me.pid} is the same: counted as running"
-    ]
+    assert may_run("another-host", str(gone))
+    assert not may_run(here, str(gone))
 
 
 def test_a_process_that_the_system_hides_is_not_gone(monkeypatch: pytest.MonkeyPatch) -> None:

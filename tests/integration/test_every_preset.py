@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from components.session.scenario import scenario_of
 from flows.preflight.problem_counts import check_problem_counts
 from flows.presets import preset_config, preset_values
 from tests.integration.trainings import Trainings
@@ -14,13 +15,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SHAPE = "{hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64, max_position_embeddings: 4096}"
 SMALL = (
     "num_steps=1",
-    "warm_start={gate: 0.0, gate_ceiling: 1.0, max_steps: 2, check_every: 2, num_check_problems: 4}",
+    "warm_start={min_success: 0.0, max_success: 1.0, max_steps: 2, check_every: 2, num_check_problems: 4}",
     "rollout.num_problems=4",
     "rollout.group_size=4",
     "rollout.problems_per_block=4",
     "evaluation={num_problems: 4, problems_per_block: 4}",
 )
-UNMIXED = ("rollout.continue_from=best", "rollout.random_handoff_probability=0")
+UNMIXED = ("rollout.random_handoff_probability=0",)
 WAYS = {
     "plain GRPO on a team": ("rollout.mode=independent", "algorithm.advantage=grpo", *UNMIXED),
     "an agent alone": ("rollout.mode=single", "algorithm.advantage=grpo", *UNMIXED),
@@ -29,7 +30,7 @@ WAYS = {
         "agents={plan_agent: {policy: team, max_new_tokens: 32}}",
         *UNMIXED,
     ),
-    "credit at the end of the turn": ("rewards.team_credit=turn_end", "rollout.max_refills=1"),
+    "credit at the end of the turn": ("rewards.team_credit=turn_end", "rollout.max_resamples=1"),
     "a nested turn": ("rollout.mode=nested", "rewards.team_credit=node", *UNMIXED),
     "KL to the start": ("loss.kl_coefficient=0.1", "loss.importance_cap=2.0"),
     "two ranks under ZeRO 2": ("training.zero_stage=2", "training.num_ranks=2"),
@@ -70,7 +71,7 @@ def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> d
 
 @pytest.mark.parametrize("preset", sorted(preset_values()))
 def test_each_preset_runs_a_step(preset: str, trainings: Trainings, tmp_path: Path) -> None:
-    check_problem_counts(preset_config(preset, without_downloads(preset)))  # the step below asks for fewer
+    check_problem_counts(scenario_of(preset_config(preset, without_downloads(preset))))  # the step below asks for fewer
     assert len(trained(trainings, tmp_path, preset)["evaluations"]) == 4  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
 TROUPE = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from troupe.cli import main; main()"]
 SMALL = (
-    "warm_start={noise: 0.3, gate: 0.0, gate_ceiling: 1.0, max_steps: 20, check_every: 20, num_check_problems: 8}",
+    "warm_start={noise: 0.3, min_success: 0.0, max_success: 1.0, max_steps: 20, check_every: 20, num_check_problems: 8}",
     "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}",
     "rollout={num_problems: 4, group_size: 4, problems_per_block: 4}",
     "evaluation={num_problems: 8, problems_per_block: 8}",
@@ -150,3 +150,12 @@ def test_own_problems_are_written_and_trained_with_a_chat_model(
     assert "GGUF" not in done.stderr
     document = shown(project, client_environment, store, "own_problems")
     assert (document["state"], len(document["steps"])) == ("completed", 1)
+
+
+def test_the_plain_loop_ends_in_the_weights_of_the_flow(uninterrupted: dict[str, Any]) -> None:
+    loop = ROOT / "examples" / "plain_loop" / "plain_loop.py"
+    ended = subprocess.run(
+        [sys.executable, str(loop), "tiny", "3"], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == f"team: {uninterrupted['steps'][-1]['checkpoint_digest']['team']}"

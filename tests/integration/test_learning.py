@@ -26,7 +26,7 @@ def success_rates(trainings: Trainings, root: Path, run_id: str, *overrides: str
 
 def test_the_team_learns_and_its_control_does_not(trainings: Trainings, tmp_path: Path) -> None:
     before, after = success_rates(trainings, tmp_path, "trained")
-    same_before, control = success_rates(trainings, tmp_path, "control", "rewards.shuffle_between_groups=true")
+    same_before, control = success_rates(trainings, tmp_path, "control", "rewards.shuffle_rewards=true")
     seen = f"trained {before:.3f} -> {after:.3f}, control {same_before:.3f} -> {control:.3f}"
     assert same_before == before, seen
     assert 0.2 < before < 0.55, f"the warm start leaves nothing to learn from, or nothing to learn: {seen}"

@@ -50,8 +50,8 @@ DIFFERENT = (
     "num_steps=2",
     "environment={name: 'tests.integration.seen_by_process:SeenByProcess', max_turns: 1}",
     "agents={caller: {policy: team}}",
-    "warm_start={noise: 0.5, gate: 0.0, max_steps: 30, check_every: 30}",
-    "rollout={num_problems: 8, problems_per_block: 8, max_refills: 0}",
+    "warm_start={noise: 0.5, min_success: 0.0, max_steps: 30, check_every: 30}",
+    "rollout={num_problems: 8, problems_per_block: 8, max_resamples: 0}",
     "evaluation={num_problems: 8}",
 )
 

@@ -29,7 +29,7 @@ def test_a_start_that_fails_before_its_first_checkpoint_leaves_the_name_free(
     trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
 ) -> None:
     store = LocalArtifactStore(tmp_path / "store")
-    hopeless = ("warm_start.gate=0.49", "warm_start.gate_ceiling=0.5", "warm_start.max_steps=1")
+    hopeless = ("warm_start.min_success=0.49", "warm_start.max_success=0.5", "warm_start.max_steps=1")
     assert trainings.run(order(tmp_path, "name", overrides=hopeless)).code == 1
     assert "WarmStartTooWeak" in trainings.log()
     assert trainings.run(order(tmp_path, "name", overrides=("policies.team.base=/no/such/model",))).code == 1

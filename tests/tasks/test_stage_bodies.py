@@ -104,7 +104,7 @@ def test_the_control_permutes_the_rewards_of_the_same_rollouts(tmp_path: Path) -
             scored = scored_by(session, walked(session, lambda seed: "R" * (1 + seed % 3)))
         return [reward for rewards_N_K in scored.rewards_E_N_K for rewards_K in rewards_N_K for reward in rewards_K]
 
-    plain, shuffled = rewards([]), rewards(["rewards.shuffle_between_groups=true"])
+    plain, shuffled = rewards([]), rewards(["rewards.shuffle_rewards=true"])
     assert plain != shuffled
     assert sorted(map(str, plain)) == sorted(map(str, shuffled))
 
@@ -150,19 +150,19 @@ class Always:
 
 
 def test_the_rollout_stage_replaces_problems_without_a_signal(tmp_path: Path) -> None:
-    for max_refills in (0, 2):
-        overrides = ("rollout={num_problems: 3, problems_per_block: 3}", f"rollout.max_refills={max_refills}")
-        with session_of(tmp_path / str(max_refills), *overrides) as session:
+    for max_resamples in (0, 2):
+        overrides = ("rollout={num_problems: 3, problems_per_block: 3}", f"rollout.max_resamples={max_resamples}")
+        with session_of(tmp_path / str(max_resamples), *overrides) as session:
             session.engines = Always(engine_of(session, lambda seed: "RR"))  # type: ignore[assignment]
             ref = collect_rollouts.fn(session, 0, 0, {"team": VERSION})
             refills = session.kept.get(ref, RolloutShard).refills
         found = None if refills is None else (refills.num_problems, refills.num_silent)
-        assert found == (None if max_refills == 0 else (3 * max_refills, 3))
+        assert found == (None if max_resamples == 0 else (3 * max_resamples, 3))
 
 
 def test_groups_without_a_signal_are_trained_on_where_a_term_of_the_loss_covers_them(tmp_path: Path) -> None:
     for kl, num_groups in ((0.0, 0), (0.1, 4)):
-        overrides = ("loss.means_over=all", "loss.entropy_coefficient=0", f"loss.kl_coefficient={kl}")
+        overrides = ("loss.average_over=all", "loss.entropy_coefficient=0", f"loss.kl_coefficient={kl}")
         with session_of(tmp_path / str(kl), *overrides) as session:
             shard = walked(session)
             rollouts = session.kept.put(shard)
@@ -183,6 +183,6 @@ def of_first_decision(shard: RolloutShard, scored: ScoredShard) -> tuple[float |
     (found,) = [
         rewards_K
         for node, rewards_K in zip(shard.episodes[0].nodes, rewards_N_K, strict=True)
-        if node.compared and (node.group.turn, node.group.agent) == (0, "plan_agent")
+        if node.is_trained_on and (node.group.turn, node.group.agent) == (0, "plan_agent")
     ]
     return found

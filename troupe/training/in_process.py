@@ -16,6 +16,7 @@ from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart, check_restart, record_restart
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
 from components.runs.run import Run
+from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.user_sources import with_sources
 from flows.preflight.checks import check_base_names, check_configuration, check_services
@@ -45,7 +46,8 @@ def run_training(
     join_local_services()
     checked_run_id(run_id)
     config = with_sources(config)
-    check_configuration(config)
+    scenario = scenario_of(config)
+    check_configuration(scenario)
     try:
         require_prefect()
     except ServiceMissing:
@@ -53,18 +55,18 @@ def run_training(
             check_base_names(config)  # reported first: starting services would not fix it
         raise
     console = console or made_console()
-    with console.status("loading"):
-        with gc_paused():
-            from flows.train import PIPELINE, train
-            from troupe.training.display import TrainingDisplay
+    with console.status("loading"), gc_paused():
+        from flows.train import PIPELINE, open_session, train, using
+        from troupe.training.display import TrainingDisplay
 
-        with Session(Run(run_id=run_id, config=config)) as session:
+    with open_session(Run(run_id=run_id, config=config), scenario) as session:
+        with console.status("loading"):
             check_services(session)
             lines = _admitted(session, restart, PIPELINE)
         for line in lines:
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
-    with TrainingDisplay(console).shown():
-        summary = train(config, run_id)
+        with TrainingDisplay(console).shown(), using(session):
+            summary = train(config, run_id)
     print_summary(console, summary)
     return TrainingReport.model_validate({name: summary[name] for name in TrainingReport.model_fields})
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from components.errors import ConfigurationError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bait:
@@ -30,14 +32,26 @@ class Bait:
     """Of this process."""
 
 
+_LONGEST_SOCKET_PATH = 107
+
+
 @contextmanager
 def laid_out(folder: Path) -> Iterator[Bait]:
-    """Bait in `folder` (made if needed), with sockets that listen until the block ends."""
+    """Bait in `folder` (made if needed), with sockets that listen until the block ends.
+
+    Raises ConfigurationError where the folder's path is too long for the name of a socket.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         tcp = stack.enter_context(socket.create_server(("0.0.0.0", 0)))
         port = int(tcp.getsockname()[1])
         file, unix_socket = folder / f"bait-{port}", folder / f"bait-{port}.sock"
+        num_bytes = len(os.fsencode(unix_socket))
+        if num_bytes > _LONGEST_SOCKET_PATH:
+            raise ConfigurationError(
+                f"TROUPE_HOME: the socket {unix_socket} of an attack has a path of {num_bytes} bytes, and the system "
+                f"allows {_LONGEST_SOCKET_PATH}: let TROUPE_HOME name a folder with a shorter path"
+            )
         secret = f"TRP-BAIT-{os.getpid()}-{port}"
         stack.callback(file.unlink, missing_ok=True)
         file.write_text(secret)

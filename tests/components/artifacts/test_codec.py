@@ -313,12 +313,12 @@ def test_what_would_be_taken_for_a_bomb_is_not_written() -> None:
 
 
 def test_fields_at_their_defaults_are_left_out_of_the_bytes_and_come_back() -> None:
-    plain, again = (node_of(repeat=repeat, lane=0) for repeat in (0, 1))
-    beside = node_of(repeat=0, lane=1)
+    plain, again = (node_of(repeat=repeat, parallel_index=0) for repeat in (0, 1))
+    beside = node_of(repeat=0, parallel_index=1)
     trees = {node: structure_of(encode(node))["value"] for node in (plain, again, beside)}
-    assert trees[plain].keys().isdisjoint({"lane", "explored"})
+    assert trees[plain].keys().isdisjoint({"parallel_index", "chosen_randomly"})
     assert "repeat" not in trees[plain]["group"]
-    assert (trees[again]["group"]["repeat"], trees[beside]["lane"]) == (1, 1)
+    assert (trees[again]["group"]["repeat"], trees[beside]["parallel_index"]) == (1, 1)
     for node in (plain, again, beside):
         assert same(decode(encode(node), Node), node)
     problem = Problem(problem_id="p", environment="toy", payload={})
@@ -355,9 +355,9 @@ def test_a_payload_of_the_first_schema_is_refused_in_one_line() -> None:
     assert "\n" not in str(refused.value)
 
 
-def node_of(*, repeat: int, lane: int) -> Node:
+def node_of(*, repeat: int, parallel_index: int) -> Node:
     group = GroupKey(problem_id="p", episode=0, turn=0, agent="a", repeat=repeat)
-    return Node(group=group, policy="p", prompt_tokens=(1,), candidates=(), chosen=0, lane=lane)
+    return Node(group=group, policy="p", prompt_tokens=(1,), candidates=(), chosen=0, parallel_index=parallel_index)
 
 
 def structure_of(content: bytes) -> Any:

@@ -21,10 +21,11 @@ def test_the_format_is_recorded_once(store: ArtifactStore) -> None:
     check_format(store)
 
 
-def test_a_newer_format_is_refused_for_reading_and_writing(store: ArtifactStore) -> None:
-    store.create("format.json", json.dumps({"format": FORMAT + 1, "new": "field"}).encode())
+@pytest.mark.parametrize("other", [FORMAT - 1, FORMAT + 1])
+def test_another_format_is_refused_for_reading_and_writing(store: ArtifactStore, other: int) -> None:
+    store.create("format.json", json.dumps({"format": other, "new": "field"}).encode())
     for look in (check_format, ensure_format):
-        with pytest.raises(StoreRefused, match=f"of format {FORMAT + 1}, and this Troupe knows formats up to {FORMAT}"):
+        with pytest.raises(StoreRefused, match=f"of format {other}, and this Troupe knows format {FORMAT}"):
             look(store)
 
 

@@ -75,9 +75,9 @@ turns = st.builds(
     prompt_tokens=tokens_T,
     candidates=st.lists(candidates, max_size=3).map(tuple),
     chosen=counts,
-    explored=st.booleans(),
+    chosen_randomly=st.booleans(),
     parent=st.none() | st.tuples(counts, counts),
-    compared=st.booleans(),
+    is_trained_on=st.booleans(),
 )
 episodes = st.builds(
     Episode,

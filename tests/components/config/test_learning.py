@@ -66,7 +66,7 @@ def test_gigpo_has_the_papers_weight_and_discount() -> None:
         ({}, False),
         ({"entropy_coefficient": 0.01}, True),
         ({"kl_coefficient": 0.01}, True),
-        ({"entropy_coefficient": 0.01, "kl_coefficient": 0.01, "means_over": "signal"}, False),
+        ({"entropy_coefficient": 0.01, "kl_coefficient": 0.01, "average_over": "signal"}, False),
     ],
 )
 def test_batches_hold_silent_groups_where_a_term_of_the_loss_covers_them(loss: dict[str, Any], expected: bool) -> None:
@@ -101,7 +101,7 @@ def test_given_fields_are_kept() -> None:
         ({"algorithm": {"advantage": "gigpo"}}, r"set rollout\.mode to independent or single"),
         ({"algorithm": {"advantage": "solver_value", "normalize_over": "group"}}, "compares no actions"),
         (
-            {"algorithm": {"advantage": "solver_value"}, "rewards": {"shuffle_between_groups": True}},
+            {"algorithm": {"advantage": "solver_value"}, "rewards": {"shuffle_rewards": True}},
             "which learns from no ",
         ),
         (
@@ -128,21 +128,21 @@ def test_given_fields_are_kept() -> None:
             {"algorithm": {"advantage": "grpo"}, "rollout": {"mode": "nested"}},
             r"set rollout\.mode to independent or single",
         ),
-        ({"algorithm": {"advantage": "reinforce_pp"}, "rollout": {"max_refills": 1}}, "set max_refills to 0"),
+        ({"algorithm": {"advantage": "reinforce_pp"}, "rollout": {"max_resamples": 1}}, "set max_resamples to 0"),
         ({"rewards": {"team_credit": "turn"}}, r"rewards\.team_credit: .*'turn_end'"),
         (
             {**EPISODES, "algorithm": {"advantage": "grpo"}, "rewards": {"team_credit": "turn_end"}},
             "set team_credit to node, or the mode to tree",
         ),
         ({"rollout": {"mode": "nested"}, "rewards": {"team_credit": "turn_end"}}, "set team_credit to node"),
-        ({"rollout": {"fan_outs": [2, 4]}}, r"fan_outs \[2, 4\] with mode 'tree': use mode nested"),
-        ({"rollout": {"mode": "nested", "fan_outs": []}}, "one at least 2"),
-        ({"rollout": {"mode": "nested", "fan_outs": [1, 1]}}, "one at least 2"),
-        ({"rollout": {"mode": "nested", "fan_outs": [4, 0]}}, "each is at least 1"),
-        ({"rollout": {"mode": "nested", "fan_outs": [16, 17]}}, "end in 272 episodes per problem; at most 256"),
+        ({"rollout": {"branching": [2, 4]}}, r"branching \[2, 4\] with mode 'tree': use mode nested"),
+        ({"rollout": {"mode": "nested", "branching": []}}, "one at least 2"),
+        ({"rollout": {"mode": "nested", "branching": [1, 1]}}, "one at least 2"),
+        ({"rollout": {"mode": "nested", "branching": [4, 0]}}, "each is at least 1"),
+        ({"rollout": {"mode": "nested", "branching": [16, 17]}}, "end in 272 episodes per problem; at most 256"),
         (
-            {"rollout": {"mode": "nested", "continue_from": "mixed", "random_handoff_probability": 0.5}},
-            "in which all candidates go on: use best",
+            {"rollout": {"mode": "nested", "random_handoff_probability": 0.5}},
+            "in which all candidates go on: set it to 0",
         ),
         ({"loss": {"policy_loss": "gspo", "aggregation": "token_mean"}}, "leave out aggregation"),
         ({"loss": {"aggregation": "fixed_length"}}, "needs fixed_length"),
@@ -167,7 +167,7 @@ def test_combinations_that_mean_nothing_are_refused_with_a_remedy(change: dict[s
         {"algorithm": {"advantage": "dr_mas"}, **EPISODES},
         {"algorithm": {"advantage": "reinforce_pp"}, **EPISODES},
         {"algorithm": {"advantage": "dr_grpo"}, "loss": {"aggregation": "fixed_length", "fixed_length": 20}},
-        {"rollout": {"max_refills": 2}, "loss": {"clip_high": 0.28}, "rewards": {"overlong_buffer": 5}},
+        {"rollout": {"max_resamples": 2}, "loss": {"clip_high": 0.28}, "rewards": {"overlong_buffer": 5}},
         {"loss": {"kl_estimator": "k1"}},
         {"loss": {"importance_level": "sequence"}},
         {"rollout": {"overlap": "one_step"}, "loss": {"importance_cap": 2.0}},
@@ -189,7 +189,7 @@ def test_limits_of_answers_are_inputs_of_the_reward_stage_only_where_length_is_p
 
 def test_the_advantage_is_an_input_of_the_rollouts_only_where_it_decides_what_is_replaced() -> None:
     other, stage = {"algorithm": {"advantage": "dr_mas"}}, "collect_rollouts"
-    refills = {"rollout": {"max_refills": 1}}
+    refills = {"rollout": {"max_resamples": 1}}
     assert PIPELINE[stage].config_fields(parse_config(VALUES)) == PIPELINE[stage].config_fields(
         parse_config(VALUES | other)
     )
@@ -199,7 +199,7 @@ def test_the_advantage_is_an_input_of_the_rollouts_only_where_it_decides_what_is
 
 
 def test_a_lone_agent_has_a_warm_start_of_its_own_and_all_other_ways_share_one() -> None:
-    unmixed = {"continue_from": "best", "random_handoff_probability": 0.0}
+    unmixed = {"random_handoff_probability": 0.0}
 
     def fields(mode: str) -> dict[str, Any]:
         grpo = {"algorithm": {"advantage": "grpo"}} if mode != "tree" else {}
@@ -212,10 +212,10 @@ def test_a_lone_agent_has_a_warm_start_of_its_own_and_all_other_ways_share_one()
 
 def test_credit_and_fan_outs_belong_to_the_stages_that_they_change_and_to_none_at_their_defaults() -> None:
     plain = PIPELINE["collect_rollouts"].config_fields(parse_config(VALUES))
-    assert "fan_outs" not in plain.get("rollout", {})
+    assert "branching" not in plain.get("rollout", {})
     credited = parse_config(VALUES | {"rewards": {"team_credit": "turn_end"}})
     assert PIPELINE["collect_rollouts"].config_fields(credited) == plain | {"rewards.team_credit": "turn_end"}
     assert PIPELINE["compute_rewards"].config_fields(credited)["rewards"]["team_credit"] == "turn_end"
     assert "rewards" not in PIPELINE["compute_rewards"].config_fields(parse_config(VALUES))
-    fans = parse_config(VALUES | {"rollout": {"mode": "nested", "fan_outs": [2, 3]}})
-    assert PIPELINE["collect_rollouts"].config_fields(fans)["rollout"]["fan_outs"] == [2, 3]
+    fans = parse_config(VALUES | {"rollout": {"mode": "nested", "branching": [2, 3]}})
+    assert PIPELINE["collect_rollouts"].config_fields(fans)["rollout"]["branching"] == [2, 3]

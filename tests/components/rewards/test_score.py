@@ -178,7 +178,7 @@ def test_the_shuffle_differs_from_step_to_step() -> None:
 
 def test_what_cannot_be_scored_gets_no_reward_of_another_candidate() -> None:
     rewards = (((1.0, None), (2.0,)), ((3.0, 4.0, None),))
-    node = SimpleNamespace(compared=True)
+    node = SimpleNamespace(is_trained_on=True)
     episodes: Any = [SimpleNamespace(nodes=[node, node]), SimpleNamespace(nodes=[node])]
     for seed in range(9):
         moved = shuffled(episodes, rewards, seed=seed)

@@ -155,10 +155,10 @@ def test_too_many_without_a_reward_raise_and_name_the_limit() -> None:
 
 
 def test_a_random_handoff_never_picks_a_candidate_that_cannot_be_scored() -> None:
-    shard = played(ScriptedSandbox(failing), 0.0, continue_from="mixed", random_handoff_probability=1.0)
+    shard = played(ScriptedSandbox(failing), 0.0, random_handoff_probability=1.0)
     nodes = [node for episode in shard.episodes for node in episode.nodes]
     assert any(candidate.outcome.unscorable for node in nodes for candidate in node.candidates)
-    assert any(node.explored for node in nodes)
+    assert any(node.chosen_randomly for node in nodes)
     assert all(node.candidates[node.chosen].outcome.unscorable is None for node in nodes)
 
 

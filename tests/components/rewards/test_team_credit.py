@@ -171,12 +171,12 @@ def test_lengths_and_own_components_are_those_of_the_candidate_and_asked_of_no_c
         )
         for overlong, functions in ((None, ()), (Overlong(buffer=1, penalty=4.0, limits=limits), (own,)))
     )
-    assert len(asked) == sum(node.compared for episode in shard.episodes for node in episode.nodes)
+    assert len(asked) == sum(node.is_trained_on for episode in shard.episodes for node in episode.nodes)
     assert more.own_E_N_K is not None
     num_long = 0
     for e, episode in enumerate(shard.episodes):
         for n, node in enumerate(episode.nodes):
-            if not node.compared:
+            if not node.is_trained_on:
                 assert (more.rewards_E_N_K[e][n], more.own_E_N_K["own.look"][e][n]) == ((None,), ())
                 continue
             for candidate, before, after in zip(

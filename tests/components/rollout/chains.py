@@ -20,7 +20,7 @@ def chain_of(episode: Episode, n: int) -> Chain:
     return tuple((m, episode.nodes[m].chosen) for m in before)
 
 
-def standing_at(episode: Episode, chain: Chain, family: Any, lane: int = 0) -> Any:
+def standing_at(episode: Episode, chain: Chain, family: Any, parallel_index: int = 0) -> Any:
     """A fresh environment after a chain. Answers after one that ends the episode are not applied."""
     env = family.build(episode.problem)
     for n, k in chain:
@@ -40,7 +40,7 @@ def check_chains(episode: Episode, family: Any, router: Any) -> None:
     for n, node in enumerate(episode.nodes):
         assert node.parent is None or node.parent[0] < n
         chain = chain_of(episode, n)
-        asked_at = standing_at(episode, chain[: len(chain) - node.lane], family)
+        asked_at = standing_at(episode, chain[: len(chain) - node.parallel_index], family)
         assert router.encode(node.group.agent, asked_at.observe(node.group.agent)) == node.prompt_tokens
         for candidate in node.candidates:
             env = standing_at(episode, chain, family)

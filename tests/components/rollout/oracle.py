@@ -62,7 +62,7 @@ def _from(game: Game, history: Any, turn: int, position: int) -> tuple[list[dict
         "prompt": tuple(ALPHABET.index(character) + 1 for character in prompt),
         "candidates": candidates,
         "chosen": chosen,
-        "explored": explored,
+        "chosen_randomly": explored,
     }
     selected = candidates[chosen]
     if selected["outcome"].done:

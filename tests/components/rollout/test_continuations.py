@@ -84,9 +84,9 @@ def test_each_candidate_that_later_agents_can_continue_is_continued_by_one_answe
         below = {node.parent: n for n, node in enumerate(nodes) if node.parent is not None}
         for n, node in enumerate(nodes):
             if node.parent is not None:
-                assert (len(node.candidates), node.compared, node.chosen) == (1, False, 0)
+                assert (len(node.candidates), node.is_trained_on, node.chosen) == (1, False, 0)
                 continue
-            assert (len(node.candidates), node.compared) == (4, True)
+            assert (len(node.candidates), node.is_trained_on) == (4, True)
             left = {"agent0": 2, "agent1": 1, "agent2": 0}[node.group.agent]
             left += 3 * (1 - node.group.turn) if credit == "episode_end" else 0
             for k in range(4):
@@ -136,7 +136,7 @@ def check_credit(episodes: Any, family: Any, router: Any, rubric: Rubric, credit
     for episode, rewards_N_K in zip(episodes, scored.rewards_E_N_K, strict=True):
         check_chains(episode, family, router)
         for n, (node, rewards_K) in enumerate(zip(episode.nodes, rewards_N_K, strict=True)):
-            if not node.compared:
+            if not node.is_trained_on:
                 assert rewards_K == (None,)
                 continue
             for k, candidate in enumerate(node.candidates):
@@ -158,7 +158,7 @@ def test_agents_side_by_side_and_teams_that_branch_are_continued_where_they_stan
     order: Any = family.turn_order
     rules = replace(rules_of(order, max_turns=3, group_size=3), team_credit=credit)
     episodes = play(starts_of(family, 6), rules, family=family, router=router, rubric=rubric_of(family))
-    assert any(node.is_continuation and node.lane for episode in episodes for node in episode.nodes)
+    assert any(node.is_continuation and node.parallel_index for episode in episodes for node in episode.nodes)
     check_credit(episodes, family, router, rubric_of(family), credit, order)
 
 
@@ -177,7 +177,7 @@ def test_the_continuation_of_an_agent_side_by_side_asks_the_others_in_the_state_
         ("judge", (4, 0)),
     ]
     bob, of_first = episode.nodes[1], episode.nodes[3]
-    assert (of_first.prompt_tokens, of_first.lane) == (bob.prompt_tokens, 1)
+    assert (of_first.prompt_tokens, of_first.parallel_index) == (bob.prompt_tokens, 1)
     assert len(choir.calls) == 3
 
 
@@ -212,7 +212,7 @@ def test_failures_of_continuations_cost_the_credit_of_their_candidates_and_nothi
         for e, (episode, rewards_N_K) in enumerate(zip(continued.episodes, scored.rewards_E_N_K, strict=True))
         for n, (node, rewards_K) in enumerate(zip(episode.nodes, rewards_N_K, strict=True))
         for k, reward in enumerate(rewards_K)
-        if node.compared and reward is None
+        if node.is_trained_on and reward is None
     }
     assert unscored == expected
     assert len(unscored) == len(cuts) > 3

@@ -30,7 +30,7 @@ class Killed(BaseException):
 
 
 def config(mode: str = "tree", **rollout: Any) -> RunConfig:
-    values = {"num_problems": NUM_PROBLEMS, "problems_per_block": 2, "group_size": 2, "max_refills": 3, **rollout}
+    values = {"num_problems": NUM_PROBLEMS, "problems_per_block": 2, "group_size": 2, "max_resamples": 3, **rollout}
     return parse_config(
         {
             "num_steps": 9,
@@ -94,7 +94,7 @@ def alone(run: RunConfig, number: int, place: int, *, step: int = 3, shard: int 
         if number == 0
         else fresh_problems(run, FAMILY, OPTIONS, step=step, shard=shard)(number, place)
     )
-    settings = run.rollout.model_copy(update={"max_refills": 0, "num_problems": 1})
+    settings = run.rollout.model_copy(update={"max_resamples": 0, "num_problems": 1})
     single = replace(plan(run, step=step, shard=shard), problems=(numbered,), settings=settings)
     return collect_shard(single, family=FAMILY, router=toy_router(FAMILY), rubric=RUBRIC).episodes
 
@@ -147,7 +147,7 @@ def test_real_rewards_decide_what_is_replaced() -> None:
 
 
 def test_without_refills_nothing_is_replaced_and_nothing_is_said() -> None:
-    assert collect(config(max_refills=0), signal=lambda _: False).refills is None
+    assert collect(config(max_resamples=0), signal=lambda _: False).refills is None
 
 
 @pytest.mark.parametrize("mode", ["tree", "independent"])
@@ -221,7 +221,7 @@ def test_even_one_block_is_journalled_when_more_may_follow(tmp_path: Any) -> Non
 def test_progress_counts_what_is_replaced() -> None:
     told: list[tuple[int, int]] = []
     collect(
-        config(max_refills=1, problems_per_block=4),
+        config(max_resamples=1, problems_per_block=4),
         signal=lambda _: False,
         progress=lambda done, total: told.append((done, total)),
     )
@@ -238,7 +238,7 @@ def test_failures_of_replaced_episodes_count_against_the_budget() -> None:
 
 
 def test_refills_without_a_source_are_a_broken_invariant() -> None:
-    settings_ = RolloutConfig(num_problems=2, max_refills=1)
+    settings_ = RolloutConfig(num_problems=2, max_resamples=1)
     with pytest.raises(AssertionError, match="needs `refilling`"):
         collect_shard(
             replace(plan(config()), settings=settings_), family=FAMILY, router=toy_router(FAMILY), rubric=RUBRIC

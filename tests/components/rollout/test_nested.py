@@ -48,18 +48,18 @@ from tests.components.rollout.toy_team import (
 FAMILY = ToyFamily(2)
 
 
-def nested_rules(order: TurnOrder, fan_outs: tuple[int, ...], max_turns: int = 3) -> Rules:
-    return replace(rules_of(order, max_turns=max_turns, group_size=1), fan_outs=fan_outs)
+def nested_rules(order: TurnOrder, branching: tuple[int, ...], max_turns: int = 3) -> Rules:
+    return replace(rules_of(order, max_turns=max_turns, group_size=1), branching=branching)
 
 
-def planned(num_problems: int, fan_outs: Any = (2, 3), laws: Any = None, **settings: Any) -> ShardPlan:
+def planned(num_problems: int, branching: Any = (2, 3), laws: Any = None, **settings: Any) -> ShardPlan:
     return ShardPlan(
         step=2,
         shard=0,
         seed=5,
         max_turns=3,
         settings=RolloutConfig(
-            num_problems=num_problems, mode="nested", fan_outs=fan_outs, max_failed_fraction=1.0, **settings
+            num_problems=num_problems, mode="nested", branching=branching, max_failed_fraction=1.0, **settings
         ),
         problems=toy_problems(FAMILY, num_problems, **(laws or {"done_rate": 0.0})),
     )
@@ -74,14 +74,14 @@ def test_one_turn_is_played_anew_and_all_else_by_single_candidates() -> None:
     expanded = Counter()
     for episode in shard.episodes:
         widths = Counter((node.group.turn, node.group.agent, len(node.candidates)) for node in episode.nodes)
-        (turn,) = {node.group.turn for node in episode.nodes if node.compared}
+        (turn,) = {node.group.turn for node in episode.nodes if node.is_trained_on}
         expanded[turn] += 1
         expected = Counter({(turn, "agent0", 2): 1, (turn, "agent1", 3): 2})
         for other in range(3):
             for agent in FAMILY.roles:
                 expected[other, agent, 1] = 1 + (prod((2, 3)) if other > turn else 0)
         assert widths == expected
-        assert all(node.compared == (len(node.candidates) > 1) for node in episode.nodes)
+        assert all(node.is_trained_on == (len(node.candidates) > 1) for node in episode.nodes)
     assert min(expanded[turn] for turn in range(3)) >= 5, "each turn is expanded about equally often"
 
 
@@ -90,7 +90,7 @@ def test_only_turns_that_the_selected_branch_reached_are_played_anew_each_as_oft
     expanded = Counter()
     for episode in shard.episodes:
         if episode.error is None:
-            (turn,) = {node.group.turn for node in episode.nodes if node.compared}
+            (turn,) = {node.group.turn for node in episode.nodes if node.is_trained_on}
             expanded[len({node.group.turn for node in episode.path}), turn] += 1
     assert {*expanded} == {(reached, turn) for reached in (1, 2, 3) for turn in range(reached)}
     for reached in (2, 3):
@@ -105,7 +105,7 @@ def test_candidates_are_none_of_the_selected_branch_whose_last_answers_are_drawn
     router = router_of(family, Speaker(family, lambda prompt, seed: "56"[seed % 2]))
     rules = nested_rules(("ann",), (2,), max_turns=3)
     episodes = play(starts_of(family, 300), rules, family=family, router=router, rubric=rubric_of(family))
-    said = [node.candidates[0].text for episode in episodes for node in episode.nodes if node.compared]
+    said = [node.candidates[0].text for episode in episodes for node in episode.nodes if node.is_trained_on]
     assert len(said) == 300
     assert abs(said.count("6") / 300 - 1 / 2) < 1 / 9
 
@@ -128,16 +128,16 @@ def test_the_selected_branch_is_plain_play_so_that_its_success_rate_is_the_teams
 
 @settings(max_examples=15, deadline=None)
 @given(
-    fan_outs=st.sampled_from([(2, 2), (1, 3), (3, 1), (2, 3)]),
+    branching=st.sampled_from([(2, 2), (1, 3), (3, 1), (2, 3)]),
     max_turns=st.integers(1, 3),
     seed=st.integers(0, 10**6),
     done_rate=st.sampled_from([0.0, 0.1, 0.4]),
 )
 def test_a_candidate_earns_the_mean_of_the_episodes_below_it(
-    fan_outs: Any, max_turns: int, seed: int, done_rate: float
+    branching: Any, max_turns: int, seed: int, done_rate: float
 ) -> None:
     starts = [Start(problem=e.problem, episode=0) for e in toy_problems(FAMILY, 2, seed, done_rate=done_rate)]
-    router, rules = toy_router(FAMILY), nested_rules(FAMILY.roles, fan_outs, max_turns)
+    router, rules = toy_router(FAMILY), nested_rules(FAMILY.roles, branching, max_turns)
     episodes = play(starts, rules, family=FAMILY, router=router, rubric=RUBRIC)
     assert episodes == tuple(play([s], rules, family=FAMILY, router=router, rubric=RUBRIC)[0] for s in starts)
     check_credit(episodes, FAMILY, router, RUBRIC, "leaves", FAMILY.roles)
@@ -149,8 +149,8 @@ def test_agents_side_by_side_are_nested_in_their_order(environment: type[Environ
     router = router_of(family, Speaker(family, lambda prompt, seed: str(4 + seed % 3)), max_new_tokens=4)
     rules = nested_rules(environment.turn_order, (2, 2, 3), max_turns=2)
     episodes = play(starts_of(family, 6), rules, family=family, router=router, rubric=rubric_of(family))
-    assert any(node.lane and node.parent for episode in episodes for node in episode.nodes)
-    widths = [Counter((n.group.agent, len(n.candidates)) for n in e.nodes if n.compared) for e in episodes]
+    assert any(node.parallel_index and node.parent for episode in episodes for node in episode.nodes)
+    widths = [Counter((n.group.agent, len(n.candidates)) for n in e.nodes if n.is_trained_on) for e in episodes]
     if environment is Votes:  # where neither ann nor bob ends the episode
         assert widths == [{("ann", 2): 1, ("bob", 2): 2, ("judge", 3): 4}] * 6
     check_credit(episodes, family, router, rubric_of(family), "leaves", environment.turn_order)
@@ -205,7 +205,7 @@ def test_a_leaf_that_fails_is_left_out_and_a_candidate_without_leaves_has_no_rew
     for episode, rewards_N_K in zip(episodes, scored.rewards_E_N_K, strict=True):
         assert (episode.error is None) or not episode.success
         for n, (node, rewards_K) in enumerate(zip(episode.nodes, rewards_N_K, strict=True)):
-            if not node.compared or node.group.agent != "agent0":
+            if not node.is_trained_on or node.group.agent != "agent0":
                 continue
             for k, reward in enumerate(rewards_K):
                 below = [m for m, each in enumerate(episode.nodes) if each.parent == (n, k)]
@@ -251,14 +251,14 @@ def test_only_compared_candidates_make_rows() -> None:
     shard = collected(planned(6))
     scored = score_shard(shard, family=FAMILY, rubric=RUBRIC, credit="leaves")
     batches, metrics = train_batches([shard], [scored], algorithm=AlgorithmConfig(), policies=["p"])
-    compared = [node for episode in shard.episodes for node in episode.nodes if node.compared]
+    compared = [node for episode in shard.episodes for node in episode.nodes if node.is_trained_on]
     assert metrics["advantage/num_groups"] == len(compared) == 6 * 3
     rows = sum(len(group.completions_K_T) for group in batches["p"].groups)
     assert rows + len(batches["p"].lengths_without_signal) == sum(len(node.candidates) for node in compared)
 
 
 @pytest.mark.parametrize(
-    ("fan_outs", "group_size", "order", "expected"),
+    ("branching", "group_size", "order", "expected"),
     [
         (None, 8, ("a", "b"), (2, 4)),
         (None, 9, ("a", "b"), (2, 4)),
@@ -267,14 +267,14 @@ def test_only_compared_candidates_make_rows() -> None:
         ((3, 1), 8, ("a", "b"), (3, 1)),
     ],
 )
-def test_fan_outs(fan_outs: Any, group_size: int, order: TurnOrder, expected: tuple[int, ...]) -> None:
-    settings_ = RolloutConfig(mode="nested", fan_outs=fan_outs, group_size=group_size)
+def test_fan_outs(branching: Any, group_size: int, order: TurnOrder, expected: tuple[int, ...]) -> None:
+    settings_ = RolloutConfig(mode="nested", branching=branching, group_size=group_size)
     assert branching_factors(settings_, order) == expected
-    assert rollout_rules(settings_, turn_order=order, max_turns=2, seed=0, step=0).fan_outs == expected
+    assert rollout_rules(settings_, turn_order=order, max_turns=2, seed=0, step=0).branching == expected
 
 
 @pytest.mark.parametrize(
-    ("fan_outs", "group_size", "order", "told"),
+    ("branching", "group_size", "order", "told"),
     [
         (
             None,
@@ -282,13 +282,13 @@ def test_fan_outs(fan_outs: Any, group_size: int, order: TurnOrder, expected: tu
             ("a", "b"),
             r"rollout\.group_size 3 with mode nested: 2 agents with 2 candidates each end in 4 episodes",
         ),
-        ((2, 2), 8, ("a", "b", "a"), r"rollout\.fan_outs \[2, 2\]: a turn has 3 actions; give one number for each"),
+        ((2, 2), 8, ("a", "b", "a"), r"rollout\.branching \[2, 2\]: a turn has 3 actions; give one number for each"),
         (None, 8, (), r"expands a turn of a fixed order, .*next_role"),
     ],
 )
-def test_fan_outs_that_do_not_fit_the_team(fan_outs: Any, group_size: int, order: TurnOrder, told: str) -> None:
+def test_fan_outs_that_do_not_fit_the_team(branching: Any, group_size: int, order: TurnOrder, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        branching_factors(RolloutConfig(mode="nested", fan_outs=fan_outs, group_size=group_size), order)
+        branching_factors(RolloutConfig(mode="nested", branching=branching, group_size=group_size), order)
 
 
 def test_a_tree_and_its_path_are_the_same_for_equal_plans() -> None:

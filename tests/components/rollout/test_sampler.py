@@ -199,7 +199,7 @@ class NoSandbox(ToyFamily):
         return Env(problem.payload)
 
 
-@pytest.mark.parametrize("rollout", [{}, {"mode": "nested", "fan_outs": (2, 2)}], ids=["tree", "nested"])
+@pytest.mark.parametrize("rollout", [{}, {"mode": "nested", "branching": (2, 2)}], ids=["tree", "nested"])
 def test_episodes_that_the_sandbox_ended_have_a_budget_of_their_own(rollout: dict[str, Any]) -> None:
     whole = replace(plan(num_problems=8, done_rate=0.0, **rollout), max_unscorable_fraction=0.25)
 

@@ -130,7 +130,7 @@ def test_agents_side_by_side_are_asked_at_once_and_see_none_of_each_other_s_answ
     assert [len(call) for call in choir.calls] == [2, 1]
     shown = ["ann sees []", "bob sees []", "judge sees ['6', '6']"]
     assert [shown_to(node, family) for node in episode.nodes] == shown
-    assert [node.lane for node in episode.nodes] == [0, 1, 0]
+    assert [node.parallel_index for node in episode.nodes] == [0, 1, 0]
     # Ann's share is the same in both of Bob's rewards, as the example of Environment.turn_order says.
     assert rewards_of(episode) == [("ann", (1.0, 0.0)), ("bob", (2.0, 1.0)), ("judge", (0.0, 1.0))]
     assert [node.chosen for node in episode.nodes] == [0, 0, 1]
@@ -160,7 +160,7 @@ def test_whoever_ends_the_episode_ends_it_for_those_beside_him_whose_answers_are
     assert replayed(Race, order, episode) == (tuple(rewards for _, rewards in scored),)
     rewards_N_K = [rewards for _, rewards in scored]
     assert episode_return(episode, rewards_N_K) == 3.0, "what Bob earned, who ended it"
-    longer = replace(episode, nodes=(*episode.nodes, replace(episode.nodes[0], lane=0)))
+    longer = replace(episode, nodes=(*episode.nodes, replace(episode.nodes[0], parallel_index=0)))
     with pytest.raises(AssertionError, match="was recorded where"):
         replayed(Race, order, longer)
 
@@ -277,7 +277,9 @@ def test_random_handing_on_spares_the_last_of_the_roles_in_a_team_that_branches(
         for start in starts
         for node in sung(Desk, desk_lines("left"), rules_of(BRANCHING, max_turns=4, handoff=1.0), [start])[0].nodes
     ]
-    explored = {agent: {n.explored for n in nodes if n.group.agent == agent} for agent in ("router", "left", "checker")}
+    explored = {
+        agent: {n.chosen_randomly for n in nodes if n.group.agent == agent} for agent in ("router", "left", "checker")
+    }
     assert explored == {"router": {True}, "left": {True}, "checker": {False}}
 
 
@@ -392,7 +394,7 @@ def test_every_prompt_shows_the_answers_before_its_phase_and_none_beside_it(team
         state: Any = {**episode.problem.payload, "history": []}
         before = dict(state)
         for place, node in enumerate(episode.nodes):
-            if node.lane == 0:
+            if node.parallel_index == 0:
                 before = {**state, "history": list(state["history"])}
                 asked = environment.next_role(before) if not team["order"] else None
                 beside = [n.group.agent for n in episode.nodes[place:] if n.group.turn == node.group.turn]
@@ -425,7 +427,7 @@ def test_a_shard_that_is_stopped_between_agents_side_by_side_resumes_to_the_same
     collected = partial(collect_shard, plan, family=family, rubric=rubric_of(family))
     whole = Stopping(last=10**9)
     expected = collected(router=router_of(family, whole))
-    assert any(node.lane for episode in expected.episodes for node in episode.nodes)
+    assert any(node.parallel_index for episode in expected.episodes for node in episode.nodes)
     num_calls = []
     for last in range(len(whole.calls)):
         store = LocalArtifactStore(tmp_path / str(last))

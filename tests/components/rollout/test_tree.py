@@ -71,7 +71,7 @@ def as_oracle_says(episode: Episode) -> list[dict[str, Any]]:
                 for c in node.candidates
             ],
             "chosen": node.chosen,
-            "explored": node.explored,
+            "chosen_randomly": node.chosen_randomly,
         }
         for node in episode.nodes
     ]

@@ -41,7 +41,6 @@ def rewritten(store: LocalArtifactStore, start: SessionStart, change: Callable[[
 def computed_by(store: LocalArtifactStore, run: Run, change: Callable[[Provenance], Provenance]) -> None:
     """An ended session of another version of Troupe."""
     start = begin_session(store, run, PIPELINE)
-    assert start.provenance is not None
     changed = change(start.provenance)
     rewritten(store, start, lambda each: each.model_copy(update={"provenance": changed}))
     end_session(store, "r", start, None)
@@ -75,7 +74,7 @@ def test_a_moved_store_is_no_other_configuration_and_keeps_every_result(root: Pa
 
 def test_a_store_of_a_newer_format_is_refused(root: Path, store: LocalArtifactStore) -> None:
     store.create("format.json", b'{"format": %d}' % (FORMAT + 1))
-    with pytest.raises(StoreRefused, match="formats up to"):
+    with pytest.raises(StoreRefused, match="knows format"):
         validate_start(store, "r", config_in(root), PIPELINE)
 
 
@@ -127,14 +126,6 @@ def test_a_restart_of_older_versions_is_not_gone_on_with_either(root: Path, stor
 def test_a_finished_run_is_read_by_any_version(root: Path, store: LocalArtifactStore) -> None:
     run = stored_run(root, "r", num_finished=3)
     computed_by(store, run, older_rewards)
-    assert validate_start(store, "r", run.config, PIPELINE) == run
-
-
-def test_sessions_that_say_nothing_of_their_origin_hold_nobody_up(root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r", num_finished=1)
-    start = begin_session(store, run, PIPELINE)
-    rewritten(store, start, lambda each: each.model_copy(update={"provenance": None}))
-    end_session(store, "r", start, None)
     assert validate_start(store, "r", run.config, PIPELINE) == run
 
 

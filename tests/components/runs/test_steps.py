@@ -1,4 +1,3 @@
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,12 +96,3 @@ def test_a_session_whose_process_is_gone_was_interrupted(store: LocalArtifactSto
         key, start.model_copy(update={"process": str(this_process()._replace(started=1))}).model_dump_json().encode()
     )
     assert run_state(store, run, 1).name == "interrupted"
-
-
-def test_a_session_that_an_older_version_recorded_is_read_and_not_called_dead(store: LocalArtifactStore) -> None:
-    run = Run(run_id="r", config=CONFIG)
-    start = begin_session(store, run, PIPELINE)
-    key = f"runs/r/sessions/{start.number:04d}/start.json"
-    store.delete(key)
-    store.create(key, json.dumps(start.model_dump(exclude={"process"}) | {"process_started": 1.0}).encode())
-    assert run_state(store, run, 1).name == "running"

@@ -218,3 +218,9 @@ def test_names_and_themes_choose_attacks() -> None:
 
 def test_the_good_answer_is_right() -> None:
     assert float(GOOD_ANSWER) == sum(i * i for i in range(int(GOOD_JOB.stdin)))
+
+
+def test_a_folder_whose_path_is_too_long_for_a_socket_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "long" / ("x" * 100)
+    with pytest.raises(ConfigurationError, match=r"TROUPE_HOME: .* bytes, and the system allows 107"), laid_out(folder):
+        pass

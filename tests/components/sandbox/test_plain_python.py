@@ -58,8 +58,8 @@ def test_a_program_does_what_it_does_in_a_process_of_its_own(
 
 
 def test_no_module_of_ours_stands_before_a_program_s_own(bubblewrap_pool: BoxPool) -> None:
-    files = {"components.py": "word = 'mine'", "box_counts.py": "word = 'mine, too'"}
-    source = "import components, box_counts; print(components.word, box_counts.word)"
+    files = {"components.py": "word = 'mine'", "usage_counters.py": "word = 'mine, too'"}
+    source = "import components, usage_counters; print(components.word, usage_counters.word)"
     assert bubblewrap_pool.run(source, files=files).stdout == "mine mine, too\n"
 
 

@@ -52,7 +52,7 @@ def test_the_same_parts_give_the_same_digest_whatever_the_umask(built: tuple[Pat
 def test_it_holds_the_interpreter_the_runner_and_no_other_program(built: tuple[Path, str]) -> None:
     root = built[0]
     assert (root / "runner.py").read_bytes() == RUNNER.read_bytes()
-    ours = {"box_counts.py", "clearing.py", "confinement.py", "job.py", "program.py"}
+    ours = {"cleanup.py", "confinement.py", "job.py", "program.py", "usage_counters.py"}
     assert {path.name for path in (root / "components").rglob("*") if path.is_file()} == ours
     programs = [
         path for path in root.rglob("*") if path.is_file() and not path.is_symlink() and path.stat().st_mode & 0o111

@@ -8,6 +8,7 @@ import pytest
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
 from components.session.bases import check_bases
+from components.session.scenario import scenario_of
 from components.session.stores import open_store
 
 ECHO = """
@@ -41,7 +42,7 @@ def configured(folder: Path, module: str, **policy: Any) -> RunConfig:
 
 
 def check(config: RunConfig) -> None:
-    check_bases(open_store(config.store), config)
+    check_bases(open_store(config.store), scenario_of(config))
 
 
 def test_only_a_model_that_is_made_from_nothing_needs_an_expert(

@@ -98,7 +98,7 @@ def oracle(played: RolloutShard, scored: ScoredShard, model: Any, reference: Any
             deviation = math.sqrt(sum((reward - mean) ** 2 for reward in known) / len(known))
             for candidate, reward in zip(node.candidates, rewards_K, strict=True):
                 is_masked = config.mask_truncated and candidate.finish_reason == "length"
-                if reward is not None and not is_masked and (deviation > 0 or config.means_over == "all"):
+                if reward is not None and not is_masked and (deviation > 0 or config.average_over == "all"):
                     rows.append((node.prompt_tokens, candidate, (reward - mean) / (deviation + ALGORITHM.epsilon)))
     sums, lengths = [], []
     for prompt, candidate, advantage in rows:
@@ -119,15 +119,15 @@ def oracle(played: RolloutShard, scored: ScoredShard, model: Any, reference: Any
     "config",
     [
         LossConfig(**TERMS),
-        LossConfig(**TERMS, means_over="signal"),
+        LossConfig(**TERMS, average_over="signal"),
         LossConfig(**TERMS, aggregation="sequence_mean"),
-        LossConfig(**TERMS, aggregation="sequence_mean", means_over="signal", mask_truncated=True),
+        LossConfig(**TERMS, aggregation="sequence_mean", average_over="signal", mask_truncated=True),
         LossConfig(entropy_coefficient=0.05, mask_truncated=True),
         LossConfig(kl_coefficient=0.05),
         LossConfig(),
         LossConfig(aggregation="sequence_mean"),
     ],
-    ids=lambda c: f"{c.aggregation}-{c.means_over}-{c.kl_coefficient}-{c.entropy_coefficient}-{c.mask_truncated}",
+    ids=lambda c: f"{c.aggregation}-{c.average_over}-{c.kl_coefficient}-{c.entropy_coefficient}-{c.mask_truncated}",
 )
 def test_the_loss_of_a_step_with_silent_groups_is_its_definition(
     make_model: Any, make_job: Any, config: LossConfig

@@ -486,7 +486,7 @@ def test_means_over_all_answers_are_those_of_a_batch_that_left_nothing_out(
     moved = {}
     for name, batch, loss in (
         ("all", left_out, LossConfig(aggregation=aggregation)),
-        ("signal", left_out, LossConfig(aggregation=aggregation, means_over="signal")),
+        ("signal", left_out, LossConfig(aggregation=aggregation, average_over="signal")),
         ("whole", whole, LossConfig(aggregation=aggregation)),
     ):
         learner = PlainLearner(copy.deepcopy(model), training)
@@ -515,4 +515,4 @@ def test_minibatches_share_the_answers_that_were_left_out(make_groups) -> None:
     assert sum(part.num_tokens for part in parts) == pytest.approx(whole.num_tokens, abs=2)
     masked = counted_size(batch, range(8), LossConfig(mask_truncated=True))
     assert masked.num_tokens == own.num_tokens + 12
-    assert counted_size(batch, range(8), LossConfig(means_over="signal")) == own
+    assert counted_size(batch, range(8), LossConfig(average_over="signal")) == own

@@ -31,7 +31,14 @@ def student(
 
 
 def teacher(seed: int = 0, *, roles: tuple[str, ...] = GAME.roles, **config: Any) -> Teacher:
-    settings = {"max_steps": 8, "check_every": 4, "gate": 0.0, "prompts_per_step": 4, "num_warmup_steps": 2, **config}
+    settings = {
+        "max_steps": 8,
+        "check_every": 4,
+        "min_success": 0.0,
+        "prompts_per_step": 4,
+        "num_warmup_steps": 2,
+        **config,
+    }
     return Teacher(family=GAME, turn_order=roles, options=OPTIONS, config=WarmStartConfig(**settings), seed=seed)
 
 
@@ -125,7 +132,7 @@ def test_the_loss_falls_and_the_folder_holds_the_learned_weights(tmp_path: Path)
 
     warm_start(
         {"team": pupil},
-        teacher(max_steps=40, check_every=15, gate=0.3, learning_rate=1e-2),
+        teacher(max_steps=40, check_every=15, min_success=0.3, learning_rate=1e-2),
         success_of=success_of,
         progress=lambda *call: calls.append(call),
     )
@@ -143,7 +150,7 @@ def test_it_stops_at_the_first_check_that_reaches_the_gate(tmp_path: Path) -> No
     steps: list[int] = []
     warm_start(
         {"team": student(tmp_path)},
-        teacher(max_steps=12, gate=0.3),
+        teacher(max_steps=12, min_success=0.3),
         success_of=lambda versions: next(checks),
         progress=lambda step, *_: steps.append(step),
     )
@@ -162,14 +169,14 @@ def test_equal_arguments_end_in_equal_weights(tmp_path: Path) -> None:
 
 def test_below_the_gate_at_the_end_is_too_weak_and_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(WarmStartTooWeak, match=r"max_steps 8 .* solves 0\.120 of 200 .*\.gate 0\.3: raise max_steps"):
-        warm_start({"team": student(tmp_path)}, teacher(gate=0.3), success_of=lambda versions: 0.12)
+        warm_start({"team": student(tmp_path)}, teacher(min_success=0.3), success_of=lambda versions: 0.12)
 
 
 def test_above_the_ceiling_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"gate_ceiling 0\.5: after 4 steps .* solves 0\.700 .* lower check_every 4"
+        ConfigurationError, match=r"max_success 0\.5: after 4 steps .* solves 0\.700 .* lower check_every 4"
     ):
-        warm_start({"team": student(tmp_path)}, teacher(gate=0.3), success_of=lambda versions: 0.7)
+        warm_start({"team": student(tmp_path)}, teacher(min_success=0.3), success_of=lambda versions: 0.7)
 
 
 def test_no_steps_leave_the_random_weights_and_demand_nothing(tmp_path: Path) -> None:
@@ -177,7 +184,7 @@ def test_no_steps_leave_the_random_weights_and_demand_nothing(tmp_path: Path) ->
     before = model_digest(load_model(tmp_path))
     warm_start(
         {"team": pupil},
-        teacher(max_steps=0, gate=0.3),
+        teacher(max_steps=0, min_success=0.3),
         success_of=lambda versions: 0.0,
         progress=lambda step, *_: steps.append(step),
     )

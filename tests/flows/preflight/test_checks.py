@@ -11,6 +11,7 @@ from components.config.play import EnvironmentConfig
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused
 from components.runs.run import Run
 from components.session import toolbox
+from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.trackers import tracker_of
 from flows.preflight import checks
@@ -80,9 +81,9 @@ def test_what_is_wrong_with_a_run_ends_it_before_it_begins(
 
 
 def test_a_solvers_values_need_an_environment_with_a_solver() -> None:
-    check_environment(preset_config("tiny", ["algorithm.advantage=solver_value"]))
+    check_environment(scenario_of(preset_config("tiny", ["algorithm.advantage=solver_value"])))
     with pytest.raises(ConfigurationError, match="solver_value: environment code has no exact solver"):
-        check_environment(preset_config("code-tiny", ["algorithm.advantage=solver_value"]))
+        check_environment(scenario_of(preset_config("code-tiny", ["algorithm.advantage=solver_value"])))
 
 
 def test_a_full_folder_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,18 +129,18 @@ def test_a_ray_that_answers_or_is_started_here_passes() -> None:
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["rollout.fan_outs=[2, 2, 2]"], r"rollout\.fan_outs \[2, 2, 2\]: a turn has 2 actions"),
+        (["rollout.branching=[2, 2, 2]"], r"rollout\.branching \[2, 2, 2\]: a turn has 2 actions"),
         (["rollout.group_size=3"], r"rollout\.group_size 3 with mode nested: 2 agents"),
         (
-            ["environment.turn_order=[plan_agent]", "agents={plan_agent: {policy: team}}", "rollout.fan_outs=[2, 4]"],
+            ["environment.turn_order=[plan_agent]", "agents={plan_agent: {policy: team}}", "rollout.branching=[2, 4]"],
             "has 1 actions",
         ),
     ],
 )
 def test_fan_outs_are_checked_against_the_turn_order(overrides: list[str], told: str) -> None:
-    nested = ["rollout.mode=nested", "rollout.continue_from=best", "rollout.random_handoff_probability=0"]
+    nested = ["rollout.mode=nested", "rollout.random_handoff_probability=0"]
     with pytest.raises(ConfigurationError, match=told):
-        check_environment(preset_config("tiny", [*nested, *overrides]))
+        check_environment(scenario_of(preset_config("tiny", [*nested, *overrides])))
 
 
 BRANCHING = """
@@ -169,13 +170,13 @@ def test_a_team_that_branches_has_no_turns_to_continue_or_expand(
     (tmp_path / "letters_of_preflight.py").write_text(BRANCHING)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    plain = preset_config("tiny", ["rollout.continue_from=best", "rollout.random_handoff_probability=0"])
+    plain = preset_config("tiny", ["rollout.random_handoff_probability=0"])
     agents = dict.fromkeys(("writer", "editor"), plain.agents["plan_agent"])
     environment = EnvironmentConfig(name="letters_of_preflight:Letters")
     letters = plain.model_copy(update={"environment": environment, "agents": agents})
     at_end, at_turn = (plain.rewards.model_copy(update={"team_credit": name}) for name in ("episode_end", "turn_end"))
-    check_environment(letters.model_copy(update={"rewards": at_end}))
+    check_environment(scenario_of(letters.model_copy(update={"rewards": at_end})))
     with pytest.raises(ConfigurationError, match=r"team_credit turn_end: .*Letters decides who acts next.*episode_end"):
-        check_environment(letters.model_copy(update={"rewards": at_turn}))
+        check_environment(scenario_of(letters.model_copy(update={"rewards": at_turn})))
     with pytest.raises(ConfigurationError, match=r"mode nested expands a turn of a fixed order"):
-        check_environment(letters.model_copy(update={"rollout": RolloutConfig(mode="nested")}))
+        check_environment(scenario_of(letters.model_copy(update={"rollout": RolloutConfig(mode="nested")})))

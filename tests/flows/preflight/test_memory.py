@@ -107,7 +107,7 @@ UNTOLD = FIRST + 15
 )
 def test_the_tokens_of_a_block_are_those_of_all_its_lines(overrides: list[str], expected: int) -> None:
     team = ["rollout.num_problems=12", "rollout.group_size=8", "environment.max_turns=3"]
-    team += ["rollout.continue_from=best", "rollout.random_handoff_probability=0"]
+    team += ["rollout.random_handoff_probability=0"]
     team += ["agents.tool_agent.max_new_tokens=100", "agents.plan_agent.max_new_tokens=90"]
     assert tokens_at_once(scenario_of(preset_config("plan-path", [*team, *overrides]))) == expected
 

@@ -6,6 +6,7 @@ import pytest
 
 from components.errors import ConfigurationError
 from components.runs.run import Run
+from components.session.scenario import scenario_of
 from components.session.session import Session
 from flows.preflight import checks
 from flows.preflight.problem_counts import check_problem_counts, required_problems
@@ -17,7 +18,7 @@ SMALL_BOARD = "environment.options={size: 6, num_free: 3}"
 
 @pytest.mark.parametrize("preset", sorted(preset_values()))
 def test_every_preset_asks_for_problems_that_there_are(preset: str) -> None:
-    check_problem_counts(preset_config(preset, without_downloads(preset)))
+    check_problem_counts(scenario_of(preset_config(preset, without_downloads(preset))))
 
 
 @pytest.mark.parametrize(
@@ -36,9 +37,9 @@ def test_one_problem_too_many_is_named_with_its_field_and_how_many_there_are(
     overrides: list[str], message: str
 ) -> None:
     fitting = [SMALL_BOARD, "evaluation.num_problems=21", "warm_start.num_check_problems=59", "rollout.num_problems=59"]
-    check_problem_counts(preset_config("stateful-eight-queens", fitting))
+    check_problem_counts(scenario_of(preset_config("stateful-eight-queens", fitting)))
     with pytest.raises(ConfigurationError, match=message) as caught:
-        check_problem_counts(preset_config("stateful-eight-queens", [*fitting, *overrides]))
+        check_problem_counts(scenario_of(preset_config("stateful-eight-queens", [*fitting, *overrides])))
     assert "size" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -48,7 +49,7 @@ def test_other_environments_run_out_too() -> None:
     with pytest.raises(
         ConfigurationError, match=r"warm_start\.num_check_problems 200: blocksworld .*has only \d+ diff"
     ):
-        check_problem_counts(preset_config("stateful-blocksworld", [options]))
+        check_problem_counts(scenario_of(preset_config("stateful-blocksworld", [options])))
 
 
 def test_models_that_are_not_cloned_need_no_problems_for_a_check() -> None:

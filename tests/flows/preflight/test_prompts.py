@@ -50,20 +50,20 @@ def test_what_does_not_fit_the_model_is_one_line_with_field_value_and_remedy(
     base: Path, agent: dict[str, Any], policy: dict[str, Any], sections: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
-        check_prompts(config(base, agent, policy, **sections))
+        check_prompts(scenario_of(config(base, agent, policy, **sections)))
     assert "\n" not in str(caught.value)
 
 
 def test_what_fits_passes_to_the_last_token(base: Path) -> None:
     own = {"prompt": {"replace": "x"}, "stop": ["END"], "max_thinking_tokens": 9}
-    check_prompts(config(base, own, {"chat_template_arguments": {"thinking": True}}))
+    check_prompts(scenario_of(config(base, own, {"chat_template_arguments": {"thinking": True}})))
     with pytest.raises(ConfigurationError, match=r"its prompt of (\d+) tokens") as caught:
-        check_prompts(config(base, {"max_thinking_tokens": 600}))
+        check_prompts(scenario_of(config(base, {"max_thinking_tokens": 600})))
     num_prompt_tokens = int(str(caught.value).split("its prompt of ")[1].split()[0])
     room = 600 - 20 - num_prompt_tokens
-    check_prompts(config(base, {"max_thinking_tokens": room}))
+    check_prompts(scenario_of(config(base, {"max_thinking_tokens": room})))
     with pytest.raises(ConfigurationError, match="exceed the 600 tokens"):
-        check_prompts(config(base, {"max_thinking_tokens": room + 1}))
+        check_prompts(scenario_of(config(base, {"max_thinking_tokens": room + 1})))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_fits_passes_to_the_last_token(base: Path) -> None:
 )
 def test_a_stop_string_that_no_answer_of_a_tiny_model_holds_is_refused(stop: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"agents\.plan_agent\.stop '{stop[:3]}.*{message}.*remove it"):
-        checks.check_configuration(preset_config("tiny", [f"agents.plan_agent.stop=[{stop}]"]))
+        checks.check_configuration(scenario_of(preset_config("tiny", [f"agents.plan_agent.stop=[{stop}]"])))
 
 
 @pytest.mark.parametrize("damaged", ["config.json", "tokenizer.json"])
@@ -80,11 +80,11 @@ def test_a_damaged_folder_is_left_to_the_check_of_bases(base: Path, damaged: str
     folder = tmp_path / "damaged"
     shutil.copytree(base, folder)
     (folder / damaged).write_text("{")
-    check_prompts(config(folder, {"stop": ["x"]}))
+    check_prompts(scenario_of(config(folder, {"stop": ["x"]})))
 
 
 def test_a_model_that_is_not_here_is_left_to_its_loading() -> None:
-    check_prompts(config(Path("nobody/has-this-model"), {"stop": ["x"], "max_thinking_tokens": 10**9}))
+    check_prompts(scenario_of(config(Path("nobody/has-this-model"), {"stop": ["x"], "max_thinking_tokens": 10**9})))
 
 
 def test_the_longest_first_prompt_is_that_of_the_first_agent_in_tokens_of_its_model(base: Path) -> None:

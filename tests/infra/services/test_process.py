@@ -1,6 +1,5 @@
 """Nothing of ours survives, and nothing of others is touched."""
 
-import json
 import os
 import signal
 import subprocess
@@ -149,20 +148,6 @@ def test_a_pid_that_another_process_has_now_is_left_alone(mark: str, tmp_path: P
             assert stranger.poll() is None
         finally:
             stranger.kill()
-
-
-def test_a_service_of_an_older_version_is_known_by_its_mark(
-    started: Callable[[tuple[str, ...]], ProcessRecord], mark: str, tmp_path: Path
-) -> None:
-    record = started(SLEEPER)
-    fields = {**record.model_dump(mode="json", exclude={"process"}), "started_at": 1.5}
-    older = ProcessRecord.model_validate_json(json.dumps(fields))
-    assert is_alive(older)
-    stop(older, mark=mark, grace_seconds=5)
-    assert not is_alive(older)
-    with subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL) as stranger:
-        assert not is_alive(older.model_copy(update={"pid": stranger.pid}))
-        stranger.kill()
 
 
 def test_the_mark_of_another_home_is_not_ours(tmp_path: Path, mark: str) -> None:

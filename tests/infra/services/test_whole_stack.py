@@ -43,7 +43,7 @@ DEPLOYMENT = {"name": "here", "entrypoint": "touching.touch", "work_pool": {"nam
 FEW_STEPS = {
     "num_steps": 1,
     "policies": {"team": {"base": "tiny", "tiny": {"hidden_size": 32, "num_layers": 2, "intermediate_size": 64}}},
-    "warm_start": {"gate": 0.0, "gate_ceiling": 1.0, "max_steps": 20, "check_every": 20, "num_check_problems": 8},
+    "warm_start": {"min_success": 0.0, "max_success": 1.0, "max_steps": 20, "check_every": 20, "num_check_problems": 8},
     "rollout": {"num_problems": 4, "group_size": 4, "problems_per_block": 4},
     "evaluation": {"num_problems": 8, "problems_per_block": 8},
 }

@@ -172,7 +172,7 @@ RUN = """
 import signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from troupe.cli import interruption
+from troupe.cli import signals
 from troupe.cli.errors import run_command
 {before}
 
@@ -211,7 +211,7 @@ def test_a_signal_ends_a_command_in_order(number: signal.Signals, code: int) -> 
 
 @pytest.mark.parametrize("end", ["a second Ctrl-C", "time"])
 def test_what_does_not_end_in_order_is_ended(end: str) -> None:
-    before = "interruption.ENDING_SECONDS = 0.5" if end == "time" else ""
+    before = "signals.ENDING_SECONDS = 0.5" if end == "time" else ""
     with started(before, ending="print('ending', flush=True); time.sleep(600)") as process:
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None

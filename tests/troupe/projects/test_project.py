@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigurationError
+from components.session.scenario import scenario_of
 from flows.preflight.checks import check_configuration
 from flows.presets import all_preset_values, preset_config
 from troupe.projects.project import checked_project_name, write_project
@@ -36,7 +37,9 @@ def test_a_new_project_has_a_preset_that_can_be_trained_and_passes_its_own_test(
     config = preset_config("my_game_2")
     assert config.preset == "my_game_2"
     monkeypatch.setattr(sys, "path", [*sys.path])
-    check_configuration(config.model_copy(update={"store": config.store.model_copy(update={"kind": "s3"})}))
+    check_configuration(
+        scenario_of(config.model_copy(update={"store": config.store.model_copy(update={"kind": "s3"})}))
+    )
     tested = made(folder, "test")
     assert tested.returncode == 0, tested.stderr
     assert "Ran 1 test" in tested.stderr

@@ -8,6 +8,7 @@ import pytest
 
 from components.config import parse_config
 from components.errors import ConfigurationError
+from components.session.scenario import scenario_of
 from flows.preflight.checks import check_environment
 from troupe.teams.evaluation import evaluate
 from troupe.teams.play import play
@@ -85,14 +86,14 @@ def run_config(environment: str, *agents: str, **section: Any) -> Any:
 
 def test_the_agents_that_act_must_be_played() -> None:
     votes, desk = f"{NAME}:Votes", f"{NAME}:Desk"
-    check_environment(run_config(votes, "ann", "bob", "judge"))
-    check_environment(run_config(votes, "ann", "judge", turn_order=["ann", "judge", "ann"]))
+    check_environment(scenario_of(run_config(votes, "ann", "bob", "judge")))
+    check_environment(scenario_of(run_config(votes, "ann", "judge", turn_order=["ann", "judge", "ann"])))
     with pytest.raises(ConfigurationError, match=r"is played by \['ann', 'bob', 'judge'\]"):
-        check_environment(run_config(votes, "ann", "judge"))
-    check_environment(run_config(desk, "router", "left", "right", "checker"))
+        check_environment(scenario_of(run_config(votes, "ann", "judge")))
+    check_environment(scenario_of(run_config(desk, "router", "left", "right", "checker")))
     with pytest.raises(ConfigurationError, match=r"is played by \['checker', 'left', 'right', 'router'\]"):
-        check_environment(run_config(desk, "router", "left", "checker"))
+        check_environment(scenario_of(run_config(desk, "router", "left", "checker")))
     with pytest.raises(ConfigurationError, match=r"'bobb' is no role of .*:Votes; did you mean 'bob'\?"):
-        check_environment(run_config(votes, "ann", "bob", "judge", turn_order=[["ann", "bobb"], "judge"]))
+        check_environment(scenario_of(run_config(votes, "ann", "bob", "judge", turn_order=[["ann", "bobb"], "judge"])))
     with pytest.raises(ConfigurationError, match="leave turn_order out"):
-        check_environment(run_config(desk, "router", "left", "right", "checker", turn_order=["router"]))
+        check_environment(scenario_of(run_config(desk, "router", "left", "right", "checker", turn_order=["router"])))

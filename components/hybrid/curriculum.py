@@ -1,0 +1,155 @@
+"""From much help of the language model to little: stages that are passed by reward, with patience and decay.
+
+All is pure: a state is a frozen value that survives JSON exactly.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from statistics import fmean, pstdev
+from typing import Any, Literal, Self
+
+from components.errors import ConfigurationError
+from components.hybrid.strategies import Strategy
+
+Event = Literal["curriculum_advance", "curriculum_stalled"]
+_BETTER = 0.01
+"""A best mean must be better by this share to count as a gain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A stage, which is passed when the mean reward of the last episodes in it reaches `reward_threshold`.
+
+    `llm_confidence`, from 0 to 1, is how much the language model is trusted when the stage begins; `strategy` is the one to
+    begin with.
+    """
+
+    name: str
+    reward_threshold: float
+    llm_confidence: float
+    strategy: Strategy
+    min_episodes: int = 10
+
+
+DEFAULT_STAGES = (
+    Stage(name="guided", reward_threshold=50.0, llm_confidence=0.9, strategy=Strategy.LLM_HEAVY),
+    Stage(name="shared", reward_threshold=100.0, llm_confidence=0.7, strategy=Strategy.BALANCED),
+    Stage(name="supervised", reward_threshold=200.0, llm_confidence=0.5, strategy=Strategy.RULE_HEAVY),
+    Stage(name="alone", reward_threshold=500.0, llm_confidence=0.3, strategy=Strategy.RULE_HEAVY),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurriculumRule:
+    """The stages, and when one is passed or stalled: fixed for a run.
+
+    `window` is the number of episodes whose mean and deviation count; `largest_deviation` the largest deviation as a share of
+    the mean; `patience` the episodes without a gain until a stage stalls; `decay` the factor of the confidence per episode.
+    """
+
+    stages: tuple[Stage, ...] = DEFAULT_STAGES
+    window: int = 10
+    largest_deviation: float = 0.2
+    patience: int = 20
+    decay: float = 0.995
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise ConfigurationError("stages: give at least one")
+        if self.window < 1 or self.patience < 1:
+            raise ConfigurationError(f"window {self.window}, patience {self.patience}: give at least 1 episode")
+        if not 0 < self.decay <= 1:
+            raise ConfigurationError(f"decay {self.decay}: give a number above 0, up to 1")
+        trusts = [stage.llm_confidence for stage in self.stages]
+        if not all(0 <= trust <= 1 for trust in trusts) or trusts != sorted(trusts, reverse=True):
+            raise ConfigurationError(f"llm_confidence {trusts}: give numbers from 0 to 1 that do not rise")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurriculumState:
+    """Where a run is in its stages. `recent` are the rewards of the last episodes of this stage, oldest first."""
+
+    stage: int = 0
+    strategy: Strategy
+    llm_confidence: float
+    num_episodes: int = 0
+    recent: tuple[float, ...] = ()
+    best_mean: float | None = None
+    episodes_without_gain: int = 0
+    num_stalls: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The state as values of JSON, from which `from_json` makes an equal one."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """The state from what `to_json` returned."""
+        return cls(**value | {"strategy": Strategy(value["strategy"]), "recent": tuple(value["recent"])})
+
+
+def first_state(rule: CurriculumRule) -> CurriculumState:
+    """The state before the first episode."""
+    return _stage_start(rule, 0)
+
+
+def next_state(state: CurriculumState, rule: CurriculumRule, reward: float) -> tuple[CurriculumState, Event | None]:
+    """The state after an episode of this stage with this reward, and what happened.
+
+    The stage is passed after `min_episodes` in it, when the mean of the full window reaches the threshold and its deviation is
+    at most `largest_deviation * max(|mean|, 1)`; the next one begins with an empty window. After `patience` episodes in which
+    the mean of the window was not 1% better than the best one it stalls: the language model gets back the trust of so many
+    episodes, up to that of the stage, and one more step of its help. Else its trust decays, down to that of the next stage.
+
+    **Example** decay .9, stages of .9 and .7: .9, .81, .729, .7, .7. Stalled at .729 with a patience of 2: .9, and BALANCED
+    becomes LLM_HEAVY.
+    """
+    if not isfinite(reward):
+        raise ValueError(f"reward {reward}: give a finite number")
+    recent = (*state.recent, reward)[-rule.window :]
+    counted = replace(state, recent=recent, num_episodes=state.num_episodes + 1)
+    if _is_passed(counted, rule):
+        return _stage_start(rule, state.stage + 1), "curriculum_advance"
+    if len(recent) == rule.window:
+        counted = _count_gain(counted, fmean(recent))
+    if counted.episodes_without_gain >= rule.patience:
+        return _add_help(counted, rule), "curriculum_stalled"
+    decayed = max(state.llm_confidence * rule.decay, _lowest_confidence(state, rule))
+    return replace(counted, llm_confidence=decayed), None
+
+
+def _stage_start(rule: CurriculumRule, number: int) -> CurriculumState:
+    stage = rule.stages[number]
+    return CurriculumState(stage=number, strategy=stage.strategy, llm_confidence=stage.llm_confidence)
+
+
+def _is_passed(state: CurriculumState, rule: CurriculumRule) -> bool:
+    stage = rule.stages[state.stage]
+    if state.stage + 1 == len(rule.stages) or state.num_episodes < max(stage.min_episodes, rule.window):
+        return False
+    mean = fmean(state.recent)
+    is_steady = pstdev(state.recent) <= rule.largest_deviation * max(abs(mean), 1)
+    return mean >= stage.reward_threshold and is_steady
+
+
+def _count_gain(state: CurriculumState, mean: float) -> CurriculumState:
+    best = state.best_mean
+    if best is None or mean > best + _BETTER * max(abs(best), 1):
+        return replace(state, best_mean=mean, episodes_without_gain=0)
+    return replace(state, episodes_without_gain=state.episodes_without_gain + 1)
+
+
+def _add_help(state: CurriculumState, rule: CurriculumRule) -> CurriculumState:
+    order = list(Strategy)
+    return replace(
+        state,
+        strategy=order[max(0, order.index(state.strategy) - 1)],
+        llm_confidence=min(state.llm_confidence / rule.decay**rule.patience, rule.stages[state.stage].llm_confidence),
+        episodes_without_gain=0,
+        num_stalls=state.num_stalls + 1,
+    )
+
+
+def _lowest_confidence(state: CurriculumState, rule: CurriculumRule) -> float:
+    """Where the trust in the language model stops to decay: at that of the next stage; in the last stage at its own."""
+    return rule.stages[min(state.stage + 1, len(rule.stages) - 1)].llm_confidence

@@ -1,0 +1,115 @@
+"""What is known of N games at once: named whole numbers, the nine actions, and the 25 state variables of a policy.
+
+Axes: N games, S state variables, A actions.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+Facts = Mapping[str, Integers]
+"""The value of each fact in each game (N,)."""
+
+
+class Action(IntEnum):
+    """The buttons of a Game Boy; NONE presses nothing."""
+
+    A = 0
+    B = 1
+    START = 2
+    SELECT = 3
+    UP = 4
+    DOWN = 5
+    LEFT = 6
+    RIGHT = 7
+    NONE = 8
+
+
+NUM_ACTIONS = len(Action)
+LARGEST = {
+    "map_group": 26,
+    "map_number": 255,
+    "x": 255,
+    "y": 255,
+    "facing": 12,  # 0 down, 4 up, 8 left, 12 right
+    "player_state": 8,
+    "environment": 7,
+    "party_count": 6,
+    "party_levels": 600,
+    "party_alive": 6,
+    "party_hp": 5994,
+    "party_max_hp": 5994,
+    "species": 251,
+    "level": 100,
+    "exp": 0xFFFFFF,
+    "hp": 999,
+    "max_hp": 999,
+    "status": 255,
+    "money": 999_999,
+    "johto_badges": 8,
+    "kanto_badges": 8,
+    "battle_mode": 2,  # 0 none, 1 wild, 2 trainer
+    "enemy_level": 100,
+    "enemy_hp": 999,
+    "enemy_max_hp": 999,
+    "events": 2048,
+    "caught": 251,
+    "menu": 255,  # open windows
+    "script": 255,  # not 0 while the game talks
+    "time_of_day": 3,
+}
+"""Every fact and its largest value; the smallest is 0. Badges are counted; species to max_hp are of the first of the party."""
+STATE_VARIABLES = (
+    *("x", "y", "map_group", "map_number", "facing", "player_state", "environment", "party_count", "species", "level"),
+    *("hp_share", "party_hp_share", "has_status", "party_levels", "alive_share", "log_money", "johto_badges"),
+    *(
+        "kanto_badges",
+        "battle_mode",
+        "enemy_level",
+        "enemy_hp_share",
+        "events",
+        "caught",
+        "menu_or_script",
+        "time_of_day",
+    ),
+)
+"""What a policy sees, all from 0 to 1. Positions are plain numbers, not one-hot: they generalise."""
+
+
+def no_facts(num_games: int) -> dict[str, Integers]:
+    """All facts of that many games, each 0 (N,)."""
+    return {name: np.zeros(num_games, np.int64) for name in LARGEST}
+
+
+def state_variables(facts: Facts) -> NDArray[np.float32]:
+    """The 25 state variables (N, S), in the order of `STATE_VARIABLES`, all from 0 to 1.
+
+    A fact is divided by its largest value, a share by its whole, and money is `log(1 + money) / log(1 + 999999)`. What the
+    memory still holds of an enemy after a battle is 0 here.
+
+    **Example** x 4 is 4/255 = .0157; 15 of 20 hp are .75; 3000 of money are .5796.
+    """
+    in_battle = facts["battle_mode"] > 0
+    derived = {
+        "hp_share": _share(facts["hp"], facts["max_hp"]),
+        "party_hp_share": _share(facts["party_hp"], facts["party_max_hp"]),
+        "has_status": facts["status"] > 0,
+        "alive_share": _share(facts["party_alive"], facts["party_count"]),
+        "log_money": np.log1p(facts["money"]) / np.log1p(LARGEST["money"]),
+        "enemy_level": in_battle * facts["enemy_level"] / LARGEST["enemy_level"],
+        "enemy_hp_share": in_battle * _share(facts["enemy_hp"], facts["enemy_max_hp"]),
+        "menu_or_script": (facts["menu"] > 0) | (facts["script"] > 0),
+    }
+    columns = [derived[name] if name in derived else facts[name] / LARGEST[name] for name in STATE_VARIABLES]
+    variables_N_S: NDArray[np.float32] = np.clip(np.stack(columns, axis=-1), 0, 1).astype(np.float32)
+    return variables_N_S
+
+
+def _share(part_N: Integers, whole_N: Integers) -> Floats:
+    """The parts of the wholes; 0 of nothing."""
+    return part_N / np.maximum(whole_N, 1)

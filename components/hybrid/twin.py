@@ -1,0 +1,169 @@
+"""The homebrew cartridge as an environment: N games at once, each with a seed of its own, exact snapshots, no emulator.
+
+A game depends on its seed and its buttons alone, never on its neighbours: chance is a counter for each game, mixed by
+SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.errors import ConfigurationError
+from components.hybrid.action_masks import action_masks
+from components.hybrid.cartridge_rules import HEIGHT, ROUTE, WIDTH, first_facts, play_button
+from components.hybrid.game_facts import NUM_ACTIONS, Booleans, Facts, Floats, Integers, state_variables
+from components.hybrid.rewards import Records, RewardWeights, reward_terms, total_reward
+from components.hybrid.subgoals import Subgoal, subgoals_met
+from components.identity import seed_for
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+Snapshot = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwinStep:
+    """What a button brought in each game (N,). Games that ended have begun anew, and `states_N_S` is of the new ones.
+
+    `ended_N` is the badge, `cut_N` the limit of steps: an episode that is cut had more to come. `final_states_N_S` are the
+    states before a new beginning; `starter_N` and `lengths_N` are those of the episodes up to this step.
+    """
+
+    states_N_S: NDArray[np.float32]
+    final_states_N_S: NDArray[np.float32]
+    rewards_N: Floats
+    terms: dict[str, Floats]
+    ended_N: Booleans
+    cut_N: Booleans
+    starter_N: Booleans
+    lengths_N: Integers
+
+
+class Twin:
+    """That many games, with a seed, a limit of steps an episode, and subgoals that pay `weights.subgoals` each."""
+
+    def __init__(
+        self,
+        num_games: int,
+        *,
+        seed: int,
+        max_steps: int = 300,
+        weights: RewardWeights | None = None,
+        subgoals: Sequence[Subgoal] = (),
+    ) -> None:
+        if num_games < 1 or max_steps < 1:
+            raise ConfigurationError(f"num_games {num_games}, max_steps {max_steps}: give at least 1")
+        self._weights, self._subgoals, self._max_steps = weights or RewardWeights(), tuple(subgoals), max_steps
+        self._seed, self._num_games = seed, num_games
+        self._facts = first_facts(num_games)
+        self._records = Records.none(num_games)
+        self._tiles_N_M_Y_X = np.zeros((num_games, 2, HEIGHT, WIDTH), np.bool_)
+        self._met_N_G = np.zeros((num_games, len(self._subgoals)), np.bool_)
+        self._steps_N = np.zeros(num_games, np.int64)
+        self._episodes_N = np.zeros(num_games, np.int64)
+        self._chance_N = np.zeros(num_games, np.uint64)
+        self._begin(np.ones(num_games, np.bool_))
+
+    @property
+    def facts(self) -> Facts:
+        """The facts of each game now (N,); not to be changed."""
+        return self._facts
+
+    def states(self) -> NDArray[np.float32]:
+        """The 25 state variables of each game now (N, S)."""
+        return state_variables(self._facts)
+
+    def masks(self) -> Booleans:
+        """The actions that are allowed in each game now (N, A)."""
+        return action_masks(self._facts)
+
+    def step(self, actions_N: Integers) -> TwinStep:
+        """What these buttons bring. Raises ValueError unless there is one action for each game.
+
+        **Example** DOWN from (4, 5) in a new game: (4, 6), a new tile: .1, less .01 for the step.
+        """
+        actions_N = np.asarray(actions_N)
+        if actions_N.shape != (self._num_games,) or not np.isin(actions_N, np.arange(NUM_ACTIONS)).all():
+            raise ValueError(
+                f"actions {actions_N}: give one of 0 to {NUM_ACTIONS - 1} for each of {self._num_games} games"
+            )
+        before = self._records
+        self._facts = play_button(self._facts, actions_N, self._draws())
+        self._steps_N = self._steps_N + 1
+        self._count()
+        terms = reward_terms(before, self._records, self._weights)
+        ended_N = self._facts["johto_badges"] > 0
+        cut_N = ~ended_N & (self._steps_N >= self._max_steps)
+        final_states_N_S, starter_N, lengths_N = self.states(), self._facts["party_count"] > 0, self._steps_N
+        if (ended_N | cut_N).any():
+            self._begin(ended_N | cut_N)
+        return TwinStep(
+            states_N_S=self.states(),
+            final_states_N_S=final_states_N_S,
+            rewards_N=total_reward(terms),
+            terms=terms,
+            ended_N=ended_N,
+            cut_N=cut_N,
+            starter_N=starter_N,
+            lengths_N=lengths_N,
+        )
+
+    def snapshot(self) -> Snapshot:
+        """All that decides how the games go on, as arrays by name, for `restore`: about 500 bytes a game."""
+        own = {name: getattr(self, name).copy() for name in _OWN}
+        records = {f"records.{name}": getattr(self._records, name).copy() for name in Records.__slots__}
+        return {**own, **records, **{f"facts.{name}": values.copy() for name, values in self._facts.items()}}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot of as many games with as many subgoals. Raises ValueError for any other."""
+        here = {name: values.shape for name, values in self.snapshot().items()}
+        there = {name: values.shape for name, values in snapshot.items()}
+        if here != there:
+            wrong = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+            raise ValueError(f"a snapshot of another twin: {', '.join(wrong)} differ; make one with the same arguments")
+        for name in _OWN:
+            setattr(self, name, snapshot[name].copy())
+        self._records = Records(**{name: snapshot[f"records.{name}"].copy() for name in Records.__slots__})
+        self._facts = {name: snapshot[f"facts.{name}"].copy() for name in self._facts}
+
+    def _begin(self, games_N: Booleans) -> None:
+        """Start new episodes in these games, each with chance of its own number."""
+        start = first_facts(self._num_games)
+        self._facts = {name: np.where(games_N, start[name], self._facts[name]) for name in start}
+        none = Records.none(self._num_games)
+        names = Records.__slots__
+        kept = {name: np.where(games_N, getattr(none, name), getattr(self._records, name)) for name in names}
+        self._records = Records(**kept)
+        self._tiles_N_M_Y_X[games_N], self._met_N_G[games_N] = False, False
+        self._steps_N = np.where(games_N, 0, self._steps_N)
+        for game in np.flatnonzero(games_N):
+            self._chance_N[game] = seed_for(self._seed, "twin", int(game), int(self._episodes_N[game]))
+            self._episodes_N[game] += 1
+        self._count()
+
+    def _count(self) -> None:
+        """Take the state of each game into its records."""
+        facts = self._facts
+        games_N = np.arange(self._num_games)
+        self._tiles_N_M_Y_X[games_N, facts["map_number"] - ROUTE, facts["y"], facts["x"]] = True
+        self._met_N_G = subgoals_met(self._subgoals, facts, self._met_N_G)
+        self._records = self._records.with_state(
+            facts,
+            tiles=self._tiles_N_M_Y_X.sum(axis=(1, 2, 3)),
+            maps=self._tiles_N_M_Y_X.any(axis=(2, 3)).sum(axis=1),
+            subgoals=self._met_N_G.sum(axis=1),
+        )
+
+    def _draws(self) -> Integers:
+        """Two draws from 0 to 255 for each game (2, N)."""
+        self._chance_N = self._chance_N + _GOLDEN
+        mixed_N = self._chance_N
+        mixed_N = (mixed_N ^ (mixed_N >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed_N = (mixed_N ^ (mixed_N >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed_N = mixed_N ^ (mixed_N >> np.uint64(31))
+        return np.stack([mixed_N >> np.uint64(8) & np.uint64(255), mixed_N & np.uint64(255)]).astype(np.int64)
+
+
+_OWN = ("_tiles_N_M_Y_X", "_met_N_G", "_steps_N", "_episodes_N", "_chance_N")

@@ -1,0 +1,1 @@
+"""Several models trained together: how their returns mix and their weights meet, whom they play, how they are rated."""

@@ -1,0 +1,187 @@
+"""Who did what to whom: a graph whose edges come from played episodes and from weights that moved.
+
+An edge leads from who acted to who was affected: how often it cooperated and competed while the other was there, and
+how much of its weights the other took over. Besides, each pair has the correlation of its raw returns. The graph is a
+value: JSON, folded in the order of the episodes, equal to the bit after a resume; `graphml` is its text for Gephi, yEd
+or networkx.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
+from math import isfinite, sqrt
+from typing import Any
+from xml.etree import ElementTree
+
+from components.errors import ConfigurationError
+from components.population.fold_order import in_order
+from components.population.games.base import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedEpisode:
+    """One episode: the raw return of each member that played, and what each did in each step; who did nothing is left out."""
+
+    order: int
+    raw_returns: Mapping[str, float]
+    actions_T: Sequence[Mapping[str, Action]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """What one member did to another: steps, and weight transfers with the sum of their shares."""
+
+    num_cooperated: int = 0
+    num_competed: int = 0
+    num_transfers: int = 0
+    transferred_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointReturns:
+    """Means and co-moments of two members' returns over the episodes that both played (Welford's update)."""
+
+    num_episodes: int = 0
+    mean_one: float = 0.0
+    mean_other: float = 0.0
+    spread_one: float = 0.0
+    spread_other: float = 0.0
+    joint: float = 0.0
+
+    def after(self, one: float, other: float) -> "JointReturns":
+        """The moments after one more episode."""
+        num = self.num_episodes + 1
+        from_one, from_other = one - self.mean_one, other - self.mean_other
+        mean_one, mean_other = self.mean_one + from_one / num, self.mean_other + from_other / num
+        return JointReturns(
+            num_episodes=num,
+            mean_one=mean_one,
+            mean_other=mean_other,
+            spread_one=self.spread_one + from_one * (one - mean_one),
+            spread_other=self.spread_other + from_other * (other - mean_other),
+            joint=self.joint + from_one * (other - mean_other),
+        )
+
+    def correlation(self) -> float | None:
+        """Pearson's correlation, -1 to 1; None before two episodes, and while one of both never changes."""
+        if self.spread_one <= 0 or self.spread_other <= 0:
+            return None
+        return max(-1.0, min(1.0, self.joint / (sqrt(self.spread_one) * sqrt(self.spread_other))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InteractionGraph:
+    """`edges` is source -> target -> edge. `returns` is member -> member -> moments, with the smaller name first."""
+
+    edges: Mapping[str, Mapping[str, Edge]] = field(default_factory=dict)
+    returns: Mapping[str, Mapping[str, JointReturns]] = field(default_factory=dict)
+
+    def after_episodes(self, episodes: Sequence[PlayedEpisode]) -> "InteractionGraph":
+        """The graph after episodes, folded by `order`. Raises ConfigurationError for a return that is not finite.
+
+        **Example** a cooperates and b competes in one step: a -> b has one cooperation, b -> a one competition.
+        """
+        edges = {source: dict(row) for source, row in self.edges.items()}
+        returns = {one: dict(row) for one, row in self.returns.items()}
+        for episode in in_order(episodes):
+            if bad := [name for name, value in episode.raw_returns.items() if not isfinite(value)]:
+                raise ConfigurationError(f"raw_returns of {bad} in episode {episode.order}: not finite; leave it out")
+            for one, other in combinations(sorted(episode.raw_returns), 2):
+                row = returns.setdefault(one, {})
+                pair = (episode.raw_returns[one], episode.raw_returns[other])
+                row[other] = row.get(other, JointReturns()).after(*pair)
+            for actions in episode.actions_T:
+                for source, action in actions.items():
+                    for target in sorted(actions.keys() - {source}):
+                        _add_action(edges.setdefault(source, {}), target, action)
+        return InteractionGraph(edges=edges, returns=returns)
+
+    def after_transfer(self, source: str, target: str, share: float) -> "InteractionGraph":
+        """The graph after `target` took over this share, 0 to 1, of the weights of `source`."""
+        if source == target or not 0 <= share <= 1:
+            raise ConfigurationError(f"transfer of {share} from {source!r} to {target!r}: use 0 to 1 and two members")
+        edge = self.edge(source, target)
+        moved = replace(edge, num_transfers=edge.num_transfers + 1, transferred_share=edge.transferred_share + share)
+        return replace(self, edges={**self.edges, source: {**self.edges.get(source, {}), target: moved}})
+
+    def edge(self, source: str, target: str) -> Edge:
+        """What `source` did to `target`; all zeros if nothing."""
+        return self.edges.get(source, {}).get(target, Edge())
+
+    def correlation(self, one: str, other: str) -> float | None:
+        """The correlation of two members' raw returns; None where it is not defined."""
+        first, second = sorted((one, other))
+        return self.returns.get(first, {}).get(second, JointReturns()).correlation()
+
+    def members(self) -> tuple[str, ...]:
+        """Everybody in the graph, sorted."""
+        found = set(self.edges) | set(self.returns)
+        for row in (*self.edges.values(), *self.returns.values()):
+            found |= set(row)
+        return tuple(sorted(found))
+
+    def to_json(self) -> dict[str, Any]:
+        """The graph as JSON types; `from_json` gives an equal one."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "InteractionGraph":
+        """The graph that `to_json` wrote."""
+        return cls(
+            edges={source: {to: Edge(**edge) for to, edge in row.items()} for source, row in stored["edges"].items()},
+            returns={
+                one: {other: JointReturns(**each) for other, each in row.items()}
+                for one, row in stored["returns"].items()
+            },
+        )
+
+
+def reciprocated_cooperation(graph: InteractionGraph) -> float | None:
+    """The share of cooperation that is answered, 0 to 1: over all pairs, the smaller count of both directions over their mean.
+
+    None where nobody cooperates.
+
+    **Example** a cooperates with b 3 times and b with a once: 1 / 2 = .5.
+    """
+    pairs = list(combinations(graph.members(), 2))
+    counts = [(graph.edge(a, b).num_cooperated, graph.edge(b, a).num_cooperated) for a, b in pairs]
+    total = sum(one + other for one, other in counts)
+    return 2 * sum(min(pair) for pair in counts) / total if total else None
+
+
+def graphml(graph: InteractionGraph) -> str:
+    """The graph as GraphML: a node for each member, a directed edge with all counts, and the correlation where it is defined.
+
+    Pairs that only share a correlation have an edge, too, from the smaller name. Raises ConfigurationError for a name
+    that XML cannot hold. Source: http://graphml.graphdrawing.org/specification.html.
+    """
+    counts = {"num_cooperated": "int", "num_competed": "int", "num_transfers": "int", "transferred_share": "double"}
+    root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
+    for name, kind in {**counts, "return_correlation": "double"}.items():
+        ElementTree.SubElement(root, "key", {"id": name, "for": "edge", "attr.name": name, "attr.type": kind})
+    body = ElementTree.SubElement(root, "graph", edgedefault="directed")
+    for member in graph.members():
+        if not member or not member.isprintable():
+            raise ConfigurationError(f"member {member!r}: use a name of printable characters")
+        ElementTree.SubElement(body, "node", id=member)
+    pairs = {(source, target) for source, row in graph.edges.items() for target in row}
+    alone = {(one, other) for one, row in graph.returns.items() for other in row if (other, one) not in pairs}
+    for source, target in sorted(pairs | alone):
+        edge = ElementTree.SubElement(body, "edge", source=source, target=target)
+        values = {name: getattr(graph.edge(source, target), name) for name in counts}
+        if (correlation := graph.correlation(source, target)) is not None:
+            values["return_correlation"] = correlation
+        for name, value in values.items():
+            ElementTree.SubElement(edge, "data", key=name).text = repr(value)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _add_action(row: dict[str, Edge], target: str, action: Action) -> None:
+    edge = row.get(target, Edge())
+    if action == "cooperate":
+        row[target] = replace(edge, num_cooperated=edge.num_cooperated + 1)
+    elif action == "compete":
+        row[target] = replace(edge, num_competed=edge.num_competed + 1)
+    else:
+        raise ConfigurationError(f"action {action!r}: use cooperate or compete")

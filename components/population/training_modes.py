@@ -1,0 +1,213 @@
+"""Training modes: one matrix that mixes the members' returns, and nothing else.
+
+A mode is a linear map of returns: `mixed = M raw`. The learner sees `mixed`, every evaluation sees `raw`;
+`MixedReturns` keeps both. With own returns I, the team's mean T and the difference to the others D, each of the three
+flat modes is
+
+    M = (1 - beta - kappa) I + beta T + kappa D,        0 <= beta, 0 <= kappa, beta + kappa <= 1
+
+cooperative has kappa 0, competitive beta 0, and mixed shares both by how the returns have moved together
+(`return_correlation.py`). At kappa 1 the game is zero-sum whatever it was; at beta 1 teammates have one return.
+Hierarchical gives the leader half of its followers' mean, and leaves the followers their own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.errors import ConfigurationError
+from components.population.bounds import checked_members, checked_share
+
+TrainingMode = Literal["cooperative", "competitive", "mixed", "hierarchical"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CooperationFactor:
+    """How much of a member's return is its team's.
+
+    `none` shares nothing. `team_based` shares `cooperation_strength` in blocks of `team_size` neighbours,
+    `shared_rewards` shares `shared_reward_ratio` among all. `knowledge_transfer` leaves the returns alone: its rate
+    weighs a loss (`knowledge_transfer.py`). `communication_cost` is the price of a message (`reward_terms.py`).
+    """
+
+    type: Literal["none", "team_based", "shared_rewards", "knowledge_transfer"] = "none"
+    cooperation_strength: float = 0.0
+    team_size: int = 1
+    shared_reward_ratio: float = 0.5
+    knowledge_transfer_rate: float = 0.1
+    communication_cost: float = 0.01
+
+    def __post_init__(self) -> None:
+        for field in ("cooperation_strength", "shared_reward_ratio", "knowledge_transfer_rate"):
+            checked_share(field, getattr(self, field))
+        if self.team_size < 1:
+            raise ConfigurationError(f"team_size {self.team_size}: use 1 or more")
+        if self.communication_cost < 0:
+            raise ConfigurationError(f"communication_cost {self.communication_cost}: use 0 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MixedReturns:
+    """Returns before and after mixing; the axes are those of the raw ones, members last. Evaluation reads `raw` alone."""
+
+    raw: Floats
+    mixed: Floats
+    matrix_N_N: Floats
+
+
+def mixed_returns(raw: Sequence[Any] | Floats, matrix_N_N: Floats) -> MixedReturns:
+    """Both kinds of returns: `mixed[..., i] = sum_j M[i, j] raw[..., j]`. Any axes, members last, finite numbers.
+
+    **Example** returns (1, 0) at kappa 1: mixed (1, -1).
+    """
+    returns = np.array(raw, dtype=np.float64)
+    if returns.shape[-1] != len(matrix_N_N):
+        raise ConfigurationError(
+            f"returns of {returns.shape[-1]} members, a matrix for {len(matrix_N_N)}: use one order of members"
+        )
+    if not np.isfinite(returns).all():
+        raise ConfigurationError("returns: NaN or infinity, which mixing would spread to every member; leave them out")
+    return MixedReturns(raw=returns, mixed=returns @ matrix_N_N.T, matrix_N_N=matrix_N_N)
+
+
+def discounted_returns(rewards_T_N: Sequence[Sequence[float]] | Floats, discount: float) -> Floats:
+    """The return of each member at each step, [T, N]: `G_t = r_t + discount G_(t+1)`.
+
+    **Example** rewards (1, 0, 4) of one member at discount .5: (2, 2, 4).
+    """
+    checked_share("discount", discount)
+    returns_T_N = np.array(rewards_T_N, dtype=np.float64)
+    for step in range(len(returns_T_N) - 2, -1, -1):
+        returns_T_N[step] += discount * returns_T_N[step + 1]
+    return returns_T_N
+
+
+def team_means(num_members: int, team_size: int) -> Floats:
+    """T, [N, N]: the map from returns to the mean of each member's team, where teams are blocks of `team_size` neighbours.
+
+    **Example** 4 members in teams of 2: the first two rows are (.5, .5, 0, 0).
+    """
+    checked_members(num_members)
+    if team_size < 1 or num_members % team_size:
+        raise ConfigurationError(
+            f"team_size {team_size} for {num_members} members: use a divisor, so that no team is smaller"
+        )
+    return np.kron(np.eye(num_members // team_size), np.full((team_size, team_size), 1 / team_size))
+
+
+def differences_to_others(num_members: int) -> Floats:
+    """D, [N, N]: the map from returns to each one's difference to the mean of all others; its columns sum to 0.
+
+    **Example** three members with (3, 0, 0): (3, -1.5, -1.5).
+    """
+    checked_members(num_members)
+    if num_members == 1:
+        raise ConfigurationError("num_members 1: a competition needs 2 or more")
+    return (num_members * np.eye(num_members) - np.ones((num_members, num_members))) / (num_members - 1)
+
+
+def flat_matrix(num_members: int, *, beta: float, kappa: float, team_size: int | None = None) -> Floats:
+    """`(1 - beta - kappa) I + beta T + kappa D`, [N, N]; without a team size, all are one team.
+
+    **Example** two members, beta .6: rows (.7, .3) and (.3, .7). kappa .4: rows (1, -.4) and (-.4, 1).
+    """
+    checked_members(num_members)
+    for field, value in (("beta", beta), ("kappa", kappa), ("beta + kappa", beta + kappa)):
+        checked_share(field, value)
+    matrix = (1 - beta - kappa) * np.eye(num_members)
+    if beta:
+        matrix += beta * team_means(num_members, team_size or num_members)
+    if kappa:
+        matrix += kappa * differences_to_others(num_members)
+    return matrix
+
+
+def cooperation_matrix(num_members: int, factor: CooperationFactor) -> Floats:
+    """The matrix, [N, N], of a cooperation factor.
+
+    **Example** `shared_rewards` with ratio .7 and returns (1, 0): (.65, .35).
+    """
+    if factor.type == "team_based":
+        return flat_matrix(num_members, beta=factor.cooperation_strength, kappa=0.0, team_size=factor.team_size)
+    if factor.type == "shared_rewards":
+        return flat_matrix(num_members, beta=factor.shared_reward_ratio, kappa=0.0)
+    checked_members(num_members)
+    return np.eye(num_members)
+
+
+def mixed_weights(cooperation_strength: float, competition_intensity: float, correlation: float) -> tuple[float, float]:
+    """beta and kappa of the mixed mode: `beta (1 + rho) / 2` and `kappa (1 - rho) / 2`.
+
+    Members whose returns rise together (rho 1) cooperate with full strength, those who take from each other (rho -1)
+    compete. The sum never exceeds the larger of both strengths. Because the mean correlation of N members is at least
+    -1 / (N - 1), many members compete with little more than half of the intensity.
+
+    **Example** (.6, .4) at rho 0: (.3, .2); at rho 1: (.6, 0).
+    """
+    checked_share("cooperation_strength", cooperation_strength)
+    checked_share("competition_intensity", competition_intensity)
+    if not -1 <= correlation <= 1:
+        raise ConfigurationError(f"correlation {correlation}: use -1 to 1")
+    return cooperation_strength * (1 + correlation) / 2, competition_intensity * (1 - correlation) / 2
+
+
+def hierarchical_matrix(num_members: int, leader: int, followers_share: float = 0.5) -> Floats:
+    """The matrix, [N, N], by which `followers_share` of the leader's return is the mean of its followers' returns.
+
+    Those stay as they are: followers earn more by following (`reward_terms.compliance_bonus`), the leader by leading.
+
+    **Example** leader 0 and returns (1, 0, .5): (.625, 0, .5).
+    """
+    checked_members(num_members)
+    checked_share("followers_share", followers_share)
+    if num_members == 1 or not 0 <= leader < num_members:
+        raise ConfigurationError(
+            f"leader {leader} of {num_members} members: use 0 to {num_members - 1}, and 2 members or more"
+        )
+    matrix = np.eye(num_members)
+    matrix[leader] = followers_share / (num_members - 1)
+    matrix[leader, leader] = 1 - followers_share
+    return matrix
+
+
+def mode_matrix(
+    mode: TrainingMode,
+    num_members: int,
+    *,
+    cooperation_strength: float = 0.6,
+    competition_intensity: float = 0.4,
+    team_size: int | None = None,
+    correlation: float = 0.0,
+    leader: int = 0,
+) -> Floats:
+    """The matrix, [N, N], of a training mode; each mode reads the arguments that it names below.
+
+    cooperative: `cooperation_strength`, `team_size`. competitive: `competition_intensity`. mixed: these three and
+    `correlation`. hierarchical: `leader`.
+
+    **Example** two members: cooperative (.7, .3), competitive (1, -.4), mixed at rho 0 (.85, -.05), hierarchical (.5,
+    .5) are the first rows.
+    """
+    if mode == "cooperative":
+        return flat_matrix(num_members, beta=cooperation_strength, kappa=0.0, team_size=team_size)
+    if mode == "competitive":
+        return flat_matrix(num_members, beta=0.0, kappa=competition_intensity)
+    if mode == "mixed":
+        beta, kappa = mixed_weights(cooperation_strength, competition_intensity, correlation)
+        return flat_matrix(num_members, beta=beta, kappa=kappa, team_size=team_size)
+    if mode == "hierarchical":
+        return hierarchical_matrix(num_members, leader)
+    raise ConfigurationError(f"training_mode {mode!r}: use cooperative, competitive, mixed or hierarchical")
+
+
+def elected_leader(average_returns_N: Sequence[float]) -> int:
+    """The member with the highest average raw return; of equals the first.
+
+    **Example** (.2, .5, .5): 1.
+    """
+    checked_members(len(average_returns_N))
+    return max(range(len(average_returns_N)), key=lambda member: average_returns_N[member])

@@ -1,0 +1,140 @@
+"""Measured progress decides, whatever anybody claims; emergencies interrupt; a resume is exact."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.errors import ConfigurationError
+from components.hybrid.arbitration import (
+    Actor,
+    ArbiterState,
+    ArbitrationRule,
+    Mode,
+    credit_actor,
+    end_episode,
+    is_stuck,
+    new_arbiter,
+    next_actor,
+)
+from components.hybrid.segment_bandit import BanditState, Tally
+
+ADAPTIVE = ArbitrationRule()
+GOOD_LLM = {("town", "llm"): 0.5, ("town", "rl"): 0.1, ("route", "llm"): 0.5, ("route", "rl"): 0.1}
+BAD_LLM = {("town", "llm"): -0.01, ("town", "rl"): 0.1, ("route", "llm"): -0.01, ("route", "rl"): 0.1}
+MIXED = {("town", "llm"): 0.5, ("town", "rl"): 0.1, ("route", "llm"): -0.01, ("route", "rl"): 0.4}
+
+
+def play(
+    gains: dict[tuple[str, str], float], rule: ArbitrationRule = ADAPTIVE, *, seed: int = 0, episodes: int = 150
+) -> tuple[ArbiterState, list[tuple[str, Actor]]]:
+    """Episodes of 25 decisions in town and 25 on the route, with noise of the size of the differences."""
+    state, rng, acted = new_arbiter(seed), random.Random(seed), []
+    for _ in range(episodes):
+        for phase in ["town"] * 25 + ["route"] * 25:
+            state = next_actor(state, rule, phase)
+            acted.append((phase, state.actor))
+            state = credit_actor(state, rule, rng.gauss(gains[phase, state.actor], 0.3))
+        state = end_episode(state, rule)
+    return state, acted
+
+
+@pytest.mark.parametrize(("mode", "share"), [(Mode.LLM_ONLY, 1.0), (Mode.RL_ONLY, 0.0)])
+def test_one_actor_alone_never_yields(mode: Mode, share: float) -> None:
+    rule = ArbitrationRule(mode=mode)
+    state, _ = play(GOOD_LLM, rule, episodes=2)
+    assert state.llm_share == share
+    assert next_actor(state, rule, "town", emergency=True).actor == state.actor
+    assert state.bandit.tallies == ()
+
+
+@pytest.mark.parametrize(("gains", "lowest", "highest"), [(GOOD_LLM, 0.85, 1.0), (BAD_LLM, 0.0, 0.15)])
+def test_whoever_makes_progress_plays_however_sure_the_other_is(
+    gains: dict[tuple[str, str], float], lowest: float, highest: float
+) -> None:
+    """The bad model of the study claims .95 against the policy's .5 and would have every decision by confidence."""
+    state, _ = play(gains)
+    assert lowest <= state.llm_share <= highest
+
+
+def test_each_phase_has_the_actor_that_is_better_there() -> None:
+    _, acted = play(MIXED)
+    late = acted[len(acted) // 2 :]
+    for phase, best in (("town", Actor.LLM), ("route", Actor.RL)):
+        there = [actor for where, actor in late if where == phase]
+        assert there.count(best) / len(there) > 0.85
+
+
+def test_without_exploration_the_better_one_has_every_decision() -> None:
+    state, _ = play(MIXED)
+    for phase, best in (("town", Actor.LLM), ("route", Actor.RL)):
+        for _ in range(100):
+            state = next_actor(state, ADAPTIVE, phase, explore=False)
+            assert state.actor == best
+
+
+def test_an_emergency_calls_the_other_actor_for_a_few_decisions() -> None:
+    rule, state = ArbitrationRule(hold=10, emergency_hold=3), new_arbiter(0)
+    for _ in Actor:  # each is tried once
+        state = end_episode(credit_actor(next_actor(state, rule, "town"), rule, 0.1), rule)
+    state = credit_actor(next_actor(state, rule, "town"), rule, 0.1)
+    holder, called = state.actor, []
+    for emergency in (True, True, False):
+        state = credit_actor(next_actor(state, rule, "town", emergency=emergency), rule, 0.2)
+        called.append(state.actor)
+        assert state.is_emergency
+    assert holder not in called
+    assert not next_actor(state, rule, "town", emergency=True).is_emergency, "the phase decides before the next call"
+    assert end_episode(state, rule).bandit.tally("emergency in town", called[0]).mean == pytest.approx(0.2)
+    assert not next_actor(state, rule, "battle").is_emergency
+
+
+@pytest.mark.parametrize(("gain", "fewest", "most"), [(1.0, 0.9, 1.0), (0.0, 0.0, 0.1)])
+def test_the_other_actor_is_called_while_it_helps(gain: float, fewest: float, most: float) -> None:
+    """The policy gains .5 in the phase, the language model nothing, but `gain` when the player is stuck."""
+    rule, state, called = ArbitrationRule(), new_arbiter(0), []
+    for number in range(4000):
+        state = next_actor(state, rule, "town", emergency=number % 20 == 0)
+        if number % 20 == 0:
+            called.append(state.is_emergency)
+        gained = gain if state.is_emergency else 0.0
+        state = credit_actor(state, rule, 0.5 if state.actor is Actor.RL else gained)
+    assert fewest <= sum(called[20:]) / len(called[20:]) <= most
+
+
+@pytest.mark.parametrize(("squares", "is_called"), [(4 * 0.6**2, True), (4.0, False)])
+def test_a_call_must_be_better_by_its_standard_error(squares: float, is_called: bool) -> None:
+    """Four calls with a mean of .6 against .5 in the phase: enough if they were all alike, not if they varied."""
+    tallies = (
+        Tally(context="town", arm="rl", segments=100, gains=50, squares=25, last_segment=9),
+        Tally(context="town", arm="llm", segments=1, gains=0, squares=0, last_segment=1),
+        Tally(context="emergency in town", arm="llm", segments=4, gains=2.4, squares=squares, last_segment=8),
+    )
+    bandit = BanditState(seed=0, tallies=tallies, context="town", arm="rl", decisions_left=5)
+    state = next_actor(ArbiterState(bandit=bandit), ADAPTIVE, "town", emergency=True, explore=False)
+    assert state.is_emergency == is_called
+
+
+@given(st.integers(0, 2**62), st.integers(0, 3))
+def test_a_resumed_arbiter_goes_on_as_an_uninterrupted_one(seed: int, episodes: int) -> None:
+    state, _ = play(MIXED, seed=seed, episodes=episodes)
+    again = ArbiterState.from_json(json.loads(json.dumps(state.to_json())))
+    assert again == state
+    for phase in ["town"] * 30:
+        state, again = (credit_actor(next_actor(each, ADAPTIVE, phase), ADAPTIVE, 0.2) for each in (state, again))
+        assert again == state
+
+
+def test_stuck_is_two_states_for_a_while() -> None:
+    assert is_stuck([1, 2, 3, *[5, 6] * 4])
+    assert not is_stuck([5, 6] * 3 + [5])
+    assert not is_stuck([5, 6, 5, 6, 7, 6, 5, 6])
+
+
+def test_impossible_rules_are_refused_by_name() -> None:
+    with pytest.raises(ConfigurationError, match="emergency_hold"):
+        ArbitrationRule(emergency_hold=0)
+    with pytest.raises(ConfigurationError, match="discount"):
+        ArbitrationRule(discount=2.0)

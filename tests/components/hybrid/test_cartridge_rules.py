@@ -1,0 +1,114 @@
+"""The rules for many games are those of one game at a time, read from the cartridge's source as it stands."""
+
+import numpy as np
+
+from components.hybrid.cartridge_rules import first_facts, play_button
+from components.hybrid.game_facts import NUM_ACTIONS, Action
+from tests.components.hybrid.scripted_play import competent_actions
+
+TOWN = "###########L.......##........##..##....##..##....E#........##....H...##........###########"
+ROUTE = "###########....,,,,##....,,,,##....,,,,#W.......G##....,,,,##....,,,,##....,,,,###########"
+
+
+class Cartridge:
+    """One game, function by function as in `tinyrpg.c`."""
+
+    def __init__(self) -> None:
+        self.x, self.y, self.map, self.facing, self.menu, self.money, self.badges, self.party = (
+            4,
+            5,
+            4,
+            0,
+            0,
+            3000,
+            0,
+            0,
+        )
+        self.level = self.exp = self.hp = self.max = self.mode = self.enemy_level = self.enemy_hp = self.enemy_max = 0
+
+    def press(self, action: int, draws: list[int]) -> None:
+        if action != Action.NONE:
+            (self.battle if self.mode else self.world)(action, iter(draws))
+
+    def battle(self, action, draws) -> None:
+        if action == Action.A:
+            damage = 4 + (self.level >> 1) + (next(draws) & 3)
+            self.enemy_hp = self.enemy_hp - damage if self.enemy_hp > damage else 0
+            if not self.enemy_hp:
+                self.exp += self.enemy_level * 8
+                while self.level < 100 and self.exp >= self.level * self.level:
+                    self.level, self.max, self.hp = self.level + 1, self.max + 3, self.hp + 3
+                self.money += self.enemy_level * (60 if self.mode == 2 else 10)
+                self.badges |= self.mode == 2
+                self.mode = 0
+                return
+        elif action == Action.B:
+            if self.mode == 1 and next(draws) & 1:
+                self.mode = 0
+                return
+        else:
+            return
+        damage = 1 + (self.enemy_level >> 1) + (next(draws) & 1)
+        self.hp = self.hp - damage if self.hp > damage else 0
+        if not self.hp:
+            self.money, self.map, self.x, self.y, self.mode, self.hp = self.money >> 1, 4, 5, 5, 0, self.max
+
+    def world(self, action, draws) -> None:
+        if action == Action.START:
+            self.menu = 1 - self.menu
+            return
+        if self.menu:
+            self.menu = 0 if action == Action.B else 1
+            return
+        turns = {Action.RIGHT: (1, 0, 12), Action.LEFT: (-1, 0, 8), Action.UP: (0, -1, 4), Action.DOWN: (0, 1, 0)}
+        if action in turns:
+            self.facing = turns[action][2]
+        elif action != Action.A:
+            return
+        dx, dy = next((dx, dy) for dx, dy, facing in turns.values() if facing == self.facing)
+        cell = (TOWN if self.map == 4 else ROUTE)[(self.y + dy) * 10 + self.x + dx]
+        if action == Action.A:
+            if cell == "L" and not self.party:
+                self.party, self.level, self.exp, self.max, self.hp = 1, 5, 16, 20, 20
+            if cell == "H" and self.party:
+                self.hp = self.max
+            if cell == "G" and self.party and not self.badges:
+                self.meet(2, 9)
+        elif cell == "E" and self.party:
+            self.map, self.x, self.y = 3, 1, 4
+        elif cell == "W":
+            self.map, self.x, self.y = 4, 8, 4
+        elif cell in ".,":
+            self.x, self.y = self.x + dx, self.y + dy
+            if cell == "," and not next(draws) & 7:
+                self.meet(1, 2 + (next(draws) & 3))
+
+    def meet(self, mode: int, level: int) -> None:
+        self.mode, self.enemy_level, self.enemy_hp, self.enemy_max = mode, level, 8 + 2 * level, 8 + 2 * level
+
+    def facts(self) -> dict[str, int]:
+        return {
+            "x": self.x, "y": self.y, "map_number": self.map, "facing": self.facing, "menu": self.menu, "money": self.money,
+            "johto_badges": int(self.badges), "party_count": self.party, "level": self.level, "exp": self.exp, "hp": self.hp,
+            "max_hp": self.max, "battle_mode": self.mode, "enemy_level": self.enemy_level, "enemy_hp": self.enemy_hp,
+            "enemy_max_hp": self.enemy_max, "party_hp": self.hp, "party_levels": self.level,
+        }  # fmt: skip
+
+
+def test_forty_games_are_forty_times_one_game() -> None:
+    rng, games = np.random.default_rng(0), [Cartridge() for _ in range(40)]
+    facts = first_facts(40)
+    met = set()
+    for _ in range(500):
+        anything = rng.integers(0, NUM_ACTIONS, 40)
+        actions = np.where(rng.random(40) < 0.6, competent_actions(facts), anything)
+        draws = rng.integers(0, 256, (2, 40))
+        before = {name: values.copy() for name, values in facts.items()}
+        after = play_button(facts, actions, draws)
+        assert all((facts[name] == before[name]).all() for name in facts), "the facts of before stay as they were"
+        facts = after
+        for number, game in enumerate(games):
+            game.press(int(actions[number]), draws[:, number].tolist())
+            assert {name: int(facts[name][number]) for name in game.facts()} == game.facts()
+            met.add((game.mode, game.badges, game.map))
+    assert {(0, 0, 4), (0, 0, 3), (1, 0, 3), (2, 0, 3), (0, 1, 3)} <= met, "battles, the gym and the badge were played"

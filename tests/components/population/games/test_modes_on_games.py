@@ -1,0 +1,111 @@
+"""What each training mode does to a game: the predicted equilibria, and learners that find them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.errors import ConfigurationError
+from components.population.baselines import Outcome, RoleBaselines, role_advantages
+from components.population.games.base import ACTIONS, Action, JointState, Rules, joint_step
+from components.population.games.coop_compete import CoopCompete
+from components.population.games.equilibria import deviation_gains, pure_equilibria
+from components.population.games.public_goods import PublicGoods
+from components.population.games.staged import Staged
+from components.population.training_modes import (
+    Floats,
+    TrainingMode,
+    flat_matrix,
+    hierarchical_matrix,
+    mixed_returns,
+    mode_matrix,
+)
+
+C: Action = "cooperate"
+D: Action = "compete"
+MODES: tuple[TrainingMode, ...] = ("cooperative", "competitive", "mixed", "hierarchical")
+
+
+def equilibria(game: Rules, matrix: Floats, episode: int = 0) -> tuple[tuple[Action, ...], ...]:
+    return pure_equilibria(mixed_payoffs(game, matrix, episode), game.num_members)
+
+
+def mixed_payoffs(game: Rules, matrix: Floats, episode: int = 0) -> Any:
+    return lambda actions: tuple(mixed_returns(game.payoffs(actions, episode), matrix).mixed.tolist())
+
+
+@given(st.integers(2, 5), st.floats(0.05, 3), st.floats(0, 1), st.floats(0, 1))
+def test_the_threshold_of_the_public_good(num: int, share: float, beta: float, kappa: float) -> None:
+    if beta + kappa > 1:
+        beta, kappa = 1 - beta, 1 - kappa
+    game = PublicGoods(num_members=num, share=share)
+    gain = deviation_gains(mixed_payoffs(game, flat_matrix(num, beta=beta, kappa=kappa)), (D,) * num)
+    assert gain == pytest.approx(((1 - kappa) * share - (1 - beta + beta / num),) * num, abs=1e-9)
+    leader, *followers = deviation_gains(mixed_payoffs(game, hierarchical_matrix(num, 0)), (C,) * num)
+    assert leader == pytest.approx(0.5 - share, abs=1e-9)
+    assert followers == pytest.approx([1 - share] * (num - 1), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("share", "who_cooperates"),
+    [
+        (0.52, {"hierarchical": "CDDD"}),
+        (0.8, {"hierarchical": "CDDD", "cooperative": "CCCC"}),
+        (1.2, {"hierarchical": "CCCC", "cooperative": "CCCC", "mixed": "CCCC"}),
+        (1.8, dict.fromkeys(MODES, "CCCC")),
+    ],
+)
+def test_four_modes_have_four_outcomes_in_one_game(share: float, who_cooperates: dict[TrainingMode, str]) -> None:
+    for mode in MODES:  # thresholds at N = 4: .55, 1.667, .969 at rho 0, and .5 or 1
+        (found,) = equilibria(PublicGoods(share=share), mode_matrix(mode, 4))
+        assert "".join("C" if action == C else "D" for action in found) == who_cooperates.get(mode, "DDDD")
+
+
+def test_cooperation_removes_the_trap_of_the_staged_game() -> None:
+    traitors, late = (D, D, *(C,) * 6), 40
+    assert set(equilibria(Staged(), np.eye(8), late)) == {(D,) * 8, traitors}
+    assert equilibria(Staged(), mode_matrix("cooperative", 8), late) == (traitors,)
+    assert equilibria(Staged(), mode_matrix("cooperative", 8, cooperation_strength=1.0), late) == ((C,) * 8,)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_mode_moves_the_equilibria_of_coop_compete(mode: TrainingMode) -> None:
+    assert equilibria(CoopCompete(), mode_matrix(mode, 8)) == ((D,) * 8, (C,) * 8)
+
+
+def learned_cooperation(game: Rules, matrix: Floats, seed: int) -> list[float]:
+    """Each member's chance of cooperating after 60 updates of 16 plays, by REINFORCE on mixed returns with RAE."""
+    logits, baselines, rng = np.zeros(game.num_members), RoleBaselines(), np.random.default_rng(seed)
+    for update in range(60):
+        chances, gradient = 1 / (1 + np.exp(-logits)), np.zeros(game.num_members)
+        for play in range(16):
+            ones = rng.random(game.num_members) < chances
+            actions: Sequence[Action] = [ACTIONS[int(one)] for one in ones]
+            outcome = joint_step(game, JointState(seed=seed, episode=16 * update + play), actions)
+            mixed = mixed_returns(outcome.rewards_N, matrix).mixed
+            outcomes = [
+                Outcome(order=play, game="g", role=str(i), earned=each) for i, each in enumerate(mixed.tolist())
+            ]
+            advantages, baselines = role_advantages(baselines, outcomes)
+            gradient += (ones - chances) * np.array(advantages)
+        logits += 0.3 * gradient
+    return (1 / (1 + np.exp(-logits))).tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_learners_find_the_predicted_equilibria(seed: int) -> None:
+    game = PublicGoods(share=0.8)
+    for mode in MODES:
+        (wanted,) = equilibria(game, mode_matrix(mode, 4))
+        found = learned_cooperation(game, mode_matrix(mode, 4), seed)
+        assert [ACTIONS[round(chance)] for chance in found] == list(wanted)
+        assert all(min(chance, 1 - chance) < 0.1 for chance in found)
+
+
+def test_a_public_good_of_nobody_is_refused() -> None:
+    for wrong in ({"num_members": 1}, {"share": 0.0}):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+            PublicGoods(**wrong)  # type: ignore[arg-type]

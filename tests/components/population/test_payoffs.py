@@ -1,0 +1,164 @@
+"""Payoffs by seat, and opponents drawn from them: closed forms, bit-exact state, frequencies of fixed draws."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.errors import ConfigurationError
+from components.population.opponents import Matchmaking, Opponent, OpponentPool, drawn_opponent, opponent_shares
+from components.population.payoffs import PayoffMatrix, PlayedGame, swapped_matches
+
+GAMES = st.lists(
+    st.tuples(st.sampled_from(["ab", "ba", "bc", "cb", "ac"]), st.floats(-2, 2), st.floats(-2, 2)), max_size=25
+).map(
+    lambda drawn: [
+        PlayedGame(order=i, first=seats[0], second=seats[1], first_return=one, second_return=other)
+        for i, (seats, one, other) in enumerate(drawn)
+    ]
+)
+
+
+def zero_sum(first: str, second: str, *returns: float) -> list[PlayedGame]:
+    return [
+        PlayedGame(order=i, first=first, second=second, first_return=value, second_return=-value)
+        for i, value in enumerate(returns)
+    ]
+
+
+def test_a_seats_edge_cancels_however_often_each_seat_was_played() -> None:
+    """Equal players in a game that gives its first seat .5."""
+    payoffs = PayoffMatrix().after(zero_sum("a", "b", *[0.5] * 20)).after(zero_sum("b", "a", 0.5))
+    assert payoffs.mean("a", "b") == payoffs.mean("b", "a") == 0.0
+    assert payoffs.num_games("a", "b") == 21
+    assert PayoffMatrix().after(zero_sum("a", "b", 0.5)).mean("a", "b") is None, "one seat compares nobody"
+
+
+@given(GAMES)
+def test_means_and_intervals_are_numpys(games: list[PlayedGame]) -> None:
+    payoffs = PayoffMatrix().after(games)
+    first = [each.first_return for each in games if (each.first, each.second) == ("a", "b")]
+    second = [each.second_return for each in games if (each.first, each.second) == ("b", "a")]
+    if first and second:
+        assert payoffs.mean("a", "b") == pytest.approx((np.mean(first) + np.mean(second)) / 2)
+    low, high = payoffs.interval("a", "b")
+    if len(first) > 1 and len(second) > 1:
+        half = 1.96 / 2 * (np.var(first, ddof=1) / len(first) + np.var(second, ddof=1) / len(second)) ** 0.5
+        assert (high - low) / 2 == pytest.approx(half, rel=1e-3, abs=1e-6)
+    else:
+        assert high == -low == float("inf")
+
+
+def test_the_interval_of_two_games_a_seat_by_hand() -> None:
+    payoffs = PayoffMatrix().after(zero_sum("a", "b", 0.0, 2.0)).after(zero_sum("b", "a", 0.0, -2.0))
+    # Both seats of a earn 0 and 2: the variance of each mean is 2 / 2, that of their mean (1 + 1) / 4.
+    assert payoffs.interval("a", "b") == pytest.approx((1 - 1.96 * 0.5**0.5, 1 + 1.96 * 0.5**0.5), abs=1e-4)
+    assert PayoffMatrix().after(zero_sum("a", "b", 1.0, 1.0)).interval("a", "b") == (-np.inf, np.inf)
+
+
+def test_an_advantage_is_half_the_difference_where_both_can_gain() -> None:
+    games = [
+        PlayedGame(order=i, first=a, second=b, first_return=5.0, second_return=3.0)
+        for i, (a, b) in enumerate(["ab", "ba"])
+    ]
+    assert PayoffMatrix().after(games).advantage("a", "b") == 0.0
+    games += [
+        PlayedGame(order=2 + i, first=a, second=b, first_return=float(a == "a"), second_return=float(b == "a"))
+        for i, (a, b) in enumerate(["ab", "ba"])
+    ]
+    payoffs = PayoffMatrix().after(games)
+    assert (payoffs.mean("a", "b"), payoffs.mean("b", "a"), payoffs.advantage("a", "b")) == (2.5, 2.0, 0.25)
+
+
+@given(GAMES, st.integers(0, 25), st.randoms(use_true_random=False))
+def test_the_matrix_is_equal_to_the_bit_after_a_resume_and_in_any_order(
+    games: list[PlayedGame], kill: int, rng: Any
+) -> None:
+    stored = json.loads(json.dumps(PayoffMatrix().after(games[:kill]).to_json()))
+    shuffled = games[kill:]
+    rng.shuffle(shuffled)
+    assert PayoffMatrix.from_json(stored).after(shuffled) == PayoffMatrix().after(games)
+
+
+def test_matches_swap_sides_and_every_pair_meets_the_same_deals() -> None:
+    matches = swapped_matches("a", "b", problems=[7, 9], seed=0)
+    assert [(each.problem, each.first, each.second) for each in matches] == [
+        *[(7, "a", "b"), (7, "b", "a")],
+        *[(9, "a", "b"), (9, "b", "a")],
+    ]
+    assert matches[0].seed == matches[1].seed != matches[2].seed
+    assert [each.seed for each in swapped_matches("c", "d", problems=[7], seed=0)] == [matches[0].seed] * 2
+
+
+def pool(*names: str, capacity: int = 16) -> OpponentPool:
+    made = OpponentPool(capacity=capacity)
+    for step, name in enumerate(names):
+        made = made.with_opponent(Opponent(name=name, step=10 * step, checkpoint=f"sha-{name}"))
+    return made
+
+
+def against(**means: float) -> PayoffMatrix:
+    """A million games of learner `me` in each seat: the prior no longer matters."""
+    row = {name: {"num_games": 10**6, "mean": mean, "spread": 0.0} for name, mean in means.items()}
+    seats = {seat: {"me": row} for seat in ("first", "second")}
+    return PayoffMatrix.from_json(seats)
+
+
+def test_the_three_priorities_by_hand() -> None:
+    payoffs, both = against(weak=0.6, strong=-0.2), pool("weak", "strong")  # chances .8 and .4
+    for priority, weights in (("hard", (0.04, 0.36)), ("variance", (0.16, 0.24)), ("even", (1.0, 1.0))):
+        shares = opponent_shares(both, payoffs, "me", Matchmaking(priority=priority))  # type: ignore[arg-type]
+        assert list(shares.values()) == pytest.approx([each / sum(weights) for each in weights], abs=1e-5)
+        assert list(shares) == ["weak", "strong"]
+
+
+def test_a_new_opponent_is_even_and_a_beaten_one_is_never_forgotten() -> None:
+    matchmaking = Matchmaking()
+    payoffs = PayoffMatrix().after(zero_sum("me", "old", 1.0, 1.0, 1.0)).after(zero_sum("old", "me", -1.0, -1.0, -1.0))
+    assert matchmaking.chance(payoffs, "me", "old") == pytest.approx(0.875)
+    assert matchmaking.chance(payoffs, "old", "me") == pytest.approx(0.125)
+    assert matchmaking.chance(payoffs, "me", "new") == 0.5
+    assert 0 < opponent_shares(pool("old", "new"), payoffs, "me", matchmaking)["old"] < 0.1
+
+
+def test_draws_are_by_share_and_by_seed() -> None:
+    shares = {"a": 0.1, "b": 0.0, "c": 0.9}
+    draws = [drawn_opponent(shares, 5, "step", number) for number in range(2000)]
+    assert draws == [drawn_opponent(shares, 5, "step", number) for number in range(2000)]
+    assert draws != [drawn_opponent(shares, 6, "step", number) for number in range(2000)]
+    counts = Counter(draws)
+    assert counts["b"] == 0
+    assert counts["a"] == pytest.approx(200, abs=54)  # four deviations; the draws are fixed
+    assert drawn_opponent({"a": 1e-17, "b": 0.0}, 0, 1) == "a", "shares that add to less than the drawn point"
+
+
+def test_a_full_pool_keeps_the_start_and_the_youngest() -> None:
+    full = pool("s0", "s10", "s20", "s30", capacity=3)
+    assert [each.name for each in full.opponents] == ["s0", "s20", "s30"]
+    assert OpponentPool.from_json(json.loads(json.dumps(full.to_json()))) == full
+    for name, step in (("s20", 99), ("new", 30)):
+        with pytest.raises(ConfigurationError, match="use a new name and a later step"):
+            full.with_opponent(Opponent(name=name, step=step, checkpoint="sha"))
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: OpponentPool(capacity=1), "capacity 1"),
+        (lambda: Matchmaking(priority="best"), "priority 'best'"),  # type: ignore[arg-type]
+        (lambda: Matchmaking(lowest=1.0), "lowest 1"),
+        (lambda: Matchmaking(prior_games=0.0), "prior_games 0"),
+        (lambda: opponent_shares(OpponentPool(), PayoffMatrix(), "me", Matchmaking()), "the pool is empty"),
+        (lambda: drawn_opponent({"a": 0.0}, 0), "use one above 0"),
+        (lambda: opponent_shares(pool("x"), against(x=7.0), "me", Matchmaking()), "payoff 7"),
+        (lambda: PayoffMatrix().after(zero_sum("a", "b", float("nan"))), "return nan of 'a' in game 0"),
+        (lambda: PayoffMatrix().after(zero_sum("a", "b", 1.0) * 2), "order 0: two results of one place"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(call: Any, named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        call()
