@@ -4,8 +4,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import pytest
+
 Call = tuple[str, dict[str, Any]]
 """A name, and the arguments that were given, by parameter."""
+
+
+def call(name: str, /, **arguments: Any) -> Call:
+    """A call as it is noted."""
+    return name, arguments
 
 
 class RecordedCalls(list[Call]):
@@ -20,7 +27,13 @@ class RecordedCalls(list[Call]):
             self.append((told, dict(arguments)))
             return answer(**arguments) if callable(answer) else answer
 
-        return called
+        stand_in: Any = called
+        stand_in.__signature__ = signature
+        return stand_in
+
+    def replace(self, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, answer: Any = None) -> None:
+        """Put a stand-in in the place of what `module` has under this name."""
+        monkeypatch.setattr(module, name, self.function(getattr(module, name), answer, name=name))
 
     def object(self, original: type, name: str, **answers: Any) -> Any:
         """A stand-in for an object, whose calls are named "<name>.<method>"."""

@@ -7,7 +7,7 @@ import pytest
 
 from components.config import ResourceConfig
 from flows import shards
-from tests.recorded_calls import Call, RecordedCalls
+from tests.recorded_calls import Call, RecordedCalls, call
 
 BEFORE: Any = {"team": "checkpoint 41"}
 CHECKPOINTS: Any = {"team": "checkpoint 42"}
@@ -66,7 +66,7 @@ def test_a_step_is_played_by_the_weights_it_starts_from(calls: RecordedCalls, ov
 @pytest.mark.parametrize("step", [1, 5])
 def test_with_overlap_a_step_is_played_by_the_weights_before_the_last_update(calls: RecordedCalls, step: int) -> None:
     assert shards.sampling_checkpoints(session_of(), step, CHECKPOINTS) is BEFORE
-    assert calls == [("checkpoints_before", {"store": "the store", "run": "the run", "step": step - 1})]
+    assert calls == [call("checkpoints_before", store="the store", run="the run", step=step - 1)]
 
 
 def test_all_shards_of_a_step_are_played_with_its_weights(calls: RecordedCalls) -> None:
@@ -75,7 +75,7 @@ def test_all_shards_of_a_step_are_played_with_its_weights(calls: RecordedCalls) 
     played = [(session, 5, shard, "the versions") for shard in range(3)]
     assert calls == [
         refreshed(session, 5),
-        ("run_all", {"task": shards.collect_rollouts, "calls": played, "resources": "the resources"}),
+        call("run_all", task=shards.collect_rollouts, calls=played, resources="the resources"),
     ]
 
 
@@ -83,7 +83,7 @@ def test_each_shard_is_scored_by_its_own_number(calls: RecordedCalls) -> None:
     session, refs = session_of(), ("first", "second")
     assert shards.score_all(session, 5, refs) == ["a reference"]  # type: ignore[arg-type]
     scored = [(session, 5, 0, "first"), (session, 5, 1, "second")]
-    assert calls == [("run_all", {"task": shards.compute_rewards, "calls": scored, "resources": "the resources"})]
+    assert calls == [call("run_all", task=shards.compute_rewards, calls=scored, resources="the resources")]
 
 
 @pytest.mark.parametrize(("overlap", "step"), [("none", 5), ("one_step", 7), ("one_step", 9)])
@@ -93,12 +93,12 @@ def test_nothing_is_played_ahead_without_overlap_or_a_next_step(calls: RecordedC
     assert calls == [WORK]
 
 
-WORK: Call = ("the update", {})
-WAIT: Call = ("wait", {"futures": ["a future"]})
+WORK: Call = call("the update")
+WAIT: Call = call("wait", futures=["a future"])
 
 
 def refreshed(session: Any, step: int) -> Call:
-    return ("refresh_weights", {"session": session, "step": step, "checkpoints": CHECKPOINTS})
+    return call("refresh_weights", session=session, step=step, checkpoints=CHECKPOINTS)
 
 
 @pytest.mark.parametrize(

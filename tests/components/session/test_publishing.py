@@ -25,7 +25,7 @@ from flows.presets import preset_config
 from flows.train import PIPELINE
 from tests.components.tracking.memory import InMemoryTracker
 from tests.components.tracking.reports import evaluation, iteration
-from tests.recorded_calls import Call, RecordedCalls
+from tests.recorded_calls import Call, RecordedCalls, call
 
 CONFIG = preset_config("tiny", ["seed=17"])
 TRACKER = InMemoryTracker()
@@ -75,7 +75,7 @@ def published(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> Publishi
     made = Publishing(RUN, PIPELINE, store, TRACKER)
     tags = {**run_tags(CONFIG, PIPELINE), PROCESS_TAG: str(this_process())}
     given = {"store": store, "run_id": "r", "params": run_params(CONFIG), "tags": tags}
-    assert calls == [("Outbox", given), ("OutboxDrain", {"outbox": outbox, "tracker": TRACKER})]
+    assert calls == [("Outbox", given), call("OutboxDrain", outbox=outbox, tracker=TRACKER)]
     assert made.outbox is outbox
     calls.clear()
     return made
@@ -91,7 +91,7 @@ def checkpoint(policy: str, step: int) -> CheckpointRef:
 def queued(policy: str, step: int) -> list[Call]:
     about = {"policy": policy, "step": step, "weights_digest": f"w-{policy}", "folder_uri": f"at folders/{policy}"}
     return [
-        ("store.folder_uri", {"ref": checkpoint(policy, step).folder}),
+        call("store.folder_uri", ref=checkpoint(policy, step).folder),
         ("outbox.post_checkpoint", about),
     ]
 
@@ -102,8 +102,8 @@ def test_a_step_is_queued_with_its_restart_and_its_checkpoints_before_the_thread
 ) -> None:
     checkpoints = {"a": checkpoint("a", 31), "b": checkpoint("b", 32)}
     published.post_iteration(iteration("r", step), checkpoints)
-    told = ("outbox.post_iteration", {"report": iteration("r", step), "lineage": lineage})
-    assert calls == [told, *queued("a", 31), *queued("b", 32), ("drain.poke", {})]
+    told = call("outbox.post_iteration", report=iteration("r", step), lineage=lineage)
+    assert calls == [told, *queued("a", 31), *queued("b", 32), call("drain.poke")]
 
 
 @pytest.mark.parametrize(("step", "lineage"), [(4, 0), (6, 3), (9, 7)])
@@ -111,8 +111,8 @@ def test_an_evaluation_is_queued_with_its_restart_before_the_thread_is_woken(
     published: Publishing, calls: RecordedCalls, step: int, lineage: int
 ) -> None:
     published.post_evaluation(evaluation(step))
-    told = ("outbox.post_evaluation", {"report": evaluation(step), "lineage": lineage})
-    assert calls == [told, ("drain.poke", {})]
+    told = call("outbox.post_evaluation", report=evaluation(step), lineage=lineage)
+    assert calls == [told, call("drain.poke")]
 
 
 @pytest.mark.usefixtures("interruptions")
@@ -130,7 +130,7 @@ def test_the_end_waits_less_after_an_interruption_and_says_what_is_left(
         outages.interrupt()
     with caplog.at_level(logging.WARNING, logger=publishing.__name__):
         published.close(succeeded=succeeded)
-    assert calls == [("drain.close", {"timeout_seconds": seconds, "succeeded": succeeded})]
+    assert calls == [call("drain.close", timeout_seconds=seconds, succeeded=succeeded)]
     assert caplog.messages == ["23 reports wait for the tracking server: the server is away"]
 
 

@@ -11,7 +11,6 @@ import pytest
 from components import outages
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.runs import lineages, resume_checks, session_records
 from components.session import training_session
 from components.session.engines import Engines
 from components.session.publishing import Publishing
@@ -20,7 +19,7 @@ from components.session.toolbox import Toolbox
 from components.session.trainers import Trainers
 from tests.components.tracking.memory import InMemoryTracker
 from tests.components.tracking.reports import evaluation
-from tests.recorded_calls import Call, RecordedCalls, fails
+from tests.recorded_calls import Call, RecordedCalls, call, fails
 
 PIPELINE: Any = "the pipeline"
 ASKED: Any = SimpleNamespace(run_id="asked")
@@ -32,6 +31,7 @@ class Stage:
     """A session of stand-ins, and what its block does."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
         self.calls = calls = RecordedCalls()
         self.was_interrupted: bool | None = None
         """When the publishing was closed."""
@@ -46,25 +46,22 @@ class Stage:
             close_store=calls.object(Session, "session").close_store,
             publishing=self.publishing,
         )
-        for original, answer in (
-            (resume_checks.validate_start, FOUND),
-            (resume_checks.resume_warnings, ["another works", "other libraries"]),
-            (resume_checks.surplus_line, ["too many steps"]),
-            (training_session.ensure_format, None),
-            (session_records.begin_session, "the record"),
-            (session_records.end_session, None),
-        ):
-            self.replace(monkeypatch, original, answer)
+        self.replace("validate_start", FOUND)
+        self.replace("resume_warnings", ["another works", "other libraries"])
+        self.replace("surplus_line", ["too many steps"])
+        self.replace("ensure_format")
+        self.replace("begin_session", "the record")
+        self.replace("end_session")
 
-    def replace(self, monkeypatch: pytest.MonkeyPatch, original: Any, answer: Any) -> None:
-        monkeypatch.setattr(training_session, original.__name__, self.calls.function(original, answer))
+    def replace(self, name: str, answer: Any = None) -> None:
+        self.calls.replace(self._monkeypatch, training_session, name, answer)
 
     def _look(self, *, succeeded: bool) -> None:
         self.was_interrupted = outages.is_interrupted()
 
     def play(self, error: BaseException | None = None) -> None:
         with training_session.training_session(self.session, PIPELINE):
-            self.calls.append(("the work", {}))
+            self.calls.append(call("the work"))
             if error is not None:
                 raise error
 
@@ -76,18 +73,18 @@ class Stage:
             ("validate_start", arguments),
             ("resume_warnings", on_found),
             ("surplus_line", on_found),
-            ("ensure_format", {"store": self.store}),
-            ("begin_session", {**on_found, "pipeline": PIPELINE}),
-            ("trainers.warm_up", {}),
+            call("ensure_format", store=self.store),
+            call("begin_session", **on_found, pipeline=PIPELINE),
+            call("trainers.warm_up"),
         ]
 
     def ending(self, *, succeeded: bool, error: BaseException | None = None) -> list[Call]:
         return [
-            ("trainers.close", {}),
-            ("toolbox.close", {}),
-            ("session.close_store", {}),
-            ("publishing.close", {"succeeded": succeeded}),
-            ("end_session", {"store": self.store, "run_id": "found", "start": "the record", "error": error}),
+            call("trainers.close"),
+            call("toolbox.close"),
+            call("session.close_store"),
+            call("publishing.close", succeeded=succeeded),
+            call("end_session", store=self.store, run_id="found", start="the record", error=error),
         ]
 
 
@@ -98,7 +95,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
         pass
 
 
-WORK: Call = ("the work", {})
+WORK: Call = call("the work")
 
 
 def test_a_session_begins_works_flushes_and_ends_in_order(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
@@ -107,7 +104,7 @@ def test_a_session_begins_works_flushes_and_ends_in_order(stage: Stage, caplog: 
         stage.play()
     assert stage.session.run is FOUND
     assert caplog.messages == ["another works", "other libraries", "too many steps"]
-    assert stage.calls == [*stage.beginning, WORK, ("store.flush", {}), *stage.ending(succeeded=True)]
+    assert stage.calls == [*stage.beginning, WORK, call("store.flush"), *stage.ending(succeeded=True)]
     assert stage.was_interrupted is False
 
 
@@ -131,7 +128,7 @@ def test_what_cannot_be_stored_is_an_error_of_the_run(stage: Stage) -> None:
     stage.session.store = stage.store = stage.calls.object(LocalArtifactStore, "store", flush=fails(error))
     with pytest.raises(OSError, match="full"):
         stage.play()
-    assert stage.calls == [*stage.beginning, WORK, ("store.flush", {}), *stage.ending(succeeded=False, error=error)]
+    assert stage.calls == [*stage.beginning, WORK, call("store.flush"), *stage.ending(succeeded=False, error=error)]
 
 
 def test_workers_that_do_not_start_are_an_error_of_a_run_that_publishes_nothing(stage: Stage) -> None:
@@ -144,19 +141,17 @@ def test_workers_that_do_not_start_are_an_error_of_a_run_that_publishes_nothing(
     assert stage.calls == [*stage.beginning, *ending]
 
 
-def test_a_run_that_may_not_start_leaves_no_trace(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.replace(monkeypatch, resume_checks.validate_start, fails(ValueError("drift")))
+def test_a_run_that_may_not_start_leaves_no_trace(stage: Stage) -> None:
+    stage.replace("validate_start", fails(ValueError("drift")))
     with pytest.raises(ValueError, match="drift"):
         stage.play()
     assert stage.calls == stage.beginning[:1]
     assert stage.session.run is ASKED
 
 
-def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage.replace(monkeypatch, lineages.freeze_config, None)
-    stage.replace(monkeypatch, Publishing, stage.publishing)
+def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(stage: Stage) -> None:
+    stage.replace("freeze_config")
+    stage.replace("Publishing", stage.publishing)
     stage.session.publishing, stage.session.tracker = None, "the tracker"
     stage.session.store = SimpleNamespace(durable="the durable store")
     training_session.freeze_run(stage.session, PIPELINE)
@@ -167,7 +162,7 @@ def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(
 
 
 def test_the_result_of_a_run_is_plain_and_complete(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.replace(monkeypatch, lineages.store_option, " --store there")
+    stage.replace("store_option", " --store there")
     monkeypatch.setattr(training_session, "monotonic", lambda: 107.5)
     folder = ArtifactRef(kind="folder", key="folders/f", sha256="00ff", num_bytes=1)
     checkpoints = {
@@ -190,8 +185,8 @@ def test_the_result_of_a_run_is_plain_and_complete(stage: Stage, monkeypatch: py
         "run_url": "the page",
         "api_usage": {"api": {"cost": 0.5}},
     }
-    asked = [("store_option", {"store": stage.store}), ("tracker.run_url", {"run_id": "asked"})]
-    assert stage.calls == [*asked, ("engines.api_usage", {})]
+    asked = [call("store_option", store=stage.store), call("tracker.run_url", run_id="asked")]
+    assert stage.calls == [*asked, call("engines.api_usage")]
     assert [(each["step"], each["interval"], each["solved_P"]) for each in reports] == [
         (5, [0.598, 0.858], None),
         (6, [0.598, 0.858], [True, False]),
