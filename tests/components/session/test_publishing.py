@@ -14,7 +14,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.process_ids import this_process
 from components.runs.lineages import Lineage
-from components.runs.provenance import Provenance, provenance
+from components.runs.provenance import provenance
 from components.runs.run import Run
 from components.session import publishing
 from components.session.publishing import Publishing, run_params, run_tags
@@ -31,15 +31,9 @@ CONFIG = preset_config("tiny", ["seed=17"])
 TRACKER = InMemoryTracker()
 
 
-def restart(lineage: int, from_step: int, *repeats: str) -> Lineage:
-    return Lineage(
-        lineage=lineage,
-        from_step=from_step,
-        from_stage=repeats[0],
-        repeats=repeats,
-        started_at=datetime(2026, 1, lineage, tzinfo=UTC),
-        config=CONFIG,
-    )
+def restart(lineage: int, from_step: int, stage: str) -> Lineage:
+    given: dict[str, Any] = {"config": CONFIG, "started_at": datetime(2026, 1, lineage, tzinfo=UTC)}
+    return Lineage(lineage=lineage, from_step=from_step, from_stage=stage, repeats=(stage,), **given)
 
 
 RUN = Run(
@@ -70,8 +64,8 @@ def published(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> Publishi
     outbox = calls.object(Outbox, "outbox")
     drain = calls.object(OutboxDrain, "drain", close=left)
     store = calls.object(LocalArtifactStore, "store", folder_uri=lambda ref: f"at {ref.key}")
-    monkeypatch.setattr(publishing, "Outbox", calls.function(Outbox, outbox))
-    monkeypatch.setattr(publishing, "OutboxDrain", calls.function(OutboxDrain, drain))
+    calls.replace(monkeypatch, publishing, "Outbox", outbox)
+    calls.replace(monkeypatch, publishing, "OutboxDrain", drain)
     made = Publishing(RUN, PIPELINE, store, TRACKER)
     tags = {**run_tags(CONFIG, PIPELINE), PROCESS_TAG: str(this_process())}
     given = {"store": store, "run_id": "r", "params": run_params(CONFIG), "tags": tags}
@@ -143,17 +137,11 @@ def test_an_end_with_nothing_left_says_nothing(
     assert caplog.messages == []
 
 
-def test_a_run_is_found_by_its_preset_and_its_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_found_by_its_preset_and_its_versions(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> None:
     found = provenance(PIPELINE).model_copy(update={"troupe": "1.2.3", "stage_versions": {"own_stage": 5}})
-    asked: list[Any] = []
-
-    def of_pipeline(pipeline: Any) -> Provenance:
-        asked.append(pipeline)
-        return found
-
-    monkeypatch.setattr(publishing, "provenance", of_pipeline)
+    calls.replace(monkeypatch, publishing, "provenance", found)
     tags = run_tags(CONFIG.model_copy(update={"preset": "mine"}), PIPELINE)
-    assert asked == [PIPELINE]
+    assert calls == [call("provenance", pipeline=PIPELINE)]
     assert (tags["troupe.preset"], tags["troupe.specialisation"]) == ("mine", "L1")
     assert (tags["troupe.version"], tags["troupe.stage_versions"]) == ("1.2.3", "own_stage-v5")
 
