@@ -139,7 +139,7 @@ def test_one_shard_at_a_time_is_computed_here() -> None:
         ("thread", 2, "task for threads, submitted"),
         ("ray", 1, "task, submitted"),
         ("ray", 3, "task, submitted"),
-        ("ray", 9, "task, submitted"),
+        ("ray", 6, "task, submitted"),
     ],
 )
 def test_a_shard_waits_for_the_one_so_many_places_ahead(runner: Any, at_once: int, kind: str) -> None:
