@@ -1,0 +1,162 @@
+"""What a session hands to its outbox and to the thread that drains it."""
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from components import outages
+from components.artifacts.local import LocalArtifactStore
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.process_ids import this_process
+from components.runs.lineages import Lineage
+from components.runs.provenance import provenance
+from components.runs.run import Run
+from components.session import publishing
+from components.session.publishing import Publishing, run_params, run_tags
+from components.tracking.base import PROCESS_TAG
+from components.tracking.drain import OutboxDrain
+from components.tracking.outbox import DrainReport, Outbox
+from flows.presets import preset_config
+from flows.train import PIPELINE
+from tests.components.tracking.memory import InMemoryTracker
+from tests.components.tracking.reports import evaluation, iteration
+from tests.recorded_calls import Call, RecordedCalls, call
+
+CONFIG = preset_config("tiny", ["seed=17"])
+TRACKER = InMemoryTracker()
+
+
+def restart(lineage: int, from_step: int, stage: str) -> Lineage:
+    given: dict[str, Any] = {"config": CONFIG, "started_at": datetime(2026, 1, lineage, tzinfo=UTC)}
+    return Lineage(lineage=lineage, from_step=from_step, from_stage=stage, repeats=(stage,), **given)
+
+
+RUN = Run(
+    run_id="r",
+    config=CONFIG,
+    lineages=(restart(2, 4, "publish_checkpoint"), restart(3, 6, "evaluate_policy"), restart(7, 8, "update_policy")),
+)
+"""At step 4 the report is of restart 2 and the evaluation of none; at step 6 they are of 2 and 3."""
+
+
+@pytest.fixture
+def calls() -> RecordedCalls:
+    return RecordedCalls()
+
+
+@pytest.fixture
+def interruptions() -> Iterator[None]:
+    """Forgets an interruption."""
+    yield
+    with outages.interruptible():
+        pass
+
+
+@pytest.fixture
+def published(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> Publishing:
+    """Publishing into stand-ins, in a store that says what it is asked for."""
+    left = DrainReport(num_published=0, num_pending=23, error="the server is away")
+    outbox = calls.object(Outbox, "outbox")
+    drain = calls.object(OutboxDrain, "drain", close=left)
+    store = calls.object(LocalArtifactStore, "store", folder_uri=lambda ref: f"at {ref.key}")
+    calls.replace(monkeypatch, publishing, "Outbox", outbox)
+    calls.replace(monkeypatch, publishing, "OutboxDrain", drain)
+    made = Publishing(RUN, PIPELINE, store, TRACKER)
+    tags = {**run_tags(CONFIG, PIPELINE), PROCESS_TAG: str(this_process())}
+    given = {"store": store, "run_id": "r", "params": run_params(CONFIG), "tags": tags}
+    assert calls == [("Outbox", given), call("OutboxDrain", outbox=outbox, tracker=TRACKER)]
+    assert made.outbox is outbox
+    calls.clear()
+    return made
+
+
+def checkpoint(policy: str, step: int) -> CheckpointRef:
+    folder = ArtifactRef(kind="folder", key=f"folders/{policy}", sha256="00ff", num_bytes=1)
+    return CheckpointRef(
+        policy=f"not {policy}", step=step, folder=folder, weights_digest=f"w-{policy}", optimizer_digest=f"o-{policy}"
+    )
+
+
+def queued(policy: str, step: int) -> list[Call]:
+    about = {"policy": policy, "step": step, "weights_digest": f"w-{policy}", "folder_uri": f"at folders/{policy}"}
+    return [
+        call("store.folder_uri", ref=checkpoint(policy, step).folder),
+        ("outbox.post_checkpoint", about),
+    ]
+
+
+@pytest.mark.parametrize(("step", "lineage"), [(3, 0), (4, 2), (6, 2), (9, 7)])
+def test_a_step_is_queued_with_its_restart_and_its_checkpoints_before_the_thread_is_woken(
+    published: Publishing, calls: RecordedCalls, step: int, lineage: int
+) -> None:
+    checkpoints = {"a": checkpoint("a", 31), "b": checkpoint("b", 32)}
+    published.post_iteration(iteration("r", step), checkpoints)
+    told = call("outbox.post_iteration", report=iteration("r", step), lineage=lineage)
+    assert calls == [told, *queued("a", 31), *queued("b", 32), call("drain.poke")]
+
+
+@pytest.mark.parametrize(("step", "lineage"), [(4, 0), (6, 3), (9, 7)])
+def test_an_evaluation_is_queued_with_its_restart_before_the_thread_is_woken(
+    published: Publishing, calls: RecordedCalls, step: int, lineage: int
+) -> None:
+    published.post_evaluation(evaluation(step))
+    told = call("outbox.post_evaluation", report=evaluation(step), lineage=lineage)
+    assert calls == [told, call("drain.poke")]
+
+
+@pytest.mark.usefixtures("interruptions")
+@pytest.mark.parametrize("succeeded", [True, False])
+@pytest.mark.parametrize(("is_interrupted", "seconds"), [(False, 30.0), (True, 3.0)])
+def test_the_end_waits_less_after_an_interruption_and_says_what_is_left(
+    published: Publishing,
+    calls: RecordedCalls,
+    caplog: pytest.LogCaptureFixture,
+    succeeded: bool,
+    is_interrupted: bool,
+    seconds: float,
+) -> None:
+    if is_interrupted:
+        outages.interrupt()
+    with caplog.at_level(logging.WARNING, logger=publishing.__name__):
+        published.close(succeeded=succeeded)
+    assert calls == [call("drain.close", timeout_seconds=seconds, succeeded=succeeded)]
+    assert caplog.messages == ["23 reports wait for the tracking server: the server is away"]
+
+
+def test_an_end_with_nothing_left_says_nothing(
+    published: Publishing, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: Any = SimpleNamespace(close=lambda *_, **__: DrainReport(num_published=5, num_pending=0))
+    monkeypatch.setattr(published, "_drain", done)
+    published.close(succeeded=True)
+    assert caplog.messages == []
+
+
+def test_a_run_is_found_by_its_preset_and_its_versions(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = provenance(PIPELINE).model_copy(update={"troupe": "1.2.3", "stage_versions": {"own_stage": 5}})
+    calls.replace(monkeypatch, publishing, "provenance", found)
+    tags = run_tags(CONFIG.model_copy(update={"preset": "mine"}), PIPELINE)
+    assert calls == [call("provenance", pipeline=PIPELINE)]
+    assert (tags["troupe.preset"], tags["troupe.specialisation"]) == ("mine", "L1")
+    assert (tags["troupe.version"], tags["troupe.stage_versions"]) == ("1.2.3", "own_stage-v5")
+
+
+def test_parameters_are_leaves_without_the_places_of_the_run() -> None:
+    params = run_params(CONFIG)
+    assert (params["seed"], params["num_steps"]) == ("17", str(CONFIG.num_steps))
+    assert params["rollout.group_size"] == str(CONFIG.rollout.group_size)
+    assert params["policies.team.trained"] == "True"
+    assert (params["rewards.functions"], params["rewards.weights"]) == ("[]", "{}")
+    assert not [name for name in params if name.startswith(("store", "tracking"))]
+
+
+def test_a_long_parameter_is_its_beginning_and_its_digest() -> None:
+    longest, longer = "é" * 500, "é" * 499 + "ab"
+    told = {each: run_params(CONFIG.model_copy(update={"preset": each}))["preset"] for each in (longest, longer)}
+    digest = hashlib.sha256(longer.encode()).hexdigest()
+    assert told == {longest: longest, longer: f"{'é' * 250}… (501 characters, sha256 {digest})"}

@@ -1,0 +1,323 @@
+"""What the stages hand on: every argument, to the right place, at the right time."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from components import progress
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.errors import ArtifactMissing
+from components.progress import Progress
+from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
+from components.runs.stage_protocol import run_stage
+from components.schema import PolicyVersion, RolloutShard
+from components.session.checkpoint_cache import CheckpointCache
+from components.session.engines import Engines
+from components.session.publishing import Publishing
+from components.session.scenario import Scenario
+from components.session.session import Session
+from components.session.toolbox import Toolbox
+from components.session.trainers import Trainers, training_of
+from components.tool_calls.journal import ToolJournal
+from components.training.base import CheckpointManifest, Probe, UpdateJob, UpdateResult
+from components.training.trainer import DeepSpeedTrainer
+from flows.presets import preset_config
+from tasks import collect_rollouts, evaluate_policy, publish_checkpoint, refresh_weights, update_policy
+from tests.components.tracking.reports import evaluation, iteration
+from tests.recorded_calls import RecordedCalls, call, fails
+
+VERSIONS = {"team": PolicyVersion(policy="team", step=31, weights_digest="w-31")}
+FOLDERS = {
+    name: ArtifactRef(kind="folder", key=f"folders/{name}", sha256=name, num_bytes=1) for name in ("own", "base")
+}
+CHECKPOINT = CheckpointRef(
+    policy="team", step=32, folder=FOLDERS["own"], weights_digest="w-32", optimizer_digest="o-32", base=FOLDERS["base"]
+)
+PLAYERS = {"family": "the family", "router": "the router", "tools": "the tools"}
+LOADED = PolicyVersion(policy="team", step=32, weights_digest="w-32")
+PROBE = Probe(prompt_tokens=(1, 2), completion_tokens=(3,), trainer_logprobs=(-0.5,))
+MANIFEST = CheckpointManifest(policy="team", step=33, weights_digest="w-33", optimizer_digest="o-33", probe=PROBE)
+SETTINGS = ("seed=17", "num_steps=19", "rollout.temperature=0.7", "policies.team.learning_rate=0.004")
+
+
+class Wired:
+    """Opens sessions whose trainers, tools, checkpoints and publishing are stand-ins; their stores are real."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls = calls = RecordedCalls()
+        self.heard: list[Progress] = []
+        self.work = root / "work"
+        self._local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
+        self._monkeypatch = monkeypatch
+        copies = calls.object(
+            CheckpointCache,
+            "copies",
+            path=lambda checkpoint: Path("copies") / checkpoint.weights_digest,
+            store=lambda folder, base: CHECKPOINT.model_copy(update={"weights_digest": "w-33", "base": base}),
+            work_folder=self._made,
+        )
+        monkeypatch.setattr(Session, "copies", copies)
+        monkeypatch.setattr(Session, "router", calls.function(Session.router, "the router"))
+
+    def session(self, *overrides: str) -> Session:
+        session = Session(Run(run_id="run", config=preset_config("tiny", [*self._local, *SETTINGS, *overrides])))
+        session.toolbox = self.calls.object(Toolbox, "toolbox", tools="the tools")
+        session.publishing = self.calls.object(Publishing, "publishing")
+        plans = {"eval_plan": "an evaluation", "shard_plan": "a shard", "refilling": "the refills"}
+        session.scenario = scenario = self.calls.object(Scenario, "scenario", **plans)
+        scenario.family, scenario.rubric, scenario.training_rubric = "the family", "the rubric", "that of training"
+        return session
+
+    def replace(self, module: Any, name: str, answer: Any = None) -> None:
+        self.calls.replace(self._monkeypatch, module, name, answer)
+
+    def hears(self, reporter: Callable[[float, int], None]) -> Progress:
+        """What `reporter` makes of 7 of 9."""
+        self.heard.clear()
+        reporter(7, 9)
+        (found,) = self.heard
+        return found
+
+    def _made(self, step: int) -> Path:
+        (self.work / "left over").mkdir(parents=True)
+        return self.work
+
+
+@pytest.fixture
+def wired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wired]:
+    made = Wired(tmp_path, monkeypatch)
+    with progress.subscribe(made.heard.append):
+        yield made
+
+
+def test_an_evaluation_plays_the_plan_publishes_it_and_files_it(wired: Wired) -> None:
+    session = wired.session("evaluation.num_problems=23")
+    report = evaluation(5)
+    wired.replace(evaluate_policy, "evaluate", report)
+    wired.replace(evaluate_policy, "index_evaluation")
+    assert evaluate_policy.evaluate_policy.fn(session, 5, "greedy", VERSIONS) == report
+    arguments = {"step": 5, "part": "greedy", "versions": VERSIONS}
+    key = stage_key(evaluate_policy.evaluate_policy.stage, session.run, arguments)
+    (reporter,) = [each.pop("progress") for name, each in wired.calls if name == "evaluate"]
+    assert wired.calls == [
+        call("scenario.eval_plan", suite="test", step=5, sampling="greedy", num_problems=23),
+        call("router", self=session, versions=VERSIONS),
+        call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
+        call("evaluate", plan="an evaluation", rubric="the rubric", **PLAYERS),
+        call("publishing.post_evaluation", report=report),
+        call("index_evaluation", store=session.store, key=key),
+    ]
+    assert wired.hears(reporter) == Progress(stage="evaluate_policy", step=5, done=7, total=9)
+    done, sampled = [("greedy",), ()], [("sample",), ("greedy", "sample")]
+    assert all(evaluate_policy.are_evaluated(session, 5, each, VERSIONS) for each in done)
+    assert not any(evaluate_policy.are_evaluated(session, 5, each, VERSIONS) for each in sampled)
+    assert not evaluate_policy.are_evaluated(session, 6, ["greedy"], VERSIONS)
+    assert not evaluate_policy.are_evaluated(session, 5, ["greedy"], {"team": LOADED})
+
+
+def test_policies_without_a_checkpoint_have_versions_too(wired: Wired) -> None:
+    wired.replace(evaluate_policy, "fixed_versions", {"judge": "fixed"})
+    config = preset_config("tiny")
+    found: Any = evaluate_policy.named_versions(config, {"team": CHECKPOINT})
+    assert found == {"judge": "fixed", "team": LOADED}
+    assert wired.calls == [call("fixed_versions", config=config)]
+
+
+def test_a_shard_is_played_by_its_plan_with_journals_and_refills_of_its_own(wired: Wired) -> None:
+    session = wired.session()
+    shard = RolloutShard(step=5, shard=3, policy_versions=VERSIONS, episodes=())
+    wired.replace(collect_rollouts, "ensure_loaded")
+    wired.replace(collect_rollouts, "Journal", "the journal")
+    wired.replace(collect_rollouts, "collect_shard", shard)
+    ref = collect_rollouts.collect_rollouts.fn(session, 5, 3, VERSIONS)
+    arguments = {"step": 5, "part": 3, "versions": VERSIONS}
+    key = stage_key(collect_rollouts.collect_rollouts.stage, session.run, arguments)
+    (name, played) = wired.calls.pop()
+    reporter = played.pop("progress")
+    journalled = {"refilling": "the refills", "journal": "the journal"}
+    assert (name, played) == call("collect_shard", plan="a shard", rubric="that of training", **journalled, **PLAYERS)
+    assert wired.calls == [
+        call("ensure_loaded", session=session, versions=VERSIONS),
+        call("scenario.shard_plan", step=5, shard=3),
+        call("router", self=session, versions=VERSIONS),
+        call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
+        call("scenario.refilling", step=5, shard=3),
+        call("Journal", store=session.store, prefix=key.path),
+    ]
+    assert session.kept.num_bytes == ref.num_bytes, "the next stage of this process need not read it"
+    assert session.kept.get(ref, RolloutShard) is shard
+    assert wired.hears(reporter) == Progress(stage="collect_rollouts", step=5, done=7, total=9)
+
+
+def test_a_step_s_weights_are_loaded_policy_by_policy(wired: Wired) -> None:
+    session = wired.session()
+    other = CHECKPOINT.model_copy(update={"policy": "other", "weights_digest": "w-34"})
+    differences = {"w-32": 0.25, "w-34": 0.5}
+    wired.replace(refresh_weights, "fixed_versions", {"judge": "fixed"})
+
+    def load(*, session: Session, checkpoint: CheckpointRef) -> tuple[str, float]:
+        return f"version {checkpoint.weights_digest}", differences[checkpoint.weights_digest]
+
+    wired.replace(refresh_weights, "load_checkpoint", load)
+    found: Any = refresh_weights.refresh_weights.fn(session, 5, {"team": CHECKPOINT, "other": other})
+    assert found == {"judge": "fixed", "team": "version w-32", "other": "version w-34"}
+    assert wired.calls == [
+        call("fixed_versions", config=session.config),
+        call("load_checkpoint", session=session, checkpoint=CHECKPOINT),
+        call("load_checkpoint", session=session, checkpoint=other),
+    ]
+    begun, ended = (Progress(stage="refresh_weights", step=5, done=done, total=1) for done in (0, 1))
+    differing = [replace(ended, facts={"probe_difference": each}) for each in (0.25, 0.5)]
+    assert wired.heard == [begun, *differing]
+
+
+def test_weights_that_are_gone_are_reported_with_the_remedy(wired: Wired) -> None:
+    session = wired.session()
+    gone = CHECKPOINT.model_copy(update={"folder": FOLDERS["own"].model_copy(update={"key": "folders/" + "a" * 64})})
+    key = stage_key(update_policy.update_policy.stage, session.run, {"step": 4, "part": "team"})
+    run_stage(session.store, key, lambda: PolicyUpdate(checkpoint=gone, metrics={}), PolicyUpdate)
+    wired.replace(refresh_weights, "load_checkpoint", fails(ArtifactMissing(f"{gone.folder.key} is missing")))
+    with pytest.raises(ArtifactMissing, match="resume run --from-stage update_policy --step 4"):
+        refresh_weights.refresh_weights.fn(session, 5, {"team": gone})
+
+
+def test_a_process_without_a_refresh_loads_what_its_engines_do_not_hold(wired: Wired) -> None:
+    session: Any = wired.session()
+    own, api = session.config.policies["team"], SimpleNamespace(api="one")
+    policies = {"loaded": own, "judge": api, "team": own}
+    wired.replace(refresh_weights, "checkpoints_before", {"team": CHECKPOINT})
+    wired.replace(refresh_weights, "load_checkpoint", (LOADED, 0.5))
+    held = {"loaded": VERSIONS["team"], "team": VERSIONS["team"]}
+    session.engines = wired.calls.object(Engines, "engines", of=lambda policy: SimpleNamespace(version=held[policy]))
+    seen: Any = SimpleNamespace(
+        config=SimpleNamespace(policies=policies), engines=session.engines, store="the store", run=session.run
+    )
+    versions = {"loaded": VERSIONS["team"], "judge": VERSIONS["team"], "team": LOADED}
+    refresh_weights.ensure_loaded(seen, versions)
+    assert wired.calls == [
+        call("engines.of", policy="loaded"),
+        call("engines.of", policy="team"),
+        call("checkpoints_before", store="the store", run=session.run, step=32),
+        call("load_checkpoint", session=seen, checkpoint=CHECKPOINT),
+    ]
+    with pytest.raises(AssertionError, match=r"step 33 of run left P.*step=32.*\), not P.*step=33"):
+        refresh_weights.ensure_loaded(seen, {"team": replace(LOADED, step=33)})
+
+
+@pytest.mark.parametrize(("base", "adapter"), [(FOLDERS["base"], "adapter"), (None, None)])
+def test_a_checkpoint_is_loaded_from_its_copy_and_proved_by_its_probe(
+    wired: Wired, base: ArtifactRef | None, adapter: str | None
+) -> None:
+    session: Any = wired.session("generation.probe_tolerance=0.03")
+    session.engines = wired.calls.object(Engines, "engines", of="the engine")
+    wired.replace(refresh_weights, "read_manifest", MANIFEST)
+    wired.replace(refresh_weights, "refresh", 0.25)
+    checkpoint, folder = CHECKPOINT.model_copy(update={"base": base}), Path("copies/w-32")
+    assert refresh_weights.load_checkpoint(session, checkpoint) == (LOADED, 0.25)
+    assert wired.calls == [
+        call("copies.path", checkpoint=checkpoint),
+        call("engines.of", policy="team"),
+        call("read_manifest", folder=folder),
+        call(
+            "refresh",
+            generator="the engine",
+            folder=folder / "model",
+            version=LOADED,
+            adapter=adapter and folder / adapter,
+            probe=PROBE,
+            tolerance=0.03,
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("kl", "reference"), [(0.0, None), (0.125, Path("copies/w-0"))])
+def test_an_update_is_told_all_it_depends_on_and_leaves_no_folder(
+    wired: Wired, kl: float, reference: Path | None
+) -> None:
+    session = wired.session(f"loss.kl_coefficient={kl}")
+    initial = {
+        name: CHECKPOINT.model_copy(update={"weights_digest": f"w-{at}"}) for at, name in enumerate(("team", "b"))
+    }
+    wired.replace(update_policy, "initial_checkpoints", initial)
+    batch, work = session.store.put_bytes(b"the batch", kind="TrainBatch"), wired.work
+    told: list[UpdateJob] = []
+
+    def update(*, job: UpdateJob) -> UpdateResult:
+        told.append(job)
+        assert job.batch_file.read_bytes() == b"the batch"
+        assert not job.output_folder.exists()
+        return UpdateResult(manifest=MANIFEST, metrics={"loss": 0.375})
+
+    trainer = wired.calls.object(DeepSpeedTrainer, "trainer", update=update)
+    session.trainers = wired.calls.object(Trainers, "trainers", of=trainer)
+    found = update_policy.update_policy.fn(session, 5, "worker", CHECKPOINT, batch)
+    assert told == [
+        UpdateJob(
+            policy="team",
+            step=5,
+            seed=17,
+            total_steps=19,
+            checkpoint_folder=Path("copies/w-32"),
+            weights_digest="w-32",
+            optimizer_digest="o-32",
+            reference_folder=reference,
+            batch_file=work / "batch",
+            output_folder=work / "checkpoint",
+            temperature=0.7,
+            training=training_of(session.config, "team"),
+            loss=session.config.loss,
+        )
+    ]
+    assert told[0].training.learning_rate == 0.004
+    stored = CHECKPOINT.model_copy(update={"weights_digest": "w-33"})
+    assert found == PolicyUpdate(checkpoint=stored, metrics={"loss": 0.375})
+    referred: list[Any] = [
+        call("initial_checkpoints", store=session.store, run=session.run),
+        call("copies.path", checkpoint=initial["team"]),
+    ]
+    assert wired.calls == [
+        call("copies.work_folder", step=5),
+        call("copies.path", checkpoint=CHECKPOINT),
+        *(referred if kl else []),
+        call("trainers.of", policy="worker"),
+        call("trainer.update", job=told[0]),
+        call("copies.store", folder=work / "checkpoint", base=FOLDERS["base"]),
+    ]
+    assert not work.exists()
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_an_update_that_fails_leaves_no_folder_even_if_the_session_was_closed(wired: Wired, is_gone: bool) -> None:
+    session = wired.session()
+    update = update_policy.update_job(session, 5, CHECKPOINT, session.store.put_bytes(b"the batch", kind="TrainBatch"))
+    update.__enter__().output_folder.mkdir()
+    if is_gone:
+        shutil.rmtree(wired.work)
+    assert not update.__exit__(ValueError, ValueError("diverged"), None)
+    assert not wired.work.exists()
+
+
+def test_a_step_s_report_is_queued_once_all_that_it_tells_of_is_written(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = wired.session()
+    after: list[Callable[[], object]] = []
+    monkeypatch.setattr(type(session.store), "after_writes", lambda _, work: after.append(work))
+    wired.replace(publish_checkpoint, "iteration_report", iteration("run", 5))
+    batches = StepBatches(batches={}, metrics={"a": 0.25})
+    updates = {
+        name: PolicyUpdate(checkpoint=CHECKPOINT.model_copy(update={"policy": name}), metrics={}) for name in "ab"
+    }
+    assert publish_checkpoint.publish_checkpoint.fn(session, 5, batches, updates) == iteration("run", 5)
+    reported = {"session": session, "step": 5, "batches": batches, "updates": updates}
+    assert wired.calls == [call("iteration_report", **reported)], "nothing is queued before"
+    (queue,) = after
+    queue()
+    checkpoints = {name: update.checkpoint for name, update in updates.items()}
+    queued = {"report": iteration("run", 5), "checkpoints": checkpoints}
+    assert wired.calls[1:] == [call("publishing.post_iteration", **queued)]
