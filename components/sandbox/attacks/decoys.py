@@ -45,7 +45,7 @@ def laid_out(folder: Path) -> Iterator[Bait]:
     with ExitStack() as stack:
         tcp = stack.enter_context(socket.create_server(("0.0.0.0", 0)))
         port = int(tcp.getsockname()[1])
-        file, unix_socket = folder / f"bait-{port}", folder / f"bait-{port}.sock"
+        file, unix_socket = folder / f"bait-{port}", folder / f"{port}.sock"
         num_bytes = len(os.fsencode(unix_socket))
         if num_bytes > _LONGEST_SOCKET_PATH:
             raise ConfigurationError(

@@ -167,8 +167,10 @@ def test_equal_arguments_end_in_equal_weights(tmp_path: Path) -> None:
     assert digests[0] == digests[1]
 
 
-def test_below_the_gate_at_the_end_is_too_weak_and_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(WarmStartTooWeak, match=r"max_steps 8 .* solves 0\.120 of 200 .*\.gate 0\.3: raise max_steps"):
+def test_below_min_success_at_the_end_is_too_weak_and_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(
+        WarmStartTooWeak, match=r"max_steps 8 .* solves 0\.120 of 200 .*\.min_success 0\.3: raise max_steps"
+    ):
         warm_start({"team": student(tmp_path)}, teacher(min_success=0.3), success_of=lambda versions: 0.12)
 
 
