@@ -80,7 +80,9 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     while True:
         try:
             with nullcontext(checked) if checked is not None else checked_session(run) as session:
-                assert session.config == config, "the session handed over is of another configuration"
+                assert (session.run.run_id, session.config) == (run.run_id, config), (
+                    "the session handed over is of another run"
+                )
                 return train_in_session(session, began_at_seconds) | {"flow_run_url": runtime.flow_run.ui_url}
         except StageOvertaken as overtaken:  # at least one more stage is committed than when this process looked
             _log.warning("%s; this process continues from what is committed", overtaken)

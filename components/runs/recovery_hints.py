@@ -10,7 +10,7 @@ from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
 from components.runs.history import has_checkpoint_files, read_history
 from components.runs.run import Run
-from components.runs.step_records import manifest_keys, read_manifest_at
+from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.runs.steps import first_unfinished_step
 
 _PAYLOAD = re.compile(r"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
@@ -43,17 +43,23 @@ def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
     """The command that recomputes the payload or folder at `key`, an input of a stage of `step`."""
     for at in (step, step - 1) if step else (step,):
         keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{at:06d}/"))
-        named = [manifest for manifest in keys if key.encode() in (store.read(manifest) or b"")]
-        if made := min(
-            (read_manifest_at(store, each) for each in named), key=lambda each: each.finished_at, default=None
-        ):
-            return f"`troupe resume {run.run_id} --from-stage {made.stage} --step {at}` computes it again"
+        if named := [manifest for manifest in keys if key.encode() in (store.read(manifest) or b"")]:
+            stage = stage_of(min(named, key=lambda manifest: _finished_at(store, manifest)))
+            return f"`troupe resume {run.run_id} --from-stage {stage} --step {at}` computes it again"
     if step == 0:
         return (
             "it is of the policy before training: delete the manifest of warm_start that names it, below "
             f"runs/_shared/ in {store.uri}, and `troupe resume {run.run_id}` makes it again"
         )
     return _removed(store, run, step)
+
+
+def _finished_at(store: ArtifactStore, manifest: str) -> str:
+    """When the stage ended; "" where its manifest is damaged, too: it may have been the first."""
+    try:
+        return read_manifest_at(store, manifest).finished_at
+    except ArtifactCorrupt:
+        return ""
 
 
 def _removed(store: ArtifactStore, run: Run, step: int) -> str:

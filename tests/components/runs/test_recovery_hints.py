@@ -13,7 +13,7 @@ from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, St
 from components.runs.gc import collect_garbage
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.run import Run
-from components.runs.stage_protocol import run_stage
+from components.runs.stage_protocol import manifest_key, run_stage
 from components.schema import Problem
 from components.session.session import Session
 from flows.presets import preset_config
@@ -54,6 +54,10 @@ def test_a_damaged_payload_is_raised_with_the_stage_that_made_it(
     assert str(caught.value).startswith(f"{ref.key}: ")
     # The earliest stage with this payload: later ones are recomputed too.
     assert str(caught.value).endswith("; `troupe resume r --from-stage collect_rollouts --step 3` computes it again")
+    manifest = manifest_key(stage_key(run, 3, "collect_rollouts"))
+    content = store.read(manifest) or b""
+    store.delete(manifest)
+    store.create(manifest, content.replace(b'"attempt": 1', b'"attempt": 2'))
     (tmp_path / "store" / ref.key).unlink()
     with (
         pytest.raises(ArtifactMissing, match="--from-stage collect_rollouts --step 3"),
