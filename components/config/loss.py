@@ -34,11 +34,11 @@ class LossConfig(ChoosingSection):
     aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "fixed_length"] = "token_mean"
     """Reduction of the token losses: the mean over all tokens; the mean over answers of their token means; of their token sums;
     or of their token sums divided by `fixed_length` (Dr. GRPO). gspo: always sequence_mean."""
-    average_over: Literal["all", "signal"] = "all"
-    """The answers that the loss averages over: all sampled ones, as in TRL and verl, or only those of groups with a learning
-    signal. With all, gradients shrink as more groups are entirely right or wrong, and an entropy or KL term makes those groups
-    rows of the update, which then costs as much as if all had a signal. With signal, entropy and KL are averaged over those
-    answers too, and no longer over all sampled ones; most presets set it."""
+    average_over: Literal["all", "nonzero"] = "all"
+    """The answers that the loss averages over. all: every sampled one, as in TRL and verl. nonzero: those of groups with a
+    learning signal, whose advantages are not all zero. With all, gradients shrink as more groups are entirely right or wrong,
+    and an entropy or KL term makes those groups rows of the update, which then costs as much as if all had a signal. With
+    nonzero, entropy and KL are averaged over the same answers, and no longer over all sampled ones; most presets set it."""
     fixed_length: int | None = Field(None, ge=1)
     """The constant of aggregation fixed_length: the maximal tokens of an answer."""
     clip_low: float = Field(0.2, ge=0.0)
