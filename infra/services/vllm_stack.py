@@ -64,12 +64,12 @@ def _names(home: Path) -> list[str]:
 
 def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) -> ServedModel:
     """A model folder with the right shape; the first refresh replaces its weights."""
-    from components.environments.base import alphabet_of
+    from components.environments.family import scratch_alphabet
     from components.session.scenario import scenario_of
 
     settings = config.policies[policies[0]]
     scenario = scenario_of(config)
-    alphabet = alphabet_of(scenario.family, scenario.options)
+    alphabet = scratch_alphabet(scenario.family, scenario.options)
     shape = settings.model_dump(mode="json", include={"base", "tiny"})
     folder = home / "vllm" / "models" / fingerprint([shape, alphabet])
     if not folder.exists():
