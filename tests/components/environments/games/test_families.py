@@ -256,6 +256,7 @@ def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: s
     assert set(outcome.team) == {"solved", "progress"}
     assert set(outcome.local) == {"clean", "malformed"}
     assert -1.0 <= outcome.team["progress"] <= 1.0
+    assert env.done == is_solved(env)
     if outcome.error is not None:
         assert outcome.team == {"solved": 0.0, "progress": 0.0}
         assert outcome.local == {"clean": 0.0, "malformed": 1.0}

@@ -218,8 +218,10 @@ def test_no_answer_raises_and_a_snapshot_brings_everything_back(
         before = env.position.state.state
         env.referee.calls(env.position, role, text)
         outcome = env.apply(role, text)
+        after = env.position.state.state
+        assert (env.done, env.success) == (after.answer is not None, after.verdict.exact)
         if outcome.error is not None:
-            assert replace(env.position.state.state, refused=before.refused, num_reasoned=before.num_reasoned) == before
+            assert replace(after, refused=before.refused, num_reasoned=before.num_reasoned) == before
             assert set(outcome.team.values()) == {0.0}
             assert outcome.local["malformed"] == 1.0
         assert len(env.observe(role).state) <= observation_characters(env.position.state.sizes)

@@ -134,9 +134,7 @@ def test_a_folder_is_moved_with_all_that_is_in_it() -> None:
         "/web/docs/src/bee.log",
     }
     assert not any(path.startswith("/docs") for path, _ in state)
-    assert FAMILY.build(
-        Problem(problem_id="x", environment="file_tree", payload=DISK)
-    ).position.state.world.expert_steps(state)
+    assert disk().position.state.world.expert_steps(state)
 
 
 def test_a_lost_file_leaves_nothing_to_be_done() -> None:
