@@ -180,13 +180,14 @@ def test_a_joint_step_that_breaks_the_contract_is_named() -> None:
 @pytest.mark.parametrize(
     ("field", "values"),
     [
-        ("rollout.mode nested", {"rollout": {"mode": "nested", "branching": {"ann": 2, "bob": 2}}}),
+        ("rollout.mode nested", {"rollout": {"mode": "nested", "branching": (2, 2)}}),
         ("rewards.team_credit turn_end", {"rewards": {"team_credit": "turn_end"}}),
     ],
 )
 def test_continuations_of_a_joint_step_are_refused_before_anything_starts(field: str, values: Any) -> None:
     config = parse_config(
         {
+            "num_steps": 1,
             "environment": {"name": f"{__name__}:Dilemma", "max_turns": 3},
             "agents": {"ann": {"policy": "p"}, "bob": {"policy": "p"}},
             "policies": {"p": {"base": "tiny"}},
