@@ -3,11 +3,13 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from components.environments.registry import ENTRY_POINTS, FAMILIES
 from tests.imports import LAYERS, ROOT, circles, import_graph, imported_modules, module_name, sources
 
 LEAVES = {path.stem for path in (ROOT / "components").glob("*.py")} | {"config"}
@@ -232,3 +234,8 @@ def test_the_command_line_starts_without_heavy_libraries() -> None:
     code = f"import sys, troupe.cli\nprint([name for name in {HEAVY!r} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_the_built_in_environments_are_registered_as_those_of_other_packages() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"][ENTRY_POINTS] == FAMILIES

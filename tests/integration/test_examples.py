@@ -103,6 +103,26 @@ def test_agents_side_by_side_and_who_decides_are_trained_and_shown(
     assert len(set(digests)) == 2
 
 
+@pytest.mark.parametrize("project", ["tools"], indirect=True)
+def test_programs_of_an_own_environment_run_in_the_sandbox_and_their_results_are_kept(
+    project: Path, client_environment: dict[str, str]
+) -> None:
+    store = f"file://{project.parent / 'store'}"
+    train = training("functions.yaml", store)
+    done = told(project, client_environment, *train)
+    assert done.returncode == 0, done.stderr
+    before = shown(project, client_environment, store, "functions")
+    assert (before["state"], len(before["steps"])) == ("completed", 2)
+    assert before["steps"][0]["metrics"]["rollout/num_executions"] > 0
+
+    restart = ("resume", "functions", "--from-stage", "compute_rewards", "--step", "0", "--store", store)
+    restarted = told(project, client_environment, *restart)
+    assert restarted.returncode == 0, restarted.stderr
+    after = shown(project, client_environment, store, "functions")
+    digests = [[step["checkpoint_digest"] for step in each["steps"]] for each in (before, after)]
+    assert digests[0] == digests[1]
+
+
 @pytest.mark.parametrize("project", ["own_rewards"], indirect=True)
 def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
     project: Path, client_environment: dict[str, str]
