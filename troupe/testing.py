@@ -1,12 +1,13 @@
 """The contract of an environment, as one check for its tests."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
 from time import thread_time
 from typing import Any
 
-from components.environments.base import NO_TOOLS, Answers, Tools
+from components.environments.base import NO_TOOLS, Answers, ToolCall, Tools
 from components.environments.environment import Environment
 from components.environments.family import Family
 from components.environments.play import Position, Referee
@@ -14,7 +15,7 @@ from components.environments.registry import validated
 from components.environments.turn_orders import checked_team
 from components.errors import ConfigurationError
 from components.identity import canonical_json
-from components.schema import ActionOutcome, Problem
+from components.schema import ActionOutcome, Execution, ExecutionResult, Passage, Problem, Query
 from components.turn_order import Phase
 
 _SEED = 7
@@ -41,7 +42,7 @@ def check_environment(
     is raised; a refused answer changes nothing, unless `after_malformed` says so; no call changes the state that it gets.
     The answers of an expert, if there is one, are well-formed, written in `alphabet`, and solve every problem within
     `max_turns`. With `answers` "reasoned" all is read as under `environment.answers: reasoned`, and `final_answer` keeps the
-    expert's answers as they are. A `ToolEnvironment` plays with `tools`.
+    expert's answers as they are. A `ToolEnvironment` plays with `tools` and makes every call that `tool_calls` tells.
 
     **Example**
 
@@ -58,11 +59,41 @@ def check_environment(
         _check_draws(family, settings, problems)
         for number, problem in enumerate((*problems["train"], *problems["test"])):
             tried = list(_answers(family, settings, Random(number), every_character=number < _NUM_SEARCHED))
-            _check_play(family, family.referee(tools), problem, tried, Random(number), max_turns)
+            referee = family.referee(_WatchedTools(tools))
+            _check_play(family, referee, problem, tried, Random(number), max_turns)
             if family.has_expert:
-                _check_expert(family, family.referee(tools), settings, problem, max_turns)
+                _check_expert(family, referee, settings, problem, max_turns)
     except ConfigurationError as error:
         raise AssertionError(str(error)) from error
+
+
+class _WatchedTools:
+    """Tools that remember which calls were made, as text, and the CPU seconds that they took in this thread."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self.made: set[str] = set()
+        self.cpu_seconds = 0.0
+
+    def run(self, execution: Execution) -> ExecutionResult:
+        with self._making(execution):
+            return self._tools.run(execution)
+
+    def retrieve(self, query: Query) -> tuple[Passage, ...]:
+        with self._making(query):
+            return self._tools.retrieve(query)
+
+    def prepare(self, calls: Sequence[ToolCall]) -> None:
+        self._tools.prepare(calls)
+
+    @contextmanager
+    def _making(self, call: ToolCall) -> Iterator[None]:
+        self.made.add(repr(call))
+        before = thread_time()
+        try:
+            yield
+        finally:
+            self.cpu_seconds += thread_time() - before
 
 
 def _check_draws(family: Family, settings: Any, problems: Mapping[str, list[Problem]]) -> None:
@@ -152,12 +183,17 @@ def _seen(referee: Referee, position: Position) -> tuple[object, ...]:
 
 
 def _applied(referee: Referee, position: Position, role: str, answer: str) -> tuple[ActionOutcome, Position]:
-    before = thread_time()
+    watched = referee.tools
+    assert isinstance(watched, _WatchedTools), f"a referee with unwatched tools {watched}"
+    before = thread_time() - watched.cpu_seconds
     try:
+        told = referee.calls(position, role, answer)
         outcome, after = referee.act(position, role, answer)
     except ConfigurationError as error:
         raise AssertionError(f"{role} wrote {answer!r}: {error}") from error
-    seconds = thread_time() - before
+    unmade = [call for call in told if repr(call) not in watched.made]
+    assert not unmade, f"tool_calls(): {answer!r} of {role} tells of {unmade[0]!r}, which step() never makes"
+    seconds = thread_time() - watched.cpu_seconds - before
     assert seconds <= _ANSWER_CPU_SECONDS, f"step(): {answer!r} of {role} took {seconds:.1f} s of CPU"
     return outcome, after
 
@@ -183,4 +219,5 @@ def _check_expert(family: Family, referee: Referee, settings: Any, problem: Prob
         outcomes, position = referee.advance(position, phase, answers)
         for role, answer, outcome in zip(phase.agents, answers, outcomes, strict=False):
             assert outcome.error is None, f"expert(): {answer!r} of {role} is malformed: {outcome.error}"
+            assert outcome.unscorable is None, f"a tool failed at {answer!r} of {role}: {outcome.unscorable}"
     assert position.is_solved, f"expert() does not solve {problem.payload!r} in {max_turns} turns"

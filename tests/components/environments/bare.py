@@ -1,12 +1,26 @@
-"""A family that is no demonstrator."""
+"""A family whose expert is gone."""
 
-from types import SimpleNamespace
-from typing import Any
+from random import Random
+from typing import NoReturn
 
-from components.environments.base import EnvironmentFamily
+from components.environments.family import Family
+from components.environments.play import Position
 
 
-def bare(family: EnvironmentFamily) -> Any:
-    """`family` with what `EnvironmentFamily` names, and nothing else."""
-    names = [name for name in vars(EnvironmentFamily) if not name.startswith("_")]
-    return SimpleNamespace(**{name: getattr(family, name) for name in names})
+class Bare(Family):
+    """A family without an expert: whoever asks for one fails."""
+
+    @property
+    def has_expert(self) -> bool:
+        return False
+
+    def expert_action(self, position: Position, agent: str) -> NoReturn:
+        raise AssertionError("a family without an expert was asked for its answer")
+
+    def noisy_expert_action(self, position: Position, agent: str, *, noise: float, rng: Random) -> NoReturn:
+        raise AssertionError("a family without an expert was asked for its answer")
+
+
+def bare(family: Family) -> Bare:
+    """`family` without its expert."""
+    return Bare(family.name, family.environment, family.answers, is_own=family.rules.is_own)

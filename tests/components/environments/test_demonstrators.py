@@ -1,25 +1,30 @@
-"""Who demonstrates an environment, and what is said where nobody does."""
+"""Who shows the right answers of an environment, and what is said where nobody does."""
 
 import pytest
 
-from components.environments.base import Demonstrator, alphabet_of, demonstrator
+from components.environments.environment import Environment
+from components.environments.family import Family, require_expert, scratch_alphabet
 from components.environments.registry import FAMILIES, family, family_options
 from components.errors import ConfigurationError
-from tests.components.environments.bare import bare
+from tests.components.environments.reasoned.guessing import Guess
+
+
+class Silent(Guess):
+    expert = Environment.expert
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_every_built_in_environment_can_be_demonstrated(name: str) -> None:
+def test_every_built_in_environment_has_an_expert(name: str) -> None:
     chosen, options = family(name), family_options(name, {})
-    assert demonstrator(chosen) is chosen
-    assert isinstance(chosen, Demonstrator)
-    assert alphabet_of(chosen, options) == chosen.alphabet(options) != ""
+    assert require_expert(chosen) is chosen
+    assert chosen.has_expert
+    assert scratch_alphabet(chosen, options) == chosen.alphabet(options) != ""
 
 
-def test_what_asks_for_a_demonstrator_names_the_environment_and_the_remedy() -> None:
-    silent = bare(family("plan_path"))
-    assert not isinstance(silent, Demonstrator)
-    assert alphabet_of(silent, family_options("plan_path", {})) == ""
-    with pytest.raises(ConfigurationError, match=r"'plan_path' has no expert.*policies\.<name>\.base") as caught:
-        demonstrator(silent)
+def test_what_asks_for_an_expert_names_the_environment_and_the_remedy() -> None:
+    guess, silent = Family("guess", Guess()), Family("silent", Silent())
+    assert (guess.has_expert, silent.has_expert) == (True, False)
+    assert scratch_alphabet(guess, guess.options_type()) != scratch_alphabet(silent, silent.options_type()) == ""
+    with pytest.raises(ConfigurationError, match=r"'silent' has no expert.*policies\.<name>\.base") as caught:
+        require_expert(silent)
     assert "\n" not in str(caught.value)

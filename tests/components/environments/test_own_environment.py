@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.user_environment import OwnFamily
 
-from components.environments.base import MAX_ANSWER_CHARACTERS, Demonstrator, demonstrator
+from components.environments.base import MAX_ANSWER_CHARACTERS
+from components.environments.family import Family, require_expert
 from components.environments.registry import family, family_options, installed_environments, source_of
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError
@@ -62,17 +62,17 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written
     sys.path[:] = before
 
 
-def own(name: str) -> OwnFamily:
+def own(name: str) -> Family:
     found = family(name)
-    assert isinstance(found, OwnFamily)
+    assert found.rules.is_own
     return found
 
 
-def problem(found: OwnFamily, index: int = 0, **options: Any) -> Problem:
+def problem(found: Family, index: int = 0, **options: Any) -> Problem:
     return found.problem(family_options(found.name, options), split="train", index=index, seed=3)
 
 
-def play_a_turn(found: OwnFamily) -> None:
+def play_a_turn(found: Family) -> None:
     env = found.build(problem(found))
     env.observe("scout")
     env.apply("caller", "1")
@@ -151,7 +151,7 @@ def test_a_malformed_answer_is_an_outcome_and_changes_nothing(written: Written, 
     outcome = env.apply("scout", answer)
     assert outcome.error
     assert dict(outcome.local) == {"malformed": 1.0}
-    assert env.position[0] == before[0]
+    assert (env.position.state, env.done, env.success) == (before.state, False, False)
     assert env.local_reward("scout") == -0.1
 
 
@@ -234,9 +234,9 @@ def test_without_an_expert_there_is_play_but_no_cloning(written: Written) -> Non
     guess = own(written(more="def expert => def teacher"))
     env = guess.build(problem(guess))
     assert set(guess.random_action(env.position, "scout", Random(0))) <= set(PRINTABLE)
-    assert not isinstance(guess, Demonstrator)
+    assert not guess.has_expert
     with pytest.raises(ConfigurationError, match=r"has no expert\(state, agent\).*policies\.<name>\.base"):
-        demonstrator(guess)
+        require_expert(guess)
 
 
 def test_options_are_checked_like_those_of_any_environment(written: Written) -> None:

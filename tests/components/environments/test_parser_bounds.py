@@ -110,12 +110,12 @@ def test_every_parser_reads_every_hostile_answer_cheaply(name: str, options: Map
 @pytest.mark.parametrize(("name", "options", "role"), SEATS)
 def test_an_answer_beyond_all_bounds_is_malformed_by_name(name: str, options: Mapping[str, Any], role: str) -> None:
     env = playing(name, options, AnyTools())
-    before = env.position[0]
+    before = env.position.state
     text = "a" * (MAX_ANSWER_CHARACTERS + 1)
     assert env.referee.calls(env.position, role, text) == ()
     error = env.apply(role, text).error
     assert error == f"an answer of {MAX_ANSWER_CHARACTERS + 1} characters; at most {MAX_ANSWER_CHARACTERS} are read"
-    assert type(env.position[0]) is type(before)
+    assert type(env.position.state) is type(before)
 
 
 PROGRAMS = {

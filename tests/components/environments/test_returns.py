@@ -11,6 +11,7 @@ import pytest
 
 from components.config import RewardConfig
 from components.environments.games.towers import arrangement_of, fewest_moves, moved
+from components.environments.play import Playthrough, Position
 from components.environments.registry import family, family_options
 from components.environments.shared.progress import LEAST_VALUE, value_gain
 from components.rewards.rubric import rubric_for
@@ -39,8 +40,7 @@ def random_episodes(name: str, options: dict[str, Any]) -> Iterator[list[tuple[A
         problem = chosen.problem(checked, split="train", index=index, seed=0)
         episodes = []
         for _ in range(NUM_EPISODES):
-            env = chosen.build(problem)
-            env.measures_value = chosen.has_solver_value
+            env = Playthrough(chosen.referee(measures_value=chosen.has_solver_value), problem)
             outcomes: list[ActionOutcome] = []
             for _ in range(rng.randint(1, NUM_TURNS)):
                 for role in env.roles:
@@ -56,8 +56,9 @@ def random_episodes(name: str, options: dict[str, Any]) -> Iterator[list[tuple[A
 
 
 def distance_of(env: Any) -> float:
-    played = env.game if hasattr(env, "game") else env.world
-    distance: float = played.distance(env.state)
+    """The distance from solved of a puzzle's board, or of a world's scene."""
+    played = env.position.state
+    distance: float = (played.game if hasattr(played, "game") else played.world).distance(played.state)
     return distance
 
 
@@ -86,9 +87,10 @@ def test_of_two_failed_episodes_of_a_problem_the_nearer_one_is_never_paid_less(
 def test_an_unreadable_last_answer_does_not_take_away_what_the_program_passes() -> None:
     chosen: Any = family("code")
     env = chosen.build(chosen.problem(family_options("code", {}), split="train", index=0, seed=0))
-    num_hidden = len(env.problem.hidden)
+    draft = env.position.state
+    num_hidden = len(draft.problem.hidden)
     for num_passed, solved in ((num_hidden, 1.0), (num_hidden - 1, 0.0)):
-        env._state = replace(env.state, num_hidden_passed=num_passed)
+        env.position = Position(state=replace(draft, work=replace(draft.work, num_hidden_passed=num_passed)))
         outcome = env.apply("tester", "no test at all")
         assert outcome.error is not None
         assert outcome.team == {"solved": 0.0, "passed": 0.0}
@@ -110,7 +112,8 @@ def test_the_value_gains_of_deciding_actions_add_up_to_the_change_of_the_optimal
 ) -> None:
     for episodes in random_episodes(name, options):
         for env, outcomes in episodes:
-            start, end = env.game.optimal_distance(env.game.start), env.game.optimal_distance(env.state)
+            board = env.position.state
+            start, end = map(board.game.optimal_distance, (board.game.start, board.state))
             gains = [outcome.value_gain for outcome in outcomes[1::2]]
             assert sum(gains) == pytest.approx(max(LEAST_VALUE, -end / start) + 1)
 
@@ -121,7 +124,7 @@ def test_optimal_distances_fall_by_one_along_a_best_move_and_never_by_more(name:
     rng = Random(3)
     for index in range(6):
         env = chosen.build(chosen.problem(family_options(name, options), split="train", index=index, seed=0))
-        game, state = env.game, env.game.start
+        game, state = env.position.state.game, env.position.state.state
         for _ in range(12):
             moves = [game.random_move(state, rng) for _ in range(6)]
             after = [game.optimal_distance(game.play(state, (move,)).state) for move in moves]
@@ -154,7 +157,7 @@ def test_values_are_measured_only_where_asked_for_and_simulated_for_a_proposal()
     env = chosen.build(chosen.problem(family_options("plan_path", {}), split="train", index=0, seed=0))
     expert = chosen.expert_action(env.position, "tool_agent")
     assert env.apply("tool_agent", expert).value_gain is None
-    env.measures_value = True
+    env.referee = chosen.referee(measures_value=True)
     assert env.apply("tool_agent", expert).value_gain == 1.0
     assert env.apply("plan_agent", "nonsense!").value_gain == 0.0
     assert env.apply("plan_agent", expert).value_gain == 1.0

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from components.environments.user_environment import own_family
 
 from components.config import differing_fields, parse_config
 from components.environments.environment import Environment
+from components.environments.family import Family
 from components.environments.registry import family
 from components.environments.turn_orders import checked_team, turn_order_of
 from components.errors import ConfigurationError
@@ -99,4 +99,4 @@ def test_a_team_without_an_order_acts_as_its_roles_stand() -> None:
         turn_order: Any = ()
 
     checked_team("x:Plain", Plain)
-    assert own_family("x:Plain", Plain()).turn_order == ("ann", "bob", "judge")
+    assert Family("x:Plain", Plain()).turn_order == ("ann", "bob", "judge")

@@ -16,9 +16,11 @@ import pytest
 
 from components.environments.base import ToolCall, Tools
 from components.environments.code.problem import Bounds, Case, CodeProblem
+from components.environments.play import Playthrough
+from components.environments.registry import family
 from components.errors import ExecutionFailed
 from components.sandbox.backends import open_sandbox
-from components.schema import Execution, ExecutionResult, Limits, Passage, Query
+from components.schema import Execution, ExecutionResult, Limits, Passage, Problem, Query
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
 
 
@@ -82,6 +84,12 @@ def _end(*_: object) -> None:
 @pytest.fixture
 def host_tools() -> HostTools:
     return HostTools()
+
+
+def playthrough(problem: CodeProblem, tools: Tools) -> Playthrough:
+    """`problem` at its start, as it is built from a problem's payload."""
+    payload = problem.model_dump(mode="json")
+    return family("code").build(Problem(problem_id="code-of-a-test", environment="code", payload=payload), tools)
 
 
 BOUNDS = Bounds(max_cases=3, max_mutants=4, max_answer_characters=400, max_case_characters=60)

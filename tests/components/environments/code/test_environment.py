@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from components.environments.code.environment import CodeEnv
 from components.environments.code.problem import Case, CodeProblem
+from components.environments.play import Playthrough
 from components.errors import ExecutionFailed
 from components.schema import Execution, ExecutionResult, Limits
+from tests.components.environments.code.conftest import playthrough
 
 Made = Callable[..., CodeProblem]
 TESTER, CODER = "tester", "coder"
@@ -23,14 +24,18 @@ WRONG = "print(int(input()) + 3)"
 CHEAT = "print({'3': 6, '5': 10}.get(input(), 0))"
 
 
-def everything(env: CodeEnv) -> tuple[Any, ...]:
+def everything(env: Playthrough) -> tuple[Any, ...]:
     seen = tuple(env.observe(role) for role in env.roles)
-    local = tuple(env.local_reward(role) for role in env.roles)
-    return seen, local, env.team_reward, env.done, env.success, env.render(color=False)
+    return seen, env.done, env.success, env.render(color=False)
+
+
+def rewards_of(env: Any) -> tuple[float, ...]:
+    """What the newest outcomes earn."""
+    return (env.team_reward, *map(env.local_reward, env.roles))
 
 
 def test_the_agents_see_the_problem_then_tests_program_and_verdicts(doubling: Made, host_tools: Any) -> None:
-    env = CodeEnv(doubling(), host_tools)
+    env = playthrough(doubling(), host_tools)
     assert env.observe(TESTER).state == "tester: Read n. Print 2*n.\ngiven:\n3 => 6\n5 => 10\n>"
     env.apply(TESTER, "7 => 14\n-1 => 5")
     assert env.observe(CODER).state == (
@@ -46,7 +51,7 @@ def test_the_agents_see_the_problem_then_tests_program_and_verdicts(doubling: Ma
 
 
 def test_the_newest_program_is_judged_by_hidden_tests_alone(doubling: Made, host_tools: Any) -> None:
-    env = CodeEnv(
+    env = playthrough(
         doubling(hidden=(Case(given="9\n", expected="18"), Case(given="3000\n", expected="3003"))), host_tools
     )
     wrong = env.apply(CODER, WRONG)
@@ -56,7 +61,7 @@ def test_the_newest_program_is_judged_by_hidden_tests_alone(doubling: Made, host
 
 
 def test_passing_all_that_can_be_seen_ends_the_episode_and_is_no_success(doubling: Made, host_tools: Any) -> None:
-    env = CodeEnv(doubling(), host_tools)
+    env = playthrough(doubling(), host_tools)
     outcome = env.apply(CODER, CHEAT)
     assert outcome.done
     assert outcome.team == {"solved": 0.0, "passed": 0.0}
@@ -73,11 +78,11 @@ def test_passing_all_that_can_be_seen_ends_the_episode_and_is_no_success(doublin
 def test_a_generated_test_keeps_a_cheat_from_ending_and_a_wrong_one_keeps_everybody(
     doubling: Made, host_tools: Any
 ) -> None:
-    env = CodeEnv(doubling(), host_tools)
+    env = playthrough(doubling(), host_tools)
     env.apply(TESTER, "7 => 14")
     assert not env.apply(CODER, CHEAT).done
     assert env.apply(CODER, RIGHT).done
-    env = CodeEnv(doubling(), host_tools)
+    env = playthrough(doubling(), host_tools)
     env.apply(TESTER, "7 => 15")
     solved = env.apply(CODER, RIGHT)
     assert (solved.solves, solved.done, env.success) == (True, False, True)
@@ -86,7 +91,7 @@ def test_a_generated_test_keeps_a_cheat_from_ending_and_a_wrong_one_keeps_everyb
 
 
 def test_without_any_test_to_see_nothing_ends(doubling: Made, host_tools: Any) -> None:
-    env = CodeEnv(doubling(visible=()), host_tools)
+    env = playthrough(doubling(visible=()), host_tools)
     outcome = env.apply(CODER, RIGHT)
     assert (outcome.solves, outcome.done, outcome.local["visible"]) == (True, False, 0.0)
 
@@ -113,7 +118,7 @@ def test_the_tester_earns_new_tests_that_agree_with_the_reference_and_find_mutan
     answer: str, valid: float, killed: float, doubling: Made, host_tools: Any
 ) -> None:
     """The two mutants are n * 3 and n + 2; an input of 0 finds the second alone."""
-    outcome = CodeEnv(doubling(), host_tools).apply(TESTER, answer)
+    outcome = playthrough(doubling(), host_tools).apply(TESTER, answer)
     assert outcome.local == {"valid": valid, "killed": killed, "malformed": 0.0}
     assert outcome.team == {"solved": 0.0, "passed": 0.0}
 
@@ -121,7 +126,7 @@ def test_the_tester_earns_new_tests_that_agree_with_the_reference_and_find_mutan
 def test_a_mutant_that_passes_the_problems_own_tests_is_left_out(doubling: Made, host_tools: Any) -> None:
     """n * 2 with n > 0 or n > 1 differ at 1 alone, which no test of the problem asks."""
     reference = "n = int(input())\nprint(n * 2 if n > 0 else n * 2)\n"
-    outcome = CodeEnv(doubling(reference=reference), host_tools).apply(TESTER, "7 => 14")
+    outcome = playthrough(doubling(reference=reference), host_tools).apply(TESTER, "7 => 14")
     assert outcome.local["killed"] == 1.0
 
 
@@ -137,7 +142,7 @@ def test_a_given_call_in_other_words_is_no_new_test(answer: str, valid: float, d
         visible=visible,
         hidden=(Case(given="[9]", expected="18"),),
     )
-    assert CodeEnv(problem, host_tools).apply(TESTER, answer).local["valid"] == valid
+    assert playthrough(problem, host_tools).apply(TESTER, answer).local["valid"] == valid
 
 
 @pytest.mark.parametrize(
@@ -156,7 +161,7 @@ def test_without_a_reference_the_tester_earns_what_the_datasets_tests_tell_and_u
     answer: str, known: dict[str, float], doubling: Made, host_tools: Any
 ) -> None:
     """Whether 7 => 15 is right is not known without a correct program; a reward of 0 would call it wrong."""
-    env = CodeEnv(doubling(reference=None), host_tools)
+    env = playthrough(doubling(reference=None), host_tools)
     assert env.referee.calls(env.position, TESTER, answer) == ()
     assert env.apply(TESTER, answer).local == {**known, "malformed": 0.0}
     assert env.apply(TESTER, "no test").local == {"malformed": 1.0}
@@ -165,7 +170,7 @@ def test_without_a_reference_the_tester_earns_what_the_datasets_tests_tell_and_u
 
 def test_the_references_answers_to_known_inputs_are_not_asked_for_again(doubling: Made, host_tools: Any) -> None:
     problem = doubling(bounds=doubling().bounds.model_copy(update={"max_mutants": 0}))
-    env = CodeEnv(problem, host_tools)
+    env = playthrough(problem, host_tools)
     assert env.apply(TESTER, "11 => 22\n7000 => 14000").local["valid"] == 1.0
     assert not host_tools.ran
 
@@ -182,7 +187,7 @@ def test_calls_list_every_run_of_apply_and_none_that_is_never_used(kind: str, do
             "hidden": (Case(given="[9]", expected="18"), Case(given="[40]", expected="80")),
             "spare": (),
         }
-    env = CodeEnv(doubling(**parts), host_tools)
+    env = playthrough(doubling(**parts), host_tools)
     right = RIGHT if kind == "stdin" else "f = lambda n: 2 * n"
     wrong = WRONG if kind == "stdin" else "def f(n): return n + 3"
     answered: set[tuple[str, str]] = set()
@@ -201,10 +206,10 @@ def test_calls_list_every_run_of_apply_and_none_that_is_never_used(kind: str, do
 def test_a_malformed_answer_changes_nothing_but_the_note_on_it(
     agent: str, answer: str, doubling: Made, host_tools: Any
 ) -> None:
-    env = CodeEnv(doubling(), host_tools)
+    env = playthrough(doubling(), host_tools)
     env.apply(TESTER, "7 => 15")
     env.apply(CODER, WRONG)
-    before, ran = env.state, dict(host_tools.ran)
+    before, ran = env.position.state.work, dict(host_tools.ran)
     outcome = env.apply(agent, answer)
     assert outcome.error
     assert outcome.local["malformed"] == 1.0
@@ -213,7 +218,8 @@ def test_a_malformed_answer_changes_nothing_but_the_note_on_it(
     assert (outcome.solves, outcome.done) == (False, False)
     assert env.referee.calls(env.position, agent, answer) == ()
     assert host_tools.ran == ran
-    assert (env.state.program, env.state.cases, env.state.visible) == (before.program, before.cases, before.visible)
+    work = env.position.state.work
+    assert (work.program, work.cases, work.visible) == (before.program, before.cases, before.visible)
     assert "refused: " in env.observe(agent).state
     assert env.local_reward(agent) == pytest.approx(-0.1)
     other = CODER if agent == TESTER else TESTER
@@ -223,15 +229,15 @@ def test_a_malformed_answer_changes_nothing_but_the_note_on_it(
 
 
 def test_a_failing_sandbox_passes_through_and_leaves_the_state_as_it_was(doubling: Made, host_tools: Any) -> None:
-    env = CodeEnv(doubling(), host_tools)
+    env = playthrough(doubling(), host_tools)
     env.apply(TESTER, "7 => 15")
     env.apply(CODER, WRONG)
-    before, snapshot = everything(env), env.position
+    before, rewards, snapshot = everything(env), rewards_of(env), env.position
     for failing, agent, answer in ((RIGHT, CODER, RIGHT), ("n * 2", TESTER, "70 => 140"), ("+ 3", TESTER, "70 => 140")):
         host_tools.failing_program = failing
         with pytest.raises(ExecutionFailed):
             env.apply(agent, answer)
-        assert everything(env) == before
+        assert (everything(env), rewards_of(env)) == (before, rewards)
         assert env.position == snapshot
     host_tools.failing_program = None
     assert env.apply(CODER, RIGHT).solves
@@ -247,20 +253,20 @@ STEPS = st.lists(st.tuples(st.sampled_from([TESTER, CODER]), ANSWERS), min_size=
 @given(first=STEPS, second=STEPS)
 def test_restoring_a_snapshot_brings_everything_back(first: Any, second: Any, doubling: Made, host_tools: Any) -> None:
     """In the same object and in another one of the same problem. All examples may share the tools: they keep no state."""
-    env, twin = CodeEnv(doubling(), host_tools), CodeEnv(doubling(), host_tools)
+    env, twin = playthrough(doubling(), host_tools), playthrough(doubling(), host_tools)
     for agent, answer in first:
         env.apply(agent, answer)
-    before, snapshot = everything(env), env.position
+    before, rewards, snapshot = everything(env), rewards_of(env), env.position
     outcomes = [env.apply(agent, answer) for agent, answer in second]
     env.position = snapshot
-    assert everything(env) == before
-    twin.position = snapshot
+    assert (everything(env), rewards_of(env)) == (before, rewards)
+    twin.position = replace(snapshot, state=replace(snapshot.state, judge=twin.position.state.judge))
     assert everything(twin) == before
     assert [twin.apply(agent, answer) for agent, answer in second] == outcomes
 
 
 def test_long_tests_programs_and_outputs_are_cut_in_what_is_shown(doubling: Made, host_tools: Any) -> None:
-    env = CodeEnv(doubling(visible=(Case(given="3\n" * 4000, expected="6" * 4000),)), host_tools)
+    env = playthrough(doubling(visible=(Case(given="3\n" * 4000, expected="6" * 4000),)), host_tools)
     env.apply(TESTER, f"{'9' * 150} => {'8' * 150}")
     env.apply(CODER, "print('x' * 9000)")
     assert max(map(len, env.observe(TESTER).state.splitlines())) < 150
@@ -268,7 +274,7 @@ def test_long_tests_programs_and_outputs_are_cut_in_what_is_shown(doubling: Made
 
 
 def test_the_picture_has_colour_only_when_asked_and_shows_no_hidden_test(doubling: Made, host_tools: Any) -> None:
-    env = CodeEnv(doubling(), host_tools)
+    env = playthrough(doubling(), host_tools)
     assert "4, none run yet" in env.render(color=False)
     env.apply(TESTER, "7 => 14")
     env.apply(CODER, WRONG)
@@ -283,7 +289,7 @@ def test_the_picture_has_colour_only_when_asked_and_shows_no_hidden_test(doublin
 def test_nothing_hidden_is_in_anything_that_agents_or_people_read(doubling: Made, host_tools: Any) -> None:
     """Also not where a program prints its whole input, or dies of a hidden one."""
     hidden = tuple(Case(given=f"{n}\n", expected=f"{2 * n}") for n in (770001, 770002))
-    env = CodeEnv(doubling(hidden=hidden), host_tools)
+    env = playthrough(doubling(hidden=hidden), host_tools)
     texts = []
     for agent, answer in (
         (TESTER, "7 => 14"),
@@ -299,7 +305,7 @@ def test_nothing_hidden_is_in_anything_that_agents_or_people_read(doubling: Made
 
 
 def test_before_the_first_action_there_is_no_reward(doubling: Made, host_tools: Any) -> None:
-    env = CodeEnv(doubling(), host_tools)
+    env = playthrough(doubling(), host_tools)
     assert (env.team_reward, env.local_reward(TESTER), env.local_reward(CODER)) == (0.0, 0.0, 0.0)
     env.apply(CODER, RIGHT)
     assert env.team_reward == pytest.approx(1.2)
@@ -373,7 +379,7 @@ def test_ten_thousand_mutated_answers_are_outcomes_within_a_second_each(kind: st
         for _ in range(rng.randrange(1, 6)):
             place = rng.randrange(len(characters) + 1)
             characters[place : place + rng.randrange(6)] = rng.choice(PIECES)
-        env, answer = CodeEnv(problem, Echo()), "".join(characters)
+        env, answer = playthrough(problem, Echo()), "".join(characters)
         started = time.perf_counter()
         env.referee.calls(env.position, agent, answer)
         num_refused += env.apply(agent, answer).error is not None
@@ -414,18 +420,18 @@ class ManyTools:
 def test_every_hidden_test_decides_and_a_program_that_only_times_out_is_not_run_on_all(doubling: Made) -> None:
     hidden = tuple(Case(given=f"{n}\n", expected=str(2 * n)) for n in range(100))
     tools = ManyTools()
-    env = CodeEnv(doubling(visible=(), hidden=hidden), tools)
+    env = playthrough(doubling(visible=(), hidden=hidden), tools)
     assert len(env.referee.calls(env.position, CODER, "x = 1")) == 16
     assert env.apply(CODER, "x = 1").team == {"solved": 1.0, "passed": 1.0}
     assert tools.prepared == [16, 16, 16, 16, 16, 4]
     assert len(tools.ran) == 100
     one_wrong = (*hidden[:99], Case(given="99\n", expected="0"))
-    assert CodeEnv(doubling(visible=(), hidden=one_wrong), ManyTools()).apply(CODER, "x = 1").team == {
+    assert playthrough(doubling(visible=(), hidden=one_wrong), ManyTools()).apply(CODER, "x = 1").team == {
         "solved": 0.0,
         "passed": 0.99,
     }
     slow = ManyTools()
-    assert CodeEnv(doubling(visible=(), hidden=hidden), slow).apply(CODER, "slow = 1").team == {
+    assert playthrough(doubling(visible=(), hidden=hidden), slow).apply(CODER, "slow = 1").team == {
         "solved": 0.0,
         "passed": 0.2,
     }
@@ -434,22 +440,22 @@ def test_every_hidden_test_decides_and_a_program_that_only_times_out_is_not_run_
 
 def test_where_the_authors_count_shown_tests_a_program_must_pass_them_too(doubling: Made, host_tools: Any) -> None:
     all_but_three = "n = int(input())\nprint(2 * n if n != 3 else 0)"
-    assert CodeEnv(doubling(), host_tools).apply(CODER, all_but_three).solves
-    env = CodeEnv(doubling(num_visible_deciding=2), host_tools)
+    assert playthrough(doubling(), host_tools).apply(CODER, all_but_three).solves
+    env = playthrough(doubling(num_visible_deciding=2), host_tools)
     outcome = env.apply(CODER, all_but_three)
     assert (outcome.solves, env.success, outcome.team) == (False, False, {"solved": 0.0, "passed": 1.0})
     env.apply(CODER, RIGHT)
     assert env.success
     three_is_second = (Case(given="5\n", expected="10"), Case(given="3\n", expected="6"))
     first_counts = doubling(visible=three_is_second, num_visible_deciding=1)
-    assert CodeEnv(first_counts, host_tools).apply(CODER, all_but_three).solves
+    assert playthrough(first_counts, host_tools).apply(CODER, all_but_three).solves
 
 
 def test_a_datasets_limits_replace_the_runs_and_a_long_output_fits(doubling: Made) -> None:
-    plain = CodeEnv(doubling(), ManyTools())
-    assert {call.limits for call in plain.calls(CODER, RIGHT)} == {None}
+    plain = playthrough(doubling(), ManyTools())
+    assert {call.limits for call in plain.referee.calls(plain.position, CODER, RIGHT)} == {None}
     long = Case(given="1\n", expected="7" * 3_000_000)
-    env = CodeEnv(
+    env = playthrough(
         doubling(cpu_seconds=6.0, memory_mib=64, hidden=(Case(given="9\n", expected="18"), long)), ManyTools()
     )
     limits = [call.limits_within(Limits()) for call in env.referee.calls(env.position, CODER, RIGHT)]
@@ -459,7 +465,10 @@ def test_a_datasets_limits_replace_the_runs_and_a_long_output_fits(doubling: Mad
 
 def test_a_datasets_memory_holds_below_that_of_the_run_whatever_the_run_has(doubling: Made) -> None:
     def within(run: Limits, **of_problem: Any) -> Limits:
-        return CodeEnv(doubling(**of_problem), ManyTools()).calls(CODER, RIGHT)[0].limits_within(run)
+        env = playthrough(doubling(**of_problem), ManyTools())
+        (call, *_) = env.referee.calls(env.position, CODER, RIGHT)
+        assert isinstance(call, Execution)
+        return call.limits_within(run)
 
     assert within(Limits(), memory_mib=512, cpu_seconds=2.0) == Limits(cpu_seconds=2.0)
     large = Limits(wall_seconds=3.0, cpu_seconds=8.0, memory_mib=1024, output_kib=128)
@@ -482,12 +491,12 @@ def test_a_checker_decides_where_several_outputs_are_right(doubling: Made, sandb
         ("print('hello')", 0.0),
         ("print(open('expected').read())", 0.0),
     ):
-        env = CodeEnv(doubling(**parts), sandbox_tools)
+        env = playthrough(doubling(**parts), sandbox_tools)
         env.apply(TESTER, "4 => 2 2")
         outcome = env.apply(CODER, program)
         assert (outcome.team["passed"], outcome.local["visible"]) == (passed, passed), program
         assert outcome.done == (passed == 1.0)
-    known = CodeEnv(doubling(**parts), sandbox_tools)
+    known = playthrough(doubling(**parts), sandbox_tools)
     assert known.apply(TESTER, "20 => 8 12").local["valid"] == 1.0
     assert known.apply(TESTER, "20 => 8 13").local["valid"] == 0.0
 
@@ -495,14 +504,14 @@ def test_a_checker_decides_where_several_outputs_are_right(doubling: Made, sandb
 def test_a_checker_judges_a_testers_outputs_beside_the_references(doubling: Made, sandbox_tools: Any) -> None:
     cases = tuple(Case(given=f"{n}\n", expected=f"0 {n}") for n in (10, 20))
     reference = "n = int(input())\nprint(0, n)\n"
-    env = CodeEnv(
+    env = playthrough(
         doubling(visible=cases[:1], hidden=cases[1:], spare=(), checker=SUMS, reference=reference), sandbox_tools
     )
     assert env.apply(TESTER, "7 => 3 4\n8 => 3 4").local["valid"] == 0.5
 
 
 def test_a_checker_that_refuses_the_expected_output_is_an_error(doubling: Made, sandbox_tools: Any) -> None:
-    env = CodeEnv(doubling(checker="assert False"), sandbox_tools)
+    env = playthrough(doubling(checker="assert False"), sandbox_tools)
     before = env.position
     with pytest.raises(ExecutionFailed, match="refuses an expected output"):
         env.apply(CODER, WRONG)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from components.environments.base import Tools
-from components.environments.code.environment import CodeEnv
 from components.environments.code.problem import Bounds, Case, CodeProblem
 from components.schema import ExecutionResult
+from tests.components.environments.code.conftest import playthrough
 
 Made = Callable[..., CodeProblem]
 TESTER, CODER = "tester", "coder"
@@ -72,7 +72,7 @@ class Watching:
 
 
 def test_a_team_that_repairs_its_program_is_judged_by_the_newest_one(doubling: Made, sandbox_tools: Tools) -> None:
-    env = CodeEnv(doubling(), sandbox_tools)
+    env = playthrough(doubling(), sandbox_tools)
     tester = env.apply(TESTER, "7 => 14\n8 => 15")
     assert tester.local == {"valid": 0.5, "killed": 1.0, "malformed": 0.0}
     wrong = env.apply(CODER, "```python\nprint(int(input()) + 3)\n```")
@@ -94,7 +94,7 @@ def test_a_program_for_the_shown_tests_alone_earns_nothing_of_the_hidden_ones(
         ({}, "print(6)\nprint(10)"),
         (function_parts(), "def f(n): return {3: 6, 5: 10}[n]"),
     ):
-        env = CodeEnv(doubling(**parts), sandbox_tools)
+        env = playthrough(doubling(**parts), sandbox_tools)
         outcome = env.apply(CODER, cheat)
         assert outcome.team == {"solved": 0.0, "passed": 0.0}
         assert not env.success
@@ -123,7 +123,7 @@ def test_no_expected_output_can_be_found_from_inside_the_program(
         f"{guess}def f(n): return answer",
         f"{SNOOP}print(text[:60000])\ndef f(n): return 0",
     ):
-        outcome = CodeEnv(problem, tools).apply(CODER, program)
+        outcome = playthrough(problem, tools).apply(CODER, program)
         assert outcome.error is None
         assert outcome.team == {"solved": 0.0, "passed": 0.0}
     assert not any(output in text for text in tools.sent for output in wanted)
@@ -150,11 +150,11 @@ def test_no_earlier_program_is_left_in_the_memory_of_a_box(doubling: Made, sandb
     """The reference runs in the same boxes, so what it was must be gone."""
     reference = "secret_mark = int(input())\nprint(2 * secret_mark)\n"
     few = {"visible": doubling().visible[:1], "hidden": doubling().hidden[:1], "bounds": ROOMY}
-    env = CodeEnv(doubling(reference=reference, **few), sandbox_tools)
+    env = playthrough(doubling(reference=reference, **few), sandbox_tools)
     assert env.apply(TESTER, "7 => 14\n8 => 16\n9 => 18").local["valid"] == 1.0
     env.apply(CODER, MEMORY)
     assert "- 3 => 6; got nothing" in env.observe(CODER).state
-    control = CodeEnv(doubling(**few), sandbox_tools)
+    control = playthrough(doubling(**few), sandbox_tools)
     control.apply(CODER, f"secret_mark = 1\n{MEMORY}")
     assert "- 3 => 6; got found" in control.observe(CODER).state
 
@@ -192,7 +192,7 @@ CHEATS = {
 @pytest.mark.parametrize("kind", ["stdin", "function"])
 @pytest.mark.parametrize("name", CHEATS)
 def test_cheating_earns_nothing_from_hidden_tests(name: str, kind: str, doubling: Made, sandbox_tools: Tools) -> None:
-    env = CodeEnv(doubling(**(function_parts() if kind == "function" else {})), sandbox_tools)
+    env = playthrough(doubling(**(function_parts() if kind == "function" else {})), sandbox_tools)
     outcome = env.apply(CODER, CHEATS[name])
     assert outcome.team == {"solved": 0.0, "passed": 0.0}
     assert not outcome.solves
@@ -220,12 +220,12 @@ HONEST = {
 def test_an_honest_program_passes_however_it_reads_prints_and_ends(
     name: str, doubling: Made, sandbox_tools: Tools
 ) -> None:
-    env = CodeEnv(doubling(), sandbox_tools)
+    env = playthrough(doubling(), sandbox_tools)
     assert env.apply(CODER, HONEST[name]).team == {"solved": 1.0, "passed": 1.0}
 
 
 def test_a_right_function_passes_whatever_it_prints_besides(doubling: Made, sandbox_tools: Tools) -> None:
-    env = CodeEnv(doubling(**function_parts()), sandbox_tools)
+    env = playthrough(doubling(**function_parts()), sandbox_tools)
     chatty = "class Solution:\n    def f(self, n):\n        print('@result 1', end='')\n        return 2.0 * n"
     assert env.apply(CODER, chatty).team == {"solved": 1.0, "passed": 1.0}
 
@@ -236,6 +236,6 @@ def test_programs_that_never_end_or_take_too_much_fail_their_tests(doubling: Mad
         ("x = [0] * 10**10", "memory limit|MemoryError"),
         ("while True: print('x' * 9999)", "output limit"),
     ):
-        env = CodeEnv(doubling(visible=doubling().visible[:1], hidden=hidden), sandbox_tools)
+        env = playthrough(doubling(visible=doubling().visible[:1], hidden=hidden), sandbox_tools)
         assert env.apply(CODER, program).team["passed"] == 0.0
         assert any(part in env.observe(CODER).state for part in said.split("|"))

@@ -6,19 +6,19 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.code.family import CodeFamily
 
 from components.environments.base import Split, Tools
-from components.environments.code.environment import CodeEnv
+from components.environments.code.environment import CodeEnvironment
 from components.environments.code.grammar import cases_in
 from components.environments.code.problem import CodeProblem
+from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.identity import content_id
 from components.schema import Problem
 
 TESTER, CODER = "tester", "coder"
-FAMILY = CodeFamily()
+FAMILY = family("code")
 SMALL = {"num_hidden_tests": 3, "max_generated_tests": 2, "max_mutants": 2}
 VARIANTS: tuple[Mapping[str, Any], ...] = (
     {"levels": [0], **SMALL},
@@ -32,13 +32,13 @@ def problem(options: Mapping[str, Any], index: int = 0, split: Split = "train", 
     return FAMILY.problem(family_options("code", options), split=split, index=index, seed=seed)
 
 
-def opened(tools: Tools, options: Mapping[str, Any], index: int = 0, split: Split = "train") -> CodeEnv:
+def opened(tools: Tools, options: Mapping[str, Any], index: int = 0, split: Split = "train") -> Playthrough:
     return FAMILY.build(problem(options, index, split), tools)
 
 
 def test_it_is_registered_and_says_what_it_needs() -> None:
     found, options = family("code"), family_options("code", {})
-    assert isinstance(found, CodeFamily)
+    assert isinstance(found.environment, CodeEnvironment)
     assert found.roles == (TESTER, CODER)
     assert found.uses_sandbox(options)
     assert found.retriever(options) is None
@@ -87,10 +87,10 @@ def test_an_expert_tester_shows_no_hidden_test(options: Mapping[str, Any], host_
     for index in range(30):
         env = opened(host_tools, options, index)
         for noise in (0.0, 0.5):
-            for case in cases_in(
-                FAMILY.noisy_expert_action(env.position, TESTER, noise=noise, rng=Random(index)), env.problem
-            ):
-                assert case.given not in {hidden.given for hidden in env.problem.hidden} or case.given == "[0]"
+            written = FAMILY.noisy_expert_action(env.position, TESTER, noise=noise, rng=Random(index))
+            coded = env.position.state.problem
+            for case in cases_in(written, coded):
+                assert case.given not in {hidden.given for hidden in coded.hidden} or case.given == "[0]"
 
 
 @pytest.mark.parametrize("options", VARIANTS)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from components.environments.base import Split
-from components.environments.code.environment import CodeEnv
 from components.environments.code.layouts.constants import constant
 from components.environments.code.layouts.humaneval import HUMANEVAL, humaneval_rows
 from components.environments.code.layouts.layout import Unusable
@@ -15,6 +14,7 @@ from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import execution, output_of, verdict
 from components.environments.registry import family, family_options
+from tests.components.environments.code.conftest import playthrough
 
 SPLITS: tuple[Split, ...] = ("train", "test")
 OPTIONS = CodeOptions(dataset="humaneval", num_visible_tests=20)
@@ -99,7 +99,7 @@ def test_asserts_compare_as_they_are_written(task_id: str, returned: str, passed
     problem = problem.model_copy(update={"hidden": tuple(kept), "visible": (), "num_visible_deciding": 0})
     right = f"json.dumps(list(a)) == {kept[0].given!r}"
     program = f"import json\ndef {problem.entry}(*a):\n    return {returned.replace('RIGHT', f'({right})')}"
-    assert CodeEnv(problem, sandbox_tools).apply("coder", program).team["passed"] == passed
+    assert playthrough(problem, sandbox_tools).apply("coder", program).team["passed"] == passed
 
 
 def test_any_zero_of_a_polynomial_is_right(sandbox_tools: Any) -> None:
@@ -108,7 +108,7 @@ def test_any_zero_of_a_polynomial_is_right(sandbox_tools: Any) -> None:
         update={"hidden": (Case(given="[[-3, -1, 2, 1, 1]]", expected="1.0"),), "visible": ()}
     )
     for answer, right in (("1.0", 1.0), ("-1.0", 1.0), ("0.99", 0.0), ("'x'", 0.0), ("None", 0.0)):
-        env = CodeEnv(problem, sandbox_tools)
+        env = playthrough(problem, sandbox_tools)
         assert env.apply("coder", f"def find_zero(xs):\n    return {answer}").team["passed"] == right, answer
 
 

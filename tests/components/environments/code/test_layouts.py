@@ -13,24 +13,23 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.code.family import CodeFamily
 from datasets import Dataset
 
 from components.environments.code import programs
-from components.environments.code.environment import CodeEnv
 from components.environments.code.layouts.apps import APPS
 from components.environments.code.layouts.layout import MAX_EXPECTED_BYTES, MAX_GIVEN_BYTES, Unusable
 from components.environments.code.layouts.livecodebench import unpacked_tests
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import MAX_PROGRAM_CHARACTERS
 from components.environments.code.tables import tables
-from components.environments.registry import family_options
+from components.environments.registry import family, family_options
 from components.environments.shared.dataset_rows import DatasetSource, columns_of, load_rows
 from components.errors import ConfigurationError
 from components.sandbox import protocol
+from tests.components.environments.code.conftest import playthrough
 from tests.costs import assert_cheap
 
-FAMILY = CodeFamily()
+FAMILY = family("code")
 DOUBLE = "n = int(input())\nprint(2 * n)"
 
 
@@ -585,5 +584,5 @@ def test_the_names_that_authors_import_for_every_program_are_there(
             if functional
             else f"{body}\nprint(2 * int(input()))\n"
         )
-        env = CodeEnv(problem, sandbox_tools)
+        env = playthrough(problem, sandbox_tools)
         assert env.apply("coder", program).solves, problem.statement

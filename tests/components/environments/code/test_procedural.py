@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.code.family import CodeFamily
 
 from components.environments.base import Split, Tools
 from components.environments.code.options import LEVELS, CodeOptions
 from components.environments.code.problem import KINDS, CodeProblem
 from components.environments.code.procedural.generate import make_problem, puzzles_of
 from components.environments.code.programs import execution, verdict
+from components.environments.registry import family
 from components.environments.shared.text import PRINTABLE
 
 OPTIONS = CodeOptions(num_hidden_tests=10)
@@ -22,7 +22,7 @@ EVERY = [one for level in LEVELS for one in puzzles_of(level)]
 
 
 def procedural_problem(options: CodeOptions, *, split: Split, index: int, seed: int) -> CodeProblem:
-    return CodeProblem.model_validate(CodeFamily().payload(options, split=split, index=index, seed=seed))
+    return CodeProblem.model_validate(family("code").problem(options, split=split, index=index, seed=seed).payload)
 
 
 def drawn(index: int, kind: Any, num: int) -> CodeProblem | None:
@@ -89,9 +89,9 @@ def test_a_problem_follows_from_its_arguments_and_its_tests_from_its_statement()
 def test_problems_do_not_depend_on_the_hash_seed_of_the_process() -> None:
     program = (
         "from components.environments.code.options import CodeOptions\n"
-        "from components.environments.code.family import CodeFamily\n"
+        "from components.environments.registry import family\n"
         "o = CodeOptions(levels=(0, 1, 2, 3))\n"
-        "print([CodeFamily().payload(o, split='test', index=i, seed=5) for i in range(10)])"
+        "print([family('code').problem(o, split='test', index=i, seed=5) for i in range(10)])"
     )
     outputs = {
         subprocess.run(

@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
-from components.environments.base import ToolCall
+from components.environments.base import ToolCall, Tools
+from components.environments.play import Playthrough
+from components.environments.registry import family
 from components.errors import ExecutionFailed
-from components.schema import Execution, ExecutionResult, Passage, Query
+from components.schema import Execution, ExecutionResult, Passage, Problem, Query
 
 
 class SubprocessTools:
@@ -37,6 +40,11 @@ class SubprocessTools:
 
     def prepare(self, calls: Sequence[ToolCall]) -> None:
         pass
+
+
+def playthrough(payload: Mapping[str, Any], tools: Tools) -> Playthrough:
+    """The problem with this payload at its start."""
+    return family("math").build(Problem(problem_id="math-of-a-test", environment="math", payload=payload), tools)
 
 
 @pytest.fixture

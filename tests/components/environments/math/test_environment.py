@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from components.environments.math.environment import MathEnv
 from components.environments.math.observations import COMPACT_ALPHABET
 from components.environments.shared.text import PRINTABLE
 from components.errors import ExecutionFailed
 from components.schema import Execution
-from tests.components.environments.math.conftest import SubprocessTools
+from tests.components.environments.math.conftest import SubprocessTools, playthrough
 
 TOOL, REASONER = "tool_agent", "reasoner"
 
@@ -26,7 +25,7 @@ def payload(*, compact: bool = True, statement: str = "12+7*3", answer: str = "3
 
 
 def test_the_short_line_tells_all(tools: SubprocessTools) -> None:
-    env = MathEnv(payload(), tools)
+    env = playthrough(payload(), tools)
     assert env.observe(TOOL).state == "T12+7*3:"
     assert env.observe(REASONER).state == "R12+7*3:_>"
     env.apply(TOOL, "print(12+7*4)")
@@ -40,7 +39,7 @@ def test_the_short_line_tells_all(tools: SubprocessTools) -> None:
 
 
 def test_whole_sentences_tell_program_output_and_failure(tools: SubprocessTools) -> None:
-    env = MathEnv(payload(compact=False, statement="What is $12+7*3$?"), tools)
+    env = playthrough(payload(compact=False, statement="What is $12+7*3$?"), tools)
     env.apply(TOOL, "Sure:\n```python\nprint(12 + 7 * 4)\n```")
     state = env.observe(REASONER).state
     assert state == "Problem:\nWhat is $12+7*3$?\n\nNow:\nThe program:\nprint(12 + 7 * 4)\nprinted:\n40"
@@ -52,7 +51,7 @@ def test_whole_sentences_tell_program_output_and_failure(tools: SubprocessTools)
 
 
 def test_agreement_ends_the_episode_and_being_right_decides_success(tools: SubprocessTools) -> None:
-    env = MathEnv(payload(), tools)
+    env = playthrough(payload(), tools)
     assert env.apply(TOOL, "print(12+7*3)").local == {"correct": 1.0, "failed": 0.0, "malformed": 0.0}
     outcome = env.apply(REASONER, "33.0")
     assert (outcome.team, outcome.done, outcome.solves) == ({"solved": 1.0}, True, True)
@@ -60,14 +59,14 @@ def test_agreement_ends_the_episode_and_being_right_decides_success(tools: Subpr
     assert env.success
     assert (env.team_reward, env.local_reward(TOOL), env.local_reward(REASONER)) == (1.0, 1.0, 0.0)
 
-    wrong = MathEnv(payload(), tools)
+    wrong = playthrough(payload(), tools)
     wrong.apply(TOOL, "print(40)")
     outcome = wrong.apply(REASONER, "40")
     assert (outcome.team, outcome.done, wrong.success) == ({"solved": 0.0}, True, False)
 
 
 def test_the_newest_answer_counts(tools: SubprocessTools) -> None:
-    env = MathEnv(payload(), tools)
+    env = playthrough(payload(), tools)
     env.apply(TOOL, "print(40)")
     assert not env.apply(REASONER, "33").done
     assert env.success
@@ -77,7 +76,7 @@ def test_the_newest_answer_counts(tools: SubprocessTools) -> None:
 
 
 def test_a_warning_is_no_failure_and_an_error_is(tools: SubprocessTools) -> None:
-    env = MathEnv(payload(), tools)
+    env = playthrough(payload(), tools)
     warned = env.apply(TOOL, "import warnings; warnings.warn('old'); print(33)")
     assert warned.local == {"correct": 1.0, "failed": 0.0, "malformed": 0.0}
     assert env.apply(TOOL, "print(33); raise SystemExit(3)").local == {"correct": 0.0, "failed": 1.0, "malformed": 0.0}
@@ -86,7 +85,7 @@ def test_a_warning_is_no_failure_and_an_error_is(tools: SubprocessTools) -> None
 
 @pytest.mark.parametrize("action", ["", "x" * 500, "\ud800", "```python\n```"])
 def test_a_malformed_answer_is_an_outcome(tools: SubprocessTools, action: str) -> None:
-    env = MathEnv(payload(), tools)
+    env = playthrough(payload(), tools)
     program, answer = env.apply(TOOL, action), env.apply(REASONER, action)
     assert program.local == {"correct": 0.0, "failed": 0.0, "malformed": 1.0}
     assert answer.local == {"malformed": 1.0}
@@ -98,7 +97,7 @@ def test_a_malformed_answer_is_an_outcome(tools: SubprocessTools, action: str) -
 
 
 def test_calls_are_what_apply_runs(tools: SubprocessTools) -> None:
-    env = MathEnv(payload(), tools)
+    env = playthrough(payload(), tools)
     action = "```python\nprint(33)\n```"
     assert env.referee.calls(env.position, TOOL, action) == (Execution(program="print(33)\n"),)
     env.apply(TOOL, action)
@@ -109,7 +108,7 @@ def test_calls_are_what_apply_runs(tools: SubprocessTools) -> None:
 
 
 def test_when_the_sandbox_fails_the_state_stays(tools: SubprocessTools) -> None:
-    env = MathEnv(payload(), tools)
+    env = playthrough(payload(), tools)
     env.apply(TOOL, "print(40)")
     before = env.position
     tools.failing.add("print(33)\n")
@@ -120,21 +119,22 @@ def test_when_the_sandbox_fails_the_state_stays(tools: SubprocessTools) -> None:
 
 
 def test_a_snapshot_restores_another_environment_of_the_problem(tools: SubprocessTools) -> None:
-    env, other = MathEnv(payload(), tools), MathEnv(payload(), tools)
+    env, other = playthrough(payload(), tools), playthrough(payload(), tools)
     env.apply(TOOL, "print(40)")
     env.apply(REASONER, "41")
     other.position = env.position
     assert other.observe(TOOL) == env.observe(TOOL)
-    assert (other.success, other.done, other.local_reward(TOOL)) == (env.success, env.done, env.local_reward(TOOL))
+    assert (other.success, other.done, other.render(color=True)) == (env.success, env.done, env.render(color=True))
+    assert other.apply(REASONER, "40") == env.apply(REASONER, "40")
 
 
 def test_nothing_happens_after_the_end(tools: SubprocessTools) -> None:
-    env = MathEnv(payload(), tools)
+    env = playthrough(payload(), tools)
     env.apply(TOOL, "print(33)")
     env.apply(REASONER, "33")
-    before = env.progress
+    before = env.position.state.progress
     assert env.apply(TOOL, "print(1)").error == env.apply(REASONER, "1").error != None  # noqa: E711
-    assert env.progress == before
+    assert env.position.state.progress == before
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_nothing_happens_after_the_end(tools: SubprocessTools) -> None:
 )
 def test_output_is_bounded_and_within_the_alphabet(tools: SubprocessTools, program: str) -> None:
     for compact, alphabet, width in ((True, COMPACT_ALPHABET, 40), (False, PRINTABLE, 300)):
-        env = MathEnv(payload(compact=compact), tools)
+        env = playthrough(payload(compact=compact), tools)
         env.apply(TOOL, program)
         env.apply(REASONER, "12345678901234567890" if compact else r"\boxed{7}")
         env.apply(TOOL, "print(3)")
@@ -153,7 +153,7 @@ def test_output_is_bounded_and_within_the_alphabet(tools: SubprocessTools, progr
 
 
 def test_the_end_of_a_long_output_is_shown(tools: SubprocessTools) -> None:
-    env = MathEnv(payload(compact=False), tools)
+    env = playthrough(payload(compact=False), tools)
     env.apply(TOOL, "print('a' * 500 + 'end')")
     assert env.observe(REASONER).state.endswith(
         "printed:\n[...]" + "a" * 52 + "end\nIt gave no answer: the last line that it printed is too long"
@@ -161,7 +161,7 @@ def test_the_end_of_a_long_output_is_shown(tools: SubprocessTools) -> None:
 
 
 def test_the_picture_shows_each_turn(tools: SubprocessTools) -> None:
-    env = MathEnv(payload(), tools)
+    env = playthrough(payload(), tools)
     env.apply(TOOL, "print(33)")
     env.apply(REASONER, "33")
     assert env.render(color=False) == "12+7*3\n-- turn 1\nThe program:\nprint(33)\nprinted:\n33\nanswer  33 (right)"

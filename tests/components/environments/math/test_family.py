@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.math.family import MathFamily
 from pydantic import ValidationError
 
 from components.environments.math.options import MathOptions
@@ -15,7 +14,7 @@ from components.environments.registry import family, family_options
 from components.environments.shared.dataset_rows import DatasetSource
 from tests.components.environments.math.conftest import SubprocessTools
 
-FAMILY = MathFamily()
+FAMILY = family("math")
 TOOL, REASONER = FAMILY.roles
 MIXED: tuple[Generator, ...] = ("arithmetic", "gcd", "dice", "leg_counting")
 OPTIONS = [MathOptions(), MathOptions(level=3), MathOptions(prose=True, level=1), MathOptions(generators=MIXED)]
@@ -30,11 +29,11 @@ def aime(tmp_path: Path) -> MathOptions:
 
 
 def played(options: MathOptions, tools: SubprocessTools, actions: dict[str, Any], index: int = 0) -> tuple[bool, bool]:
-    """Success and end after one turn; an action is text or a function of the environment."""
+    """Success and end after one turn; an action is text or a function of the position."""
     env = FAMILY.build(FAMILY.problem(options, split="test", index=index, seed=0), tools)
     for agent in FAMILY.roles:
         action = actions[agent]
-        env.apply(agent, action if isinstance(action, str) else action(env, agent))
+        env.apply(agent, action if isinstance(action, str) else action(env.position, agent))
     return env.success, env.done
 
 
@@ -56,8 +55,8 @@ def test_the_expert_solves_every_question_of_a_dataset(aime: MathOptions, tools:
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_nothing_statements_and_examples_solve_nothing(options: MathOptions, tools: SubprocessTools) -> None:
-    def statement(env: Any, agent: str) -> str:
-        return str(env.payload["statement"])
+    def statement(position: Any, agent: str) -> str:
+        return str(position.state.payload["statement"])
 
     examples = {
         TOOL: "print(1234567 * 7654321)",
@@ -124,7 +123,11 @@ def test_a_noisy_reasoner_repeats_what_was_printed_and_an_exact_one_does_not(too
     env.apply(TOOL, "print(8765)")
     answers = [FAMILY.noisy_expert_action(env.position, REASONER, noise=0.05, rng=rng) for _ in range(100)]
     assert 60 < answers.count("8765") < 100
-    assert FAMILY.noisy_expert_action(env.position, REASONER, noise=0.0, rng=rng) == env.payload["answer"] != "8765"
+    assert (
+        FAMILY.noisy_expert_action(env.position, REASONER, noise=0.0, rng=rng)
+        == env.problem.payload["answer"]
+        != "8765"
+    )
 
 
 def test_a_scrambled_state_is_unsolved_and_still_solvable(tools: SubprocessTools) -> None:

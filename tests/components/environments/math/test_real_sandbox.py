@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from components.environments.math.family import MathFamily
 
-from components.environments.math.environment import MathEnv
 from components.environments.math.options import MathOptions
+from components.environments.play import Playthrough
+from components.environments.registry import family
 from components.sandbox.backends import open_sandbox
 from components.schema import Limits
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
+from tests.components.environments.math.conftest import playthrough
 
-FAMILY = MathFamily()
+FAMILY = family("math")
 LIMITS = Limits(wall_seconds=3.0, cpu_seconds=0.5, memory_mib=128)
 
 
@@ -28,7 +29,7 @@ def ledger() -> Iterator[ExecutionLedger]:
             sandbox.close()
 
 
-def env_number(index: int, ledger: ExecutionLedger) -> MathEnv:
+def env_number(index: int, ledger: ExecutionLedger) -> Playthrough:
     return FAMILY.build(FAMILY.problem(MathOptions(), split="test", index=index, seed=0), ledger)
 
 
@@ -55,15 +56,15 @@ def test_the_expert_solves_in_the_sandbox(ledger: ExecutionLedger) -> None:
     ],
 )
 def test_a_program_that_fails_tells_why_and_earns_nothing(ledger: ExecutionLedger, program: str, failure: str) -> None:
-    env = MathEnv({**env_number(0, ledger).payload, "max_program_characters": 200}, ledger)
+    env = playthrough({**env_number(0, ledger).problem.payload, "max_program_characters": 200}, ledger)
     outcome = env.apply("tool_agent", program)
     assert outcome.local == {"correct": 0.0, "failed": 1.0, "malformed": 0.0}
-    run = env.progress.run
+    run = env.position.state.progress.run
     assert run is not None
     assert failure in run.failure
 
 
 def test_a_warning_is_no_failure_in_the_sandbox(ledger: ExecutionLedger) -> None:
-    env = MathEnv({**env_number(0, ledger).payload, "max_program_characters": 200}, ledger)
-    program = f"import warnings; warnings.warn('old'); print({env.payload['expression']})"
+    env = playthrough({**env_number(0, ledger).problem.payload, "max_program_characters": 200}, ledger)
+    program = f"import warnings; warnings.warn('old'); print({env.problem.payload['expression']})"
     assert env.apply("tool_agent", program).local == {"correct": 1.0, "failed": 0.0, "malformed": 0.0}

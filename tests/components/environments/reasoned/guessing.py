@@ -18,7 +18,7 @@ class Guess(Environment):
     def observe(self, state: Any, agent: str) -> str:
         return str(state["number"])
 
-    def instructions(self, agent: str) -> str:
+    def instructions(self, state: Any, agent: str) -> str:
         return "Answer with a whole number and nothing else."
 
     def step(self, state: Any, agent: str, answer: str) -> Step:
@@ -33,7 +33,7 @@ class Marked(Guess):
 
     answer_ending = "your number between the last two exclamation marks."
 
-    def final_answer(self, agent: str, text: str) -> str:
+    def final_answer(self, state: Any, agent: str, text: str) -> str:
         return text.split("!")[-2] if text.count("!") > 1 else text
 
 

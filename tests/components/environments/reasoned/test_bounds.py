@@ -103,7 +103,7 @@ def check_reader(seat: str, units: tuple[str, ...], share: int) -> None:
 
     def read(text: str) -> None:
         with contextlib.suppress(MalformedAction):
-            env.final_answer(role, text)
+            env.referee.rules.final_answer(env.position.state, role, text)
 
     def pieces() -> Iterator[Piece]:
         for text in hostile(units, share):

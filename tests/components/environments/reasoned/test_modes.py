@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.play import Playthrough
 from components.environments.registry import FAMILIES, family, family_options
 from components.environments.shared.answer_extraction import REASON_FIRST
 from components.errors import ConfigurationError, MalformedAction
 from components.think_tags import without_thinking
 from tests.components.environments.reasoned.guessing import Guess, Marked
-from tests.components.environments.reasoned.test_readings import TABLES, built, built_own
+from tests.components.environments.reasoned.test_readings import TABLES, built, built_own, heard
 from tests.components.environments.test_parser_bounds import AnyTools
 from troupe.testing import check_environment
 
@@ -46,19 +45,6 @@ SEATS = [
     ("plan_path", {"tool": "python"}, "tool_agent"),
     ("math", {"prose": True}, "reasoner"),
 ]
-
-
-def heard(env: Playthrough, role: str, text: str) -> list[str]:
-    """What reaches the step of `env`."""
-    told: list[str] = []
-
-    def step(agent: str, answer: str) -> Any:
-        told.append(answer)
-        raise MalformedAction("only listening")
-
-    env.step = step  # type: ignore[method-assign]
-    env.apply(role, text)
-    return told
 
 
 @settings(max_examples=100, deadline=None)
@@ -147,7 +133,7 @@ def test_a_box_in_thinking_is_not_the_answer() -> None:
     for answers in ("compact", "reasoned"):
         env: Any = built("math", {"prose": True}, answers)
         env.apply("reasoner", "<think>\\boxed{5}</think> the answer is \\boxed{4}")
-        assert env.progress.answer == "4"
+        assert env.position.state.progress.answer == "4"
 
 
 @pytest.mark.parametrize(("name", "options", "role"), SEATS)
@@ -175,11 +161,16 @@ def test_scripted_answers_mean_the_same_in_both_modes(name: str, options: Mappin
             reasoned.position = chosen.scrambled(reasoned.position, rng, reasoned.referee.tools)
             compact.position = reasoned.position
         before = reasoned.position
-        noisy = [chosen.noisy_expert_action(reasoned, role, noise=noise, rng=rng) for noise in (0.3, 0.9)]
-        for answer in (chosen.expert_action(reasoned, role), *noisy, chosen.random_action(reasoned, role, rng)):
+        noisy = [chosen.noisy_expert_action(reasoned.position, role, noise=noise, rng=rng) for noise in (0.3, 0.9)]
+        for answer in (
+            chosen.expert_action(reasoned.position, role),
+            *noisy,
+            chosen.random_action(reasoned.position, role, rng),
+        ):
             for env in (reasoned, compact):
                 env.position = before
-            assert reasoned.calls(role, answer) == compact.calls(role, answer)
+            announced = [env.referee.calls(env.position, role, answer) for env in (reasoned, compact)]
+            assert announced[0] == announced[1]
             assert reasoned.apply(role, answer) == compact.apply(role, answer)
             assert reasoned.observe(role).state == compact.observe(role).state
 
@@ -198,9 +189,9 @@ def test_no_text_raises(name: str, options: Mapping[str, Any], role: str) -> Non
 
 
 def test_a_family_reads_as_it_was_made() -> None:
-    assert built("plan_path", {}, "reasoned").answers == "reasoned"
+    assert built("plan_path", {}, "reasoned").referee.rules.answers == "reasoned"
     assert family("plan_path") is not family("plan_path", "reasoned")
-    assert built("plan_path", {}, "compact").answers == "compact"
+    assert built("plan_path", {}, "compact").referee.rules.answers == "compact"
 
 
 def test_an_own_environment_reads_its_own_endings() -> None:
@@ -211,12 +202,12 @@ def test_an_own_environment_reads_its_own_endings() -> None:
 
 
 class Silent(Marked):
-    def final_answer(self, agent: str, text: str) -> Any:
+    def final_answer(self, state: Any, agent: str, text: str) -> Any:
         return None
 
 
 class Cutting(Guess):
-    def final_answer(self, agent: str, text: str) -> str:
+    def final_answer(self, state: Any, agent: str, text: str) -> str:
         return text[:-1]
 
 

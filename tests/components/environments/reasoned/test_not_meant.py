@@ -53,7 +53,7 @@ def game(name: str, answers: Any) -> Seat:
     chosen = family(name, answers)
     for index in range(400):
         env: Any = chosen.build(chosen.problem(family_options(name, {}), split="train", index=index, seed=0))
-        moves = env.game.parse(chosen.expert_action(env.position, "plan_agent"))
+        moves = env.position.state.game.parse(chosen.expert_action(env.position, "plan_agent"))
         others = [move for move in "UDLR" if move not in moves] if name in GAMES[:2] else [*moves[:1]]
         if len(moves) >= 4 and others:
             return Seat(solving(env, "plan_agent"), ", ".join(moves), ", ".join(moves[:1]), others[0])

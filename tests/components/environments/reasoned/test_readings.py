@@ -4,17 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from components.environments.user_environment import own_family
 
+from components.environments.base import Step, Tools
 from components.environments.code.grammar import cases_in
 from components.environments.code.programs import program_in
 from components.environments.environment import Environment
+from components.environments.family import Family
 from components.environments.games.python_tool import execution_of
 from components.environments.math.grammar import parse_answer, parse_program
 from components.environments.math.normalization import plain
 from components.environments.math.numbers import number
-from components.environments.play import Playthrough
+from components.environments.play import Playthrough, Referee
 from components.environments.registry import FAMILIES, family, family_options
+from components.environments.rules import Rules
 from components.environments.search.grammar import parse_reasoner, parse_searcher
 from components.environments.stateful.tools import parse_calls
 from components.errors import MalformedAction
@@ -24,44 +26,44 @@ from tests.components.environments.reasoned.tables import codes, grids, maths, o
 from tests.components.environments.test_parser_bounds import AnyTools
 
 Meaning = Callable[[Any, str, str], object]
-"""(environment, role, compact answer) -> what the environment understands by it. Raises MalformedAction."""
+"""(state, role, compact answer) -> what the environment understands by it. Raises MalformedAction."""
 
 
-def moves(env: Any, role: str, answer: str) -> object:
-    return tuple(env.game.parse(answer))
+def moves(state: Any, role: str, answer: str) -> object:
+    return tuple(state.game.parse(answer))
 
 
-def steps_or_calls(env: Any, role: str, answer: str) -> object:
+def steps_or_calls(state: Any, role: str, answer: str) -> object:
     if role == "planner":
-        return env.world.parse_plan(answer)
-    return parse_calls(answer, max_calls=env.world.max_calls, max_characters=1000)
+        return state.world.parse_plan(answer)
+    return parse_calls(answer, max_calls=state.world.max_calls, max_characters=1000)
 
 
-def program_or_moves(env: Any, role: str, answer: str) -> object:
-    return execution_of(answer, {}, max_characters=1000) if role == "tool_agent" else moves(env, role, answer)
+def program_or_moves(state: Any, role: str, answer: str) -> object:
+    return execution_of(answer, {}, max_characters=1000) if role == "tool_agent" else moves(state, role, answer)
 
 
-def program_or_value(env: Any, role: str, answer: str) -> object:
+def program_or_value(state: Any, role: str, answer: str) -> object:
     if role == "tool_agent":
         return parse_program(answer, max_characters=400)
     return parse_answer(answer, max_characters=100, numbers_only=False).replace("\\boxed{", "").rstrip("}")
 
 
-def program_or_number(env: Any, role: str, answer: str) -> object:
+def program_or_number(state: Any, role: str, answer: str) -> object:
     if role == "tool_agent":
         return parse_program(answer, max_characters=400)
     return number(plain(parse_answer(answer, max_characters=100, numbers_only=True)))
 
 
-def lines(env: Any, role: str, answer: str) -> object:
-    return (parse_searcher if role == "searcher" else parse_reasoner)(answer, env.sizes)
+def lines(state: Any, role: str, answer: str) -> object:
+    return (parse_searcher if role == "searcher" else parse_reasoner)(answer, state.sizes)
 
 
-def program_or_tests(env: Any, role: str, answer: str) -> object:
-    return cases_in(answer, env.problem) if role == "tester" else program_in(answer, max_characters=4000)
+def program_or_tests(state: Any, role: str, answer: str) -> object:
+    return cases_in(answer, state.problem) if role == "tester" else program_in(answer, max_characters=4000)
 
 
-def whole_number(env: Any, role: str, answer: str) -> object:
+def whole_number(state: Any, role: str, answer: str) -> object:
     return read(answer)
 
 
@@ -93,22 +95,34 @@ def built(name: str, options: Mapping[str, Any], answers: Any) -> Playthrough:
 
 
 def built_own(environment: Environment, answers: Any = "reasoned") -> Playthrough:
-    chosen = own_family("own", environment, answers)
+    chosen = Family("own", environment, answers)
     return chosen.build(chosen.problem(chosen.options_type(), split="train", index=0, seed=1))
+
+
+class Listening(Rules):
+    """Rules that write down what reaches a step, and refuse it."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__(rules.name, rules.environment, rules.answers, is_own=rules.is_own)
+        self.told: list[str] = []
+
+    def step(self, state: Any, agent: str, answer: str, tools: Tools) -> Step:
+        self.told.append(answer)
+        raise MalformedAction("only listening")
+
+
+def heard(env: Playthrough, role: str, text: str) -> list[str]:
+    """What of an answer reaches a step: itself or its end, or nothing."""
+    rules = Listening(env.referee.rules)
+    Referee(rules, env.referee.tools).act(env.position, role, text)
+    return rules.told
 
 
 def understood(env: Playthrough, role: str, text: str, meaning: Meaning) -> object:
     """What `env` understands by an answer, None if it is malformed."""
-    told: list[str] = []
-
-    def step(agent: str, answer: str) -> Any:
-        told.append(answer)
-        raise MalformedAction("only listening")
-
-    env.step = step  # type: ignore[method-assign]
-    env.apply(role, text)
+    told = heard(env, role, text)
     try:
-        return meaning(env, role, told[0]) if told else None
+        return meaning(env.position.state, role, told[0]) if told else None
     except MalformedAction:
         return None
 
@@ -125,7 +139,7 @@ def test_a_text_is_read_as_a_person_reads_it(name: str, number: int) -> None:
     options, meaning, rows = TABLES[name]
     row = rows[number]
     env = built(name, options, "reasoned")
-    wanted = None if row.reading is None else meaning(env, row.role, row.reading)
+    wanted = None if row.reading is None else meaning(env.position.state, row.role, row.reading)
     assert understood(env, row.role, row.text, meaning) == wanted
 
 

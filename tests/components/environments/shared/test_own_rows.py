@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from components.environments.code.family import CodeFamily
-from components.environments.math.family import MathFamily
 
 from components.environments.code.problem import Case, CodeProblem
-from components.environments.registry import family_options
+from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 
-MATH, CODE = MathFamily(), CodeFamily()
+MATH, CODE = family("math"), family("code")
 
 
 def written(folder: Path, rows: list[Any], name: str = "mine.jsonl") -> dict[str, str]:
