@@ -5,15 +5,17 @@ state was reached. R is the team's part of the return, counted from the episode'
 turns as are left; all later answers are drawn from the policies that drew the candidates.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from components.environments.base import NO_TOOLS, EnvironmentFamily, MultiAgentEnv, Tools
+from components.environments.base import NO_TOOLS, Tools
+from components.environments.family import Family
+from components.environments.play import Position, Referee
 from components.identity import seed_for
 from components.rewards.base import Rubric
 from components.rollout.router import RoleRequest, Router
-from components.schema import ActionOutcome, Episode, Problem
-from components.turn_order import Phase, TurnOrder, phases
+from components.schema import ActionOutcome, Episode
+from components.turn_order import Phase, TurnOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,7 @@ class _Continuation:
     decision: int
     text: str
     number: int
-    env: MultiAgentEnv
-    coming: Iterator[Phase]
+    position: Position
     newest: ActionOutcome
     num_tokens: int = 0
     phase: Phase | None = field(default=None)
@@ -58,7 +59,7 @@ def valued(
     decisions: Sequence[Episode],
     rest: Rest,
     *,
-    family: EnvironmentFamily,
+    family: Family,
     router: Router,
     rubric: Rubric,
     tools: Tools = NO_TOOLS,
@@ -70,8 +71,9 @@ def valued(
     are one call of `tools`.
     """
     assert rubric.from_start, "a return counts from the episode's start"
+    referee = family.referee(tools)
     going = [
-        _begun(number, decision, text, continuation, rest, lambda problem: family.build(problem, tools))
+        _begun(number, decision, text, continuation, rest, referee)
         for number, decision in enumerate(decisions)
         for text in dict.fromkeys(candidate.text for candidate in decision.nodes[-1].candidates)
         for continuation in range(rest.num_continuations)
@@ -79,9 +81,9 @@ def valued(
     acting = going
     while acting:
         for each in acting:
-            each.phase = next(each.coming, None)
+            each.phase = referee.next_phase(each.position, rest.turn_order, after=each.phase, max_turns=rest.max_turns)
         acting = [each for each in acting if each.phase is not None]
-        _act(acting, decisions, rest, router, tools)
+        _act(acting, decisions, rest, router, referee)
     earned: dict[tuple[int, str], list[float]] = {}
     num_tokens = [0] * len(decisions)
     for each in going:
@@ -102,26 +104,27 @@ def _begun(
     text: str,
     continuation: int,
     rest: Rest,
-    build: Callable[[Problem], MultiAgentEnv],
+    referee: Referee,
 ) -> _Continuation:
     """The episode after the candidate with this text."""
-    env = build(decision.problem)
-    coming = phases(env, rest.turn_order, rest.max_turns)
+    position, phase = referee.start(decision.problem), None
     texts = [node.candidates[node.chosen].text for node in decision.nodes[:-1]]
     for node, answer in zip(decision.nodes, [*texts, text], strict=True):
-        assert node.group.agent in next(coming).agents, f"{node.group} was recorded where others act"
-        newest = env.apply(node.group.agent, answer)
-    return _Continuation(decision=number, text=text, number=continuation, env=env, coming=coming, newest=newest)
+        phase = referee.next_phase(position, rest.turn_order, after=phase, max_turns=rest.max_turns)
+        assert phase is not None, f"{node.group} was recorded after the end"
+        assert node.group.agent in phase.agents, f"{node.group} was recorded where others act"
+        newest, position = referee.act(position, node.group.agent, answer)
+    return _Continuation(decision=number, text=text, number=continuation, position=position, newest=newest, phase=phase)
 
 
 def _act(
-    acting: Sequence[_Continuation], decisions: Sequence[Episode], rest: Rest, router: Router, tools: Tools
+    acting: Sequence[_Continuation], decisions: Sequence[Episode], rest: Rest, router: Router, referee: Referee
 ) -> None:
     """One answer in each continuation, with one engine call for all, and their tool calls made together."""
     sharing: dict[tuple[str, tuple[int, ...]], list[_Continuation]] = {}
     for each in acting:
         agent = each.agent()
-        sharing.setdefault((agent, router.encode(agent, each.env.observe(agent))), []).append(each)
+        sharing.setdefault((agent, router.encode(agent, referee.observe(each.position, agent))), []).append(each)
     requests = [
         RoleRequest(
             role=agent,
@@ -136,9 +139,10 @@ def _act(
         for each, completion in zip(same, completions, strict=True):
             each.num_tokens += len(completion.tokens)
             texts.append((each, agent, router.decode(agent, completion.tokens)))
-    tools.prepare([call for each, agent, text in texts for call in each.env.calls(agent, text)])
+    calls = [call for each, agent, text in texts for call in referee.calls(each.position, agent, text)]
+    referee.tools.prepare(calls)
     for each, agent, text in texts:
-        each.newest = each.env.apply(agent, text)
+        each.newest, each.position = referee.act(each.position, agent, text)
 
 
 def _seed(each: _Continuation, decision: Episode, rest: Rest) -> int:

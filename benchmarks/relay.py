@@ -8,128 +8,63 @@ from random import Random
 from typing import Any
 
 from components.environments import registry
-from components.environments.base import NO_TOOLS, Tools
-from components.frozen import Frozen
-from components.identity import content_id
-from components.schema import ActionOutcome, Observation, Problem
+from components.environments.base import Split, Step, Tools
+from components.environments.environment import Demonstrator, Environment
 
 NUM_LETTERS = 12
 PROMPT_CHARACTERS = 24
 
 
-class NoOptions(Frozen):
-    """A relay has none."""
+class RelayEnvironment(Demonstrator, Environment):
+    """A relay; its state is its name and how often it was answered."""
 
-
-class RelayEnv:
-    """A `MultiAgentEnv` whose state is how often it was answered."""
-
-    def __init__(self, payload: Any, roles: tuple[str, ...]) -> None:
-        self._name, self.roles = payload["name"], roles
-        self._count, self._worth = 0, 0.0
-
-    def observe(self, agent: str) -> Observation:
-        state = f"{self._name}:{self._count:03d}:{agent[-1]}"
-        return Observation(instructions="", state=state.ljust(PROMPT_CHARACTERS))
-
-    def calls(self, agent: str, action: str) -> tuple[Any, ...]:
-        return ()
-
-    def apply(self, agent: str, action: str) -> ActionOutcome:
-        self._count += 1
-        self._worth = action.count("a") / NUM_LETTERS
-        return ActionOutcome(team={"worth": self._worth}, local={}, solves=False, done=False)
-
-    def snapshot(self) -> Any:
-        return (self._count, self._worth)
-
-    def restore(self, snapshot: Any) -> None:
-        self._count, self._worth = snapshot
-
-    @property
-    def team_reward(self) -> float:
-        return self._worth
-
-    def local_reward(self, agent: str) -> float:
-        return 0.0
-
-    @property
-    def done(self) -> bool:
-        return False
-
-    @property
-    def success(self) -> bool:
-        return False
-
-    def render(self, *, color: bool) -> str:
-        return f"{self._name}: {self._count} answers"
-
-
-class RelayFamily:
-    """The `EnvironmentFamily` of relays with a fixed number of agents."""
-
-    num_agents = 1
-    options_type = NoOptions
-    default_weights: Mapping[str, float] = {"team.worth": 1.0}
+    weights: Mapping[str, float] = {"team.worth": 1.0}
+    alphabet = "abcdefghijklmnopqrstuvwxyz0123456789: "
+    max_answer_characters = NUM_LETTERS
     copies_proposals = True
+    states_are_immutable = True
 
-    def __init__(self, answers: str = "compact") -> None:
-        """A relay reads all answers alike."""
+    def draw(self, options: Any, rng: Random) -> None:
+        """None: a relay is its split and index."""
 
-    @property
-    def name(self) -> str:
-        return f"relay{self.num_agents}"
+    def problem(self, options: Any, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
+        return {"name": f"{split}{index}"}
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return tuple(f"agent{number}" for number in range(self.num_agents))
+    def start(self, problem: Mapping[str, Any]) -> tuple[str, int]:
+        return problem["name"], 0
 
-    def problem(self, options: Any, *, split: str, index: int, seed: int) -> Problem:
-        payload = {"name": f"{split}{index}"}
-        return Problem(problem_id=content_id(self.name, payload), environment=self.name, payload=payload)
+    def observe(self, state: tuple[str, int], agent: str) -> str:
+        name, count = state
+        return f"{name}:{count:03d}:{agent[-1]}".ljust(PROMPT_CHARACTERS)
 
-    def uses_sandbox(self, options: Any) -> bool:
-        return False
+    def step(self, state: tuple[str, int], agent: str, answer: str) -> Step:
+        name, count = state
+        return Step(state=(name, count + 1), done=False, team={"worth": answer.count("a") / NUM_LETTERS})
 
-    def retriever(self, options: Any) -> None:
-        return None
-
-    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> RelayEnv:
-        return RelayEnv(problem.payload, self.roles)
-
-    def expert_action(self, env: Any, agent: str) -> str:
-        return "a" * NUM_LETTERS
-
-    def noisy_expert_action(self, env: Any, agent: str, *, noise: float, rng: Random) -> str:
+    def noisy_expert(self, state: Any, agent: str, *, noise: float, rng: Random) -> str:
         return "".join(rng.choice("abcd") if rng.random() < noise else "a" for _ in range(NUM_LETTERS))
 
-    def random_action(self, env: Any, agent: str, rng: Random) -> str:
+    def random_answer(self, state: Any, agent: str, rng: Random) -> str:
         return "".join(rng.choice("abcd") for _ in range(NUM_LETTERS))
 
-    def scramble(self, env: Any, rng: Random) -> None:
-        env.restore((rng.randrange(100), 0.0))
-
-    def alphabet(self, options: Any) -> str:
-        return "abcdefghijklmnopqrstuvwxyz0123456789: "
-
-    def max_action_characters(self, options: Any) -> int:
-        return NUM_LETTERS
+    def scrambled(self, state: tuple[str, int], rng: Random, tools: Tools) -> tuple[str, int]:
+        return state[0], rng.randrange(100)
 
 
-class RelayOf1(RelayFamily):
-    num_agents = 1
+class RelayOf1(RelayEnvironment):
+    roles = ("agent0",)
 
 
-class RelayOf2(RelayFamily):
-    num_agents = 2
+class RelayOf2(RelayEnvironment):
+    roles = ("agent0", "agent1")
 
 
-class RelayOf4(RelayFamily):
-    num_agents = 4
+class RelayOf4(RelayEnvironment):
+    roles = tuple(f"agent{number}" for number in range(4))
 
 
-class RelayOf8(RelayFamily):
-    num_agents = 8
+class RelayOf8(RelayEnvironment):
+    roles = tuple(f"agent{number}" for number in range(8))
 
 
 def register() -> None:

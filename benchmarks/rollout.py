@@ -28,7 +28,6 @@ from transformers import GenerationConfig as LibraryGenerationConfig
 from transformers.utils import logging as transformers_logging
 
 from components.config import GenerationConfig, PolicyConfig
-from components.environments.base import apply_or_unscorable
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
 from components.models.character_tokenizer import character_tokenizer
@@ -110,17 +109,16 @@ def levels_of(shape: Shape, group_size: int) -> tuple[list[Level], Any]:
     family, options = scenario.family, scenario.options
     tokenizer = tokenizer_of(family.alphabet(options), shape.vocab_size)
     longest, rng = shape.max_new_tokens or family.max_action_characters(options) + 1, Random(0)
-    envs = [family.build(each.problem) for each in shard_problems(config, family, options, step=0, shard=0)]
+    plays = [family.build(each.problem) for each in shard_problems(config, family, options, step=0, shard=0)]
     levels: list[Level] = []
     for _ in range(shape.num_turns):
         for role in family.roles:
-            live = [env for env in envs if not env.done]
             level = []
-            for env in live:
-                prompt = tuple(tokenizer.encode(env.observe(role).state * shape.prompt_repeats))
+            for played in (each for each in plays if not each.done):
+                prompt = tuple(tokenizer.encode(played.observe(role).state * shape.prompt_repeats))
                 lengths = tuple(rng.randint(-(-longest // 4), longest) for _ in range(group_size))
                 level.append(Node(prompt_tokens=prompt, lengths_K=lengths))
-                apply_or_unscorable(env, role, family.noisy_expert_action(env, role, noise=NOISE, rng=rng))
+                played.apply(role, family.noisy_expert_action(played.position, role, noise=NOISE, rng=rng))
             levels += [level] if level else []
     return levels, tokenizer
 

@@ -1,11 +1,8 @@
 """Turn orders: the phases of a turn, in a fixed order or decided by the state."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
-from typing import Protocol, runtime_checkable
 
 from components.identity import GroupKey
 
@@ -17,25 +14,6 @@ decides who acts next.
 """
 BRANCHING: TurnOrder = ()
 """The turn order of a team that branches."""
-
-
-class Played(Protocol):
-    """The part of an environment that phases depend on."""
-
-    @property
-    def roles(self) -> tuple[str, ...]: ...
-
-    @property
-    def done(self) -> bool: ...
-
-
-@runtime_checkable
-class Branching(Protocol):
-    """An environment whose state decides who acts next."""
-
-    def next_agents(self) -> tuple[str, ...]:
-        """The agents of the current state: one, or several in parallel; none at the end of the episode."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,30 +40,30 @@ class Phase:
         )
 
 
-def phases(
-    env: Played, turn_order: TurnOrder, max_turns: int | None = None, *, after: Phase | None = None
-) -> Iterator[Phase]:
-    """The phases of an episode of `env`, up to its end or for `max_turns`. Lazy: each depends on the current state of `env`.
-    With `after` they are those that follow this phase.
-
-    In a team that branches every phase is a turn, so `max_turns` bounds the number of actions, and the last of the
-    environment's roles answers for the team.
+def phase_after(turn_order: TurnOrder, after: Phase | None, *, max_turns: int | None = None) -> Phase | None:
+    """The phase that follows `after` in a fixed order, the first of an episode after None; None after `max_turns`.
 
     **Example** the order (a, b, a) for 2 turns: a, b and a with repeats 0, 0 and 1 in turn 0, and the same in turn 1.
     """
-    first = 0 if after is None else after.turn if turn_order else after.turn + 1
-    for turn in count(first) if max_turns is None else range(first, max_turns):
-        if turn_order:
-            fixed = _fixed_turn(turn_order, turn)
-            for phase in fixed if after is None or turn > after.turn else fixed[fixed.index(after) + 1 :]:
-                if env.done:
-                    return
-                yield phase
-        else:
-            acting = () if env.done else _next_agents(env)
-            if not acting:
-                return
-            yield Phase(turn=turn, agents=acting, repeats=_repeats(acting, Counter()), is_last=env.roles[-1] in acting)
+    turn, number = 0, 0
+    if after is not None:
+        fixed = _fixed_turn(turn_order, after.turn)
+        turn, number = divmod(after.turn * len(fixed) + fixed.index(after) + 1, len(fixed))
+    return None if max_turns is not None and turn >= max_turns else _fixed_turn(turn_order, turn)[number]
+
+
+def branching_phase(
+    agents: tuple[str, ...], after: Phase | None, *, roles: tuple[str, ...], max_turns: int | None = None
+) -> Phase | None:
+    """The phase in which `agents`, chosen by the state, act after `after` in a team that branches; None without agents, and
+    after `max_turns`.
+
+    Every phase is a turn, so `max_turns` bounds the number of actions, and the last of `roles` answers for the team.
+    """
+    turn = 0 if after is None else after.turn + 1
+    if not agents or (max_turns is not None and turn >= max_turns):
+        return None
+    return Phase(turn=turn, agents=agents, repeats=_repeats(agents, Counter()), is_last=roles[-1] in agents)
 
 
 def place_of(turn_order: TurnOrder, phase: Phase) -> int:
@@ -113,11 +91,6 @@ def _fixed_turn(turn_order: TurnOrder, turn: int) -> tuple[Phase, ...]:
         Phase(turn=turn, agents=agents, repeats=_repeats(agents, acted), is_last=number == len(order) - 1)
         for number, agents in enumerate(order)
     )
-
-
-def _next_agents(env: Played) -> tuple[str, ...]:
-    assert isinstance(env, Branching), f"{type(env).__name__} does not decide who acts next, and no turn order is given"
-    return env.next_agents()
 
 
 def _repeats(agents: tuple[str, ...], acted: Counter[str]) -> tuple[int, ...]:

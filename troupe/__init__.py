@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from components.config import RunConfig
     from components.environments.base import Step
-    from components.environments.environment import Environment
+    from components.environments.environment import Demonstrator, Environment, ToolEnvironment
     from components.errors import MalformedAction as MalformedAnswer
     from components.errors import TroupeError
     from components.frozen import Frozen as Options
-    from components.schema import Candidate, Episode, EvalReport, Node
+    from components.schema import Candidate, Episode, EvalReport, Execution, ExecutionResult, Node, Passage, Query
     from troupe import testing as testing
     from troupe.running import evaluate, load_config, load_team, train
     from troupe.runs.summary import TrainingReport
@@ -32,16 +32,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Candidate",
+    "Demonstrator",
     "Environment",
     "Episode",
     "EvalReport",
     "EvaluationReport",
+    "Execution",
+    "ExecutionResult",
     "MalformedAnswer",
     "Node",
     "Options",
+    "Passage",
+    "Query",
     "RunConfig",
     "Step",
     "Team",
+    "ToolEnvironment",
     "TrainingReport",
     "TroupeError",
     "evaluate",
@@ -51,9 +57,10 @@ __all__ = [
 ]
 _PLACES = {
     "Candidate": "components.schema:Candidate",
-    "Environment": "components.environments.environment:Environment",
-    "Episode": "components.schema:Episode",
-    "EvalReport": "components.schema:EvalReport",
+    **dict.fromkeys(("Demonstrator", "Environment", "ToolEnvironment"), "components.environments.environment:"),
+    **dict.fromkeys(
+        ("Episode", "EvalReport", "Execution", "ExecutionResult", "Passage", "Query"), "components.schema:"
+    ),
     "EvaluationReport": "troupe.teams.reports:EvaluationReport",
     "MalformedAnswer": "components.errors:MalformedAction",
     "Options": "components.frozen:Frozen",

@@ -6,15 +6,16 @@ from random import Random
 from time import thread_time
 from typing import Any
 
-from components.environments.base import Answers, Demonstrator, MultiAgentEnv
+from components.environments.base import NO_TOOLS, Answers, Tools
 from components.environments.environment import Environment
+from components.environments.family import Family
+from components.environments.play import Position, Referee
 from components.environments.registry import validated
-from components.environments.turn_orders import checked_team, turn_order_of
-from components.environments.user_environment import OwnFamily, own_family
+from components.environments.turn_orders import checked_team
 from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import ActionOutcome, Problem
-from components.turn_order import phases
+from components.turn_order import Phase
 
 _SEED = 7
 _ANSWER_CPU_SECONDS = 1.0
@@ -31,14 +32,16 @@ def check_environment(
     num_problems: int = 25,
     max_turns: int = 4,
     answers: Answers = "compact",
+    tools: Tools = NO_TOOLS,
 ) -> None:
     """Check that `environment` with `options` satisfies what training relies on; raise AssertionError with the violation.
 
     Problems are plain JSON and determined by their seed; train and test share none. Observations and the effect of an answer
     depend on the state alone. Every answer up to `max_answer_characters` is accepted or refused as malformed, and nothing else
-    is raised; a refused answer changes nothing; a snapshot restores the state. The answers of an expert, if there is one, are
-    well-formed, written in `alphabet`, and solve every problem within `max_turns`. With `answers` "reasoned" all is read as
-    under `environment.answers: reasoned`, and `final_answer` keeps the expert's answers as they are.
+    is raised; a refused answer changes nothing, unless `after_malformed` says so; no call changes the state that it gets.
+    The answers of an expert, if there is one, are well-formed, written in `alphabet`, and solve every problem within
+    `max_turns`. With `answers` "reasoned" all is read as under `environment.answers: reasoned`, and `final_answer` keeps the
+    expert's answers as they are. A `ToolEnvironment` plays with `tools`.
 
     **Example**
 
@@ -46,7 +49,7 @@ def check_environment(
     """
     try:
         checked_team(environment.__qualname__, environment)
-        family = own_family(environment.__qualname__, environment(), answers)
+        family = Family(environment.__qualname__, environment(), answers)
         settings = validated(family.options_type, options or {})
         problems = {
             split: [family.problem(settings, split=split, index=i, seed=_SEED) for i in range(num_problems)]
@@ -55,14 +58,14 @@ def check_environment(
         _check_draws(family, settings, problems)
         for number, problem in enumerate((*problems["train"], *problems["test"])):
             tried = list(_answers(family, settings, Random(number), every_character=number < _NUM_SEARCHED))
-            _check_play(family, problem, tried, Random(number), max_turns)
-            if isinstance(family, Demonstrator):
-                _check_expert(family, settings, problem, max_turns)
+            _check_play(family, family.referee(tools), problem, tried, Random(number), max_turns)
+            if family.has_expert:
+                _check_expert(family, family.referee(tools), settings, problem, max_turns)
     except ConfigurationError as error:
         raise AssertionError(str(error)) from error
 
 
-def _check_draws(family: OwnFamily, settings: Any, problems: Mapping[str, list[Problem]]) -> None:
+def _check_draws(family: Family, settings: Any, problems: Mapping[str, list[Problem]]) -> None:
     """The problems are JSON, reproducible from their seed, and not all equal."""
     for split, drawn in problems.items():
         for i, problem in enumerate(drawn):
@@ -77,7 +80,7 @@ def _check_draws(family: OwnFamily, settings: Any, problems: Mapping[str, list[P
         )
 
 
-def _answers(family: OwnFamily, settings: Any, rng: Random, *, every_character: bool) -> Iterator[str]:
+def _answers(family: Family, settings: Any, rng: Random, *, every_character: bool) -> Iterator[str]:
     """Answers that a model may write: empty, one character, one repeated to the limit, random ones, and one too long."""
     alphabet, longest = family.alphabet(settings), family.max_action_characters(settings)
     letters = alphabet if every_character else rng.sample(alphabet, min(5, len(alphabet)))
@@ -88,71 +91,79 @@ def _answers(family: OwnFamily, settings: Any, rng: Random, *, every_character: 
         yield "".join(rng.choices(alphabet, k=rng.randint(1, longest)))
 
 
-def _check_play(family: OwnFamily, problem: Problem, answers: list[str], rng: Random, max_turns: int) -> None:
-    """Try each answer in the states of one episode: its effect depends on the state alone, and a refused one has none."""
-    env, beside = family.build(problem), family.build(problem)
-    for phase in phases(env, family.turn_order, max_turns):
+def _check_play(
+    family: Family, referee: Referee, problem: Problem, answers: list[str], rng: Random, max_turns: int
+) -> None:
+    """Try each answer in the positions of one episode: its effect depends on the position alone, and a refused one has none."""
+    position, beside = referee.start(problem), referee.start(problem)
+    leaves_marks = type(family.environment).after_malformed is not Environment.after_malformed
+    phase: Phase | None = None
+    while phase := referee.next_phase(position, family.turn_order, after=phase, max_turns=max_turns):
         for role in phase.agents:
-            if env.done:
+            if position.is_done:
                 return
-            here, seen = env.snapshot(), _seen(env)
-            assert _seen(env) == seen, f"observe() gave two results for one state, {seen} and {_seen(env)}"
-            assert isinstance(env.render(color=False), str), "render() returned no text"
+            seen = _seen(referee, position)
+            assert _seen(referee, position) == seen, (
+                f"observe() gave two results for one state, {seen} and {_seen(referee, position)}"
+            )
+            assert isinstance(referee.picture(position, color=False), str), "render() returned no text"
             for answer in answers:
-                first = _applied(env, role, answer)
-                after = _seen(env)
-                assert first.error is None or after == seen, (
+                outcome, after = _applied(referee, position, role, answer)
+                effect = outcome, _seen(referee, after)
+                assert outcome.error is None or leaves_marks or effect[1] == seen, (
                     f"{role} wrote {answer!r}, which is malformed, and the state changed"
                 )
-                env.restore(here)
-                assert _seen(env) == seen, f"restore() did not bring back the state before {role} wrote {answer!r}"
-                if not beside.done:
-                    _applied(
-                        beside, role, rng.choice(answers)
-                    )  # of another episode: it must change nothing in this one
-                again = _applied(env, role, answer), _seen(env)
-                assert again == (first, after), (
-                    f"step(): {answer!r} of {role} in one state had two effects, {(first, after)} and {again}"
+                assert _seen(referee, position) == seen, (
+                    f"step(): {answer!r} of {role} changed the state that it was given"
                 )
-                env.restore(here)
-            _applied(env, role, family.random_action(env, role, rng) if rng.random() < 0.5 else rng.choice(answers))
+                if not beside.is_done:
+                    _, beside = _applied(referee, beside, role, rng.choice(answers))  # it must change nothing here
+                again, after = _applied(referee, position, role, answer)
+                assert (again, _seen(referee, after)) == effect, (
+                    f"step(): {answer!r} of {role} in one state had two effects, {effect} and "
+                    f"{(again, _seen(referee, after))}"
+                )
+            lucky = rng.random() < 0.5
+            answer = family.random_action(position, role, rng) if lucky else rng.choice(answers)
+            _, position = _applied(referee, position, role, answer)
 
 
-def _seen(env: MultiAgentEnv) -> tuple[object, ...]:
-    """The observable state; nothing is observed of a finished episode."""
-    return (env.done, env.success, *(env.observe(role) for role in env.roles if not env.done))
+def _seen(referee: Referee, position: Position) -> tuple[object, ...]:
+    """What can be observed of a position; nothing of a finished episode but its end."""
+    roles = () if position.is_done else referee.rules.roles
+    return (position.is_done, position.is_solved, *(referee.observe(position, role) for role in roles))
 
 
-def _applied(env: MultiAgentEnv, role: str, answer: str) -> ActionOutcome:
+def _applied(referee: Referee, position: Position, role: str, answer: str) -> tuple[ActionOutcome, Position]:
     before = thread_time()
     try:
-        outcome = env.apply(role, answer)
+        outcome, after = referee.act(position, role, answer)
     except ConfigurationError as error:
         raise AssertionError(f"{role} wrote {answer!r}: {error}") from error
     seconds = thread_time() - before
     assert seconds <= _ANSWER_CPU_SECONDS, f"step(): {answer!r} of {role} took {seconds:.1f} s of CPU"
-    return outcome
+    return outcome, after
 
 
-def _check_expert(family: Demonstrator, settings: Any, problem: Problem, max_turns: int) -> None:
+def _check_expert(family: Family, referee: Referee, settings: Any, problem: Problem, max_turns: int) -> None:
     """The expert solves the problem with valid answers."""
-    env, alphabet = family.build(problem), set(family.alphabet(settings))
-    for phase in phases(env, turn_order_of(family, None), max_turns):
-        asked = [(role, env.observe(role).state, family.expert_action(env, role)) for role in phase.agents]
-        for role, state, answer in asked:
-            if env.done:
-                break
-            for who, text in (("observe()", state), ("expert()", answer)):
+    position, alphabet = referee.start(problem), set(family.alphabet(settings))
+    phase: Phase | None = None
+    while phase := referee.next_phase(position, family.turn_order, after=phase, max_turns=max_turns):
+        answers = [family.expert_action(position, role) for role in phase.agents]
+        for role, answer in zip(phase.agents, answers, strict=True):
+            for who, text in (("observe()", referee.observe(position, role).state), ("expert()", answer)):
                 assert set(text) <= alphabet, (
                     f"{who} gave {text!r}; {sorted(set(text) - alphabet)} are not in `alphabet`"
                 )
             longest = family.max_action_characters(settings)
             assert len(answer) <= longest, f"expert(): {answer!r} is longer than max_answer_characters, {longest}"
-            if env.answers == "reasoned":
-                kept = env.final_answer(role, answer)
+            if family.answers == "reasoned":
+                kept = referee.rules.final_answer(position.state, role, answer)
                 assert kept == answer, (
                     f"expert(): {answer!r} of {role} is read as {kept!r}; let final_answer() return such answers as they are"
                 )
-            outcome = _applied(env, role, answer)
+        outcomes, position = referee.advance(position, phase, answers)
+        for role, answer, outcome in zip(phase.agents, answers, outcomes, strict=False):
             assert outcome.error is None, f"expert(): {answer!r} of {role} is malformed: {outcome.error}"
-    assert env.success, f"expert() does not solve {problem.payload!r} in {max_turns} turns"
+    assert position.is_solved, f"expert() does not solve {problem.payload!r} in {max_turns} turns"

@@ -25,7 +25,7 @@ class Sums(Environment):
     def draw(self, options: BaseModel, rng: Random) -> Mapping[str, Any]:
         return {"numbers": [rng.randint(1, LARGEST) for _ in range(2)]}
 
-    def instructions(self, agent: str) -> str:
+    def instructions(self, state: Mapping[str, Any], agent: str) -> str:
         return "You are a calculator."
 
     def observe(self, state: Mapping[str, Any], agent: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from benchmarks.versus_trl.order import Order
 from benchmarks.versus_trl.outcomes import Goal
 from components.config import RunConfig
-from components.environments.base import EnvironmentFamily
+from components.environments.family import Family
 from components.environments.registry import family, family_options
 from components.schema import Problem
 from flows.presets import preset_config
@@ -69,7 +69,7 @@ def config_of(task: Task, order: Order) -> RunConfig:
     return preset_config(task.preset, [*overrides, *task.overrides(order)], num_steps=order.num_steps)
 
 
-def family_of(config: RunConfig) -> EnvironmentFamily:
+def family_of(config: RunConfig) -> Family:
     """The environment's family, as a run of `config` plays it."""
     return family(config.environment.name, config.environment.answers)
 

@@ -1,13 +1,15 @@
-"""The base class of user-defined environments: how a problem is drawn, what each agent sees of it, and what an answer does."""
+"""The base classes of all environments: how a problem is drawn, what each agent sees of it, and what an answer does."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Any, ClassVar
 
-from components.environments.base import Step
+from components.environments.base import Retriever, Split, Step, ToolCall, Tools
 from components.environments.shared.answer_extraction import final_text
 from components.environments.shared.text import PRINTABLE
+from components.errors import MalformedAction
 from components.frozen import Frozen
 from components.turn_order import TurnOrder
 
@@ -16,7 +18,7 @@ class Environment(ABC):
     """All problems of one kind, and how a team plays them. Subclasses define `roles`, `draw`, `observe` and `step`.
 
     A state is any value that `copy.deepcopy` can copy; each call gets its own copy, so `step` may change it. `step` must depend
-    on nothing else: no clock, no global random numbers.
+    on nothing else: no clock, no global random numbers. Programs and searches come from a `ToolEnvironment`'s tools.
 
     **Example** One agent that must repeat a number (the README has a team of two):
 
@@ -50,25 +52,36 @@ class Environment(ABC):
     """A pydantic model of the keys of `environment.options`."""
     weights: ClassVar[Mapping[str, float]] = {}
     """Reward weights by component, `team.<name>` and `local.<name>`, beside `team.solved` (1) and `local.malformed` (-.1)."""
-    max_answer_characters: ClassVar[int] = 64
+    return_weights: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    """The weights in the return of a whole episode that differ from `weights`."""
+    max_answer_characters: ClassVar[int | None] = 64
     """Longer answers are malformed, without the reasoning before them. The default of `max_new_tokens` allows one token per
-    character."""
+    character. None: `step` refuses them itself, and `longest_answer` says how long they may be."""
     answer_ending: ClassVar[str] = "your answer alone in the last ``` block, or else in the last line."
     """How an answer that reasons first ends, for the instructions under `environment.answers: reasoned`."""
     alphabet: ClassVar[str] = PRINTABLE
     """All characters of observations and answers, for models trained from scratch."""
+    over: ClassVar[str] = "the episode is over"
+    """The error of an answer after the end."""
+    remedy: ClassVar[str] = "a fifth of all different problems is for tests, so let draw() make more different ones"
+    """What to change if the options allow hardly any problem."""
+    states_are_immutable: ClassVar[bool] = False
+    """Whether no call changes its state, so that none needs a copy."""
+    has_solver_value: ClassVar[bool] = False
+    """Whether steps hold a `value_gain`."""
 
     @abstractmethod
-    def draw(self, options: Any, rng: Random) -> Mapping[str, Any]:
-        """A random problem, as plain JSON. All its randomness comes from `rng`."""
+    def draw(self, options: Any, rng: Random) -> Mapping[str, Any] | None:
+        """A random problem, as plain JSON; None if this draw gives none. All its randomness comes from `rng`."""
 
     @abstractmethod
     def observe(self, state: Any, agent: str) -> str:
         """What `agent` sees of `state`."""
 
     @abstractmethod
-    def step(self, state: Any, agent: str, answer: str) -> Step:
-        """The result of `answer`. Raises MalformedAnswer for one outside the grammar; the state is then unchanged."""
+    def step(self, state: Any, agent: str, answer: str, *args: Any, **kwargs: Any) -> Step:
+        """The result of `answer`; write it as `step(self, state, agent, answer)`. Raises MalformedAnswer for one outside the
+        grammar; the state is then unchanged."""
 
     def next_role(self, state: Any) -> str | Sequence[str] | None:
         """The role that acts in `state`, or several that act side by side; None if the episode is over. Only teams that branch
@@ -85,30 +98,121 @@ class Environment(ABC):
         return problem
 
     def deciding(self, problem: Mapping[str, Any]) -> Any:
-        """The part of a problem, as JSON, that decides its right answers; by default the whole.
+        """The part of a drawn problem, as JSON, that decides its right answers; by default the whole.
 
         Problems with equal parts are in the same split, train or test.
         """
         return problem
 
-    def instructions(self, agent: str) -> str:
+    def completed(self, options: Any, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
+        """The whole problem, where `draw` gives only its deciding part because the rest costs more; by default what was drawn.
+        None if it cannot be completed within `options`."""
+        return drawn
+
+    def problem(self, options: Any, *, split: Split, index: int, seed: int) -> Mapping[str, Any] | None:
+        """Problem `index` of a split as plain JSON, of an environment that reads its problems instead of drawing them: a pure
+        function of its arguments. None, the default: it is drawn."""
+        return None
+
+    def instructions(self, state: Any, agent: str) -> str:
         """The role and answer grammar of an agent, for chat models. Small models only see `observe`."""
         return ""
 
-    def final_answer(self, agent: str, text: str) -> str:
+    def final_answer(self, state: Any, agent: str, text: str) -> str:
         """The answer in a text that may reason first, for `step`; read under `environment.answers: reasoned`, without the
         thinking in `<think>` tags. It takes time linear in the text.
 
         By default the last fenced block, unless a line such as `Answer: 5` follows it; else what such a line tells, or else the
-        last line. Override it, and `answer_ending`, if answers have several lines or another end. An answer without reasoning
-        must come back as it is.
+        last line. Override it, and `ending`, if answers have several lines or another end. An answer without reasoning must
+        come back as it is, and a text without an answer too, for `step` to refuse. Raises MalformedAnswer.
         """
         return final_text(text)
+
+    def ending(self, state: Any, agent: str) -> str:
+        """How an answer of `agent` that reasons first ends; by default `answer_ending`."""
+        return self.answer_ending
+
+    def after_malformed(self, state: Any, agent: str, error: MalformedAction) -> Step:
+        """The result of a malformed answer; by default the state unchanged. `local.malformed` is added."""
+        return Step(state=state)
 
     def render(self, state: Any) -> str:
         """A state rendered for people."""
         return "\n".join(f"{role}: {self.observe(state, role)}" for role in self.roles)
 
+    def picture(self, state: Any, *, color: bool) -> str:
+        """A state for people, with ANSI colours or in plain ASCII; by default `render`."""
+        return self.render(state)
+
     def expert(self, state: Any, agent: str) -> str:
         """The right answer of `agent`, needed only to train a model from scratch and for `troupe play --agent expert`."""
         raise NotImplementedError
+
+    def longest_answer(self, options: Any) -> int:
+        """The length of the longest well-formed answer, in characters; by default `max_answer_characters`."""
+        assert self.max_answer_characters is not None, f"{type(self).__name__} says nowhere how long answers may be"
+        return self.max_answer_characters
+
+    def characters(self, options: Any) -> str:
+        """All characters of observations and answers under `options`, in a fixed order; by default `alphabet`."""
+        return self.alphabet
+
+
+class ToolEnvironment(Environment):
+    """An environment whose `step` runs programs in the sandbox, or finds passages, with the `tools` that it gets.
+
+    What a tool answers is recorded by the content of the call: the same program on the same input runs once, in the rollout,
+    and never again on a retry or in the reward stage. Calls that `tool_calls` tells beforehand are answered in parallel, over
+    all candidates of all episodes.
+
+    **Example** An answer is a program; it is right if it prints the number:
+
+        def tool_calls(self, state, agent, answer):
+            return [Execution(program=answer)]
+
+        def step(self, state, agent, answer, tools):
+            result = tools.run(Execution(program=answer))
+            return Step(state=state, solved=result.stdout.strip() == str(state["number"]))
+    """
+
+    @abstractmethod
+    def step(self, state: Any, agent: str, answer: str, tools: Tools) -> Step:
+        """The result of `answer`. Raises MalformedAnswer, and what the tools raise."""
+
+    def tool_calls(self, state: Any, agent: str, answer: str) -> Iterable[ToolCall]:
+        """The calls that `step` is sure to make, as far as they are known before any is answered. Raises MalformedAnswer."""
+        return ()
+
+    def uses_sandbox(self, options: Any) -> bool:
+        """Whether programs are run under `options`."""
+        return True
+
+    def retriever(self, options: Any) -> Retriever | None:
+        """What answers queries under `options`; None if nothing is asked.
+
+        Raises ConfigurationError if the options name an unusable corpus or address.
+        """
+        return None
+
+
+class Demonstrator(ABC):
+    """A mixin for environments whose expert also plays badly, for behaviour cloning and scripted play."""
+
+    copies_proposals: ClassVar[bool] = False
+    """Whether an earlier agent's answer is also a well-formed answer of the last agent."""
+
+    def expert(self, state: Any, agent: str) -> str:
+        """The right answer of `agent`."""
+        return self.noisy_expert(state, agent, noise=0.0, rng=Random(0))
+
+    @abstractmethod
+    def noisy_expert(self, state: Any, agent: str, *, noise: float, rng: Random) -> str:
+        """Well-formed play in which each elementary move is replaced by a random one with probability `noise`."""
+
+    @abstractmethod
+    def random_answer(self, state: Any, agent: str, rng: Random) -> str:
+        """A well-formed random answer."""
+
+    def scrambled(self, state: Any, rng: Random, tools: Tools) -> Any:
+        """A random unsolved state of the same problem that can still be solved, to vary what is cloned; by default the same."""
+        return state

@@ -1,149 +1,200 @@
-"""The base classes of all environment families."""
+"""An environment by its name, as the pipeline knows it: its problems, its play, and its scripted players."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from random import Random
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any
 
-from components.environments.base import NO_TOOLS, Answers, MultiAgentEnv, Retriever, Split, Tools
+from components.environments.base import NO_TOOLS, Answers, Retriever, Split, Tools
+from components.environments.environment import Demonstrator, Environment, ToolEnvironment
+from components.environments.play import Playthrough, Position, Referee
+from components.environments.rules import Rules
 from components.environments.shared.splits import split_of
-from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError
 from components.frozen import Frozen
-from components.identity import content_id, seed_for
+from components.identity import canonical_json, content_id, seed_for
 from components.schema import Problem
-
-Options = TypeVar("Options", bound=Frozen)
-Env = TypeVar("Env", bound=MultiAgentEnv)
+from components.turn_order import BRANCHING, TurnOrder
 
 _MAX_DRAWS = 2000
 
 
-class Family(ABC, Generic[Options, Env]):
-    """An `EnvironmentFamily`. Subclasses define `name`, `options_type`, `env_type`, `payload`, `play` and
-    `max_action_characters`."""
+class Family:
+    """All problems of an environment under the name that configurations give it, and how they are played.
 
-    name: str
-    options_type: type[Options]
-    env_type: type[MultiAgentEnv]
-    """The class of the environments: `Env`."""
+    Splits are disjoint by construction: of drawn problems the part that decides the right answers decides the split too.
+    """
 
-    def __init__(self, answers: Answers = "compact") -> None:
+    def __init__(
+        self, name: str, environment: Environment, answers: Answers = "compact", *, is_own: bool = True
+    ) -> None:
+        self.name = name
+        self.environment = environment
         self.answers: Answers = answers
+        self.rules = Rules(name, environment, answers, is_own=is_own)
 
-    @abstractmethod
-    def payload(self, options: Options, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
-        """Problem `index` of `split` as plain JSON: a pure function of its arguments. Raises ConfigurationError."""
-
-    @abstractmethod
-    def play(self, payload: Mapping[str, Any], tools: Tools) -> Env:
-        """A fresh environment for a problem."""
+    @property
+    def options_type(self) -> type[Frozen]:
+        """The pydantic model of the options."""
+        return self.environment.Options
 
     @property
     def roles(self) -> tuple[str, ...]:
-        return self.env_type.roles
+        return self.rules.roles
+
+    @property
+    def turn_order(self) -> TurnOrder:
+        """The environment's own turn order."""
+        if type(self.environment).next_role is not Environment.next_role:
+            return BRANCHING
+        return tuple(self.environment.turn_order) or self.roles
 
     @property
     def default_weights(self) -> Mapping[str, float]:
-        return self.env_type.weights
+        """Reward weights by component: `team.<name>` and `local.<name>`."""
+        return self.rules.weights
 
     @property
     def return_weights(self) -> Mapping[str, float]:
-        return self.env_type.return_weights
+        """The weights in the return of a whole episode that differ from `default_weights`."""
+        return self.environment.return_weights
 
     @property
     def has_solver_value(self) -> bool:
-        return False
-
-    def uses_sandbox(self, options: Frozen) -> bool:
-        return False
-
-    def retriever(self, options: Frozen) -> Retriever | None:
-        return None
-
-    def problem(self, options: Frozen, *, split: Split, index: int, seed: int) -> Problem:
-        """Problem `index` of `split`. Raises ConfigurationError if the options allow hardly any, or name unreadable data."""
-        payload = dict(self.payload(self.checked(options), split=split, index=index, seed=seed))
-        return Problem(problem_id=self.problem_id(payload), environment=self.name, payload=payload)
-
-    def problem_id(self, payload: Mapping[str, Any]) -> str:
-        """Equal for equal problems."""
-        return content_id(self.name, payload)
-
-    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> Env:
-        assert problem.environment == self.name, f"{problem.problem_id} belongs to {problem.environment!r}"
-        env = self.play(problem.payload, tools)
-        env.answers = self.answers
-        return env
-
-    def checked(self, options: Frozen) -> Options:
-        """`options` as this family's own type."""
-        assert isinstance(options, self.options_type), f"{self.name} got options {options!r}"
-        return options
-
-    def played(self, env: MultiAgentEnv, agent: str) -> Env:
-        """`env`, in which `agent` acts, as this family's own type."""
-        assert isinstance(env, self.env_type), f"{env!r} was not built by this family"
-        assert agent in env.roles, f"agent {agent!r} is none of {env.roles}"
-        return cast(Env, env)
-
-
-class DrawnFamily(Family[Options, Env]):
-    """A family whose problems are drawn at random. The part that decides the right answers also decides the split.
-
-    A problem may be drawn in two steps: `draw` gives the deciding part, and `completed`, which costs more, adds the rest if
-    that part belongs to the requested split.
-    """
-
-    remedy: ClassVar[str]
-    """What to change if the options allow hardly any problem."""
-
-    @abstractmethod
-    def draw(self, options: Options, rng: Random) -> Mapping[str, Any] | None:
-        """A random problem, or its deciding part, as JSON; None if this draw gives none."""
-
-    def deciding(self, drawn: Mapping[str, Any]) -> Any:
-        """The part that decides the right answers, as JSON. Problems with equal parts are in the same split."""
-        return drawn
-
-    def completed(self, options: Options, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
-        """The whole problem as JSON; None if `drawn` cannot be completed within `options`."""
-        return drawn
-
-    def payload(self, options: Options, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
-        for attempt in range(_MAX_DRAWS):
-            rng = Random(seed_for(seed, self.name, split, index, attempt))
-            drawn = self.draw(options, rng)
-            if drawn is None or split_of(self.deciding(drawn)) != split:
-                continue
-            payload = self.completed(options, drawn, rng)
-            if payload is not None:
-                return payload
-        raise ConfigurationError(
-            f"environment.name {self.name!r} with the options {options.model_dump()!r}: no problem of the {split} split in "
-            f"{_MAX_DRAWS} draws; {self.remedy}"
-        )
-
-
-class Demonstrations(ABC):
-    """A mixin with the defaults of a `Demonstrator`."""
-
-    copies_proposals = False
+        return self.environment.has_solver_value
 
     def alphabet(self, options: Frozen) -> str:
-        return PRINTABLE
+        """All characters of observations and answers, in a fixed order."""
+        return self.environment.characters(options)
 
-    def expert_action(self, env: MultiAgentEnv, agent: str) -> str:
-        return self.noisy_expert_action(env, agent, noise=0.0, rng=Random(0))
+    def max_action_characters(self, options: Frozen) -> int:
+        """The length of the longest well-formed answer."""
+        return self.environment.longest_answer(options)
 
-    @abstractmethod
-    def noisy_expert_action(self, env: MultiAgentEnv, agent: str, *, noise: float, rng: Random) -> str:
-        """The expert's answer, changed with probability `noise`."""
+    def uses_sandbox(self, options: Frozen) -> bool:
+        """Whether programs of agents are run under these options."""
+        return isinstance(self.environment, ToolEnvironment) and self.environment.uses_sandbox(options)
 
-    @abstractmethod
-    def random_action(self, env: MultiAgentEnv, agent: str, rng: Random) -> str:
-        """A well-formed random answer."""
+    def retriever(self, options: Frozen) -> Retriever | None:
+        """What answers queries under these options; None if nothing is asked. Raises ConfigurationError."""
+        return self.environment.retriever(options) if isinstance(self.environment, ToolEnvironment) else None
 
-    @abstractmethod
-    def scramble(self, env: MultiAgentEnv, rng: Random) -> None:
-        """Move `env` to a random unsolved state that is still solvable."""
+    def problem(self, options: Frozen, *, split: Split, index: int, seed: int) -> Problem:
+        """Problem `index` of a split: a pure function of its arguments, always solvable.
+
+        Raises ConfigurationError if the options allow hardly any, or name unreadable data.
+        """
+        assert isinstance(options, self.options_type), f"{self.name} got options {options!r}"
+        read = self.rules.call("problem", self._read, options, split, index, seed)
+        payload = dict(self._drawn(options, split, index, seed) if read is None else read)
+        kind = "own" if self.rules.is_own else self.name
+        return Problem(problem_id=content_id(kind, payload), environment=self.name, payload=payload)
+
+    def referee(self, tools: Tools = NO_TOOLS, *, measures_value: bool = False) -> Referee:
+        """Who plays by the rules with `tools`."""
+        return Referee(self.rules, tools, measures_value=measures_value)
+
+    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> Playthrough:
+        """`problem` at its start."""
+        return Playthrough(self.referee(tools), problem)
+
+    @property
+    def has_expert(self) -> bool:
+        """Whether somebody can show the right answers."""
+        return isinstance(self.environment, Demonstrator) or (type(self.environment).expert is not Environment.expert)
+
+    @property
+    def copies_proposals(self) -> bool:
+        """Whether an earlier agent's answer is also a well-formed answer of the last agent."""
+        return isinstance(self.environment, Demonstrator) and self.environment.copies_proposals
+
+    def expert_action(self, position: Position, agent: str) -> str:
+        """The expert's answer for `agent`."""
+        return self.rules.call("expert", self.environment.expert, self.rules.copied(position.state), agent)
+
+    def noisy_expert_action(self, position: Position, agent: str, *, noise: float, rng: Random) -> str:
+        """Well-formed play in which each elementary move is replaced by a random one with probability `noise`.
+
+        Without a `Demonstrator`, one character of the expert's answer is replaced by a random one of its kind.
+        """
+        if isinstance(self.environment, Demonstrator):
+            return self.environment.noisy_expert(position.state, agent, noise=noise, rng=rng)
+        answer = self.expert_action(position, agent)
+        if not answer or rng.random() >= noise:
+            return answer
+        place = rng.randrange(len(answer))
+        like = [letter for letter in self.environment.alphabet if _kind(letter) == _kind(answer[place])]
+        return answer[:place] + rng.choice(like or [answer[place]]) + answer[place + 1 :]
+
+    def random_action(self, position: Position, agent: str, rng: Random) -> str:
+        """A well-formed random answer.
+
+        Without a `Demonstrator`, random characters of the same kinds as those of the expert's answer, or any.
+        """
+        if isinstance(self.environment, Demonstrator):
+            return self.environment.random_answer(position.state, agent, rng)
+        if not self.has_expert:
+            return "".join(rng.choices(self.environment.alphabet, k=rng.randint(1, 8)))
+        answer = self.expert_action(position, agent)
+        kinds = set(map(_kind, answer))
+        letters = [letter for letter in self.environment.alphabet if _kind(letter) in kinds]
+        return "".join(rng.choices(letters, k=len(answer))) if letters else ""
+
+    def scrambled(self, position: Position, rng: Random, tools: Tools = NO_TOOLS) -> Position:
+        """A random unsolved position of the same problem that can still be solved; the same one without a `Demonstrator`."""
+        if not isinstance(self.environment, Demonstrator):
+            return position
+        return Position(state=self.environment.scrambled(position.state, rng, tools))
+
+    def _read(self, options: Frozen, split: Split, index: int, seed: int) -> Mapping[str, Any] | None:
+        return self.environment.problem(options, split=split, index=index, seed=seed)
+
+    def _drawn(self, options: Frozen, split: Split, index: int, seed: int) -> Mapping[str, Any]:
+        rules, environment = self.rules, self.environment
+        for attempt in range(_MAX_DRAWS):
+            rng = Random(seed_for(seed, self.name, split, index, attempt))
+            drawn = rules.call("draw", environment.draw, options, rng)
+            if drawn is None:
+                continue
+            drawn = self._json("draw", dict(drawn))
+            deciding = rules.call("deciding", environment.deciding, rules.copied(drawn))
+            if split_of(self._json("deciding", {"deciding": deciding}) if rules.is_own else deciding) != split:
+                continue
+            payload = rules.call("completed", environment.completed, options, drawn, rng)
+            if payload is not None:
+                return self._json("completed", payload)
+        raise ConfigurationError(
+            f"environment.name {self.name!r} with the options {options.model_dump()!r}: no problem of the {split} split in "
+            f"{_MAX_DRAWS} draws; {environment.remedy}"
+        )
+
+    def _json(self, what: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self.rules.is_own:
+            return value
+        try:
+            canonical_json(value)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"environment.name {self.name!r}: {what}() returned a value that is no JSON ({error}); use "
+                "numbers, text, lists and dicts"
+            ) from error
+        return value
+
+
+def require_expert(family: Family) -> Family:
+    """`family`, if it has an expert. Raises ConfigurationError otherwise."""
+    if family.has_expert:
+        return family
+    raise ConfigurationError(
+        f"environment.name {family.name!r} has no expert(state, agent), from which a new model learns the answer grammar; "
+        "write one, or start from a pretrained model (policies.<name>.base)"
+    )
+
+
+def scratch_alphabet(family: Family, options: Frozen) -> str:
+    """The characters of a model trained from scratch; empty for a family without an expert."""
+    return family.alphabet(options) if family.has_expert else ""
+
+
+def _kind(letter: str) -> str:
+    """The class of a character: digit, letter, or the character itself."""
+    return "digit" if letter.isdigit() else "letter" if letter.isalpha() else letter

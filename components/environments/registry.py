@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from components.environments.base import Answers, EnvironmentFamily
+from components.environments.base import Answers
 from components.environments.environment import Environment
+from components.environments.family import Family
 from components.environments.shared.dataset_rows import DataFile, DatasetSource, anchored_path
 from components.environments.turn_orders import checked_team
-from components.environments.user_environment import own_family
 from components.errors import ConfigurationError
 from components.escaping import shown_value
 from components.frozen import Frozen
@@ -21,30 +21,30 @@ from components.suggestions import suggest
 from components.user_code import imported, is_own, source_digest, user_code_error
 
 FAMILIES: Mapping[str, str] = {
-    "plan_path": "components.environments.games.plan_path:PlanPathFamily",
-    "sokoban": "components.environments.games.sokoban:SokobanFamily",
-    "sudoku": "components.environments.games.sudoku:SudokuFamily",
-    "code": "components.environments.code.family:CodeFamily",
-    "math": "components.environments.math.family:MathFamily",
-    "search": "components.environments.search.family:SearchFamily",
-    "shop": "components.environments.stateful.shop:ShopFamily",
-    "calendar": "components.environments.stateful.calendar:CalendarFamily",
-    "file_tree": "components.environments.stateful.file_tree:FileTreeFamily",
-    "blocksworld": "components.environments.games.blocksworld:BlocksworldFamily",
-    "eight_queens": "components.environments.games.eight_queens:EightQueensFamily",
+    "plan_path": "components.environments.games.plan_path:PlanPathEnvironment",
+    "sokoban": "components.environments.games.sokoban:SokobanEnvironment",
+    "sudoku": "components.environments.games.sudoku:SudokuEnvironment",
+    "code": "components.environments.code.environment:CodeEnvironment",
+    "math": "components.environments.math.environment:MathEnvironment",
+    "search": "components.environments.search.environment:SearchEnvironment",
+    "shop": "components.environments.stateful.shop:ShopEnvironment",
+    "calendar": "components.environments.stateful.calendar:CalendarEnvironment",
+    "file_tree": "components.environments.stateful.file_tree:FileTreeEnvironment",
+    "blocksworld": "components.environments.games.blocksworld:BlocksworldEnvironment",
+    "eight_queens": "components.environments.games.eight_queens:EightQueensEnvironment",
 }
 """Name -> place of the family, imported on first use because some import large libraries."""
 ENTRY_POINTS = "troupe.environments"
 """The entry point group of installed packages' environments."""
 
 
-def family(name: str, answers: Answers = "compact") -> EnvironmentFamily:
+def family(name: str, answers: Answers = "compact") -> Family:
     """The family of an environment, which reads answers as `answers` says.
 
     Raises ConfigurationError with the nearest name, or the place of an error in user code.
     """
     if name in FAMILIES:
-        return _imported(FAMILIES[name], answers)
+        return _built_in(name, FAMILIES[name], answers)
     return _own(name, _own_place(name), answers)
 
 
@@ -72,14 +72,14 @@ def _own_place(name: str) -> str:
 
 
 @cache
-def _own(name: str, place: str, answers: Answers) -> EnvironmentFamily:
+def _own(name: str, place: str, answers: Answers) -> Family:
     source_digest(place.partition(":")[0])  # before the import: the file may change later
     found = imported("environment.name", place)
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise ConfigurationError(f"environment.name {name!r}: {place} is no subclass of troupe.Environment")
     checked_team(name, found)
     try:
-        return own_family(name, found(), answers)
+        return Family(name, found(), answers)
     except ConfigurationError:
         raise
     except Exception as error:  # the border to user code, which may raise anything
@@ -87,10 +87,9 @@ def _own(name: str, place: str, answers: Answers) -> EnvironmentFamily:
 
 
 @cache
-def _imported(path: str, answers: Answers) -> EnvironmentFamily:
-    module, _, class_name = path.partition(":")
-    made: EnvironmentFamily = getattr(import_module(module), class_name)(answers)
-    return made
+def _built_in(name: str, place: str, answers: Answers) -> Family:
+    module, _, class_name = place.partition(":")
+    return Family(name, getattr(import_module(module), class_name)(), answers, is_own=False)
 
 
 def family_options(name: str, options: Mapping[str, Any]) -> Frozen:

@@ -1,7 +1,7 @@
 """The turn order of a team: from its configuration, from its environment, or its roles one after another."""
 
-from components.environments.base import EnvironmentFamily
 from components.environments.environment import Environment
+from components.environments.family import Family
 from components.errors import ConfigurationError
 from components.escaping import shown_value
 from components.suggestions import suggest
@@ -9,12 +9,12 @@ from components.turn_order import BRANCHING, TurnOrder, in_phases
 from components.user_code import source_location
 
 
-def turn_order_of(family: EnvironmentFamily, given: TurnOrder | None) -> TurnOrder:
+def turn_order_of(family: Family, given: TurnOrder | None) -> TurnOrder:
     """The turn order of `family`; `given` is `environment.turn_order` of the configuration, or None.
 
     Raises ConfigurationError for an unknown role, and for any order given to a team that branches.
     """
-    own: TurnOrder = getattr(family, "turn_order", family.roles)
+    own = family.turn_order
     if given is None:
         return own
     if own == BRANCHING:

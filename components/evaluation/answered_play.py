@@ -4,24 +4,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from components.environments.base import EnvironmentFamily, MultiAgentEnv, Tools
+from components.environments.base import ToolCall, Tools
+from components.environments.family import Family
+from components.environments.play import Playthrough
+from components.errors import ExecutionFailed
 from components.identity import GroupKey
 from components.rewards.base import Rubric
 from components.schema import ActionOutcome, Problem
-from components.turn_order import BRANCHING, Phase, TurnOrder, phases
+from components.turn_order import BRANCHING, Phase, TurnOrder
 
-Answer = Callable[[MultiAgentEnv, GroupKey], str | None]
-"""(environment, node) -> the answer of the node's agent; None quits."""
+Answer = Callable[[Playthrough, GroupKey], str | None]
+"""(playthrough, node) -> the answer of the node's agent; None quits."""
 
 
 class Onlooker(Protocol):
     """Displays episodes during play."""
 
-    def began(self, env: MultiAgentEnv) -> None: ...
+    def began(self, playthrough: Playthrough) -> None: ...
 
     def acted(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None: ...
 
-    def turn_ended(self, env: MultiAgentEnv, turn: int) -> None: ...
+    def turn_ended(self, playthrough: Playthrough, turn: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ def play_answers(
     problems: Sequence[Problem],
     answers: Sequence[Answer],
     *,
-    family: EnvironmentFamily,
+    family: Family,
     tools: Tools,
     rubric: Rubric,
     turn_order: TurnOrder,
@@ -47,44 +50,70 @@ def play_answers(
 
     None for an abandoned episode. Raises ExecutionFailed if the sandbox failed at an action: this play must be complete.
     """
-    tables = [_Table(problem, answer, family, tools) for problem, answer in zip(problems, answers, strict=True)]
+    referee = family.referee(tools)
+    tables = [_Table(Playthrough(referee, problem), answer) for problem, answer in zip(problems, answers, strict=True)]
     for table in tables:
         if onlooker is not None:
-            onlooker.began(table.env)
-    followed = [(table, phases(table.env, turn_order, max_turns)) for table in tables]
-    while acting := [
-        (table, phase) for table, coming in followed if not table.is_left and (phase := next(coming, None)) is not None
-    ]:
-        answered = [(table, phase, actions) for table, phase in acting if (actions := table.asked(phase))]
-        tools.prepare([call for table, _, actions in answered for call in table.env.calls(*actions[0])])
-        for table, phase, actions in answered:
-            table.act(phase.turn, actions, rubric, onlooker)
-            if onlooker is not None and (table.env.done or phase.is_last or turn_order == BRANCHING):
-                onlooker.turn_ended(table.env, phase.turn)
-    return [None if table.is_left else Ended(success=table.env.success, reward=table.reward) for table in tables]
+            onlooker.began(table.playthrough)
+    while acting := [table for table in tables if table.has_phase(turn_order, max_turns)]:
+        asked = [table for table in acting if table.ask()]
+        tools.prepare([call for table in asked for call in table.first_calls])
+        for table in asked:
+            phase = table.act(rubric, onlooker)
+            if onlooker is not None and (table.playthrough.done or phase.is_last or turn_order == BRANCHING):
+                onlooker.turn_ended(table.playthrough, phase.turn)
+    return [
+        None if table.is_left else Ended(success=table.playthrough.success, reward=table.reward) for table in tables
+    ]
 
 
 class _Table:
     """One running episode."""
 
-    def __init__(self, problem: Problem, answer: Answer, family: EnvironmentFamily, tools: Tools) -> None:
-        self.env = family.build(problem, tools)
+    def __init__(self, playthrough: Playthrough, answer: Answer) -> None:
+        self.playthrough = playthrough
         self.is_left = False
-        self._answer = answer
-        self._problem_id = problem.problem_id
         self.reward = 0.0
+        self._answer = answer
+        self._phase: Phase | None = None
+        self._texts: list[str] = []
 
-    def asked(self, phase: Phase) -> list[tuple[str, str]]:
-        """The role and the answer of each agent of a phase, all in the state before it; none if one quits."""
-        answers = [(node.agent, self._answer(self.env, node)) for node in phase.groups(self._problem_id, 0)]
-        self.is_left = any(action is None for _, action in answers)
-        return [(role, action) for role, action in answers if action is not None and not self.is_left]
+    def has_phase(self, turn_order: TurnOrder, max_turns: int | None) -> bool:
+        """Whether somebody is to act; then it is that phase's turn."""
+        if self.is_left:
+            return False
+        position, referee = self.playthrough.position, self.playthrough.referee
+        coming = referee.next_phase(position, turn_order, after=self._phase, max_turns=max_turns)
+        self._phase = coming or self._phase
+        return coming is not None
 
-    def act(self, turn: int, actions: Sequence[tuple[str, str]], rubric: Rubric, onlooker: Onlooker | None) -> None:
-        """Apply the answers of a phase, up to one that ends the episode."""
-        for role, action in actions:
-            if not self.env.done:
-                outcome = self.env.apply(role, action)
-                self.reward = rubric.reward(outcome)
-                if onlooker is not None:
-                    onlooker.acted(turn, role, action, outcome)
+    def ask(self) -> bool:
+        """Ask each agent of the phase, all in the state before it; False if one quits."""
+        nodes = self._acting.groups(self.playthrough.problem.problem_id, 0)
+        answers = [self._answer(self.playthrough, node) for node in nodes]
+        self._texts = [text for text in answers if text is not None]
+        self.is_left = len(self._texts) < len(answers)
+        return not self.is_left
+
+    @property
+    def first_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of the answer that is applied first."""
+        position, referee = self.playthrough.position, self.playthrough.referee
+        return referee.calls(position, self._acting.agents[0], self._texts[0])
+
+    def act(self, rubric: Rubric, onlooker: Onlooker | None) -> Phase:
+        """Play the phase with its answers. Raises ExecutionFailed if a tool failed."""
+        played, phase = self.playthrough, self._acting
+        outcomes, played.position = played.referee.advance(played.position, phase, self._texts)
+        for role, action, outcome in zip(phase.agents, self._texts, outcomes, strict=False):
+            if outcome.unscorable is not None:
+                raise ExecutionFailed(outcome.unscorable)
+            self.reward = rubric.reward(outcome)
+            if onlooker is not None:
+                onlooker.acted(phase.turn, role, action, outcome)
+        return phase
+
+    @property
+    def _acting(self) -> Phase:
+        assert self._phase is not None, "nobody is to act"
+        return self._phase

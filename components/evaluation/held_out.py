@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from components import metrics
-from components.environments.base import NO_TOOLS, EnvironmentFamily, Tools
+from components.environments.base import NO_TOOLS, Tools
+from components.environments.family import Family
 from components.evaluation.statistics import wilson_interval
 from components.rewards.base import Rubric
 from components.rollout.failure_budget import check_failures
@@ -41,7 +42,7 @@ class EvalPlan:
 def evaluate(
     plan: EvalPlan,
     *,
-    family: EnvironmentFamily,
+    family: Family,
     router: Router,
     rubric: Rubric,
     tools: Tools = NO_TOOLS,

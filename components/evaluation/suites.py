@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from components.environments.base import EnvironmentFamily, Split
+from components.environments.base import Split
+from components.environments.family import Family
 from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.schema import Problem
@@ -28,9 +29,7 @@ def suite(name: str) -> tuple[Split, int]:
     return SUITES[name]
 
 
-def suite_problems(
-    name: str, family: EnvironmentFamily, options: Frozen, *, num_problems: int, seed: int
-) -> tuple[Problem, ...]:
+def suite_problems(name: str, family: Family, options: Frozen, *, num_problems: int, seed: int) -> tuple[Problem, ...]:
     """The first `num_problems` different problems of a suite: a pure function of its arguments.
 
     Raises ConfigurationError if the suite seems to have fewer.
@@ -45,7 +44,7 @@ def suite_problems(
 
 
 def different_problems(
-    name: str, family: EnvironmentFamily, options: Frozen, *, num_problems: int, seed: int
+    name: str, family: Family, options: Frozen, *, num_problems: int, seed: int
 ) -> tuple[Problem, ...]:
     """The first `num_problems` different problems of a suite; fewer if 20 draws in a row per found problem bring no new one."""
     split, first_index = suite(name)

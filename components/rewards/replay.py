@@ -1,37 +1,29 @@
-"""One recorded episode played again, node by node, in a fresh environment."""
+"""One recorded episode played again, node by node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from components.environments.base import (
-    NO_TOOLS,
-    EnvironmentFamily,
-    MultiAgentEnv,
-    Snapshot,
-    ToolCall,
-    Tools,
-    apply_or_unscorable,
-)
+from components.environments.base import NO_TOOLS, ToolCall, Tools
+from components.environments.family import Family
+from components.environments.play import Position
 from components.identity import GroupKey
 from components.rewards.base import Rubric
 from components.schema import ROOT, ActionOutcome, Episode, Node
-from components.turn_order import Phase, TurnOrder, phases
+from components.turn_order import Phase, TurnOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """A place in the tree, below a candidate or at the start: the state there, and what led to it.
+    """A place in the tree, below a candidate or at the start: the position there, and what led to it.
 
-    After an answer that ends the episode, `state` stays the one before it, for the agents that act in parallel. `phase` and
-    `parallel_index` are those of the newest answer. After a divergent answer of a tool the state may differ from the recorded
-    one.
+    `phase` and `parallel_index` are those of the newest answer. After a divergent answer of a tool the position may differ from
+    the recorded one.
     """
 
-    state: Snapshot
+    position: Position
     phase: Phase | None = None
     parallel_index: int = 0
-    has_ended: bool = False
     has_diverged: bool = False
 
     @property
@@ -48,7 +40,7 @@ class Replay:
     def __init__(
         self,
         episode: Episode,
-        family: EnvironmentFamily,
+        family: Family,
         tools: Tools,
         rubric: Rubric,
         turn_order: TurnOrder | None,
@@ -57,52 +49,47 @@ class Replay:
         self.outcomes_N_K: list[tuple[ActionOutcome | None, ...]] = []
         self._tools, self._rubric, self._turn_order = tools, rubric, turn_order
         self._replayed_N_K: list[list[ActionOutcome]] = []
-        self._success = False
         self._wanted = {node.parent for node in episode.nodes}
         self._path = [n for n, node in enumerate(episode.nodes) if node.parent is None]
         self._places: dict[tuple[int, int], _Place] = {}
-        self._env: MultiAgentEnv | None = None
+        measures_value = any(
+            candidate.outcome.value_gain is not None for node in episode.nodes for candidate in node.candidates
+        )
+        self._referee = family.referee(tools, measures_value=measures_value)
         if episode.nodes:
-            self._env = family.build(episode.problem, tools)
-            self._env.measures_value = any(
-                candidate.outcome.value_gain is not None for node in episode.nodes for candidate in node.candidates
-            )
-            self._newest = self._places[ROOT] = _Place(state=self._env.snapshot())
+            self._newest = self._places[ROOT] = _Place(position=self._referee.start(episode.problem))
 
-    def calls(self, position: int) -> list[ToolCall]:
-        """The tool calls of replaying a node."""
-        node, env = self.episode.nodes[position], self._environment
-        env.restore(self._place(node).state)
+    def calls(self, n: int) -> list[ToolCall]:
+        """The tool calls of replaying node `n`."""
+        node = self.episode.nodes[n]
+        position, agent = self._place(node).position, node.group.agent
         texts = dict.fromkeys(candidate.text for candidate in node.candidates)
-        return [call for text in texts for call in env.calls(node.group.agent, text)]
+        return [call for text in texts for call in self._referee.calls(position, agent, text)]
 
-    def step(self, position: int) -> None:
-        """Recompute the outcomes of the next node. Raises AssertionError, as `score_shard`."""
-        node, env = self.episode.nodes[position], self._environment
+    def step(self, n: int) -> None:
+        """Recompute the outcomes of node `n`, the next one. Raises AssertionError, as `score_shard`."""
+        node = self.episode.nodes[n]
         place = self._place(node)
-        phase = self._checked_phase(position, place)
-        after = {}
-        for text in dict.fromkeys(candidate.text for candidate in node.candidates):
-            env.restore(place.state)
-            after[text] = apply_or_unscorable(env, node.group.agent, text), env.snapshot()
+        phase = self._checked_phase(n, place)
+        after = {
+            text: self._referee.act_or_unscorable(place.position, node.group.agent, text)
+            for text in dict.fromkeys(candidate.text for candidate in node.candidates)
+        }
         outcomes_K = [after[candidate.text][0] for candidate in node.candidates]
         self.outcomes_N_K.append(tuple(self._scorable(node, k, outcome) for k, outcome in enumerate(outcomes_K)))
         self._replayed_N_K.append(outcomes_K)
         for k, candidate in enumerate(node.candidates):
             goes_on = node.parent is None and k == node.chosen
-            if not goes_on and (position, k) not in self._wanted:
+            if not goes_on and (n, k) not in self._wanted:
                 continue
-            env.restore(after[candidate.text][1])
             reached = _Place(
-                state=place.state if place.has_ended or env.done else after[candidate.text][1],
+                position=after[candidate.text][1],
                 phase=phase,
                 parallel_index=node.parallel_index,
-                has_ended=place.has_ended or env.done,
                 has_diverged=place.has_diverged or not _repeats(outcomes_K[k], candidate.outcome),
             )
-            self._places[position, k] = reached
+            self._places[n, k] = reached
             if goes_on:
-                self._success = self._success if place.has_ended else env.success
                 self._newest = reached
 
     @cached_property
@@ -118,12 +105,8 @@ class Replay:
             )
             for node, outcomes_K in zip(self.episode.nodes, self._replayed_N_K, strict=True)
         ]
-        return replace(self.episode, nodes=tuple(nodes), success=self._success and self.episode.error is None)
-
-    @property
-    def _environment(self) -> MultiAgentEnv:
-        assert self._env is not None, f"{self.episode.problem.problem_id} has no node to replay"
-        return self._env
+        success = bool(nodes) and self._newest.position.is_solved and self.episode.error is None
+        return replace(self.episode, nodes=tuple(nodes), success=success)
 
     def _place(self, node: Node) -> _Place:
         """Where the next node acts: below its parent, or at the end of the selected branch."""
@@ -134,34 +117,36 @@ class Replay:
         )
         return self._places[node.parent]
 
-    def _checked_phase(self, position: int, place: _Place) -> Phase | None:
-        """The phase of a node. Asserts that it is the one that the turn order has here; after a divergence any is accepted."""
+    def _checked_phase(self, n: int, place: _Place) -> Phase | None:
+        """The phase of node `n`. Asserts that it is the one of the turn order; after a divergence any is accepted."""
         if self._turn_order is None or place.has_diverged:
             return None
-        node, phase = self.episode.nodes[position], place.phase
+        node, phase = self.episode.nodes[n], place.phase
         if node.parallel_index == 0:
-            self._environment.restore(place.state)
-            phase = None if place.has_ended else next(phases(self._environment, self._turn_order, after=phase), None)
-        acted: tuple[GroupKey, ...] = (node.group,)
-        asked = () if phase is None else phase.groups(self.episode.problem.problem_id, self.episode.episode)
+            phase = self._referee.next_phase(place.position, self._turn_order, after=phase)
+        due = () if phase is None else phase.groups(self.episode.problem.problem_id, self.episode.episode)
         if node.parent is not None:
+            # A line off the selected branch may begin between agents side by side: each is checked alone.
+            acted: tuple[GroupKey, ...] = (node.group,)
             is_next = node.parallel_index == (0 if place.is_last_in_phase else place.parallel_index + 1)
-            follows = is_next and node.parallel_index < len(asked)
-            follows = follows and replace(node.group, branch="") == asked[node.parallel_index]
+            follows = is_next and node.parallel_index < len(due)
+            follows = follows and replace(node.group, branch="") == due[node.parallel_index]
         elif node.parallel_index == 0:
-            beside = self._beside(position, len(asked))
+            # On the selected branch agents side by side follow one another, so the first answers for all. Some may be missing
+            # where the episode failed, and where one of them ended it.
+            beside = self._beside(n, len(due))
             acted = tuple(each.group for each in beside)
             has_ended = any(each.candidates[each.chosen].outcome.done for each in beside)
-            is_whole = len(acted) == len(asked) > 0 or self.episode.error is not None or has_ended
-            follows = len(acted) > 0 and is_whole and acted == asked[: len(acted)]
+            is_whole = len(acted) == len(due) > 0 or self.episode.error is not None or has_ended
+            follows = len(acted) > 0 and is_whole and acted == due[: len(acted)]
         else:
             return phase
-        assert follows, f"{node.group} was recorded where {list(map(str, asked))} are next, not {list(map(str, acted))}"
+        assert follows, f"{node.group} was recorded where {list(map(str, due))} are next, not {list(map(str, acted))}"
         return phase
 
-    def _beside(self, position: int, count: int) -> list[Node]:
-        """The node of the selected branch at `position` and those after it, `count` in all."""
-        first = self._path.index(position)
+    def _beside(self, n: int, count: int) -> list[Node]:
+        """Node `n` of the selected branch and those after it, `count` in all."""
+        first = self._path.index(n)
         return [self.episode.nodes[n] for n in self._path[first : first + count]]
 
     def _scorable(self, node: Node, k: int, replayed: ActionOutcome) -> ActionOutcome | None:

@@ -4,7 +4,8 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from components.environments.base import NO_TOOLS, EnvironmentFamily, Tools
+from components.environments.base import NO_TOOLS, Tools
+from components.environments.family import Family
 from components.errors import TooManyUnscorable
 from components.identity import GroupKey, seed_for
 from components.rewards.base import Rubric
@@ -24,7 +25,7 @@ Progress = Callable[[int, int], None]
 def score_shard(
     shard: RolloutShard,
     *,
-    family: EnvironmentFamily,
+    family: Family,
     rubric: Rubric,
     credit: CreditRule = "node",
     tools: Tools = NO_TOOLS,

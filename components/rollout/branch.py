@@ -1,11 +1,12 @@
 """One line of play through the tree of an episode: the selected branch, or one that starts below a candidate off it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from components.environments.base import MultiAgentEnv, Snapshot, ToolCall, apply_or_unscorable
+from components.environments.base import ToolCall
+from components.environments.play import Position, Referee
 from components.errors import ConfigurationError, NothingScorable, TransientError
 from components.generation.base import Completion
 from components.identity import GroupKey
@@ -13,7 +14,7 @@ from components.rewards.base import Rubric
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
 from components.schema import ROOT, ActionOutcome, Candidate, FailedBranch, Node
-from components.turn_order import Phase, phases, place_of
+from components.turn_order import Phase, place_of
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ class BranchPoint:
     episode.
     """
 
-    state: Snapshot
+    position: Position
     parent: tuple[int, int] | None = None
     label: str = ""
     num_before: int = 0
@@ -66,24 +67,26 @@ class BranchPoint:
 
 
 class Branch:
-    """A line of play in an environment that it shares with the other lines of its episode, each with its own state.
+    """A line of play with its own position, before the same referee as the other lines of its episode.
 
     `nodes` are the nodes of the whole episode, to which it adds its own. `forks` are the beginnings of further lines, which its
     driver takes. Its failure, `error`, concerns no other line.
     """
 
-    def __init__(self, env: MultiAgentEnv, start: Start, rules: Rules, nodes: list[Node], fork: BranchPoint) -> None:
-        self._env, self._start, self._rules, self._nodes = env, start, rules, nodes
-        self._state, self._parent, self._label = fork.state, fork.parent, fork.label
+    def __init__(self, referee: Referee, start: Start, rules: Rules, nodes: list[Node], fork: BranchPoint) -> None:
+        self._referee, self._start, self._rules, self._nodes = referee, start, rules, nodes
+        self._position, self._parent, self._label = fork.position, fork.parent, fork.label
         self._num_before, self._pending, self._last_turn = fork.num_before, fork.pending, fork.last_turn
         self._after, self._expanded_turn = fork.after, fork.expanded_turn
         self._turns_reached: list[BranchPoint] = []
         self.forks: list[BranchPoint] = []
         self.error: str | None = None
-        self.success = False
-        self._live = True
-        self._attempt("build", self._look)
-        self._phases: Iterator[Phase] = phases(env, rules.turn_order, rules.max_turns, after=fork.after)
+        self._live = not fork.position.is_done
+
+    @property
+    def success(self) -> bool:
+        """Whether its newest position is solved."""
+        return self._position.is_solved
 
     @property
     def cut(self) -> FailedBranch | None:
@@ -124,17 +127,18 @@ class Branch:
 
     def calls(self, answer: SampledNode) -> tuple[ToolCall, ...]:
         """The tool calls of stepping the candidates."""
-        agent, env = answer.node.group.agent, self._env
-        texts = dict.fromkeys(answer.texts_K)
-        asked = self._attempt(_doing(answer.node), lambda: [call for text in texts for call in env.calls(agent, text)])
-        return tuple(asked or ())
+        agent, texts = answer.node.group.agent, dict.fromkeys(answer.texts_K)
+        calls = self._attempt(
+            _doing(answer.node),
+            lambda: [call for text in texts for call in self._referee.calls(self._position, agent, text)],
+        )
+        return tuple(calls or ())
 
     def act(self, answer: SampledNode, *, waiting: Sequence[PendingNode], router: Router, rubric: Rubric) -> None:
-        """Step a snapshot with every candidate, score and keep all, and continue from the chosen one.
+        """Let every candidate act in the line's position, score and keep all, and continue from the chosen one.
 
         `waiting` are the agents side by side that act after this one. An unscorable candidate is never chosen; a node of
-        unscorable candidates fails its line. If an agent side by side has just ended the episode, the candidates are scored in
-        the state before its answer and change nothing.
+        unscorable candidates fails its line.
         """
         opened, doing = answer.node, _doing(answer.node)
         after = self._attempt(doing, lambda: self._stepped(opened.group.agent, answer.texts_K))
@@ -146,8 +150,8 @@ class Branch:
             opened.group, [rewards[answer.texts_K[k]] for k in scorable], is_last=opened.phase.is_last
         )
         chosen, was_live = scorable[picked], self._live
-        if self._attempt(doing, lambda: self._continue_from(after[answer.texts_K[chosen]][1])) is None:
-            return
+        self._position = after[answer.texts_K[chosen]][1]
+        self._live = not self._position.is_done
         candidates = tuple(
             _candidate(completion, text, after[text][0], rewards[text])
             for completion, text in zip(answer.completions_K, answer.texts_K, strict=True)
@@ -156,8 +160,7 @@ class Branch:
         self._nodes.append(node)
         if was_live:
             going_on = [k for k in scorable if not candidates[k].outcome.done and self._begins_line(node, k)]
-            states_K = {k: after[answer.texts_K[k]][1] for k in going_on}
-            self.forks += [self._fork(k, state, opened.phase, waiting) for k, state in states_K.items()]
+            self.forks += [self._fork(k, after[answer.texts_K[k]][1], opened.phase, waiting) for k in going_on]
         self._num_before += 1
         self._parent = None if self._parent is None else (len(self._nodes) - 1, chosen)
 
@@ -191,11 +194,11 @@ class Branch:
             return candidate != node.chosen
         return self._rules.team_credit != "node" and self._parent is None
 
-    def _fork(self, candidate: int, state: Snapshot, phase: Phase, waiting: Sequence[PendingNode]) -> BranchPoint:
+    def _fork(self, candidate: int, position: Position, phase: Phase, waiting: Sequence[PendingNode]) -> BranchPoint:
         """The line below a candidate of the newest node."""
         label = f"{self._label}/{self._num_before}.{candidate}".lstrip("/")
         return BranchPoint(
-            state=state,
+            position=position,
             parent=(len(self._nodes) - 1, candidate),
             label=label,
             num_before=self._num_before + 1,
@@ -220,7 +223,7 @@ class Branch:
         assert phase.turn == reached, f"turn {phase.turn} after {reached} turns"
         newest = len(self._nodes) - 1
         fork = BranchPoint(
-            state=self._state,
+            position=self._position,
             parent=(newest, self._nodes[newest].chosen) if self._nodes else ROOT,
             label=REPLAYED,
             num_before=self._num_before,
@@ -236,7 +239,8 @@ class Branch:
         self._turns_reached = []
 
     def _next_phase(self) -> Phase | None:
-        phase = next(self._phases, None)
+        rules = self._rules
+        phase = self._referee.next_phase(self._position, rules.turn_order, after=self._after, max_turns=rules.max_turns)
         return None if phase is None or (self._last_turn is not None and phase.turn > self._last_turn) else phase
 
     def _opened(self, phase: Phase, router: Router) -> tuple[PendingNode, ...]:
@@ -260,7 +264,7 @@ class Branch:
         return tuple(nodes)
 
     def _prompt(self, agent: str, router: Router) -> tuple[int, ...]:
-        return router.encode(agent, self._env.observe(agent))
+        return router.encode(agent, self._referee.observe(self._position, agent))
 
     def _num_candidates(self, phase: Phase, place: int, *, on_path: bool) -> int:
         rules = self._rules
@@ -271,28 +275,13 @@ class Branch:
     def _fans_out(self, phase: Phase) -> bool:
         return phase.turn == self._expanded_turn
 
-    def _stepped(self, agent: str, texts_K: Sequence[str]) -> dict[str, tuple[ActionOutcome, Snapshot]]:
-        """The outcome of each different text and the state after it. Raises NothingScorable if no text can be scored."""
-        after: dict[str, tuple[ActionOutcome, Snapshot]] = {}
-        for text in dict.fromkeys(texts_K):
-            self._env.restore(self._state)
-            after[text] = apply_or_unscorable(self._env, agent, text), self._env.snapshot()
+    def _stepped(self, agent: str, texts_K: Sequence[str]) -> dict[str, tuple[ActionOutcome, Position]]:
+        """The outcome of each different text and the position after it. Raises NothingScorable if no text can be scored."""
+        after = {text: self._referee.act_or_unscorable(self._position, agent, text) for text in dict.fromkeys(texts_K)}
         reasons = [outcome.unscorable for outcome, _ in after.values()]
         if None not in reasons:
             raise NothingScorable(f"no candidate could be scored: {reasons[0]}")
         return after
-
-    def _continue_from(self, after: Snapshot) -> bool:
-        """Move to the state after the chosen answer, or stay in the state before an answer that ends the episode."""
-        if self._live:
-            self._env.restore(after)
-            self._look()
-            self._state = after if self._live else self._state
-        return True
-
-    def _look(self) -> bool:
-        self._live, self.success = not self._env.done, self._env.success
-        return True
 
     def _attempt(self, doing: str, work: Callable[[], T]) -> T | None:
         """The border of a line: an exception of its environment or a decoder fails only this line.
@@ -302,7 +291,6 @@ class Branch:
         if self.error is not None:
             return None
         try:
-            self._env.restore(self._state)
             return work()
         except (ConfigurationError, TransientError):
             raise

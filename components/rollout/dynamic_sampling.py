@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from components.config import RunConfig
-from components.environments.base import EnvironmentFamily
+from components.environments.family import Family
 from components.frozen import Frozen
 from components.rollout.shards import NumberedProblem, problem_indices
 from components.schema import Episode, Refills
@@ -30,7 +30,7 @@ class Refilling:
 
 
 def fresh_problems(
-    config: RunConfig, family: EnvironmentFamily, options: Frozen, *, step: int, shard: int
+    config: RunConfig, family: Family, options: Frozen, *, step: int, shard: int
 ) -> Callable[[int, int], NumberedProblem]:
     """`Refilling.fresh` of one shard. Every replacement has an occurrence of its own, so that episode numbers stay unique even
     if a small dataset gives an equal problem twice.

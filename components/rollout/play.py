@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from components.environments.base import NO_TOOLS, EnvironmentFamily, Tools
+from components.environments.base import NO_TOOLS, Tools
+from components.environments.family import Family
 from components.rewards.base import Rubric
 from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start
@@ -19,7 +20,7 @@ def play(
     starts: Sequence[Start],
     rules: Rules,
     *,
-    family: EnvironmentFamily,
+    family: Family,
     router: Router,
     rubric: Rubric,
     tools: Tools = NO_TOOLS,
@@ -34,7 +35,8 @@ def play(
     **Example** 32 starts, 8 candidates, 2 turns of 2 agents: 4 engine calls of up to 32 prompts with 8 seeds each; with
     team_credit turn_end the second and the fourth have 32 x 8 prompts with one seed more.
     """
-    trees = [Tree(start, family, tools, rules) for start in starts]
+    referee = family.referee(tools, measures_value=rules.measures_value)
+    trees = [Tree(start, referee, rules) for start in starts]
     num_phases, num_played = rules.max_turns * max(len(rules.turn_order), 1), 0
     while opened := [(line, nodes) for tree in trees for line in tree.lines() if (nodes := line.open(router))]:
         requests = [

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from components.config import RolloutConfig
-from components.environments.base import NO_TOOLS, EnvironmentFamily, RecordingTools
+from components.environments.base import NO_TOOLS, RecordingTools
+from components.environments.family import Family
 from components.rewards.base import Rubric
 from components.rollout.dynamic_sampling import Refilling, refills_of
 from components.rollout.failure_budget import check_failures
@@ -40,7 +41,7 @@ class ShardPlan:
 def collect_shard(
     plan: ShardPlan,
     *,
-    family: EnvironmentFamily,
+    family: Family,
     router: Router,
     rubric: Rubric,
     tools: RecordingTools = NO_TOOLS,

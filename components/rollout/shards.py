@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from components.config import RunConfig
-from components.environments.base import EnvironmentFamily
+from components.environments.family import Family
 from components.frozen import Frozen
 from components.schema import Problem
 
@@ -28,7 +28,7 @@ def problem_indices(step: int, num_problems: int, shard: int, num_shards: int) -
 
 
 def shard_problems(
-    config: RunConfig, family: EnvironmentFamily, options: Frozen, *, step: int, shard: int
+    config: RunConfig, family: Family, options: Frozen, *, step: int, shard: int
 ) -> tuple[NumberedProblem, ...]:
     """The problems of one shard. Earlier ones of the step are made too, to count equal ones."""
     settings = config.rollout

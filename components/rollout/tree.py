@@ -1,8 +1,8 @@
-"""One episode while it is played: its environment and the lines of play through it."""
+"""One episode while it is played: the lines of play through it."""
 
 from collections.abc import Iterator
 
-from components.environments.base import EnvironmentFamily, MultiAgentEnv, Tools
+from components.environments.play import Position, Referee
 from components.errors import ConfigurationError, TransientError
 from components.rollout.branch import Branch, BranchPoint
 from components.rollout.rules import Rules, Start
@@ -12,12 +12,12 @@ from components.schema import Episode, Node
 class Tree:
     """The lines of an episode, driven by `play`. The first is the selected branch."""
 
-    def __init__(self, start: Start, family: EnvironmentFamily, tools: Tools, rules: Rules) -> None:
-        self._start, self._rules = start, rules
+    def __init__(self, start: Start, referee: Referee, rules: Rules) -> None:
+        self._start, self._referee, self._rules = start, referee, rules
         self._nodes: list[Node] = []
         self._build_error: str | None = None
-        self._env = self._built(family, tools)
-        self._lines = [] if self._env is None else [self._line(self._env, BranchPoint(state=self._env.snapshot()))]
+        begun = self._begun()
+        self._lines = [] if begun is None else [self._line(BranchPoint(position=begun))]
 
     def lines(self) -> Iterator[Branch]:
         """All lines, with those that begin at the newest nodes, and those that begin while the others are asked to go on."""
@@ -47,19 +47,16 @@ class Tree:
         begun = [fork for line in self._lines for fork in line.forks]
         for line in self._lines:
             line.forks = []
-        if self._env is not None:
-            self._lines += [self._line(self._env, fork) for fork in begun]
+        self._lines += map(self._line, begun)
 
-    def _line(self, env: MultiAgentEnv, fork: BranchPoint) -> Branch:
-        return Branch(env, self._start, self._rules, self._nodes, fork)
+    def _line(self, fork: BranchPoint) -> Branch:
+        return Branch(self._referee, self._start, self._rules, self._nodes, fork)
 
-    def _built(self, family: EnvironmentFamily, tools: Tools) -> MultiAgentEnv | None:
+    def _begun(self) -> Position | None:
         try:
-            env = family.build(self._start.problem, tools)
-            env.measures_value = self._rules.measures_value
+            return self._referee.start(self._start.problem)
         except (ConfigurationError, TransientError):
             raise
         except Exception as error:  # the border of an episode, as that of its lines
             self._build_error = f"build: {type(error).__name__}: {error}"
             return None
-        return env

@@ -1,7 +1,7 @@
 """Checks of what the first policies of a run start from."""
 
 from components.artifacts.base import ArtifactStore
-from components.environments.base import demonstrator
+from components.environments.family import require_expert
 from components.models.base_checks import check_base
 from components.runs.initial_checkpoints import committed_initial_checkpoints
 from components.runs.run import SHARED, Run
@@ -19,4 +19,4 @@ def check_bases(store: ArtifactStore, scenario: Scenario) -> None:
         for policy, settings in config.policies.items():
             check_base(policy, settings)
             if settings.api is None and settings.base == "tiny":
-                demonstrator(scenario.family)
+                require_expert(scenario.family)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from components import progress
 from components.artifacts.refs import CheckpointRef
-from components.environments.base import alphabet_of, demonstrator
+from components.environments.family import require_expert, scratch_alphabet
 from components.evaluation.held_out import evaluate
 from components.identity import seed_for
 from components.models.model_groups import initial_models
@@ -62,7 +62,7 @@ def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
     from components.training.warm_start import warm_start as clone
 
     config, scenario = session.config, session.scenario
-    alphabet = alphabet_of(scenario.family, scenario.options)
+    alphabet = scratch_alphabet(scenario.family, scenario.options)
     students = {}
     for model, policies in initial_models(config.policies).items():
         settings, folder = config.policies[policies[0]], folders[model]
@@ -75,7 +75,7 @@ def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
         clone(
             students,
             Teacher(
-                family=demonstrator(scenario.family),
+                family=require_expert(scenario.family),
                 turn_order=scenario.turn_order,
                 max_turns=config.environment.max_turns,
                 options=scenario.options,

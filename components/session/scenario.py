@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from components.algorithms.learning_signal import has_signal
 from components.config import RunConfig
-from components.environments.base import EnvironmentFamily
 from components.environments.episode_length import EpisodeLengthAware
+from components.environments.family import Family
 from components.environments.registry import family, family_options, source_of
 from components.environments.turn_orders import turn_order_of
 from components.evaluation.held_out import EvalPlan
@@ -36,7 +36,7 @@ class Scenario:
     """An environment family with its validated options and configuration."""
 
     config: RunConfig
-    family: EnvironmentFamily
+    family: Family
     options: Frozen
 
     @property

@@ -1,18 +1,21 @@
 """Noisy expert play as training groups: one prompt with several demonstrated answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from random import Random
 
 from components.config import WarmStartConfig
-from components.environments.base import NO_TOOLS, Demonstrator, MultiAgentEnv, Tools, apply_or_unscorable
+from components.environments.base import NO_TOOLS, Tools
+from components.environments.family import Family
+from components.environments.play import Position, Referee
 from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.generation.base import Tokenizer
 from components.identity import GroupKey, seed_for
 from components.schema import Observation, Problem, TrainGroup
-from components.turn_order import BRANCHING, TurnOrder, agents_of, in_phases, phases
+from components.turn_order import BRANCHING, Phase, TurnOrder, agents_of, in_phases, phase_after
 
 _NUM_PROBLEMS = 4096
 """The number of distinct problems, which scrambling multiplies."""
@@ -33,14 +36,15 @@ class Student:
     """An observation as prompt tokens, in the same format as in rollouts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Teacher:
     """The noisy expert of an environment, in the roles of all agents. All its randomness follows from `seed`.
 
     `max_turns` limits its play in a team that branches.
     """
 
-    family: Demonstrator
+    family: Family
+    """An environment with an expert."""
     turn_order: TurnOrder
     options: Frozen
     config: WarmStartConfig
@@ -59,10 +63,16 @@ class Teacher:
         rng = Random(seed_for(self.seed, "warm_start", role, step))
         return [self._group(student, role, rng) for _ in range(self.config.prompts_per_step)]
 
+    @cached_property
+    def _referee(self) -> Referee:
+        return self.family.referee(self.tools)
+
     def _group(self, student: Student, role: str, rng: Random) -> TrainGroup:
-        problem, env, solving_proposal = self._moment(role, rng)
-        prompt = student.encode(env.observe(role))
-        answers = [self._answer(env, role, solving_proposal, rng) for _ in range(self.config.demonstrations_per_prompt)]
+        problem, position, solving_proposal = self._moment(role, rng)
+        prompt = student.encode(self._referee.observe(position, role))
+        answers = [
+            self._answer(position, role, solving_proposal, rng) for _ in range(self.config.demonstrations_per_prompt)
+        ]
         completions = tuple((*student.tokenizer.encode(answer), student.tokenizer.end_token) for answer in answers)
         return TrainGroup(
             group=GroupKey(problem_id=problem.problem_id, episode=0, turn=0, agent=role),
@@ -72,68 +82,66 @@ class Teacher:
             advantages_K=(1.0,) * len(completions),
         )
 
-    def _moment(self, role: str, rng: Random) -> tuple[Problem, MultiAgentEnv, str | None]:
-        """A problem, its environment when `role` is to act, and the last proposal if it would solve.
+    def _moment(self, role: str, rng: Random) -> tuple[Problem, Position, str | None]:
+        """A problem, the position when `role` is to act, and the last proposal if it would solve.
 
         Raises ConfigurationError for a role that never gets to act.
         """
         for _ in range(_MAX_DRAWS):
             problem = self._problem(rng.randrange(_NUM_PROBLEMS))
-            env = self.family.build(problem, self.tools)
+            start = self._referee.start(problem)
             if rng.random() < _SCRAMBLED_FRACTION:
-                self.family.scramble(env, rng)
-            is_reached, solving_proposal = self._play_up_to(env, role, rng)
-            if is_reached:
-                return problem, env, solving_proposal
+                start = self.family.scrambled(start, rng, self.tools)
+            times = self._times(start, role, rng)
+            if times is not None:
+                return problem, *times
         raise ConfigurationError(
             f"agents.{role}: it never acted in {_MAX_DRAWS} episodes of {self.family.name}'s expert, so there is nothing to "
             "clone; raise environment.max_turns, or start from a pretrained model (policies.<name>.base)"
         )
 
-    def _play_up_to(self, env: MultiAgentEnv, role: str, rng: Random) -> tuple[bool, str | None]:
-        """Let the noisy expert play until `role` is to act, at a random one of its times.
-
-        Returns whether it ever is, and the last proposal if it would solve.
-        """
+    def _times(self, start: Position, role: str, rng: Random) -> tuple[Position, str | None] | None:
+        """The position when `role` is to act, at a random one of its times in the noisy expert's play, and the last proposal if
+        it would solve; None if it never is."""
         if self.turn_order == BRANCHING:
-            return self._play_and_go_back(env, role, rng)
+            reached = list(self._whole_play(start, role, rng))
+            return rng.choice(reached) if reached else None
         order = in_phases(self.turn_order)
         times = [number for number, agents in enumerate(order) if role in agents]
-        solving: str | None = None
-        for agents in order[: times[0] if len(times) == 1 else rng.choice(times)]:
-            solving = self._played(env, agents, rng)
-        return not env.done, solving
+        last = times[0] if len(times) == 1 else rng.choice(times)
+        position, phase, solving = start, None, None
+        for _ in range(last):
+            phase = phase_after(self.turn_order, phase)
+            assert phase is not None, f"{self.turn_order} has no next phase"
+            position, solving = self._played(position, phase, rng)
+        return None if position.is_done else (position, solving)
 
-    def _play_and_go_back(self, env: MultiAgentEnv, role: str, rng: Random) -> tuple[bool, str | None]:
-        solving: str | None = None
-        times = []
-        for phase in phases(env, self.turn_order, self.max_turns):
+    def _whole_play(self, position: Position, role: str, rng: Random) -> Iterator[tuple[Position, str | None]]:
+        """Each position of an episode in which `role` is to act, with the last proposal if it would solve."""
+        phase, solving = None, None
+        while True:
+            phase = self._referee.next_phase(position, self.turn_order, after=phase, max_turns=self.max_turns)
+            if phase is None:
+                return
             if role in phase.agents:
-                times.append((env.snapshot(), solving))
-            solving = self._played(env, phase.agents, rng)
-        if not times:
-            return False, None
-        before, solving = rng.choice(times)
-        env.restore(before)
-        return True, solving
+                yield position, solving
+            position, solving = self._played(position, phase, rng)
 
-    def _played(self, env: MultiAgentEnv, agents: tuple[str, ...], rng: Random) -> str | None:
-        """Let the agents of a phase act as the noisy expert would in the state before it; the last proposal if it solves."""
-        solving: str | None = None
-        for agent, proposal in [(agent, self._demonstration(env, agent, rng)) for agent in agents]:
-            solving = (
-                proposal if apply_or_unscorable(env, agent, proposal).solves and self.family.copies_proposals else None
-            )
-        return solving
+    def _played(self, position: Position, phase: Phase, rng: Random) -> tuple[Position, str | None]:
+        """The position after the agents of a phase acted as the noisy expert would; the last proposal if it solves."""
+        proposals = [self._demonstration(position, agent, rng) for agent in phase.agents]
+        outcomes, after = self._referee.advance(position, phase, proposals)
+        solves = len(outcomes) == len(proposals) and outcomes[-1].solves and self.family.copies_proposals
+        return after, proposals[-1] if solves else None
 
-    def _answer(self, env: MultiAgentEnv, role: str, solving_proposal: str | None, rng: Random) -> str:
+    def _answer(self, position: Position, role: str, solving_proposal: str | None, rng: Random) -> str:
         is_last = role in in_phases(self.turn_order or self.roles)[-1]
         if is_last and solving_proposal is not None and rng.random() < self.config.copy_probability:
             return solving_proposal
-        return self._demonstration(env, role, rng)
+        return self._demonstration(position, role, rng)
 
-    def _demonstration(self, env: MultiAgentEnv, role: str, rng: Random) -> str:
-        return self.family.noisy_expert_action(env, role, noise=self.config.noise, rng=rng)
+    def _demonstration(self, position: Position, role: str, rng: Random) -> str:
+        return self.family.noisy_expert_action(position, role, noise=self.config.noise, rng=rng)
 
     def _problem(self, index: int) -> Problem:
         if index not in self._problems:

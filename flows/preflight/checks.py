@@ -99,7 +99,7 @@ def check_environment(scenario: Scenario) -> None:
             f"agents: {sorted(config.agents)} given, but {config.environment.name} in rollout.mode {config.rollout.mode} "
             f"is played by {sorted(playing)}; name these"
         )
-    if config.algorithm.advantage == "solver_value" and not getattr(scenario.family, "has_solver_value", False):
+    if config.algorithm.advantage == "solver_value" and not scenario.family.has_solver_value:
         raise ConfigurationError(
             f"algorithm.advantage solver_value: environment {config.environment.name} has no exact solver; use another "
             "advantage, or an environment with one, such as plan_path, sokoban or blocksworld"

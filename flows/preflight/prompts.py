@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.config import PolicyConfig, RunConfig
-from components.environments.base import alphabet_of
+from components.environments.family import scratch_alphabet
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.models.base_checks import cached_hub_folder
 from components.rollout.prompts import encode_observation
 from components.rollout.router import RoleBinding
 from components.schema import Observation
 from components.session.scenario import Scenario
-from components.turn_order import phases
 
 if TYPE_CHECKING:
     from components.models.tokenizer import HuggingFaceTokenizer
@@ -34,7 +33,7 @@ def check_prompts(scenario: Scenario) -> None:
     for role, seat in scenario.seats.items():
         policy = config.policies[seat.policy]
         if policy.base == "tiny" and policy.api is None:
-            _check_spelling(role, seat, alphabet_of(scenario.family, scenario.options))
+            _check_spelling(role, seat, scratch_alphabet(scenario.family, scenario.options))
         elif policy.api is None and (
             policy.prompt_format == "chat" or seat.prompt or seat.max_thinking_tokens or seat.stop
         ):
@@ -146,6 +145,9 @@ def _first_observation(role: str, scenario: Scenario, *, index: int = 0) -> Obse
     """What `role` sees of a problem; nothing if another acts first, whose answer is not known."""
     config, family = scenario.config, scenario.family
     problem = family.problem(scenario.options, split="train", index=index, seed=config.seed)
-    env = family.build(problem)
-    first = next(phases(env, scenario.turn_order, 1), None)
-    return env.observe(role) if first is not None and role in first.agents else Observation(instructions="", state="")
+    referee = family.referee()
+    start = referee.start(problem)
+    first = referee.next_phase(start, scenario.turn_order)
+    if first is None or role not in first.agents:
+        return Observation(instructions="", state="")
+    return referee.observe(start, role)

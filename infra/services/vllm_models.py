@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from components.config import RunConfig
-from components.environments.base import alphabet_of
+from components.environments.family import scratch_alphabet
 from components.identity import fingerprint
 from components.session.scenario import scenario_of
 from components.session.vllm_models import served_models
@@ -32,7 +32,7 @@ def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) 
     """A model folder with the right shape; the first refresh replaces its weights."""
     settings = config.policies[policies[0]]
     scenario = scenario_of(config)
-    alphabet = alphabet_of(scenario.family, scenario.options)
+    alphabet = scratch_alphabet(scenario.family, scenario.options)
     shape = settings.model_dump(mode="json", include={"base", "tiny"})
     folder = home / "vllm" / "models" / fingerprint([shape, alphabet])
     if not folder.exists():

@@ -2,9 +2,9 @@
 
 import shutil
 import textwrap
-from typing import Any, TextIO
+from typing import TextIO
 
-from components.environments.base import MultiAgentEnv
+from components.environments.play import Playthrough, Position
 
 
 class Person:
@@ -21,33 +21,33 @@ class Person:
         self._explains = explains
         self._writes_prose = writes_prose
 
-    def __call__(self, env: MultiAgentEnv, agent: str) -> str | None:
-        decides = agent == env.roles[-1]
+    def __call__(self, played: Playthrough, agent: str) -> str | None:
+        decides = agent == played.roles[-1]
         if self._explains:
-            self._explain(env)
+            self._explain(played)
         if self._writes_prose:
-            self._say(f"\n{_wrapped(env.observe(agent).instructions)}\n")
-        if self._writes_prose or not decides or len(env.roles) == 1:
-            self._say(f"\n{self._picture(env)}\n")
+            self._say(f"\n{_wrapped(played.observe(agent).instructions)}\n")
+        if self._writes_prose or not decides or len(played.roles) == 1:
+            self._say(f"\n{self._picture(played)}\n")
         while (text := self._asked(agent, decides)) is not None:
-            before = env.snapshot()
-            outcome = env.apply(agent, text)
+            before = played.position
+            outcome = played.apply(agent, text)
             if outcome.error is None:
-                self._say(self._consequence(env, agent, text, before, solves=outcome.solves))
-            env.restore(before)
+                self._say(self._consequence(played, agent, text, before, solves=outcome.solves))
+            played.position = before
             if outcome.error is None:
                 self._proposal = text
                 return text
             self._say(f"Not understood: {outcome.error}.")
         return None
 
-    def _explain(self, env: MultiAgentEnv) -> None:
+    def _explain(self, played: Playthrough) -> None:
         self._explains = False
         if self._writes_prose:
             self._say("You play every agent. An answer ends with a line that holds a dot alone; q alone quits.")
             return
-        self._say(_wrapped(env.observe(env.roles[0]).instructions))
-        if len(env.roles) > 1:
+        self._say(_wrapped(played.observe(played.roles[0]).instructions))
+        if len(played.roles) > 1:
             self._say(
                 "You play every agent: type a list, see what it would do, then decide: Enter keeps it, another list "
                 "replaces it."
@@ -75,16 +75,16 @@ class Person:
             lines.append(line)
         return "".join(lines).strip() if lines or line else None
 
-    def _consequence(self, env: MultiAgentEnv, agent: str, text: str, before: Any, *, solves: bool) -> str:
+    def _consequence(self, played: Playthrough, agent: str, text: str, before: Position, *, solves: bool) -> str:
         """The result of an answer, or of a proposal if it were carried out."""
-        if agent == env.roles[-1] or self._writes_prose:
-            return f"{self._picture(env)}\nSolved." if solves and env.success else ""
-        env.restore(before)
-        env.apply(env.roles[-1], text)
-        return f"would lead to{' the solution' if solves else ''}:\n{self._picture(env)}"
+        if agent == played.roles[-1] or self._writes_prose:
+            return f"{self._picture(played)}\nSolved." if solves and played.success else ""
+        played.position = before
+        played.apply(played.roles[-1], text)
+        return f"would lead to{' the solution' if solves else ''}:\n{self._picture(played)}"
 
-    def _picture(self, env: MultiAgentEnv) -> str:
-        return env.render(color=self._stdout.isatty())
+    def _picture(self, played: Playthrough) -> str:
+        return played.render(color=self._stdout.isatty())
 
     def _say(self, text: str) -> None:
         print(text, file=self._stdout)

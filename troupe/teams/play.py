@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from typing import Any, TextIO
 
 from components.config import RewardConfig
-from components.environments.base import MultiAgentEnv, Split
+from components.environments.base import Split
+from components.environments.play import Playthrough
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.escaping import printable
@@ -117,11 +118,11 @@ class _Screen:
     def _is_on(self) -> bool:
         return self._num_begun <= self._num_shown
 
-    def began(self, env: MultiAgentEnv) -> None:
+    def began(self, played: Playthrough) -> None:
         self._num_begun += 1
         if self._num_episodes > 1 and self._is_on:
             print(f"\nepisode {self._num_begun} of {self._num_episodes}", file=self._stdout)
-        self._show(env, "start")
+        self._show(played, "start")
 
     def acted(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None:
         if not self._is_on:
@@ -129,14 +130,14 @@ class _Screen:
         refusal = f"\n    not understood: {printable(outcome.error)}" if outcome.error else ""
         print(f"turn {turn + 1}, {role}: {_indented(action)}{refusal}", file=self._stdout)
 
-    def turn_ended(self, env: MultiAgentEnv, turn: int) -> None:
-        self._show(env, f"after turn {turn + 1}")
+    def turn_ended(self, played: Playthrough, turn: int) -> None:
+        self._show(played, f"after turn {turn + 1}")
 
-    def _show(self, env: MultiAgentEnv, caption: str) -> None:
+    def _show(self, played: Playthrough, caption: str) -> None:
         if not self._is_on:
             return
-        picture = _drawn(env.render(color=self._stdout.isatty()))
-        print(f"\n{caption}{', solved' if env.success else ''}\n{picture}", file=self._stdout)
+        picture = _drawn(played.render(color=self._stdout.isatty()))
+        print(f"\n{caption}{', solved' if played.success else ''}\n{picture}", file=self._stdout)
 
 
 def _drawn(picture: str) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import TextIO
 
-from components.environments.base import Demonstrator, EnvironmentFamily, MultiAgentEnv, RandomPlayer, demonstrator
+from components.environments.family import Family, require_expert
+from components.environments.play import Playthrough
 from components.errors import ConfigurationError, ServiceMissing
 from components.evaluation.answered_play import Answer, Ended, Onlooker, play_answers
 from components.evaluation.held_out import Sampling
@@ -70,21 +71,19 @@ def finished_episodes(
     return finished
 
 
-def person(
-    family: EnvironmentFamily, turn_order: TurnOrder, stdin: TextIO, stdout: TextIO, *, num_episodes: int = 1
-) -> Player:
+def person(family: Family, turn_order: TurnOrder, stdin: TextIO, stdout: TextIO, *, num_episodes: int = 1) -> Player:
     """The person at the terminal, who gets an explanation in the first episode."""
-    writes_prose = not (isinstance(family, Demonstrator) and family.copies_proposals)
+    writes_prose = not family.copies_proposals
 
     def answers(index: int) -> Answer:
         print(f"\n{family.name}, episode {index + 1} of {num_episodes}", file=stdout)
         asked = Person(stdin, stdout, explains=index == 0, writes_prose=writes_prose)
-        return lambda env, node: asked(env, node.agent)
+        return lambda played, node: asked(played, node.agent)
 
     return Player(name="human", turn_order=turn_order, answers=answers)
 
 
-def scripted(agent: str, family: EnvironmentFamily, turn_order: TurnOrder, seed: int) -> Player:
+def scripted(agent: str, family: Family, turn_order: TurnOrder, seed: int) -> Player:
     """The expert, random or idle agent in every role."""
 
     def answers(index: int) -> Answer:
@@ -93,16 +92,15 @@ def scripted(agent: str, family: EnvironmentFamily, turn_order: TurnOrder, seed:
     return Player(name=agent, turn_order=turn_order, answers=answers)
 
 
-def scripted_answer(agent: str, family: EnvironmentFamily, seed: int) -> Answer:
+def scripted_answer(agent: str, family: Family, seed: int) -> Answer:
     """The answers of the expert, random or idle agent in one episode. Raises ConfigurationError if there is no expert."""
     rng = Random(seed)
     if agent == "noop":
-        return lambda env, node: ""
-    if agent == "random" and isinstance(family, RandomPlayer):
-        player = family
-        return lambda env, node: player.random_action(env, node.agent, rng)
-    expert = demonstrator(family)
-    return lambda env, node: expert.expert_action(env, node.agent)
+        return lambda played, node: ""
+    if agent == "random":
+        return lambda played, node: family.random_action(played.position, node.agent, rng)
+    expert = require_expert(family)
+    return lambda played, node: expert.expert_action(played.position, node.agent)
 
 
 def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
@@ -119,8 +117,8 @@ def team_player(team: Team, turn_order: TurnOrder, *, sampling: Sampling, suite:
     """The team of a run, with one candidate per node and the random draws of an evaluation of `suite` with this seed."""
     rules = team.rules(turn_order, sampling=sampling, suite=suite, seed=seed)
 
-    def answer(env: MultiAgentEnv, node: GroupKey) -> str:
+    def answer(played: Playthrough, node: GroupKey) -> str:
         (seed,) = rules.seeds(node)
-        return team.answer(node.agent, env.observe(node.agent), sampling=sampling, seed=seed)
+        return team.answer(node.agent, played.observe(node.agent), sampling=sampling, seed=seed)
 
     return Player(name=team.name, turn_order=turn_order, answers=lambda index: answer)

@@ -1,23 +1,26 @@
-"""One programming problem being played: programs run in the sandbox, verdicts are made here."""
+"""code: a tester writes tests, a coder writes the program, hidden tests decide. Programs run in the sandbox."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
 
-from components.environments.base import MultiAgentEnv, Step, ToolCall, Tools
+from components.environments.base import Split, Step, ToolCall, Tools
 from components.environments.code.answer_extraction import PROGRAM_ENDING, TESTS_ENDING, final_tests
-from components.environments.code.grading import accepts, checking
-from components.environments.code.grammar import cases_in
+from components.environments.code.grammar import cases_in, spelled
+from components.environments.code.judge import Judge
 from components.environments.code.mutants import mutants
-from components.environments.code.novelty import repeats
-from components.environments.code.observations import CODER, ROLES, TESTER, State, observation
+from components.environments.code.observations import CODER, ROLES, TESTER, State, instructions, state_text
+from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
-from components.environments.code.programs import Verdict, agrees, execution, output_of, program_in, timed_out, verdict
+from components.environments.code.procedural.generate import draw_puzzle, make_problem
+from components.environments.code.procedural.puzzle import PUZZLES
+from components.environments.code.programs import Verdict, program_in
 from components.environments.code.render import picture
-from components.environments.shared.answer_extraction import final_program, reasoning_instructions
-from components.errors import ExecutionFailed, MalformedAction
-from components.schema import ExecutionResult, Limits, Observation
+from components.environments.code.tables import table_problem, tables
+from components.environments.environment import Demonstrator, ToolEnvironment
+from components.environments.shared.answer_extraction import final_program
+from components.errors import ConfigurationError, MalformedAction
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "team.solved": 1.0,
@@ -29,265 +32,196 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
 }
 """Passing visible tests is measured and earns nothing: printing their outputs would pass them."""
 _LOCAL_COMPONENTS = {TESTER: ("valid", "killed"), CODER: ("visible",)}
-_REFERENCE_LIMITS = Limits(wall_seconds=5.0, cpu_seconds=1.0)
-"""Limits of the reference and its mutants, some of which never end."""
-_NUM_EQUIVALENCE_CASES = 3
-"""A mutant that passes this many of the problem's tests counts as correct."""
-_LONGEST_EQUIVALENCE_CASE = 20_000
-"""In characters: mutants are not run on longer tests."""
-_HIDDEN_AT_ONCE = 16
-"""Hidden tests run in blocks of this many, in parallel; the first block is announced."""
-_MAX_TIMEOUTS = 2
-"""After a block that brings a program's hidden tests to this many timeouts, the rest count as failed without being run: all of
-them would cost minutes per program."""
+_MADE_UP = (Case(given="[0]", expected="0"),)
+_NUM_MUTANTS = 12
+"""The mutants from which a noisy expert chooses."""
 
 
-class CodeEnv(MultiAgentEnv):
-    """The `MultiAgentEnv` of a programming problem.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A problem being worked on: its judge, and what the team has written."""
 
-    `success` means that the newest program passes every hidden test, and those given ones that the dataset counts; `done` that
-    it passes all given and generated tests, which is all that the team can know.
-    """
+    judge: Judge
+    work: State
+
+    @property
+    def problem(self) -> CodeProblem:
+        return self.judge.problem
+
+    @property
+    def share_passed(self) -> float:
+        """The share of the hidden tests that the newest program passes."""
+        return self.work.num_hidden_passed / len(self.problem.hidden)
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether the newest program passes every hidden test, and those given ones that the dataset counts."""
+        shown_pass = all(one.passed for one in self.work.visible[: self.problem.num_visible_deciding])
+        return shown_pass and self.work.num_hidden_passed == len(self.problem.hidden)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it passes all given and generated tests, which is all that the team can know."""
+        seen = (*self.work.visible, *self.work.generated)
+        return bool(seen) and all(one.passed for one in seen)
+
+    def refused(self, agent: str, reason: str) -> "Draft":
+        """The draft with the reason why the newest answer of `agent` was malformed, empty if it was not."""
+        role = ROLES.index(agent)
+        refusals = (*self.work.refusals[:role], reason, *self.work.refusals[role + 1 :])
+        return replace(self, work=replace(self.work, refusals=refusals))
+
+
+class CodeEnvironment(Demonstrator, ToolEnvironment):
+    """All programming problems."""
 
     roles = ROLES
     weights = DEFAULT_WEIGHTS
+    Options = CodeOptions
     over = "the episode is over: all tests that the team can see pass"
+    remedy = (
+        "ask for fewer or longer tests (num_visible_tests, num_hidden_tests, max_generated_tests) or raise "
+        "max_answer_characters"
+    )
+    states_are_immutable = True
+    max_answer_characters = None
 
-    _state: State
+    def problem(self, options: CodeOptions, *, split: Split, index: int, seed: int) -> Mapping[str, Any] | None:
+        """A row of the split's dataset; None where problems are drawn."""
+        if tables(options)[split].dataset == "procedural":
+            return None
+        return table_problem(options, split=split, index=index, seed=seed).model_dump(mode="json")
 
-    def __init__(self, problem: CodeProblem, tools: Tools) -> None:
-        assert problem.hidden, f"no hidden test, so nothing decides: {problem.statement!r}"
-        super().__init__(State())
-        self.problem = problem
-        self._tools = tools
+    def draw(self, options: CodeOptions, rng: Random) -> Mapping[str, Any]:
+        return draw_puzzle(options, rng)
 
-    @property
-    def state(self) -> State:
-        """The current state."""
-        return self._state
+    def deciding(self, problem: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The requested function, in either kind of program."""
+        return {"puzzle": problem["puzzle"], **problem["parameters"]}
 
-    def observe(self, agent: str) -> Observation:
-        assert agent in ROLES, f"agent {agent!r} is none of {ROLES}"
-        seen = observation(self.problem, self._state, agent)
-        if self.answers == "compact":
-            return seen
-        ending = TESTS_ENDING if agent == TESTER else PROGRAM_ENDING
-        return replace(seen, instructions=reasoning_instructions(seen.instructions, ending))
+    def completed(self, options: CodeOptions, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
+        made = make_problem(PUZZLES[drawn["puzzle"]], drawn["parameters"], drawn["kind"], options)
+        return made.model_dump(mode="json") if made else None
 
-    def final_answer(self, agent: str, text: str) -> str:
+    def start(self, problem: Mapping[str, Any]) -> Draft:
+        return Draft(judge=Judge(CodeProblem.model_validate(problem)), work=State())
+
+    def longest_answer(self, options: CodeOptions) -> int:
+        return options.max_answer_characters
+
+    def observe(self, state: Draft, agent: str) -> str:
+        return state_text(state.problem, state.work, agent)
+
+    def instructions(self, state: Draft, agent: str) -> str:
+        return instructions(state.problem, agent)
+
+    def ending(self, state: Draft, agent: str) -> str:
+        return TESTS_ENDING if agent == TESTER else PROGRAM_ENDING
+
+    def final_answer(self, state: Draft, agent: str, text: str) -> str:
         """The last tests, or the last block of a program."""
         if agent == TESTER:
-            return final_tests(text, max_cases=self.problem.bounds.max_cases)
+            return final_tests(text, max_cases=state.problem.bounds.max_cases)
         return final_program(text)
 
-    def asked(self, agent: str, answer: str) -> Iterator[ToolCall]:
-        return self._tester_calls(answer) if agent == TESTER else self._coder_calls(answer)
+    def tool_calls(self, state: Draft, agent: str, answer: str) -> Iterator[ToolCall]:
+        if agent == TESTER:
+            return state.judge.tests_calls(cases_in(answer, state.problem), state.work.program)
+        return state.judge.program_calls(_program(state, answer), state.work.cases)
 
-    def step(self, agent: str, answer: str) -> Step:
-        state, local = self._tested(answer) if agent == TESTER else self._coded(answer)
+    def step(self, state: Draft, agent: str, answer: str, tools: Tools) -> Step:
+        after, local = _tested(state, answer, tools) if agent == TESTER else _coded(state, answer, tools)
         return Step(
-            state=self._noted(state, agent, ""),
-            solved=self._solved(state),
-            done=_done(state),
-            team={"passed": self._share_passed(state)},
+            state=after.refused(agent, ""),
+            solved=after.is_solved,
+            success=after.is_solved,
+            done=after.is_done,
+            team={"passed": after.share_passed},
             local={**local, "malformed": 0.0},
         )
 
-    def after_malformed(self, agent: str, error: MalformedAction) -> Step:
-        is_unknown = agent == TESTER and self.problem.reference is None
-        local = {} if is_unknown else dict.fromkeys(_LOCAL_COMPONENTS[agent], 0.0)
+    def after_malformed(self, state: Draft, agent: str, error: MalformedAction) -> Step:
+        is_unknown = agent == TESTER and state.problem.reference is None
         return Step(
-            state=self._noted(self._state, agent, str(error)),
+            state=state.refused(agent, str(error)),
             team={"passed": 0.0},
-            local=local,
-            team_from_start={"passed": self._share_passed(self._state), "solved": float(self.success)},
+            local={} if is_unknown else dict.fromkeys(_LOCAL_COMPONENTS[agent], 0.0),
+            team_from_start={"passed": state.share_passed, "solved": float(state.is_solved)},
         )
 
-    def _share_passed(self, state: State) -> float:
-        return state.num_hidden_passed / len(self.problem.hidden)
+    def picture(self, state: Draft, *, color: bool) -> str:
+        return picture(state.problem, state.work, color=color)
 
-    def _noted(self, state: State, agent: str, refusal: str) -> State:
-        """The state with the reason why an agent's newest answer was malformed, empty if it was not."""
-        role = ROLES.index(agent)
-        return replace(state, refusals=(*state.refusals[:role], refusal, *state.refusals[role + 1 :]))
+    def noisy_expert(self, state: Draft, agent: str, *, noise: float, rng: Random) -> str:
+        """The spare tests, or else the given ones, each with another test's output with probability `noise`; or the reference
+        program, with that probability a mutant of it.
 
-    def place_program(self, program: str) -> None:
-        """Set the state to one with `program` and without generated tests; no hidden test is run."""
-        self._state = State(program=program, visible=self._verdicts(program, self.problem.visible))
-
-    def _coder_calls(self, action: str) -> Iterator[ToolCall]:
-        program = self._program(action)
-        for case in (*self.problem.visible, *self._state.cases, *self.problem.hidden[:_HIDDEN_AT_ONCE]):
-            yield execution(self.problem, program, case)
-
-    def _coded(self, action: str) -> tuple[State, dict[str, float]]:
-        program, problem = self._program(action), self.problem
-        visible = self._verdicts(program, problem.visible)
-        state = replace(
-            self._state,
-            program=program,
-            visible=visible,
-            generated=self._verdicts(program, self._state.cases),
-            num_hidden_passed=self._num_hidden_passed(program),
-        )
-        return state, {"visible": _num_passed(visible) / max(1, len(visible))}
-
-    def _num_hidden_passed(self, program: str) -> int:
-        num_passed = num_timeouts = 0
-        hidden = self.problem.hidden
-        for first in range(0, len(hidden), _HIDDEN_AT_ONCE):
-            block = hidden[first : first + _HIDDEN_AT_ONCE]
-            if first > 0:
-                self._tools.prepare([execution(self.problem, program, case) for case in block])
-            results = self._results(program, block)
-            num_passed += _num_passed(self._judged(block, results))
-            num_timeouts += sum(map(timed_out, results))
-            if num_timeouts >= _MAX_TIMEOUTS:
-                break
-        return num_passed
-
-    def _tester_calls(self, action: str) -> Iterator[ToolCall]:
-        problem = self.problem
-        cases = cases_in(action, problem)
-        if self._state.program is not None:
-            yield from (execution(problem, self._state.program, case) for case in cases)
-        new = self._new(cases)
-        if problem.reference is None or not new:
-            return
-        for case in new:
-            if case.given.rstrip() not in self._known:
-                yield execution(problem, problem.reference, case, limits=_REFERENCE_LIMITS)
-        for mutant in self._mutants:
-            for case in (*self._equivalence_cases, *new):
-                yield execution(problem, mutant, case, limits=_REFERENCE_LIMITS)
-
-    def _tested(self, action: str) -> tuple[State, dict[str, float]]:
-        cases = cases_in(action, self.problem)
-        program = self._state.program
-        generated = () if program is None else self._verdicts(program, cases)
-        new = self._new(cases)
-        state = replace(self._state, cases=cases, generated=generated)
-        if self.problem.reference is None:
-            return state, self._known_validity(new, len(cases))
-        valid = [self._is_valid(case) for case in new]
-        found = {mutant: self._failed(mutant, new) for mutant in self._mutants} if new else {}
-        killed = [
-            any(fails and right for fails, right in zip(found[mutant], valid, strict=True))
-            for mutant in (self._wrong_programs if new else ())
-        ]
-        return state, {"valid": sum(valid) / len(cases), "killed": sum(killed) / max(1, len(killed))}
-
-    def _known_validity(self, new: Sequence[Case], num_cases: int) -> dict[str, float]:
-        """`valid` without a reference: only inputs of the problem's own tests tell which outputs are right. Without such an
-        input nothing is known, and the component is absent."""
-        known = [self._is_valid(case) for case in new if case.given.rstrip() in self._known]
-        return {"valid": sum(known) / num_cases} if known else {}
-
-    def _is_valid(self, case: Case) -> bool:
-        """Whether the output that the tester expects is right: the dataset's for a known input, else the reference's."""
-        right: str | None = self._known.get(case.given.rstrip())
-        if right is None:
-            assert self.problem.reference is not None, "without a reference only known inputs are judged"
-            (result,) = self._results(self.problem.reference, [case], limits=_REFERENCE_LIMITS)
-            right = output_of(result, self.problem.kind)
-        if right is None:
-            return False
-        if self.problem.checker:
-            return self._accepted([(case.given, right, case.expected)])[0]
-        return agrees(right, case.expected, self.problem.kind, self.problem.grader)
-
-    def _failed(self, program: str, cases: Iterable[Case]) -> list[bool]:
-        """Which of `cases` the reference or a mutant fails. All are run, so that exactly the announced `calls` are recorded."""
-        return [not one.passed for one in self._verdicts(program, tuple(cases), limits=_REFERENCE_LIMITS)]
-
-    def _verdicts(self, program: str, cases: Sequence[Case], *, limits: Limits | None = None) -> tuple[Verdict, ...]:
-        return self._judged(cases, self._results(program, cases, limits=limits))
-
-    def _results(
-        self, program: str, cases: Iterable[Case], *, limits: Limits | None = None
-    ) -> tuple[ExecutionResult, ...]:
-        runs = (execution(self.problem, program, case, limits=limits) for case in cases)
-        return tuple(map(self._tools.run, runs))
-
-    def _judged(self, cases: Sequence[Case], results: Sequence[ExecutionResult]) -> tuple[Verdict, ...]:
-        kind, grader, accepted = self.problem.kind, self.problem.grader, dict[Case, bool]()
-        if self.problem.checker:
-            outputs = [(case, output_of(result, kind)) for case, result in zip(cases, results, strict=True)]
-            printed = [(case, output) for case, output in outputs if output is not None]
-            asked = [(case.given, case.expected, output) for case, output in printed]
-            accepted = dict(zip((case for case, _ in printed), self._accepted(asked), strict=True))
-        return tuple(
-            verdict(result, case, kind, grader, accepted=accepted.get(case))
-            for case, result in zip(cases, results, strict=True)
-        )
-
-    def _accepted(self, triples: Sequence[tuple[str, str, str]]) -> list[bool]:
-        """Which of (input, expected, output) the checker accepts. Its runs depend on outputs, so they are not announced.
-
-        Raises ExecutionFailed if it refuses the expected output of one of the problem's own tests: then it judges nothing.
+        Raises ConfigurationError for the coder of a problem without a reference.
         """
-        problem = self.problem
-        checks = [checking(problem, given=given, expected=wanted, output=text) for given, wanted, text in triples]
-        self._tools.prepare(checks)
-        accepted = [accepts(self._tools.run(check)) for check in checks]
-        for (given, wanted, _), good in zip(triples, accepted, strict=True):
-            if not good and self._known.get(given.rstrip()) == wanted:
-                itself = checking(problem, given=given, expected=wanted, output=wanted)
-                if not accepts(self._tools.run(itself)):
-                    raise ExecutionFailed(f"the checker of {problem.statement[:60]!r} refuses an expected output")
-        return accepted
+        if agent == TESTER:
+            return _tests(state.problem, noise, rng)
+        program = _reference(state.problem)
+        wrong = mutants(program, max_mutants=_NUM_MUTANTS)
+        return rng.choice(wrong) if wrong and rng.random() < noise else program
 
-    def _program(self, action: str) -> str:
-        return program_in(action, max_characters=self.problem.bounds.max_answer_characters)
+    def random_answer(self, state: Draft, agent: str, rng: Random) -> str:
+        """A test of two random numbers, or a program that ignores its input and returns one."""
+        problem, number = state.problem, rng.randrange(100)
+        if agent == TESTER:
+            return f"{rng.randrange(100)} => {number}"
+        return f"print({number})" if problem.kind == "stdin" else f"def {problem.entry}(*a): return {number}"
 
-    def _new(self, cases: Sequence[Case]) -> list[Case]:
-        """The tests that do not repeat given ones."""
-        problem = self.problem
-        return [case for case in cases if not any(repeats(case, one, problem.kind) for one in problem.visible)]
-
-    @cached_property
-    def _known(self) -> Mapping[str, str]:
-        """The right outputs for the problem's own inputs, without trailing white space."""
-        problem = self.problem
-        return {case.given.rstrip(): case.expected for case in (*problem.visible, *problem.hidden, *problem.spare)}
-
-    @cached_property
-    def _mutants(self) -> tuple[str, ...]:
-        if self.problem.reference is None:
-            return ()
-        return mutants(self.problem.reference, max_mutants=self.problem.bounds.max_mutants)
-
-    @cached_property
-    def _equivalence_cases(self) -> tuple[Case, ...]:
-        cases = (*self.problem.hidden, *self.problem.visible)
-        short = (case for case in cases if len(case.given) + len(case.expected) <= _LONGEST_EQUIVALENCE_CASE)
-        return tuple(islice(short, _NUM_EQUIVALENCE_CASES))
-
-    @cached_property
-    def _wrong_programs(self) -> tuple[str, ...]:
-        """The mutants that fail some of the problem's own tests."""
-        return tuple(mutant for mutant in self._mutants if any(self._failed(mutant, self._equivalence_cases)))
-
-    def _solved(self, state: State) -> bool:
-        shown_pass = all(one.passed for one in state.visible[: self.problem.num_visible_deciding])
-        return shown_pass and state.num_hidden_passed == len(self.problem.hidden)
-
-    @property
-    def done(self) -> bool:
-        return _done(self._state)
-
-    @property
-    def success(self) -> bool:
-        return self._solved(self._state)
-
-    def render(self, *, color: bool) -> str:
-        return picture(self.problem, self._state, color=color)
+    def scrambled(self, state: Draft, rng: Random, tools: Tools) -> Draft:
+        """The draft with a mutant that fails a given test, of which no hidden test is run; itself if there is none."""
+        wrong = mutants(_reference(state.problem), max_mutants=_NUM_MUTANTS)
+        if not wrong:
+            return state
+        program = rng.choice(wrong)
+        visible = state.judge.verdicts(program, state.problem.visible, tools)
+        after = replace(state, work=State(program=program, visible=visible))
+        return state if after.is_done else after
 
 
-def _done(state: State) -> bool:
-    seen = (*state.visible, *state.generated)
-    return bool(seen) and all(one.passed for one in seen)
+def _program(draft: Draft, answer: str) -> str:
+    return program_in(answer, max_characters=draft.problem.bounds.max_answer_characters)
+
+
+def _coded(draft: Draft, answer: str, tools: Tools) -> tuple[Draft, dict[str, float]]:
+    judge, program = draft.judge, _program(draft, answer)
+    visible = judge.verdicts(program, draft.problem.visible, tools)
+    work = replace(
+        draft.work,
+        program=program,
+        visible=visible,
+        generated=judge.verdicts(program, draft.work.cases, tools),
+        num_hidden_passed=judge.num_hidden_passed(program, tools),
+    )
+    return replace(draft, work=work), {"visible": _num_passed(visible) / max(1, len(visible))}
+
+
+def _tested(draft: Draft, answer: str, tools: Tools) -> tuple[Draft, dict[str, float]]:
+    cases, program = cases_in(answer, draft.problem), draft.work.program
+    generated = () if program is None else draft.judge.verdicts(program, cases, tools)
+    after = replace(draft, work=replace(draft.work, cases=cases, generated=generated))
+    return after, draft.judge.worth(cases, tools)
 
 
 def _num_passed(verdicts: Sequence[Verdict]) -> int:
     return sum(one.passed for one in verdicts)
+
+
+def _tests(problem: CodeProblem, noise: float, rng: Random) -> str:
+    """The expert's tests, in the tester's grammar. Hidden tests are never revealed; without other tests, one is made up."""
+    cases = (problem.spare or problem.visible or _MADE_UP)[: problem.bounds.max_cases]
+    outputs = [case.expected for case in (*problem.visible, *problem.spare)] or ["0"]
+    written = [case._replace(expected=rng.choice(outputs)) if rng.random() < noise else case for case in cases]
+    return "\n".join(spelled(case, problem.kind) for case in written)
+
+
+def _reference(problem: CodeProblem) -> str:
+    if problem.reference is None:
+        raise ConfigurationError(
+            f"environment.options.dataset: {problem.statement.splitlines()[0][:60]!r} has no reference program and "
+            "therefore no expert; use procedural, humaneval, apps or code_contests for expert play and warm starts"
+        )
+    return problem.reference

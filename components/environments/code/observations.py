@@ -8,7 +8,6 @@ from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import Verdict
 from components.environments.code.text import printable
 from components.environments.shared.text import shortened
-from components.schema import Observation
 
 TESTER = "tester"
 CODER = "coder"
@@ -56,14 +55,13 @@ class State:
     """By role: why its newest answer was malformed, or empty."""
 
 
-def observation(problem: CodeProblem, state: State, agent: str) -> Observation:
+def state_text(problem: CodeProblem, state: State, agent: str) -> str:
     """What `agent` sees of `state`: no hidden test, nor how many of them pass."""
-    return Observation(
-        instructions=_instructions(problem, agent), state="\n".join([*_state_lines(problem, state, agent), ">"])
-    )
+    return "\n".join([*_state_lines(problem, state, agent), ">"])
 
 
-def _instructions(problem: CodeProblem, agent: str) -> str:
+def instructions(problem: CodeProblem, agent: str) -> str:
+    """The agent's duty, and the grammar of its answers."""
     duty, example = (_TESTER_DUTY, _TEST_EXAMPLE) if agent == TESTER else (_CODER_DUTY, _PROGRAM_EXAMPLE)
     return duty.format(
         max_cases=problem.bounds.max_cases, task=_TASK[problem.kind], reading=_READING, example=example[problem.kind]

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field
 
-from components.environments.games.family import DistanceOptions, PuzzleFamily
+from components.environments.games.environment import MARKS, PAD, DistanceOptions, PuzzleEnvironment
+from components.environments.games.game import Game, Trial
 from components.environments.games.parsing import MoveList
-from components.environments.games.proposal import MARKS, PAD, Game, Trial
 from components.environments.games.towers import (
     BETWEEN,
     BLOCKS,
@@ -119,17 +119,16 @@ class BlocksworldGame(Game[Arrangement]):
                 return unsolved[max(0, len(unsolved) - self.max_moves)]
 
 
-class BlocksworldFamily(PuzzleFamily[BlocksworldOptions, Arrangement]):
+class BlocksworldEnvironment(PuzzleEnvironment[BlocksworldOptions, Arrangement]):
     """All blocksworld puzzles. The board is the goal; then the towers at the start are drawn."""
 
-    name = "blocksworld"
-    options_type = BlocksworldOptions
+    Options = BlocksworldOptions
     game_type = BlocksworldGame
 
     def draw(self, options: BlocksworldOptions, rng: Random) -> dict[str, Any] | None:
         return {"goal": towers_of(random_arrangement(options.num_blocks, rng))}
 
-    def completed(self, options: BlocksworldOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+    def puzzle(self, options: BlocksworldOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
         start = random_arrangement(options.num_blocks, rng)
         length = len(solver_states(start, arrangement_of(drawn["goal"]))) - 1
         if not options.min_distance <= length <= options.max_distance:

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from components.environments.games.family import PuzzleFamily
+from components.environments.games.environment import MARKS, PuzzleEnvironment
+from components.environments.games.game import Game, Trial
 from components.environments.games.parsing import SYMBOLS, MoveList
-from components.environments.games.proposal import MARKS, Game, Trial
 from components.environments.games.python_tool import ToolOptions
 from components.environments.shared.pictures import painted
 from components.errors import MalformedAction
@@ -124,11 +124,10 @@ class EightQueensGame(Game[str]):
         return "".join(rows)
 
 
-class EightQueensFamily(PuzzleFamily[EightQueensOptions, str]):
+class EightQueensEnvironment(PuzzleEnvironment[EightQueensOptions, str]):
     """All eight_queens puzzles. The board is the given queens: some rows of a solution."""
 
-    name = "eight_queens"
-    options_type = EightQueensOptions
+    Options = EightQueensOptions
     game_type = EightQueensGame
 
     def draw(self, options: EightQueensOptions, rng: Random) -> dict[str, Any] | None:
@@ -136,7 +135,7 @@ class EightQueensFamily(PuzzleFamily[EightQueensOptions, str]):
         columns = rng.choice(solutions(options.size))
         return {"rows": "".join(BLANK if row in free else SYMBOLS[column] for row, column in enumerate(columns))}
 
-    def completed(self, options: EightQueensOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+    def puzzle(self, options: EightQueensOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
         return {**drawn, "max_placements": options.longest_list}
 
     def move_alphabet(self, options: EightQueensOptions) -> str:

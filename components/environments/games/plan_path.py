@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
-from components.environments.games.family import DistanceOptions, PuzzleFamily
+from components.environments.games.environment import MARKS, DistanceOptions, PuzzleEnvironment
+from components.environments.games.game import Game, Trial
 from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text, walk_table
 from components.environments.games.parsing import GRID_MOVES, MOVES
-from components.environments.games.proposal import MARKS, Game, Trial
 from components.environments.shared.pictures import painted
 
 _STYLES = {WALL: "90", FLOOR: "2", "A": "1;36", "G": "1;33"}
@@ -114,11 +114,10 @@ class PlanPathGame(Game[int]):
         return rng.choice([cell for cell, away in enumerate(self._table.distances) if 0 < away <= self.max_moves])
 
 
-class PlanPathFamily(PuzzleFamily[PlanPathOptions, int]):
+class PlanPathEnvironment(PuzzleEnvironment[PlanPathOptions, int]):
     """All plan_path puzzles. The board is walls and goal; the start is drawn on it."""
 
-    name = "plan_path"
-    options_type = PlanPathOptions
+    Options = PlanPathOptions
     game_type = PlanPathGame
 
     def draw(self, options: PlanPathOptions, rng: Random) -> dict[str, Any] | None:
@@ -129,7 +128,7 @@ class PlanPathFamily(PuzzleFamily[PlanPathOptions, int]):
             return None
         return {"rows": rows_of(walls, options.size), "goal": list(divmod(rng.choice(free), options.size))}
 
-    def completed(self, options: PlanPathOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+    def puzzle(self, options: PlanPathOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
         table = walk_table("".join(drawn["rows"]), options.size, cell_at(drawn["goal"], options.size))
         starts = [
             cell for cell, away in enumerate(table.distances) if options.min_distance <= away <= options.max_distance

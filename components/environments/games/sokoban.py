@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import Field
 
-from components.environments.games.family import DistanceOptions, PuzzleFamily
+from components.environments.games.environment import MARKS, DistanceOptions, PuzzleEnvironment
+from components.environments.games.game import Game, Trial
 from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text
 from components.environments.games.parsing import GRID_MOVES, MOVES
-from components.environments.games.proposal import MARKS, Game, Trial
 from components.environments.games.sokoban_solver import (
     SokobanState,
     Warehouse,
@@ -147,11 +147,10 @@ class SokobanGame(Game[SokobanState]):
         return rng.choice(list(walks(self.warehouse, state))), state[1]
 
 
-class SokobanFamily(PuzzleFamily[SokobanOptions, SokobanState]):
+class SokobanEnvironment(PuzzleEnvironment[SokobanOptions, SokobanState]):
     """All sokoban puzzles. The board is walls and goals; boxes and player are drawn by playing backwards."""
 
-    name = "sokoban"
-    options_type = SokobanOptions
+    Options = SokobanOptions
     game_type = SokobanGame
 
     def draw(self, options: SokobanOptions, rng: Random) -> dict[str, Any] | None:
@@ -163,7 +162,7 @@ class SokobanFamily(PuzzleFamily[SokobanOptions, SokobanState]):
         goals = sorted(rng.sample(free, options.num_boxes))
         return {"rows": rows_of(walls, options.size), "goals": _places(goals, options.size)}
 
-    def completed(self, options: SokobanOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+    def puzzle(self, options: SokobanOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
         warehouse = _warehouse(drawn, options.size)
         state = _played_backwards(warehouse, options.max_distance, rng)
         moves = solution(warehouse, state, _MAX_GENERATOR_EXPANSIONS) if state else None

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from components.environments.games.family import PuzzleFamily
+from components.environments.games.environment import MARKS, PuzzleEnvironment
+from components.environments.games.game import Game, Trial
 from components.environments.games.grid import rows_of, rows_text
 from components.environments.games.parsing import SYMBOLS, MoveList
-from components.environments.games.proposal import MARKS, Game, Trial
 from components.environments.games.python_tool import ToolOptions
 from components.environments.games.sudoku_grids import (
     BOX_SHAPES,
@@ -142,18 +142,17 @@ class SudokuGame(Game[str]):
         return SYMBOLS[cell // self.size] + SYMBOLS[cell % self.size] + SYMBOLS[number]
 
 
-class SudokuFamily(PuzzleFamily[SudokuOptions, str]):
+class SudokuEnvironment(PuzzleEnvironment[SudokuOptions, str]):
     """All sudoku puzzles. The board is the solution, so that splits share none; then cells are emptied."""
 
-    name = "sudoku"
-    options_type = SudokuOptions
+    Options = SudokuOptions
     game_type = SudokuGame
     move_separator = " "
 
     def draw(self, options: SudokuOptions, rng: Random) -> dict[str, Any] | None:
         return {"solution": list(random_solution(options.size, rng))}
 
-    def completed(self, options: SudokuOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
+    def puzzle(self, options: SudokuOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
         grid = with_blanks(tuple(drawn["solution"]), options.size, num_blanks=options.blanks, rng=rng)
         if grid is None:
             return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from components.environments.stateful.calendar_problems import PEOPLE, TITLES, draw_calendar
 from components.environments.stateful.calendar_rules import Calendar, Meeting, Meetings, found
-from components.environments.stateful.family import WorldFamily
+from components.environments.stateful.environment import WorldEnvironment
 from components.environments.stateful.tool_world import ToolWorld, first_solving, highlighted
 from components.environments.stateful.tools import Call
 
@@ -163,20 +163,19 @@ class CalendarWorld(ToolWorld[Meetings]):
         return "\n".join([*rows, f"meetings: {_meetings_text(state).replace(';', '; ') or 'none'}", *goals])
 
 
-class CalendarFamily(WorldFamily[Meetings]):
+class CalendarEnvironment(WorldEnvironment[Meetings]):
     """All calendar problems.
 
     Level 0: one meeting to make. 1: one to move and one to make, among three people. 2 and 3: more people, meetings of others
     that stay, and some to cancel first.
     """
 
-    name = "calendar"
     world_type = CalendarWorld
     draw_level = staticmethod(draw_calendar)
 
-    def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deciding(self, problem: Mapping[str, Any]) -> Mapping[str, Any]:
         """The requests in any order; meetings and busy slots vary within a split."""
-        return {"requests": sorted(map(_goal_step, content["goals"]))}
+        return {"requests": sorted(map(_goal_step, problem["goals"]))}
 
 
 def _goal_step(goal: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from posixpath import basename, dirname, join
 from random import Random
 from typing import Any
 
-from components.environments.stateful.family import WorldFamily
+from components.environments.stateful.environment import WorldEnvironment
 from components.environments.stateful.file_tree_problems import WORDS, draw_file_tree, goal_text, target_of
 from components.environments.stateful.file_tree_rules import Disk
 from components.environments.stateful.tool_world import ToolWorld, carried_out, highlighted
@@ -155,20 +155,19 @@ class FileTreeWorld(ToolWorld[Tree]):
         return "\n".join([ROOT, *(f"  {row}" for row in rows), goal])
 
 
-class FileTreeFamily(WorldFamily[Tree]):
+class FileTreeEnvironment(WorldEnvironment[Tree]):
     """All file_tree problems.
 
     Level 0: files to archive. 1: also files to delete, and empty folders. 2: nested folders, one of them protected, and a
     file to copy. 3: more of all, and a file to write.
     """
 
-    name = "file_tree"
     world_type = FileTreeWorld
     draw_level = staticmethod(draw_file_tree)
 
-    def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deciding(self, problem: Mapping[str, Any]) -> Mapping[str, Any]:
         """The names of the files; folders, ages and requests vary within a split."""
-        return {"files": sorted(basename(path) for path, file in content["nodes"] if file is not None)}
+        return {"files": sorted(basename(path) for path, file in problem["nodes"] if file is not None)}
 
 
 def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:

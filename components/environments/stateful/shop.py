@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from components.environments.stateful.family import WorldFamily
+from components.environments.stateful.environment import WorldEnvironment
 from components.environments.stateful.shop_problems import GOODS, draw_shop
 from components.environments.stateful.shop_rules import MAX_COUNT, Coupon, Offer, Order, Shop, ShopState
 from components.environments.stateful.tool_world import ToolWorld, carried_out, first_solving, highlighted
@@ -169,20 +169,19 @@ class ShopWorld(ToolWorld[ShopState]):
         return "\n".join([*rows, *ending])
 
 
-class ShopFamily(WorldFamily[ShopState]):
+class ShopEnvironment(WorldEnvironment[ShopState]):
     """All shop problems.
 
     Level 0: one good of three, no coupon. 1: two goods, a coupon. 2: several offers per good, unwanted units in the cart.
     3: scarce stock, and an order to be cancelled.
     """
 
-    name = "shop"
     world_type = ShopWorld
     draw_level = staticmethod(draw_shop)
 
-    def deciding(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deciding(self, problem: Mapping[str, Any]) -> Mapping[str, Any]:
         """The wanted units; money, prices, offers and carts vary within a split."""
-        return {"wanted": sorted(content["wanted"])}
+        return {"wanted": sorted(problem["wanted"])}
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:

@@ -8,11 +8,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.user_environment import OwnFamily
 
 from components.environments.base import MAX_ANSWER_CHARACTERS, Demonstrator, demonstrator
 from components.environments.registry import family, family_options, installed_environments, source_of
 from components.environments.shared.text import PRINTABLE
-from components.environments.user_environment import OwnFamily
 from components.errors import ConfigurationError
 from components.schema import Problem
 
@@ -86,7 +86,7 @@ def test_four_members_are_an_environment(written: Written) -> None:
     outcome = env.apply("scout", secret)
     assert (dict(outcome.team), outcome.solves, env.done) == ({"solved": 0.0}, False, False)
     assert env.observe("caller").state == f"notes ['{secret}']"
-    outcome = env.apply("caller", guess.expert_action(env, "caller"))
+    outcome = env.apply("caller", guess.expert_action(env.position, "caller"))
     assert (dict(outcome.team), outcome.solves, env.done, env.success) == ({"solved": 1.0}, True, True, True)
     assert (env.team_reward, env.local_reward("caller")) == (1.0, 0.0)
     assert secret in env.render(color=False)
@@ -96,12 +96,12 @@ def test_four_members_are_an_environment(written: Written) -> None:
 def test_a_step_that_changes_its_state_changes_no_other_candidate(written: Written) -> None:
     guess = own(written())
     env = guess.build(problem(guess))
-    before = env.snapshot()
+    before = env.position
     for note in ("a", "b"):
-        env.restore(before)
+        env.position = before
         env.apply("scout", note)
         assert env.observe("caller").state == f"notes ['{note}']"
-    env.restore(before)
+    env.position = before
     assert env.observe("caller").state == "notes []"
     assert guess.build(problem(guess)).observe("caller").state == "notes []"
 
@@ -147,11 +147,11 @@ def test_a_malformed_answer_is_an_outcome_and_changes_nothing(written: Written, 
     text = GUESS.replace("import Environment, Step", "import Environment, MalformedAnswer, Step")
     guess = own(written(text, more=f'if agent == "scout": => {refusing}'))
     env = guess.build(problem(guess))
-    before = env.snapshot()
+    before = env.position
     outcome = env.apply("scout", answer)
     assert outcome.error
     assert dict(outcome.local) == {"malformed": 1.0}
-    assert env.snapshot()[0] == before[0]
+    assert env.position[0] == before[0]
     assert env.local_reward("scout") == -0.1
 
 
@@ -220,20 +220,20 @@ def test_an_installed_package_names_its_environments_itself(written: Written, tm
 def test_noise_keeps_to_the_expert_s_grammar(written: Written) -> None:
     guess = own(written())
     env = guess.build(problem(guess))
-    right, rng = guess.expert_action(env, "scout"), Random(0)
-    assert guess.noisy_expert_action(env, "scout", noise=0.0, rng=rng) == right
-    noisy = [guess.noisy_expert_action(env, "scout", noise=1.0, rng=rng) for _ in range(200)]
+    right, rng = guess.expert_action(env.position, "scout"), Random(0)
+    assert guess.noisy_expert_action(env.position, "scout", noise=0.0, rng=rng) == right
+    noisy = [guess.noisy_expert_action(env.position, "scout", noise=1.0, rng=rng) for _ in range(200)]
     assert all(len(answer) == len(right) and answer.isdigit() for answer in noisy)
     assert all(sum(a != b for a, b in zip(answer, right, strict=True)) <= 1 for answer in noisy)
     assert len(set(noisy)) > 10
-    assert guess.random_action(env, "scout", rng).isdigit()
+    assert guess.random_action(env.position, "scout", rng).isdigit()
     assert set("".join(noisy)) <= set(PRINTABLE)
 
 
 def test_without_an_expert_there_is_play_but_no_cloning(written: Written) -> None:
     guess = own(written(more="def expert => def teacher"))
     env = guess.build(problem(guess))
-    assert set(guess.random_action(env, "scout", Random(0))) <= set(PRINTABLE)
+    assert set(guess.random_action(env.position, "scout", Random(0))) <= set(PRINTABLE)
     assert not isinstance(guess, Demonstrator)
     with pytest.raises(ConfigurationError, match=r"has no expert\(state, agent\).*policies\.<name>\.base"):
         demonstrator(guess)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.environments.base import MAX_ANSWER_CHARACTERS, MultiAgentEnv, ToolCall
+from components.environments.base import MAX_ANSWER_CHARACTERS, ToolCall
+from components.environments.play import Playthrough
 from components.environments.registry import FAMILIES, family, family_options
 from components.schema import Execution, ExecutionResult, Passage, Query
 from tests.components.environments.hostile import all_texts, near_values, nests, simple_texts, spread
@@ -52,19 +53,19 @@ class AnyTools:
         """Nothing is announced that was not asked."""
 
 
-def playing(name: str, options: Mapping[str, Any], tools: AnyTools) -> MultiAgentEnv:
+def playing(name: str, options: Mapping[str, Any], tools: AnyTools) -> Playthrough:
     """An environment of this family in its first state."""
     chosen = family_options(name, options)
     return family(name).build(family(name).problem(chosen, split="train", index=0, seed=1), tools)
 
 
-def reading(env: MultiAgentEnv, role: str) -> Callable[[str], None]:
+def reading(env: Playthrough, role: str) -> Callable[[str], None]:
     """All that reads an answer of `role`, from one state."""
-    before = env.snapshot()
+    before = env.position
 
     def read(text: str) -> None:
-        env.restore(before)
-        env.calls(role, text)
+        env.position = before
+        env.referee.calls(env.position, role, text)
         outcome = env.apply(role, text)
         assert outcome.error is None or len(outcome.error) < 100_000
         for agent in env.roles:
@@ -109,12 +110,12 @@ def test_every_parser_reads_every_hostile_answer_cheaply(name: str, options: Map
 @pytest.mark.parametrize(("name", "options", "role"), SEATS)
 def test_an_answer_beyond_all_bounds_is_malformed_by_name(name: str, options: Mapping[str, Any], role: str) -> None:
     env = playing(name, options, AnyTools())
-    before = env.snapshot()[0]
+    before = env.position[0]
     text = "a" * (MAX_ANSWER_CHARACTERS + 1)
-    assert env.calls(role, text) == ()
+    assert env.referee.calls(env.position, role, text) == ()
     error = env.apply(role, text).error
     assert error == f"an answer of {MAX_ANSWER_CHARACTERS + 1} characters; at most {MAX_ANSWER_CHARACTERS} are read"
-    assert type(env.snapshot()[0]) is type(before)
+    assert type(env.position[0]) is type(before)
 
 
 PROGRAMS = {

@@ -73,7 +73,7 @@ def prompts(name: str, problem: Problem) -> set[tuple[str, str]]:
     for _ in range(2):
         for role in chosen.roles:
             seen.add((role, env.observe(role).state))
-            env.apply(role, chosen.expert_action(env, role))
+            env.apply(role, chosen.expert_action(env.position, role))
     return seen
 
 

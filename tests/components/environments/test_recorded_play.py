@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.environments.base import MultiAgentEnv, ToolCall
+from components.environments.base import ToolCall
+from components.environments.play import Playthrough
 from components.environments.registry import FAMILIES, family, family_options
 from components.identity import canonical_json
 from components.schema import ActionOutcome, Execution, ExecutionResult, Passage, Query
@@ -82,7 +83,7 @@ def right_outputs(payload: Mapping[str, Any]) -> dict[str, str]:
     return {given: f"\n@result {expected}\n" if payload["entry"] else expected for given, expected in cases}
 
 
-def seen(env: MultiAgentEnv) -> list[Any]:
+def seen(env: Playthrough) -> list[Any]:
     return [
         *(asdict(env.observe(role)) for role in env.roles),
         *(env.local_reward(role) for role in env.roles),
@@ -108,18 +109,23 @@ def play(name: str, options: Mapping[str, Any]) -> str:
             env = chosen.build(problem, SomeTools(right_outputs(problem.payload) if name == "code" else {}))
             rng = Random(f"{name} {split} {index}")
             if index == 1:
-                chosen.scramble(env, rng)
+                env.position = chosen.scrambled(env.position, rng, env.referee.tools)
             for _ in range(NUM_TURNS):
                 for role in env.roles:
                     told.append(seen(env))
-                    before = env.snapshot()
-                    noisy = [chosen.noisy_expert_action(env, role, noise=noise, rng=rng) for noise in (0.2, 0.9)]
-                    expert, lucky = chosen.expert_action(env, role), chosen.random_action(env, role, rng)
+                    before = env.position
+                    noisy = [
+                        chosen.noisy_expert_action(env.position, role, noise=noise, rng=rng) for noise in (0.2, 0.9)
+                    ]
+                    expert, lucky = (
+                        chosen.expert_action(env.position, role),
+                        chosen.random_action(env.position, role, rng),
+                    )
                     for answer in (expert, *noisy, lucky, rng.choice(NONSENSE), rng.choice(NONSENSE)):
-                        env.restore(before)
-                        told.append([answer, [repr(call) for call in env.calls(role, answer)]])
+                        env.position = before
+                        told.append([answer, [repr(call) for call in env.referee.calls(env.position, role, answer)]])
                         told += [facts_of(env.apply(role, answer)), seen(env)]
-                    env.restore(before)
+                    env.position = before
                     env.apply(role, rng.choice([expert, noisy[1], lucky, rng.choice(NONSENSE)]))
             told.append(seen(env))
     return hashlib.sha256(canonical_json({"told": json.loads(json.dumps(told))})).hexdigest()[:16]

@@ -46,8 +46,8 @@ def random_episodes(name: str, options: dict[str, Any]) -> Iterator[list[tuple[A
                 for role in env.roles:
                     if not env.done:
                         answers = [
-                            chosen.noisy_expert_action(env, role, noise=rng.choice((0.4, 0.9)), rng=rng),
-                            chosen.random_action(env, role, rng),
+                            chosen.noisy_expert_action(env.position, role, noise=rng.choice((0.4, 0.9)), rng=rng),
+                            chosen.random_action(env.position, role, rng),
                             "nonsense!",
                         ]
                         outcomes.append(env.apply(role, rng.choice(answers)))
@@ -152,7 +152,7 @@ def test_the_fewest_moves_of_towers_are_those_of_a_plain_search() -> None:
 def test_values_are_measured_only_where_asked_for_and_simulated_for_a_proposal() -> None:
     chosen: Any = family("plan_path")
     env = chosen.build(chosen.problem(family_options("plan_path", {}), split="train", index=0, seed=0))
-    expert = chosen.expert_action(env, "tool_agent")
+    expert = chosen.expert_action(env.position, "tool_agent")
     assert env.apply("tool_agent", expert).value_gain is None
     env.measures_value = True
     assert env.apply("tool_agent", expert).value_gain == 1.0

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
+from components.environments.user_environment import own_family
 
 from components.config import differing_fields, parse_config
 from components.environments.environment import Environment
 from components.environments.registry import family
 from components.environments.turn_orders import checked_team, turn_order_of
-from components.environments.user_environment import own_family
 from components.errors import ConfigurationError
 from components.turn_order import BRANCHING, agents_of
 from flows.train import PIPELINE

@@ -35,7 +35,7 @@ def solutions(problems: Any) -> dict[str, str]:
     found = {}
     for problem in problems:
         env = GAME.build(problem)
-        found[env.observe("tool_agent").state[1:].split(":")[0]] = GAME.expert_action(env, "tool_agent")
+        found[env.observe("tool_agent").state[1:].split(":")[0]] = GAME.expert_action(env.position, "tool_agent")
     return found
 
 

@@ -32,9 +32,9 @@ def collected(name: str, mode: Any) -> RolloutShard:
         env, rng = chosen.build(problems[seed % len(problems)]), Random(seed)
         agent = rng.choice(chosen.roles)
         answers = (
-            lambda: chosen.expert_action(env, agent),
-            lambda: chosen.noisy_expert_action(env, agent, noise=0.3, rng=rng),
-            lambda: chosen.random_action(env, agent, rng),
+            lambda: chosen.expert_action(env.position, agent),
+            lambda: chosen.noisy_expert_action(env.position, agent, noise=0.3, rng=rng),
+            lambda: chosen.random_action(env.position, agent, rng),
             lambda: "|",
         )
         return answers[seed % 4]()

@@ -25,10 +25,10 @@ def standing_at(episode: Episode, chain: Chain, family: Any, parallel_index: int
     env = family.build(episode.problem)
     for n, k in chain:
         node = episode.nodes[n]
-        before = env.snapshot()
+        before = env.position
         env.apply(node.group.agent, node.candidates[k].text)
         if env.done:
-            env.restore(before)
+            env.position = before
             break
     return env
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from components.environments.user_environment import OwnFamily, own_family
+
 from components.environments.base import Step
 from components.environments.environment import Environment
-from components.environments.user_environment import OwnFamily, own_family
 from components.frozen import Frozen
 from components.rewards.base import Rubric
 from components.rollout.play import play

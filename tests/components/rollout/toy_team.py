@@ -62,7 +62,7 @@ class ToyLaws:
 
 
 class ToyEnv:
-    """The `MultiAgentEnv` of the toy. Every action counts; there is no proposal that is only simulated."""
+    """The `Playthrough` of the toy. Every action counts; there is no proposal that is only simulated."""
 
     def __init__(self, payload: Any) -> None:
         if payload.get("unbuildable"):

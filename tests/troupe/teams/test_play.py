@@ -39,7 +39,7 @@ def played(environment: str, *, typed: str = "", **wanted: object) -> tuple[Play
 def expert_list(environment: str, index: int = 0) -> str:
     chosen = family(environment)
     env = chosen.build(chosen.problem(family_options(environment, {}), split="test", index=index, seed=0))
-    return chosen.expert_action(env, "plan_agent")
+    return chosen.expert_action(env.position, "plan_agent")
 
 
 @pytest.mark.parametrize("environment", GAMES)

@@ -66,7 +66,7 @@ def test_passing_all_that_can_be_seen_ends_the_episode_and_is_no_success(doublin
     later = env.apply(CODER, RIGHT)
     assert later.error == "the episode is over: all tests that the team can see pass"
     assert (later.team["passed"], later.done, env.success) == (0.0, True, False)
-    assert env.calls(CODER, RIGHT) == ()
+    assert env.referee.calls(env.position, CODER, RIGHT) == ()
     assert everything(env)[0][0] == before[0]
 
 
@@ -157,7 +157,7 @@ def test_without_a_reference_the_tester_earns_what_the_datasets_tests_tell_and_u
 ) -> None:
     """Whether 7 => 15 is right is not known without a correct program; a reward of 0 would call it wrong."""
     env = CodeEnv(doubling(reference=None), host_tools)
-    assert env.calls(TESTER, answer) == ()
+    assert env.referee.calls(env.position, TESTER, answer) == ()
     assert env.apply(TESTER, answer).local == {**known, "malformed": 0.0}
     assert env.apply(TESTER, "no test").local == {"malformed": 1.0}
     assert not host_tools.ran
@@ -188,7 +188,7 @@ def test_calls_list_every_run_of_apply_and_none_that_is_never_used(kind: str, do
     answered: set[tuple[str, str]] = set()
     for agent, answer in ((TESTER, "7 => 14\n8 => 17"), (CODER, wrong), (TESTER, "7 => 14"), (CODER, right)):
         host_tools.ran.clear()
-        calls = [call for call in env.calls(agent, answer) if isinstance(call, Execution)]
+        calls = [call for call in env.referee.calls(env.position, agent, answer) if isinstance(call, Execution)]
         assert not host_tools.ran
         env.apply(agent, answer)
         answered |= {*host_tools.ran}
@@ -211,7 +211,7 @@ def test_a_malformed_answer_changes_nothing_but_the_note_on_it(
     assert sum(outcome.local.values()) == 1.0
     assert outcome.team == {"solved": 0.0, "passed": 0.0}
     assert (outcome.solves, outcome.done) == (False, False)
-    assert env.calls(agent, answer) == ()
+    assert env.referee.calls(env.position, agent, answer) == ()
     assert host_tools.ran == ran
     assert (env.state.program, env.state.cases, env.state.visible) == (before.program, before.cases, before.visible)
     assert "refused: " in env.observe(agent).state
@@ -226,13 +226,13 @@ def test_a_failing_sandbox_passes_through_and_leaves_the_state_as_it_was(doublin
     env = CodeEnv(doubling(), host_tools)
     env.apply(TESTER, "7 => 15")
     env.apply(CODER, WRONG)
-    before, snapshot = everything(env), env.snapshot()
+    before, snapshot = everything(env), env.position
     for failing, agent, answer in ((RIGHT, CODER, RIGHT), ("n * 2", TESTER, "70 => 140"), ("+ 3", TESTER, "70 => 140")):
         host_tools.failing_program = failing
         with pytest.raises(ExecutionFailed):
             env.apply(agent, answer)
         assert everything(env) == before
-        assert env.snapshot() == snapshot
+        assert env.position == snapshot
     host_tools.failing_program = None
     assert env.apply(CODER, RIGHT).solves
 
@@ -250,11 +250,11 @@ def test_restoring_a_snapshot_brings_everything_back(first: Any, second: Any, do
     env, twin = CodeEnv(doubling(), host_tools), CodeEnv(doubling(), host_tools)
     for agent, answer in first:
         env.apply(agent, answer)
-    before, snapshot = everything(env), env.snapshot()
+    before, snapshot = everything(env), env.position
     outcomes = [env.apply(agent, answer) for agent, answer in second]
-    env.restore(snapshot)
+    env.position = snapshot
     assert everything(env) == before
-    twin.restore(snapshot)
+    twin.position = snapshot
     assert everything(twin) == before
     assert [twin.apply(agent, answer) for agent, answer in second] == outcomes
 
@@ -375,7 +375,7 @@ def test_ten_thousand_mutated_answers_are_outcomes_within_a_second_each(kind: st
             characters[place : place + rng.randrange(6)] = rng.choice(PIECES)
         env, answer = CodeEnv(problem, Echo()), "".join(characters)
         started = time.perf_counter()
-        env.calls(agent, answer)
+        env.referee.calls(env.position, agent, answer)
         num_refused += env.apply(agent, answer).error is not None
         for role in env.roles:
             assert env.observe(role).state.isascii()
@@ -415,7 +415,7 @@ def test_every_hidden_test_decides_and_a_program_that_only_times_out_is_not_run_
     hidden = tuple(Case(given=f"{n}\n", expected=str(2 * n)) for n in range(100))
     tools = ManyTools()
     env = CodeEnv(doubling(visible=(), hidden=hidden), tools)
-    assert len(env.calls(CODER, "x = 1")) == 16
+    assert len(env.referee.calls(env.position, CODER, "x = 1")) == 16
     assert env.apply(CODER, "x = 1").team == {"solved": 1.0, "passed": 1.0}
     assert tools.prepared == [16, 16, 16, 16, 16, 4]
     assert len(tools.ran) == 100
@@ -452,7 +452,7 @@ def test_a_datasets_limits_replace_the_runs_and_a_long_output_fits(doubling: Mad
     env = CodeEnv(
         doubling(cpu_seconds=6.0, memory_mib=64, hidden=(Case(given="9\n", expected="18"), long)), ManyTools()
     )
-    limits = [call.limits_within(Limits()) for call in env.calls(CODER, RIGHT)]
+    limits = [call.limits_within(Limits()) for call in env.referee.calls(env.position, CODER, RIGHT)]
     assert limits[0] == Limits(wall_seconds=12.0, cpu_seconds=6.0, memory_mib=96)
     assert limits[-1] == replace(limits[0], output_kib=4096)
 
@@ -503,7 +503,7 @@ def test_a_checker_judges_a_testers_outputs_beside_the_references(doubling: Made
 
 def test_a_checker_that_refuses_the_expected_output_is_an_error(doubling: Made, sandbox_tools: Any) -> None:
     env = CodeEnv(doubling(checker="assert False"), sandbox_tools)
-    before = env.snapshot()
+    before = env.position
     with pytest.raises(ExecutionFailed, match="refuses an expected output"):
         env.apply(CODER, WRONG)
-    assert env.snapshot() == before
+    assert env.position == before

@@ -6,10 +6,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.code.family import CodeFamily
 
 from components.environments.base import Split, Tools
 from components.environments.code.environment import CodeEnv
-from components.environments.code.family import CodeFamily
 from components.environments.code.grammar import cases_in
 from components.environments.code.problem import CodeProblem
 from components.environments.registry import family, family_options
@@ -53,8 +53,8 @@ def test_an_expert_team_solves_every_problem_and_an_idle_or_random_one_none(
     for index in range(4):
         env = opened(sandbox_tools, options, index, "test")
         for agent in (TESTER, CODER):
-            answer = FAMILY.expert_action(env, agent)
-            sandbox_tools.prepare(env.calls(agent, answer))
+            answer = FAMILY.expert_action(env.position, agent)
+            sandbox_tools.prepare(env.referee.calls(env.position, agent, answer))
             outcome = env.apply(agent, answer)
             assert outcome.error is None
         assert outcome.team == {"solved": 1.0, "passed": 1.0}
@@ -64,7 +64,7 @@ def test_an_expert_team_solves_every_problem_and_an_idle_or_random_one_none(
             env = opened(sandbox_tools, options, index, "test")
             for _ in range(2):
                 for agent in (TESTER, CODER):
-                    outcome = env.apply(agent, "" if idle else FAMILY.random_action(env, agent, rng))
+                    outcome = env.apply(agent, "" if idle else FAMILY.random_action(env.position, agent, rng))
                     assert (outcome.error is None) is not idle
                     assert outcome.team["solved"] == 0.0
             assert not env.success
@@ -76,7 +76,7 @@ def test_an_expert_tester_writes_new_right_tests_that_find_mutants(options: Mapp
     killed = []
     for index in range(12):
         env = opened(host_tools, options, index)
-        outcome = env.apply(TESTER, FAMILY.expert_action(env, TESTER))
+        outcome = env.apply(TESTER, FAMILY.expert_action(env.position, TESTER))
         assert outcome.local["valid"] == 1.0
         killed.append(outcome.local["killed"])
     assert sum(killed) > 8
@@ -87,7 +87,9 @@ def test_an_expert_tester_shows_no_hidden_test(options: Mapping[str, Any], host_
     for index in range(30):
         env = opened(host_tools, options, index)
         for noise in (0.0, 0.5):
-            for case in cases_in(FAMILY.noisy_expert_action(env, TESTER, noise=noise, rng=Random(index)), env.problem):
+            for case in cases_in(
+                FAMILY.noisy_expert_action(env.position, TESTER, noise=noise, rng=Random(index)), env.problem
+            ):
                 assert case.given not in {hidden.given for hidden in env.problem.hidden} or case.given == "[0]"
 
 
@@ -99,7 +101,7 @@ def test_noise_makes_the_expert_worse_and_none_leaves_it_perfect(options: Mappin
         for index in range(16):
             env = opened(host_tools, options, index)
             for agent in (TESTER, CODER):
-                outcome = env.apply(agent, FAMILY.noisy_expert_action(env, agent, noise=noise, rng=rng))
+                outcome = env.apply(agent, FAMILY.noisy_expert_action(env.position, agent, noise=noise, rng=rng))
                 assert outcome.error is None
                 valid[noise] += outcome.local.get("valid", 0.0)
             solved[noise] += outcome.solves
@@ -113,11 +115,11 @@ def test_a_scrambled_problem_is_unsolved_solvable_and_varied(options: Mapping[st
     rng, states = Random(2), set()
     for index in range(12):
         env = opened(host_tools, options, index % 3)
-        FAMILY.scramble(env, rng)
+        env.position = FAMILY.scrambled(env.position, rng, env.referee.tools)
         assert not env.success
         assert not env.done
         states.add(env.observe(CODER).state)
-        assert env.apply(CODER, FAMILY.expert_action(env, CODER)).solves
+        assert env.apply(CODER, FAMILY.expert_action(env.position, CODER)).solves
     assert len(states) > 5
 
 
@@ -144,9 +146,9 @@ def test_observations_and_answers_stay_in_the_alphabet_and_the_bounds(
         env = opened(host_tools, options, index)
         for agent in (TESTER, CODER, TESTER):
             for answer in (
-                FAMILY.random_action(env, agent, rng),
+                FAMILY.random_action(env.position, agent, rng),
                 "é => 1\n\x00 => \x1b",
-                FAMILY.noisy_expert_action(env, agent, noise=0.5, rng=rng),
+                FAMILY.noisy_expert_action(env.position, agent, noise=0.5, rng=rng),
             ):
                 assert len(answer) <= FAMILY.max_action_characters(checked)
                 env.apply(agent, answer)

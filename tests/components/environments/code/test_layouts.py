@@ -13,11 +13,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.code.family import CodeFamily
 from datasets import Dataset
 
 from components.environments.code import programs
 from components.environments.code.environment import CodeEnv
-from components.environments.code.family import CodeFamily
 from components.environments.code.layouts.apps import APPS
 from components.environments.code.layouts.layout import MAX_EXPECTED_BYTES, MAX_GIVEN_BYTES, Unusable
 from components.environments.code.layouts.livecodebench import unpacked_tests
@@ -237,9 +237,9 @@ def test_a_dataset_without_references_has_no_expert_and_says_so(tmp_path: Path) 
         "code", {"dataset": "livecodebench", "source": {"path": written(tmp_path, "l.jsonl", rows)}}
     )
     env = FAMILY.build(FAMILY.problem(options, split="train", index=0, seed=0))
-    assert FAMILY.expert_action(env, "tester")
+    assert FAMILY.expert_action(env.position, "tester")
     with pytest.raises(ConfigurationError, match="has no reference program"):
-        FAMILY.expert_action(env, "coder")
+        FAMILY.expert_action(env.position, "coder")
 
 
 class Bomb:

@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.code.family import CodeFamily
 
 from components.environments.base import Split, Tools
-from components.environments.code.family import CodeFamily
 from components.environments.code.options import LEVELS, CodeOptions
 from components.environments.code.problem import KINDS, CodeProblem
 from components.environments.code.procedural.generate import make_problem, puzzles_of

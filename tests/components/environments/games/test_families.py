@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.base import EnvironmentFamily, MultiAgentEnv, Split
+from components.environments.base import EnvironmentFamily, Split
+from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
 from components.environments.shared.splits import split_of
 from components.identity import content_id
@@ -47,13 +48,13 @@ HOSTILE = ("__import__('os').system('true')", "exec('1')", "{}", "[[]]", "\ud800
 
 def opened(
     name: str, options: Mapping[str, Any], index: int = 0, split: Split = "train"
-) -> tuple[EnvironmentFamily, MultiAgentEnv]:
+) -> tuple[EnvironmentFamily, Playthrough]:
     chosen = family(name)
     problem = chosen.problem(family_options(name, options), split=split, index=index, seed=7)
     return chosen, chosen.build(problem)
 
 
-def seen(env: MultiAgentEnv) -> tuple[str, ...]:
+def seen(env: Playthrough) -> tuple[str, ...]:
     return tuple(env.observe(role).state for role in env.roles)
 
 
@@ -64,8 +65,8 @@ def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any],
         chosen, env = opened(name, options, index, split)
         assert not env.success
         for _ in range(20):
-            proposed = env.apply(TOOL, chosen.expert_action(env, TOOL))
-            decided = env.apply(PLAN, chosen.expert_action(env, PLAN))
+            proposed = env.apply(TOOL, chosen.expert_action(env.position, TOOL))
+            decided = env.apply(PLAN, chosen.expert_action(env.position, PLAN))
             assert proposed.error is None
             assert decided.error is None
             assert not proposed.done
@@ -83,7 +84,7 @@ def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any],
 def test_one_list_of_the_expert_is_enough_by_default(name: str, options: Mapping[str, Any]) -> None:
     for index in range(100):
         chosen, env = opened(name, options, index)
-        assert env.apply(PLAN, chosen.expert_action(env, PLAN)).done
+        assert env.apply(PLAN, chosen.expert_action(env.position, PLAN)).done
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -144,16 +145,22 @@ def test_observations_have_one_width_and_use_the_alphabet_only(name: str, option
     for index in range(12):
         chosen, env = opened(name, options, index)
         for turn in range(4):
-            for answer in (None, "nonsense", "", chosen.random_action(env, TOOL, rng), chosen.expert_action(env, TOOL)):
+            for answer in (
+                None,
+                "nonsense",
+                "",
+                chosen.random_action(env.position, TOOL, rng),
+                chosen.expert_action(env.position, TOOL),
+            ):
                 if answer is not None:
                     env.apply(TOOL, answer)
                 for role in env.roles:
                     text = env.observe(role).state
                     widths[role].add(len(text))
                     characters |= {*text}
-            chosen.scramble(env, rng)
-            action = chosen.noisy_expert_action(env, PLAN, noise=0.1 * turn, rng=rng)
-            characters |= {*action, *chosen.expert_action(env, PLAN)}
+            env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+            action = chosen.noisy_expert_action(env.position, PLAN, noise=0.1 * turn, rng=rng)
+            characters |= {*action, *chosen.expert_action(env.position, PLAN)}
             assert len(action) <= chosen.max_action_characters(family_options(name, options))
             env.apply(PLAN, action)
             if env.done:
@@ -170,10 +177,10 @@ def test_demonstrations_and_random_answers_are_well_formed(name: str, options: M
     for index in range(10):
         chosen, env = opened(name, options, index)
         for noise in (0.0, 0.3, 1.0):
-            chosen.scramble(env, rng)
+            env.position = chosen.scrambled(env.position, rng, env.referee.tools)
             assert not env.success
-            assert env.apply(TOOL, chosen.noisy_expert_action(env, TOOL, noise=noise, rng=rng)).error is None
-            assert env.apply(TOOL, chosen.random_action(env, TOOL, rng)).error is None
+            assert env.apply(TOOL, chosen.noisy_expert_action(env.position, TOOL, noise=noise, rng=rng)).error is None
+            assert env.apply(TOOL, chosen.random_action(env.position, TOOL, rng)).error is None
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -184,7 +191,9 @@ def test_noise_makes_the_expert_worse_and_none_leaves_it_perfect(name: str) -> N
         outcomes = []
         for index in range(80):
             chosen, env = opened(name, {}, index)
-            outcomes.append(env.apply(PLAN, chosen.noisy_expert_action(env, PLAN, noise=noise, rng=rng)).solves)
+            outcomes.append(
+                env.apply(PLAN, chosen.noisy_expert_action(env.position, PLAN, noise=noise, rng=rng)).solves
+            )
         solved[noise] = sum(outcomes)
     assert solved[0.0] == 80
     assert solved[0.0] > solved[0.4] > solved[1.0]
@@ -196,11 +205,11 @@ def test_a_scrambled_puzzle_is_unsolved_solvable_and_varied(name: str) -> None:
     states = set()
     for index in range(40):
         chosen, env = opened(name, {}, index % 4)
-        chosen.scramble(env, rng)
+        env.position = chosen.scrambled(env.position, rng, env.referee.tools)
         assert not env.success
         states.add(env.observe(TOOL).state)
         for _ in range(6):
-            env.apply(PLAN, chosen.expert_action(env, PLAN))
+            env.apply(PLAN, chosen.expert_action(env.position, PLAN))
             if env.done:
                 break
         assert env.success
@@ -233,7 +242,7 @@ def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
         chosen, env = opened(name, {}, index)
         for _ in range(2):
             for role in env.roles:
-                assert env.apply(role, chosen.random_action(env, role, rng)).error is None
+                assert env.apply(role, chosen.random_action(env.position, role, rng)).error is None
         assert not env.success
 
 
@@ -279,21 +288,21 @@ def test_restoring_a_snapshot_brings_everything_back(name: str, data: st.DataObj
 
     def act() -> None:
         role = data.draw(st.sampled_from(env.roles))
-        noisy = chosen.noisy_expert_action(env, role, noise=0.8, rng=rng)
+        noisy = chosen.noisy_expert_action(env.position, role, noise=0.8, rng=rng)
         env.apply(role, data.draw(st.just(noisy) | ANSWERS))
 
-    def everything(one: MultiAgentEnv) -> tuple[Any, ...]:
+    def everything(one: Playthrough) -> tuple[Any, ...]:
         local = tuple(one.local_reward(role) for role in one.roles)
         return seen(one), one.done, one.success, one.team_reward, local, one.render(color=False)
 
     for _ in range(data.draw(st.integers(0, 3))):
         act()
-    before, snapshot = everything(env), env.snapshot()
+    before, snapshot = everything(env), env.position
     for _ in range(data.draw(st.integers(1, 4))):
         act()
-    env.restore(snapshot)
+    env.position = snapshot
     assert everything(env) == before
-    twin.restore(snapshot)
+    twin.position = snapshot
     assert everything(twin) == before
 
 
@@ -301,7 +310,7 @@ def test_restoring_a_snapshot_brings_everything_back(name: str, data: st.DataObj
 def test_only_the_plan_agent_changes_the_real_state(name: str) -> None:
     chosen, env = opened(name, {})
     board, picture = env.observe(TOOL).state, env.render(color=False)
-    outcome = env.apply(TOOL, chosen.expert_action(env, TOOL))
+    outcome = env.apply(TOOL, chosen.expert_action(env.position, TOOL))
     assert outcome.solves
     assert not outcome.done
     assert not env.success
@@ -313,7 +322,7 @@ def test_only_the_plan_agent_changes_the_real_state(name: str) -> None:
 def test_the_plan_agent_sees_whether_there_was_a_proposal_and_what_it_does(name: str) -> None:
     chosen, env = opened(name, {})
     marks = []
-    for answer in (None, "nonsense", "", chosen.expert_action(env, TOOL)):
+    for answer in (None, "nonsense", "", chosen.expert_action(env.position, TOOL)):
         if answer is not None:
             env.apply(TOOL, answer)
         marks.append(env.observe(PLAN).state[-2])
@@ -323,7 +332,7 @@ def test_the_plan_agent_sees_whether_there_was_a_proposal_and_what_it_does(name:
 @pytest.mark.parametrize("name", GAMES)
 def test_a_solved_puzzle_stays_solved(name: str) -> None:
     chosen, env = opened(name, {})
-    env.apply(PLAN, chosen.expert_action(env, PLAN))
+    env.apply(PLAN, chosen.expert_action(env.position, PLAN))
     for role in env.roles:
         for answer in ("", "U", "111", "nonsense"):
             outcome = env.apply(role, answer)

@@ -22,7 +22,7 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second(name: str)
     chosen, options = family(name), family_options(name, {})
     for index in range(20):
         env = chosen.build(chosen.problem(options, split="train", index=index, seed=2))
-        start, good = env.snapshot(), chosen.expert_action(env, "plan_agent")
+        start, good = env.position, chosen.expert_action(env.position, "plan_agent")
         for number in range(500):
             role, answer = env.roles[number % 2], rng.choice(HOSTILE) if number % 50 == 0 else damaged(good, rng)
             picture = env.render(color=False)
@@ -34,7 +34,7 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second(name: str)
                 assert outcome.error.encode()
                 assert env.render(color=False) == picture
             if env.done or number % 20 == 0:
-                env.restore(start)
+                env.position = start
     assert slowest < 1.0
     assert 5_000 < num_malformed < 9_900
 

@@ -3,11 +3,11 @@
 from random import Random
 
 import pytest
+from components.environments.games.proposal import ProposalEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.environments.games.plan_path import PlanPathFamily, PlanPathOptions
-from components.environments.games.proposal import ProposalEnv
 from components.schema import Problem
 
 TOOL, PLAN = "tool_agent", "plan_agent"
@@ -113,7 +113,7 @@ def test_a_list_leads_where_walking_by_hand_leads(index: int, moves: str) -> Non
 def test_the_shortest_solution_is_within_the_wanted_distances(options: PlanPathOptions) -> None:
     for index in range(100):
         env = FAMILY.build(FAMILY.problem(options, split="test", index=index, seed=0))
-        length = len(FAMILY.expert_action(env, PLAN))
+        length = len(FAMILY.expert_action(env.position, PLAN))
         assert options.min_distance <= length <= options.max_distance
 
 

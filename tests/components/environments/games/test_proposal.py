@@ -3,8 +3,8 @@
 from math import inf
 
 import pytest
-
 from components.environments.games.proposal import DEFAULT_WEIGHTS
+
 from components.environments.registry import family, family_options
 from components.environments.shared.progress import progress
 from components.rewards.base import Rubric
@@ -26,7 +26,7 @@ def test_rewards_are_those_of_the_default_rubric(name: str) -> None:
     assert chosen.default_weights == DEFAULT_WEIGHTS
     rubric = Rubric(team_weight=1.0, weights=chosen.default_weights)
     env = chosen.build(chosen.problem(family_options(name, {}), split="train", index=0, seed=0))
-    for role, action in (("tool_agent", "nonsense"), ("plan_agent", chosen.expert_action(env, "plan_agent"))):
+    for role, action in (("tool_agent", "nonsense"), ("plan_agent", chosen.expert_action(env.position, "plan_agent"))):
         outcome = env.apply(role, action)
         assert env.team_reward == rubric.team(outcome)
         assert env.local_reward(role) == rubric.local(outcome)

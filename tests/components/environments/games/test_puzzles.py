@@ -8,11 +8,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.games.proposal import ProposalEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.environments.games.eight_queens import columns_of, num_attacked
-from components.environments.games.proposal import ProposalEnv
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.identity import content_id
@@ -48,8 +48,8 @@ def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any],
         chosen, env = opened(name, options, index, split)
         assert not env.success
         for _ in range(9):
-            proposed = env.apply(TOOL, chosen.expert_action(env, TOOL))
-            decided = env.apply(PLAN, chosen.expert_action(env, PLAN))
+            proposed = env.apply(TOOL, chosen.expert_action(env.position, TOOL))
+            decided = env.apply(PLAN, chosen.expert_action(env.position, PLAN))
             assert (proposed.error, decided.error, proposed.done) == (None, None, False)
             assert proposed.solves == decided.solves == decided.done
             if env.done:
@@ -63,7 +63,7 @@ def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any],
 def test_one_list_of_the_expert_is_enough_by_default(name: str) -> None:
     for index in range(60):
         chosen, env = opened(name, {}, index)
-        assert env.apply(PLAN, chosen.expert_action(env, PLAN)).done
+        assert env.apply(PLAN, chosen.expert_action(env.position, PLAN)).done
 
 
 @pytest.mark.parametrize("name", PUZZLES)
@@ -96,11 +96,11 @@ def test_observations_have_one_width_and_use_the_alphabet_only(name: str, option
     for index in range(8):
         chosen, env = opened(name, options, index)
         for noise in (0.0, 0.3, 1.0):
-            chosen.scramble(env, rng)
+            env.position = chosen.scrambled(env.position, rng, env.referee.tools)
             assert not env.success
-            noisy = chosen.noisy_expert_action(env, TOOL, noise=noise, rng=rng)
+            noisy = chosen.noisy_expert_action(env.position, TOOL, noise=noise, rng=rng)
             assert len(noisy) <= chosen.max_action_characters(family_options(name, options))
-            for answer in (None, "nonsense", "", chosen.random_action(env, TOOL, rng), noisy):
+            for answer in (None, "nonsense", "", chosen.random_action(env.position, TOOL, rng), noisy):
                 assert answer is None or answer == "nonsense" or env.apply(TOOL, answer).error is None
                 if answer == "nonsense":
                     assert env.apply(TOOL, answer).error
@@ -136,7 +136,7 @@ def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
         chosen, env = opened(name, {}, index)
         for _ in range(2):
             for role in env.roles:
-                assert env.apply(role, chosen.random_action(env, role, rng)).error is None
+                assert env.apply(role, chosen.random_action(env.position, role, rng)).error is None
         assert not env.success
 
 
@@ -166,12 +166,12 @@ def test_restoring_a_snapshot_brings_everything_back(name: str) -> None:
     chosen, env = opened(name, {})
     _, twin = opened(name, {})
     rng = Random(0)
-    env.apply(TOOL, chosen.expert_action(env, TOOL))
-    before, snapshot = [env.observe(role) for role in env.roles], env.snapshot()
-    env.apply(PLAN, chosen.noisy_expert_action(env, PLAN, noise=0.7, rng=rng))
+    env.apply(TOOL, chosen.expert_action(env.position, TOOL))
+    before, snapshot = [env.observe(role) for role in env.roles], env.position
+    env.apply(PLAN, chosen.noisy_expert_action(env.position, PLAN, noise=0.7, rng=rng))
     assert [env.observe(role) for role in env.roles] != before
     for one in (env, twin):
-        one.restore(snapshot)
+        one.position = snapshot
         assert [one.observe(role) for role in env.roles] == before
         assert one.team_reward == pytest.approx(1.2)
 
@@ -180,17 +180,17 @@ def test_towers_are_scrambled_to_where_one_short_list_will_do_however_rare_that_
     rng, states = Random(0), set()
     for index in range(30):
         chosen, env = opened("blocksworld", {"num_blocks": 12, "max_distance": 30, "max_moves": 2}, index % 2)
-        chosen.scramble(env, rng)
+        env.position = chosen.scrambled(env.position, rng, env.referee.tools)
         states.add(env.state)
         assert not env.success
-        assert env.apply(PLAN, chosen.expert_action(env, PLAN)).done
+        assert env.apply(PLAN, chosen.expert_action(env.position, PLAN)).done
     assert len(states) > 10
 
 
 @pytest.mark.parametrize("name", PUZZLES)
 def test_pictures_are_ascii_with_colour_only_when_asked(name: str) -> None:
     chosen, env = opened(name, {})
-    env.apply(PLAN, chosen.expert_action(env, PLAN)[:2])
+    env.apply(PLAN, chosen.expert_action(env.position, PLAN)[:2])
     assert env.render(color=False).isascii()
     assert "\x1b" not in env.render(color=False)
     assert "\x1b" in env.render(color=True)

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.games.proposal import ProposalEnv
 
 from components.environments.base import Tools
-from components.environments.games.proposal import ProposalEnv
 from components.environments.games.python_tool import ProgramFailed, printed_moves, printing_program
 from components.environments.registry import family, family_options
 from components.environments.shared.text import PRINTABLE
@@ -69,28 +69,28 @@ def test_the_option_changes_the_name_of_a_problem_and_nothing_else_of_its_board(
 def test_the_experts_programs_solve_in_a_real_sandbox(name: str, sandbox_tools: Tools) -> None:
     for index in range(2):
         chosen, env = opened(name, sandbox_tools, index)
-        program = chosen.expert_action(env, TOOL)
-        assert env.calls(PLAN, program) == ()
-        sandbox_tools.prepare(env.calls(TOOL, program))
+        program = chosen.expert_action(env.position, TOOL)
+        assert env.referee.calls(env.position, PLAN, program) == ()
+        sandbox_tools.prepare(env.referee.calls(env.position, TOOL, program))
         outcome = env.apply(TOOL, program)
         assert (outcome.error, outcome.solves, outcome.done) == (None, True, False)
         assert env.observe(PLAN).state.endswith("y>")
-        assert env.apply(PLAN, chosen.expert_action(env, PLAN)).done
+        assert env.apply(PLAN, chosen.expert_action(env.position, PLAN)).done
 
 
 def test_the_search_program_solves_from_what_it_reads_also_after_moves(sandbox_tools: Tools) -> None:
     chosen, env = opened("plan_path", sandbox_tools, size=7, max_distance=12, max_moves=12)
-    program = chosen.expert_action(env, TOOL)
+    program = chosen.expert_action(env.position, TOOL)
     assert "json.load(sys.stdin)" in program
-    chosen.scramble(env, Random(0))
-    assert chosen.expert_action(env, TOOL) == program
+    env.position = chosen.scrambled(env.position, Random(0), env.referee.tools)
+    assert chosen.expert_action(env.position, TOOL) == program
     assert env.apply(TOOL, f"Here it is:\n```python\n{program}```\n").solves
 
 
 def test_the_expert_prints_its_list_where_a_search_is_too_long() -> None:
     chosen, env = opened("plan_path", NOTHING, max_program_characters=80)
-    moves = chosen.expert_action(env, PLAN)
-    assert chosen.expert_action(env, TOOL) == f"print('\"{moves}\"')"
+    moves = chosen.expert_action(env.position, PLAN)
+    assert chosen.expert_action(env.position, TOOL) == f"print('\"{moves}\"')"
 
 
 @pytest.mark.parametrize(
@@ -153,21 +153,21 @@ def test_what_will_be_asked_is_announced_and_equal_work_is_equal_text() -> None:
 
     _, env = opened("plan_path", scripted(respond))
     for answer in ("print(1)", "print(1)\n\n", "```python\nprint(1)\n```"):
-        [execution] = env.calls(TOOL, answer)
+        [execution] = env.referee.calls(env.position, TOOL, answer)
         assert execution == Execution(program="print(1)\n", stdin=execution.stdin)
         env.apply(TOOL, answer)
     assert asked == [("print(1)\n", execution.stdin)]
     assert {*json.loads(execution.stdin)} == {"rows", "position", "goal", "max_moves"}
-    assert env.calls(TOOL, "x" * 2000) == env.calls(TOOL, "\ud800") == ()
+    assert env.referee.calls(env.position, TOOL, "x" * 2000) == env.referee.calls(env.position, TOOL, "\ud800") == ()
 
 
 def test_a_failing_sandbox_says_nothing_about_the_program_and_changes_nothing() -> None:
     _, env = opened("plan_path", scripted(lambda program, stdin: sandbox_failed("no box")))
     env.apply(TOOL, "x" * 2000)
-    before, rewards = env.snapshot(), (env.team_reward, env.local_reward(TOOL))
+    before, rewards = env.position, (env.team_reward, env.local_reward(TOOL))
     with pytest.raises(ExecutionFailed, match="no box"):
         env.apply(TOOL, "print(1)")
-    assert env.snapshot() == before
+    assert env.position == before
     assert (env.team_reward, env.local_reward(TOOL)) == rewards
 
 
@@ -180,8 +180,8 @@ def test_without_tools_a_program_is_a_mistake_of_who_built_the_environment() -> 
 
 def test_a_solved_puzzle_runs_no_program() -> None:
     chosen, env = opened("plan_path", scripted(lambda program, stdin: sandbox_failed("no box")))
-    env.apply(PLAN, chosen.expert_action(env, PLAN))
-    assert env.calls(TOOL, "print(1)") == ()
+    env.apply(PLAN, chosen.expert_action(env.position, PLAN))
+    assert env.referee.calls(env.position, TOOL, "print(1)") == ()
     assert env.apply(TOOL, "print(1)").error == "the episode is over: the puzzle is solved"
 
 
@@ -196,7 +196,7 @@ def test_the_plan_agent_writes_moves_as_before_and_the_tool_agent_is_told_of_pro
     assert "at most 1000" in told
     assert "Its standard input is JSON" in told
     assert "Answer with" not in told
-    stdin = json.loads(env.calls(TOOL, "print(1)")[0].stdin)
+    stdin = json.loads(env.referee.calls(env.position, TOOL, "print(1)")[0].stdin)
     assert all(f'"{key}"' in told for key in stdin)
 
 
@@ -225,11 +225,14 @@ def test_demonstrations_are_programs_in_the_alphabet_and_within_the_limit(name: 
     for index in range(4):
         chosen, env = opened(name, scripted(respond), index)
         assert chosen.alphabet(options) == PRINTABLE
-        assert {*chosen.expert_action(env, TOOL)} <= {*PRINTABLE}
-        for answer in (chosen.noisy_expert_action(env, TOOL, noise=0.5, rng=rng), chosen.random_action(env, TOOL, rng)):
+        assert {*chosen.expert_action(env.position, TOOL)} <= {*PRINTABLE}
+        for answer in (
+            chosen.noisy_expert_action(env.position, TOOL, noise=0.5, rng=rng),
+            chosen.random_action(env.position, TOOL, rng),
+        ):
             assert env.apply(TOOL, answer).error is None
             assert len(answer) <= chosen.max_action_characters(options) == 1000
-        assert env.apply(PLAN, chosen.noisy_expert_action(env, PLAN, noise=0.5, rng=rng)).error is None
+        assert env.apply(PLAN, chosen.noisy_expert_action(env.position, PLAN, noise=0.5, rng=rng)).error is None
     assert len(ran) >= 4
 
 
@@ -262,8 +265,8 @@ def test_boards_are_small_plain_json() -> None:
     boards: dict[str, Mapping[str, Any]] = {}
     for name in WRITERS:
         _, env = opened(name, NOTHING)
-        boards[name] = json.loads(env.calls(TOOL, "print(1)")[0].stdin)
-        assert len(env.calls(TOOL, "print(1)")[0].stdin) < 400
+        boards[name] = json.loads(env.referee.calls(env.position, TOOL, "print(1)")[0].stdin)
+        assert len(env.referee.calls(env.position, TOOL, "print(1)")[0].stdin) < 400
     assert {*boards["sokoban"]} == {"rows", "player", "boxes", "goals", "max_moves"}
     assert {*boards["sudoku"]} == {"rows", "clues", "box", "max_placements"}
     assert boards["sudoku"]["box"] == [2, 2]

@@ -3,10 +3,10 @@
 from random import Random
 
 import pytest
+from components.environments.games.proposal import ProposalEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.games.proposal import ProposalEnv
 from components.environments.games.sudoku import SudokuFamily, SudokuOptions, numbers_of
 from components.schema import Problem
 
@@ -87,7 +87,7 @@ def test_clues_stand_whatever_is_written(index: int, actions: list[str]) -> None
 def test_solved_means_every_row_column_and_box_is_complete(size: int) -> None:
     height, width = {4: (2, 2), 6: (2, 3), 9: (3, 3), 16: (4, 4)}[size]
     env = FAMILY.build(FAMILY.problem(SudokuOptions(size=size), split="test", index=0, seed=0))
-    env.apply(PLAN, FAMILY.expert_action(env, PLAN))
+    env.apply(PLAN, FAMILY.expert_action(env.position, PLAN))
     assert env.success
     numbers = numbers_of(env.state)
     wanted = {*range(1, size + 1)}
@@ -118,7 +118,7 @@ def test_a_scramble_leaves_a_blank_and_sometimes_a_mistake_to_mend() -> None:
     solution = "12cd34122143" + "43b1"
     mistakes = 0
     for _ in range(200):
-        FAMILY.scramble(env, rng)
+        env.position = FAMILY.scrambled(env.position, rng, env.referee.tools)
         assert "." in env.state
         mistakes += any(mark not in (".", right) for mark, right in zip(env.state, solution, strict=True))
     assert 0 < mistakes < 100

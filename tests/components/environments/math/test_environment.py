@@ -100,22 +100,22 @@ def test_a_malformed_answer_is_an_outcome(tools: SubprocessTools, action: str) -
 def test_calls_are_what_apply_runs(tools: SubprocessTools) -> None:
     env = MathEnv(payload(), tools)
     action = "```python\nprint(33)\n```"
-    assert env.calls(TOOL, action) == (Execution(program="print(33)\n"),)
+    assert env.referee.calls(env.position, TOOL, action) == (Execution(program="print(33)\n"),)
     env.apply(TOOL, action)
-    assert tuple(tools.asked) == env.calls(TOOL, action)
-    assert env.calls(TOOL, "") == env.calls(REASONER, "33") == ()
+    assert tuple(tools.asked) == env.referee.calls(env.position, TOOL, action)
+    assert env.referee.calls(env.position, TOOL, "") == env.referee.calls(env.position, REASONER, "33") == ()
     env.apply(REASONER, "33")
-    assert env.calls(TOOL, action) == ()
+    assert env.referee.calls(env.position, TOOL, action) == ()
 
 
 def test_when_the_sandbox_fails_the_state_stays(tools: SubprocessTools) -> None:
     env = MathEnv(payload(), tools)
     env.apply(TOOL, "print(40)")
-    before = env.snapshot()
+    before = env.position
     tools.failing.add("print(33)\n")
     with pytest.raises(ExecutionFailed, match="the box broke"):
         env.apply(TOOL, "print(33)")
-    assert env.snapshot() == before
+    assert env.position == before
     assert env.observe(REASONER).state == "R12+7*3:40>"
 
 
@@ -123,7 +123,7 @@ def test_a_snapshot_restores_another_environment_of_the_problem(tools: Subproces
     env, other = MathEnv(payload(), tools), MathEnv(payload(), tools)
     env.apply(TOOL, "print(40)")
     env.apply(REASONER, "41")
-    other.restore(env.snapshot())
+    other.position = env.position
     assert other.observe(TOOL) == env.observe(TOOL)
     assert (other.success, other.done, other.local_reward(TOOL)) == (env.success, env.done, env.local_reward(TOOL))
 

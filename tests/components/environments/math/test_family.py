@@ -6,9 +6,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.math.family import MathFamily
 from pydantic import ValidationError
 
-from components.environments.math.family import MathFamily
 from components.environments.math.options import MathOptions
 from components.environments.math.procedural import Generator
 from components.environments.registry import family, family_options
@@ -98,12 +98,12 @@ def test_compact_play_stays_within_alphabet_and_width(options: MathOptions, tool
     for index in range(12):
         env = FAMILY.build(FAMILY.problem(options, split="train", index=index, seed=0), tools)
         if index % 2:
-            FAMILY.scramble(env, rng)
+            env.position = FAMILY.scrambled(env.position, rng, env.referee.tools)
         for agent in FAMILY.roles:
             actions = [
-                FAMILY.expert_action(env, agent),
-                FAMILY.random_action(env, agent, rng),
-                FAMILY.noisy_expert_action(env, agent, noise=0.5, rng=rng),
+                FAMILY.expert_action(env.position, agent),
+                FAMILY.random_action(env.position, agent, rng),
+                FAMILY.noisy_expert_action(env.position, agent, noise=0.5, rng=rng),
             ]
             assert {*env.observe(agent).state, *"".join(actions)} <= alphabet
             assert max(map(len, actions)) <= FAMILY.max_action_characters(options)
@@ -113,28 +113,28 @@ def test_compact_play_stays_within_alphabet_and_width(options: MathOptions, tool
 def test_noise_changes_some_answers_and_none_without_it(tools: SubprocessTools) -> None:
     env, rng = FAMILY.build(FAMILY.problem(MathOptions(), split="train", index=0, seed=0), tools), Random(0)
     for agent in FAMILY.roles:
-        expert = FAMILY.expert_action(env, agent)
-        assert FAMILY.noisy_expert_action(env, agent, noise=0.0, rng=rng) == expert
-        noisy = [FAMILY.noisy_expert_action(env, agent, noise=0.3, rng=rng) for _ in range(100)]
+        expert = FAMILY.expert_action(env.position, agent)
+        assert FAMILY.noisy_expert_action(env.position, agent, noise=0.0, rng=rng) == expert
+        noisy = [FAMILY.noisy_expert_action(env.position, agent, noise=0.3, rng=rng) for _ in range(100)]
         assert 10 < noisy.count(expert) < 95
 
 
 def test_a_noisy_reasoner_repeats_what_was_printed_and_an_exact_one_does_not(tools: SubprocessTools) -> None:
     env, rng = FAMILY.build(FAMILY.problem(MathOptions(), split="train", index=0, seed=0), tools), Random(0)
     env.apply(TOOL, "print(8765)")
-    answers = [FAMILY.noisy_expert_action(env, REASONER, noise=0.05, rng=rng) for _ in range(100)]
+    answers = [FAMILY.noisy_expert_action(env.position, REASONER, noise=0.05, rng=rng) for _ in range(100)]
     assert 60 < answers.count("8765") < 100
-    assert FAMILY.noisy_expert_action(env, REASONER, noise=0.0, rng=rng) == env.payload["answer"] != "8765"
+    assert FAMILY.noisy_expert_action(env.position, REASONER, noise=0.0, rng=rng) == env.payload["answer"] != "8765"
 
 
 def test_a_scrambled_state_is_unsolved_and_still_solvable(tools: SubprocessTools) -> None:
     for index in range(10):
         env = FAMILY.build(FAMILY.problem(MathOptions(), split="train", index=index, seed=0), tools)
-        FAMILY.scramble(env, Random(index))
+        env.position = FAMILY.scrambled(env.position, Random(index), env.referee.tools)
         assert not env.success
         assert not env.done
         for agent in FAMILY.roles:
-            env.apply(agent, FAMILY.expert_action(env, agent))
+            env.apply(agent, FAMILY.expert_action(env.position, agent))
         assert env.success
         assert env.done
 

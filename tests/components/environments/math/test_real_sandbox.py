@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from components.environments.math.family import MathFamily
 
 from components.environments.math.environment import MathEnv
-from components.environments.math.family import MathFamily
 from components.environments.math.options import MathOptions
 from components.sandbox.backends import open_sandbox
 from components.schema import Limits
@@ -35,10 +35,10 @@ def env_number(index: int, ledger: ExecutionLedger) -> MathEnv:
 def test_the_expert_solves_in_the_sandbox(ledger: ExecutionLedger) -> None:
     for index in range(3):
         env = env_number(index, ledger)
-        ledger.prepare(env.calls("tool_agent", FAMILY.expert_action(env, "tool_agent")))
+        ledger.prepare(env.referee.calls(env.position, "tool_agent", FAMILY.expert_action(env.position, "tool_agent")))
         asked = ledger.num_asked
         for agent in FAMILY.roles:
-            env.apply(agent, FAMILY.expert_action(env, agent))
+            env.apply(agent, FAMILY.expert_action(env.position, agent))
         assert env.success
         assert env.done
         assert ledger.num_asked == asked

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.base import MultiAgentEnv
+from components.environments.play import Playthrough
 from components.environments.registry import FAMILIES, family, family_options
 from components.environments.shared.answer_extraction import REASON_FIRST
 from components.errors import ConfigurationError, MalformedAction
@@ -48,7 +48,7 @@ SEATS = [
 ]
 
 
-def heard(env: MultiAgentEnv, role: str, text: str) -> list[str]:
+def heard(env: Playthrough, role: str, text: str) -> list[str]:
     """What reaches the step of `env`."""
     told: list[str] = []
 
@@ -137,7 +137,7 @@ def test_thinking_is_no_answer_in_any_environment(
     env = built(name, options, answers)
     for text in ("<think>[U] \\boxed{5} print(1)", "<think>1 => 1\n= ann\n? ann\npay</think>"):
         env = built(name, options, answers)
-        assert env.calls(role, text) == ()
+        assert env.referee.calls(env.position, role, text) == ()
         outcome = env.apply(role, text)
         assert "thinking" in str(outcome.error)
         assert outcome.local["malformed"] == 1.0
@@ -172,13 +172,13 @@ def test_scripted_answers_mean_the_same_in_both_modes(name: str, options: Mappin
         problem = chosen.problem(checked, split="train", index=index, seed=3)
         reasoned, compact = chosen.build(problem, AnyTools()), family(name).build(problem, AnyTools())
         if index == 1:
-            chosen.scramble(reasoned, rng)
-            compact.restore(reasoned.snapshot())
-        before = reasoned.snapshot()
+            reasoned.position = chosen.scrambled(reasoned.position, rng, reasoned.referee.tools)
+            compact.position = reasoned.position
+        before = reasoned.position
         noisy = [chosen.noisy_expert_action(reasoned, role, noise=noise, rng=rng) for noise in (0.3, 0.9)]
         for answer in (chosen.expert_action(reasoned, role), *noisy, chosen.random_action(reasoned, role, rng)):
             for env in (reasoned, compact):
-                env.restore(before)
+                env.position = before
             assert reasoned.calls(role, answer) == compact.calls(role, answer)
             assert reasoned.apply(role, answer) == compact.apply(role, answer)
             assert reasoned.observe(role).state == compact.observe(role).state
@@ -187,13 +187,13 @@ def test_scripted_answers_mean_the_same_in_both_modes(name: str, options: Mappin
 @pytest.mark.parametrize(("name", "options", "role"), SEATS)
 def test_no_text_raises(name: str, options: Mapping[str, Any], role: str) -> None:
     env, rng = built(name, options, "reasoned"), Random(3)
-    before = env.snapshot()
+    before = env.position
     texts = [row.text for _, _, rows in TABLES.values() for row in rows]
     for _ in range(40):
         first, second = (rng.choice(texts) for _ in range(2))
         text = first[: rng.randrange(len(first))] + rng.choice(["", "\n", "</think>", "[", "```\n", "\ud800"]) + second
-        env.restore(before)
-        env.calls(role, text)
+        env.position = before
+        env.referee.calls(env.position, role, text)
         env.apply(role, text)
 
 

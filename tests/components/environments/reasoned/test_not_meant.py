@@ -31,10 +31,10 @@ class Seat(NamedTuple):
 
 
 def solving(env: Any, role: str) -> Callable[[str], bool]:
-    before = env.snapshot()
+    before = env.position
 
     def is_right(text: str) -> bool:
-        env.restore(before)
+        env.position = before
         return bool(env.apply(role, text).solves)
 
     return is_right
@@ -53,7 +53,7 @@ def game(name: str, answers: Any) -> Seat:
     chosen = family(name, answers)
     for index in range(400):
         env: Any = chosen.build(chosen.problem(family_options(name, {}), split="train", index=index, seed=0))
-        moves = env.game.parse(chosen.expert_action(env, "plan_agent"))
+        moves = env.game.parse(chosen.expert_action(env.position, "plan_agent"))
         others = [move for move in "UDLR" if move not in moves] if name in GAMES[:2] else [*moves[:1]]
         if len(moves) >= 4 and others:
             return Seat(solving(env, "plan_agent"), ", ".join(moves), ", ".join(moves[:1]), others[0])
@@ -65,8 +65,8 @@ def world(name: str, answers: Any) -> Seat:
     chosen = family(name, answers)
     for index in range(400):
         env = chosen.build(chosen.problem(family_options(name, {}), split="train", index=index, seed=0))
-        env.apply("planner", chosen.expert_action(env, "planner"))
-        calls = json.loads(chosen.expert_action(env, "tool_agent"))
+        env.apply("planner", chosen.expert_action(env.position, "planner"))
+        calls = json.loads(chosen.expert_action(env.position, "tool_agent"))
         if len(calls) > 1:
             return Seat(solving(env, "tool_agent"), json.dumps(calls), json.dumps(calls[:1]))
     raise AssertionError(name)

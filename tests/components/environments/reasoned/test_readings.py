@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from components.environments.user_environment import own_family
 
-from components.environments.base import MultiAgentEnv
 from components.environments.code.grammar import cases_in
 from components.environments.code.programs import program_in
 from components.environments.environment import Environment
@@ -13,10 +13,10 @@ from components.environments.games.python_tool import execution_of
 from components.environments.math.grammar import parse_answer, parse_program
 from components.environments.math.normalization import plain
 from components.environments.math.numbers import number
+from components.environments.play import Playthrough
 from components.environments.registry import FAMILIES, family, family_options
 from components.environments.search.grammar import parse_reasoner, parse_searcher
 from components.environments.stateful.tools import parse_calls
-from components.environments.user_environment import own_family
 from components.errors import MalformedAction
 from tests.components.environments.reasoned.guessing import Guess, read
 from tests.components.environments.reasoned.row import Row
@@ -83,7 +83,7 @@ TABLES: Mapping[str, tuple[Mapping[str, Any], Meaning, Sequence[Row]]] = {
 }
 
 
-def built(name: str, options: Mapping[str, Any], answers: Any) -> MultiAgentEnv:
+def built(name: str, options: Mapping[str, Any], answers: Any) -> Playthrough:
     if name == "own":
         return built_own(Guess(), answers)
     chosen = family(name.strip(), answers)
@@ -92,12 +92,12 @@ def built(name: str, options: Mapping[str, Any], answers: Any) -> MultiAgentEnv:
     )
 
 
-def built_own(environment: Environment, answers: Any = "reasoned") -> MultiAgentEnv:
+def built_own(environment: Environment, answers: Any = "reasoned") -> Playthrough:
     chosen = own_family("own", environment, answers)
     return chosen.build(chosen.problem(chosen.options_type(), split="train", index=0, seed=1))
 
 
-def understood(env: MultiAgentEnv, role: str, text: str, meaning: Meaning) -> object:
+def understood(env: Playthrough, role: str, text: str, meaning: Meaning) -> object:
     """What `env` understands by an answer, None if it is malformed."""
     told: list[str] = []
 

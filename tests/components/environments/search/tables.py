@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from components.environments.search.family import SearchFamily
+
 from components.environments.base import Retriever, Split
 from components.environments.registry import family, family_options
 from components.environments.search.environment import SearchEnv
-from components.environments.search.family import SearchFamily
 from components.environments.search.options import SearchOptions
 from components.environments.search.questions import Hop, Question
 from components.environments.search.sizes import SIZES_BY_LEVEL, Sizes

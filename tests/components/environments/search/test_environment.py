@@ -146,24 +146,24 @@ def test_calls_announce_exactly_what_apply_asks_for() -> None:
     env = table(shelf=shelf)
     env.apply(REASONER, "?author of Moby")
     action = "#1 = Ann Toval\n? Ann   Toval\n?home of #1\n"
-    announced = env.calls(SEARCHER, action)
+    announced = env.referee.calls(env.position, SEARCHER, action)
     assert announced == (Query(text="Ann Toval", num_passages=3), Query(text="home of Ann Toval", num_passages=3))
     assert shelf.queries == []
     env.apply(SEARCHER, action)
     assert shelf.queries == list(announced)
-    assert env.calls(REASONER, "?Moby") == ()
-    assert env.calls(SEARCHER, "nonsense") == ()
+    assert env.referee.calls(env.position, REASONER, "?Moby") == ()
+    assert env.referee.calls(env.position, SEARCHER, "nonsense") == ()
 
 
 def test_an_unreachable_retriever_passes_through_and_leaves_the_state_as_it_was() -> None:
     shelf = Shelf()
     env = table(shelf=shelf)
     env.apply(REASONER, "?author of Moby")
-    before = env.snapshot()
+    before = env.position
     shelf.away = True
     with pytest.raises(RetrieverUnavailable, match="nobody home"):
         env.apply(SEARCHER, "#1 = Ann Toval\n?Ann Toval")
-    assert env.snapshot() == before
+    assert env.position == before
     shelf.away = False
     assert env.apply(SEARCHER, "#1 = Ann Toval\n?Ann Toval").local["found"] == 0.5
 
@@ -215,20 +215,20 @@ def test_no_answer_raises_and_a_snapshot_brings_everything_back(
 ) -> None:
     env, twin = table(), table()
     for role, text in actions:
-        before = env.snapshot()[0]
-        env.calls(role, text)
+        before = env.position[0]
+        env.referee.calls(env.position, role, text)
         outcome = env.apply(role, text)
         if outcome.error is not None:
             assert replace(env.state, refused=before.refused, num_reasoned=before.num_reasoned) == before
             assert set(outcome.team.values()) == {0.0}
             assert outcome.local["malformed"] == 1.0
         assert len(env.observe(role).state) <= observation_characters(env.sizes)
-    snapshot, seen = env.snapshot(), [env.observe(role) for role in env.roles]
+    snapshot, seen = env.position, [env.observe(role) for role in env.roles]
     rewards = (env.team_reward, env.done, env.success, *map(env.local_reward, env.roles))
     for role, text in more:
         env.apply(role, text)
     for one in (env, twin):
-        one.restore(snapshot)
+        one.position = snapshot
         assert [one.observe(role) for role in one.roles] == seen
         assert (one.team_reward, one.done, one.success, *map(one.local_reward, one.roles)) == rewards
         assert one.render(color=False).isascii()

@@ -36,7 +36,7 @@ def test_the_expert_answers_every_question_after_finding_every_passage(level: in
         while not env.done and turns < num_hops:
             turns += 1
             for role in env.roles:
-                action = chosen.expert_action(env, role)
+                action = chosen.expert_action(env.position, role)
                 assert len(action) <= chosen.max_action_characters(options_of(**options))
                 outcome = env.apply(role, action)
                 assert outcome.error is None
@@ -65,14 +65,14 @@ def test_useless_teams_score_nothing(level: int) -> None:
             assert not env.success
         chosen, env = opened({"level": level}, index)
         for _ in range(2):
-            env.apply(SEARCHER, chosen.expert_action(env, SEARCHER))
+            env.apply(SEARCHER, chosen.expert_action(env.position, SEARCHER))
             everything = " ".join(f"{title} {text}" for title, text in env.state.evidence)[: env.sizes.line_characters]
             assert not env.apply(REASONER, f"={everything}").solves
         chosen, env = opened({"level": level}, index)
         for _ in range(3):
             for role in env.roles:
                 if not env.done:
-                    assert env.apply(role, chosen.random_action(env, role, rng)).error is None
+                    assert env.apply(role, chosen.random_action(env.position, role, rng)).error is None
         assert not env.success
 
 
@@ -137,20 +137,20 @@ def test_play_stays_within_the_alphabet_and_the_bounds(level: int) -> None:
     assert len({*alphabet}) == len(alphabet)
     for index in range(40):
         chosen, env = opened({"level": level}, index)
-        chosen.scramble(env, rng)
+        env.position = chosen.scrambled(env.position, rng, env.referee.tools)
         for _ in range(3):
             for role in env.roles:
                 seen = env.observe(role).state
                 assert len(seen) <= observation_characters(env.sizes)
                 for action in (
-                    chosen.noisy_expert_action(env, role, noise=0.5, rng=rng),
-                    chosen.random_action(env, role, rng),
-                    chosen.expert_action(env, role),
+                    chosen.noisy_expert_action(env.position, role, noise=0.5, rng=rng),
+                    chosen.random_action(env.position, role, rng),
+                    chosen.expert_action(env.position, role),
                 ):
                     assert {*action, *seen} <= {*alphabet}
                     assert len(action) <= chosen.max_action_characters(options)
                 if not env.done:
-                    env.apply(role, chosen.noisy_expert_action(env, role, noise=0.5, rng=rng))
+                    env.apply(role, chosen.noisy_expert_action(env.position, role, noise=0.5, rng=rng))
 
 
 def test_level_0_is_short_enough_for_a_model_of_characters() -> None:
@@ -160,7 +160,7 @@ def test_level_0_is_short_enough_for_a_model_of_characters() -> None:
         for _ in range(2):
             for role in env.roles:
                 longest = max(longest, len(env.observe(role).state))
-                env.apply(role, chosen.expert_action(env, role))
+                env.apply(role, chosen.expert_action(env.position, role))
     assert longest <= 160
     assert the_family().max_action_characters(options_of()) <= 32
 
@@ -175,7 +175,7 @@ def test_demonstrations_are_well_formed_and_noise_makes_them_worse() -> None:
             for _ in range(2):
                 for role in env.roles:
                     if not env.done:
-                        action = chosen.noisy_expert_action(env, role, noise=noise, rng=rng)
+                        action = chosen.noisy_expert_action(env.position, role, noise=noise, rng=rng)
                         assert env.apply(role, action).error is None
             solved[noise] += env.success
     assert solved[0.0] == 100
@@ -188,13 +188,13 @@ def test_a_scrambled_episode_is_open_solvable_and_varied(level: int) -> None:
     states = set()
     for index in range(60):
         chosen, env = opened({"level": level}, index % 5)
-        chosen.scramble(env, rng)
+        env.position = chosen.scrambled(env.position, rng, env.referee.tools)
         assert not env.done
         states.add(env.observe(SEARCHER).state)
         for _ in range(4):
             for role in env.roles:
                 if not env.done:
-                    assert env.apply(role, chosen.expert_action(env, role)).error is None
+                    assert env.apply(role, chosen.expert_action(env.position, role)).error is None
         assert env.success
     assert len(states) > 20
 

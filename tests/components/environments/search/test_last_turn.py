@@ -39,10 +39,10 @@ def actions(env: SearchEnv, rng: Random) -> Mapping[str, str]:
 
 def earned(env: SearchEnv, rng: Random) -> dict[str, float]:
     """What each way earns in the current state, which stays."""
-    before, rewards = env.snapshot(), {}
+    before, rewards = env.position, {}
     for name, action in actions(env, rng).items():
         rewards[name] = RUBRIC.reward(env.apply(REASONER, action))
-        env.restore(before)
+        env.position = before
     return rewards
 
 
@@ -78,12 +78,12 @@ def test_ending_without_an_answer_never_earns_more_than_an_answer(level: int, pl
 def test_the_last_action_is_counted_with_malformed_ones_and_is_part_of_a_snapshot() -> None:
     _, env = opened({"level": 1, "num_reasoner_turns": 2}, index=3)
     hidden = next(hop for hop in env.question.hops if not hop.is_asked_by(env.question.text))
-    start = env.snapshot()
+    start = env.position
     assert env.apply(REASONER, f"?{hidden.title}").local["asked"] > 0
-    env.restore(start)
+    env.position = start
     env.apply(REASONER, "nonsense")
     assert env.apply(REASONER, f"?{hidden.title}").local["asked"] == 0.0
-    env.restore(start)
+    env.position = start
     assert env.apply(REASONER, f"?{hidden.title}").local["asked"] > 0
 
 

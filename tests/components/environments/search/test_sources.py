@@ -43,7 +43,7 @@ def test_a_local_file_is_played_over_its_own_paragraphs(tmp_path: Path, dataset:
         env = chosen.build(chosen.problem(options, split=split, index=0, seed=0), tools_of(retriever))
         for _ in range(3):
             for role in env.roles:
-                assert env.apply(role, chosen.expert_action(env, role)).error is None
+                assert env.apply(role, chosen.expert_action(env.position, role)).error is None
             if env.done:
                 break
         assert env.success

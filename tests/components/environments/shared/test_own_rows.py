@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from components.environments.code.family import CodeFamily
-from components.environments.code.problem import Case, CodeProblem
 from components.environments.math.family import MathFamily
+
+from components.environments.code.problem import Case, CodeProblem
 from components.environments.registry import family_options
 from components.errors import ConfigurationError
 

@@ -4,11 +4,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.stateful.family import WorldOptions
 
 from components.environments.stateful.calendar import CalendarFamily
 from components.environments.stateful.calendar_rules import Meetings
 from components.environments.stateful.environment import PlannedWorldEnv
-from components.environments.stateful.family import WorldOptions
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.schema import Problem
 from tests.components.environments.mutations import mutated
@@ -44,11 +44,11 @@ def test_the_agents_read_requests_plan_and_calendar() -> None:
     env = monday()
     meetings = "demo@2 ann,bob;gym@1* eve;plan@3 bob"
     assert env.observe("planner").state == f"Pmeet sync ann,eve 1-3;cancel demo|{meetings}|>"
-    env.apply("planner", FAMILY.expert_action(env, "planner"))
+    env.apply("planner", FAMILY.expert_action(env.position, "planner"))
     plan = "cancel demo;meet sync ann,eve 1-3"
     assert env.observe("tool_agent").state == f"T{plan}|ann #o..,bob .oo.,eve o..#|{meetings}|>"
     wanted = [{"tool": "cancel", "title": "demo"}, meet("sync", ["ann", "eve"], 2)]
-    assert FAMILY.expert_action(env, "tool_agent") == calls_text(wanted)
+    assert FAMILY.expert_action(env.position, "tool_agent") == calls_text(wanted)
     assert env.apply("tool_agent", calls_text(wanted)).done
 
 
@@ -108,10 +108,10 @@ def test_the_expert_puts_right_what_went_wrong() -> None:
     env = monday()
     wrong = [{"tool": "cancel", "title": "plan"}, meet("sync", ["bob"], 3), meet("chat", ["eve"], 2)]
     env.apply("tool_agent", calls_text(wrong))
-    assert FAMILY.expert_action(env, "planner") == "cancel chat;cancel demo;cancel sync;meet plan bob 3-3"
+    assert FAMILY.expert_action(env.position, "planner") == "cancel chat;cancel demo;cancel sync;meet plan bob 3-3"
     for _ in range(2):
         for role in env.roles:
-            env.apply(role, FAMILY.expert_action(env, role))
+            env.apply(role, FAMILY.expert_action(env.position, role))
     assert env.success
 
 
@@ -143,7 +143,7 @@ def test_nobody_is_booked_twice_and_the_goal_is_the_oracles_under_any_calls() ->
         for _ in range(40):
             calls = [env.world.random_call(env.state, rng) for _ in range(rng.randint(1, 3))]
             text = mutated(calls, rng) if rng.random() < 0.3 else calls_text(calls)
-            env.apply("tool_agent", FAMILY.expert_action(env, "tool_agent") if rng.random() < 0.1 else text)
+            env.apply("tool_agent", FAMILY.expert_action(env.position, "tool_agent") if rng.random() < 0.1 else text)
             booked = [(person, meeting.slot) for meeting in env.state for person in meeting.people]
             assert len({*booked}) == len(booked)
             assert all(slot not in busy[person] for person, slot in booked)

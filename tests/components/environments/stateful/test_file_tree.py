@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.stateful.family import WorldOptions
 
 from components.environments.stateful.environment import PlannedWorldEnv
-from components.environments.stateful.family import WorldOptions
 from components.environments.stateful.file_tree import FileTreeFamily, FileTreeWorld
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.environments.stateful.tree import File, Tree
@@ -53,7 +53,7 @@ def test_the_agents_read_requests_plan_and_tree() -> None:
     goal = "archive .log >5 old;copy elk.txt src;prune"
     files = "ape.log@docs 7,bee.log@src 2,elk.txt@/ 4,fox.tmp@sys 9"
     assert env.observe("planner").state == f"P{goal}|{files}|docs,src,sys,web|>"
-    plan = FAMILY.expert_action(env, "planner")
+    plan = FAMILY.expert_action(env.position, "planner")
     assert plan == "make old /;move ape.log old;copy elk.txt src;prune"
     env.apply("planner", plan)
     paths = "/docs/,/docs/ape.log,/docs/src/,/docs/src/bee.log,/elk.txt,/sys/,/sys/fox.tmp,/web/"
@@ -64,7 +64,7 @@ def test_the_agents_read_requests_plan_and_tree() -> None:
         {"tool": "copy", "source": "/elk.txt", "folder": "/docs/src"},
         {"tool": "delete", "path": "/web"},
     ]
-    assert FAMILY.expert_action(env, "tool_agent") == calls_text(calls)
+    assert FAMILY.expert_action(env.position, "tool_agent") == calls_text(calls)
     assert env.apply("tool_agent", calls_text(calls)).done
     assert dict(env.state)["/docs/src/elk.txt"] == File(age=0, text="hello")
 
@@ -139,7 +139,7 @@ def test_a_lost_file_leaves_nothing_to_be_done() -> None:
     env = disk()
     env.apply("tool_agent", '[{"tool":"delete","path":"/docs/ape.log"}]')
     assert env.world.expert_steps(env.state) == []
-    assert FAMILY.expert_action(env, "planner") == ""
+    assert FAMILY.expert_action(env.position, "planner") == ""
     assert not env.success
 
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.base import EnvironmentFamily, MultiAgentEnv
+from components.environments.base import EnvironmentFamily
+from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
 from tests.components.environments.mutations import HOSTILE, damaged
 from tests.components.environments.stateful.test_tool_worlds import WORLDS
@@ -23,13 +24,13 @@ NUM_ANSWERS = 500
 """Of each problem: ten thousand in all."""
 
 
-def opened(name: str, index: int) -> tuple[EnvironmentFamily, MultiAgentEnv]:
+def opened(name: str, index: int) -> tuple[EnvironmentFamily, Playthrough]:
     chosen = family(name)
     options: Mapping[str, Any] = {"level": index % 4} if name in WORLDS else {}
     return chosen, chosen.build(chosen.problem(family_options(name, options), split="train", index=index, seed=2))
 
 
-def everything(env: MultiAgentEnv) -> tuple[Any, ...]:
+def everything(env: Playthrough) -> tuple[Any, ...]:
     rewards = env.team_reward, *(env.local_reward(role) for role in env.roles)
     return [env.observe(role) for role in env.roles], rewards, env.done, env.success, env.render(color=False)
 
@@ -39,9 +40,12 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second(name: str)
     rng, num_malformed, slowest = Random(3), 0, 0.0
     for index in range(NUM_PROBLEMS):
         chosen, env = opened(name, index)
-        start = env.snapshot()
+        start = env.position
         good = {
-            role: [chosen.expert_action(env, role), *(chosen.random_action(env, role, rng) for _ in range(9))]
+            role: [
+                chosen.expert_action(env.position, role),
+                *(chosen.random_action(env.position, role, rng) for _ in range(9)),
+            ]
             for role in env.roles
         }
         for number in range(NUM_ANSWERS):
@@ -57,7 +61,7 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second(name: str)
                 assert outcome.team == {"solved": 0.0, "progress": 0.0}
                 assert env.render(color=False) == picture
             if env.done or number % 20 == 0:
-                env.restore(start)
+                env.position = start
     assert slowest < 1.0
     assert 5_000 < num_malformed < 9_900
 
@@ -78,7 +82,7 @@ def test_a_copy_and_its_original_leave_each_other_alone_and_answer_alike(name: s
         role = rng.choice(original.roles)
         original.apply(role, answer(role))
     before = everything(original)
-    copy.restore(original.snapshot())
+    copy.position = original.position
     ahead = [(role, answer(role)) for role in rng.choices(original.roles, k=4)]
     outcomes = [copy.apply(role, text) for role, text in ahead]
     after = everything(copy)

@@ -5,9 +5,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.stateful.family import WorldOptions
 
 from components.environments.stateful.environment import PlannedWorldEnv
-from components.environments.stateful.family import WorldOptions
 from components.environments.stateful.shop import ShopFamily, ShopWorld
 from components.environments.stateful.shop_rules import ShopState
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
@@ -57,10 +57,10 @@ def test_the_agents_read_goal_plan_and_shop() -> None:
     env.apply("planner", "Drop 1 fig;\n buy 2  PEAR; pay coupon")
     tool_view = "a1 pear 4x2,b2 pear 3x1,c3 fig 5x9|c3x1|6|xy1:7-2,zz9:20-9"
     assert env.observe("tool_agent").state == f"Tdrop 1 fig;buy 2 pear;pay coupon|{tool_view}|>"
-    assert FAMILY.expert_action(env, "tool_agent") == calls_text(
+    assert FAMILY.expert_action(env.position, "tool_agent") == calls_text(
         [{"tool": "remove", "offer": "c3", "count": 1}, add("b2", 1), add("a1", 1), {"tool": "pay", "coupon": "xy1"}]
     )
-    assert env.apply("tool_agent", FAMILY.expert_action(env, "tool_agent")).done
+    assert env.apply("tool_agent", FAMILY.expert_action(env.position, "tool_agent")).done
     assert env.state.money == 1
     assert env.state.stock == (1, 0, 9)
 
@@ -126,9 +126,9 @@ def test_the_expert_begins_anew_where_keeping_costs_too_much() -> None:
     env = corner_shop(money=11)
     env.apply("tool_agent", calls_text([add("a1", 1), {"tool": "pay"}]))
     assert env.state.money == 2
-    assert FAMILY.expert_action(env, "planner") == "cancel 1;buy 2 pear;pay"
+    assert FAMILY.expert_action(env.position, "planner") == "cancel 1;buy 2 pear;pay"
     for role in env.roles:
-        env.apply(role, FAMILY.expert_action(env, role))
+        env.apply(role, FAMILY.expert_action(env.position, role))
     assert env.success
 
 

@@ -9,12 +9,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.environments.stateful.family import WorldFamily
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.environments.registry import family, family_options
 from components.environments.stateful.environment import DEFAULT_WEIGHTS, PLANNER, TOOL_AGENT, PlannedWorldEnv
-from components.environments.stateful.family import WorldFamily
 from components.environments.stateful.tool_world import calls_of_plan
 from components.identity import content_id
 from components.rewards.base import Rubric
@@ -41,7 +41,7 @@ def opened(name: str, level: int = 1, index: int = 0, split: Any = "train") -> t
 def played_by_expert(chosen: Any, env: PlannedWorldEnv[Any], *, most_turns: int) -> int:
     for turn in range(most_turns):
         for role in env.roles:
-            assert env.apply(role, chosen.expert_action(env, role)).error is None
+            assert env.apply(role, chosen.expert_action(env.position, role)).error is None
         if env.done:
             return turn + 1
     raise AssertionError(f"not solved in {most_turns} turns:\n{env.render(color=False)}")
@@ -71,7 +71,7 @@ def test_small_limits_take_more_turns_and_are_kept(name: str) -> None:
     turns = []
     for index in range(10):
         env = chosen.build(chosen.problem(options, split="train", index=index, seed=0))
-        assert len(chosen.expert_action(env, PLANNER).split(";")) <= 2
+        assert len(chosen.expert_action(env.position, PLANNER).split(";")) <= 2
         turns.append(played_by_expert(chosen, env, most_turns=9))
     assert max(turns) > 1
 
@@ -114,7 +114,7 @@ def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
         chosen, env = opened(name, 1, index)
         for _ in range(2):
             for role in env.roles:
-                assert env.apply(role, chosen.random_action(env, role, rng)).error is None
+                assert env.apply(role, chosen.random_action(env.position, role, rng)).error is None
         assert not env.success
 
 
@@ -157,7 +157,7 @@ def test_the_order_of_a_payloads_keys_does_not_matter(name: str) -> None:
     sorted_payload = json.loads(json.dumps(problem.payload, sort_keys=True))
     twin = chosen.build(Problem(problem_id="x", environment=name, payload=sorted_payload))
     assert [twin.observe(role) for role in env.roles] == [env.observe(role) for role in env.roles]
-    assert chosen.expert_action(twin, PLANNER) == chosen.expert_action(env, PLANNER)
+    assert chosen.expert_action(twin, PLANNER) == chosen.expert_action(env.position, PLANNER)
 
 
 def test_problems_do_not_depend_on_the_hash_seed_of_the_process() -> None:
@@ -190,10 +190,10 @@ def test_observations_and_demonstrations_use_the_alphabet_and_answers_keep_their
         chosen, env = opened(name, level, index)
         alphabet, longest = {*chosen.alphabet(options)}, chosen.max_action_characters(options)
         for noise in (0.0, 0.3, 1.0):
-            chosen.scramble(env, rng)
+            env.position = chosen.scrambled(env.position, rng, env.referee.tools)
             for role in env.roles:
                 assert {*env.observe(role).state} <= alphabet
-                answer = chosen.noisy_expert_action(env, role, noise=noise, rng=rng)
+                answer = chosen.noisy_expert_action(env.position, role, noise=noise, rng=rng)
                 assert {*answer} <= alphabet
                 assert len(answer) <= longest
                 assert env.apply(role, answer).error is None
@@ -243,7 +243,7 @@ def test_noise_makes_the_team_worse_and_none_leaves_it_perfect(name: str) -> Non
         for index in range(40):
             chosen, env = opened(name, 0, index)
             for role in env.roles:
-                env.apply(role, chosen.noisy_expert_action(env, role, noise=noise, rng=rng))
+                env.apply(role, chosen.noisy_expert_action(env.position, role, noise=noise, rng=rng))
             solved[noise] += env.success
     assert solved[0.0] == 40
     assert solved[0.0] > solved[0.4] > solved[1.0]
@@ -255,7 +255,7 @@ def test_a_scrambled_world_is_unsolved_solvable_and_varied(name: str) -> None:
     states, told = set(), set()
     for index in range(30):
         chosen, env = opened(name, 1, index % 3)
-        chosen.scramble(env, rng)
+        env.position = chosen.scrambled(env.position, rng, env.referee.tools)
         assert not env.success
         states.add(env.observe(TOOL_AGENT).state)
         told.add(env.observe(PLANNER).state.rpartition("|")[2])
@@ -268,7 +268,7 @@ def test_a_scrambled_world_is_unsolved_solvable_and_varied(name: str) -> None:
 def test_only_the_tool_agent_changes_the_world(name: str) -> None:
     chosen, env = opened(name)
     before = env.state
-    outcome = env.apply(PLANNER, chosen.expert_action(env, PLANNER))
+    outcome = env.apply(PLANNER, chosen.expert_action(env.position, PLANNER))
     assert outcome.solves
     assert outcome.team == {"solved": 1.0, "progress": 1.0}
     assert outcome.local == {"clean": 1.0, "malformed": 0.0, "errors": 0.0}
@@ -281,12 +281,12 @@ def test_only_the_tool_agent_changes_the_world(name: str) -> None:
 def test_the_tool_agent_reads_the_plan_and_not_the_goal_unless_nobody_planned(name: str) -> None:
     chosen, env = opened(name, 0)
     assert env.observe(TOOL_AGENT).state.startswith(f"T?{env.world.goal_text}|")
-    plan = chosen.expert_action(env, PLANNER)
+    plan = chosen.expert_action(env.position, PLANNER)
     env.apply(PLANNER, plan)
     assert env.observe(TOOL_AGENT).state.startswith(f"T{plan}|")
     env.apply(PLANNER, "what about lunch?")
     assert env.observe(TOOL_AGENT).state.startswith("T!|")
-    assert chosen.expert_action(env, TOOL_AGENT) == "[]"
+    assert chosen.expert_action(env.position, TOOL_AGENT) == "[]"
     env.apply(PLANNER, "")
     assert env.observe(TOOL_AGENT).state.startswith("T|")
     _, alone = opened(name, 0)
@@ -362,7 +362,7 @@ def test_rewards_are_those_of_the_default_rubric(name: str) -> None:
 def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: str, answer: str) -> None:
     chosen, env = opened(name)
     before = env.state
-    assert env.calls(role, answer) == ()
+    assert env.referee.calls(env.position, role, answer) == ()
     outcome = env.apply(role, answer)
     assert -1.0 <= outcome.team["progress"] <= 1.0
     assert outcome.team["progress"] > 0 or not outcome.local["clean"], "correct but useless is no achievement"
@@ -394,8 +394,8 @@ def test_snapshots_bring_everything_back_also_to_a_twin(name: str) -> None:
 
     def act(chosen: WorldFamily[Any], env: PlannedWorldEnv[Any], rng: Random) -> None:
         role = rng.choice(env.roles)
-        noisy = chosen.noisy_expert_action(env, role, noise=0.4, rng=rng)
-        env.apply(role, rng.choice([noisy, noisy, chosen.random_action(env, role, rng), "nonsense", "[]"]))
+        noisy = chosen.noisy_expert_action(env.position, role, noise=0.4, rng=rng)
+        env.apply(role, rng.choice([noisy, noisy, chosen.random_action(env.position, role, rng), "nonsense", "[]"]))
 
     for seed in range(40):
         chosen, env = opened(name, seed % 4, seed % 3)
@@ -403,12 +403,12 @@ def test_snapshots_bring_everything_back_also_to_a_twin(name: str) -> None:
         rng = Random(seed)
         for _ in range(rng.randrange(4)):
             act(chosen, env, rng)
-        before, snapshot = everything(env), env.snapshot()
+        before, snapshot = everything(env), env.position
         assert hash(snapshot[0].state) == hash(env.state)
         for _ in range(4):
             act(chosen, env, rng)
         for one in (env, twin):
-            one.restore(snapshot)
+            one.position = snapshot
             assert everything(one) == before
 
 
@@ -427,14 +427,14 @@ def test_mutated_calls_never_raise_and_are_errors_about_half_the_time(name: str)
     rng, num_errors = Random(5), 0
     for index in range(14):
         _, env = opened(name, 1 + index % 3, index)
-        start = env.snapshot()
+        start = env.position
         for turn in range(60):
             expert, _ = calls_of_plan(env.world, env.state, env.world.expert_steps(env.state))
             calls = expert if turn % 2 else [env.world.random_call(env.state, rng)]
             outcome = env.apply(TOOL_AGENT, mutated(calls, rng))
             num_errors += outcome.error is not None or outcome.local["errors"] > 0
             if turn % 20 == 0 or env.done:
-                env.restore(start)
+                env.position = start
     assert 300 < num_errors < 825
 
 

@@ -1,0 +1,165 @@
+"""How an episode is played: pure functions of a position. Rollouts, the reward stage, evaluations, demonstrations, checks of
+prompts and the contract of environments all play by them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from components.environments.base import NO_TOOLS, ToolCall, Tools
+from components.environments.rules import Rules
+from components.errors import ExecutionFailed, MalformedAction
+from components.schema import ActionOutcome, Observation, Problem
+from components.turn_order import Phase, TurnOrder, branching_phase, phase_after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where an episode stands: the environment's state, and whether it has ended and is solved.
+
+    After an answer that ended the episode, `beside` is the position before it, in which agents side by side with its author are
+    still scored.
+    """
+
+    state: Any
+    is_done: bool = False
+    is_solved: bool = False
+    beside: "Position | None" = None
+
+
+class Referee:
+    """Plays by the rules of one environment, with its tools. Holds no position.
+
+    `measures_value`: outcomes hold `value_gain`, which costs a solver's search in some environments.
+    """
+
+    def __init__(self, rules: Rules, tools: Tools = NO_TOOLS, *, measures_value: bool = False) -> None:
+        self.rules, self.tools, self.measures_value = rules, tools, measures_value
+
+    def start(self, problem: Problem) -> Position:
+        """The beginning of an episode."""
+        assert problem.environment == self.rules.name, f"{problem.problem_id} belongs to {problem.environment!r}"
+        return Position(state=self.rules.start(problem.payload))
+
+    def next_phase(
+        self, position: Position, turn_order: TurnOrder, *, after: Phase | None = None, max_turns: int | None = None
+    ) -> Phase | None:
+        """The agents who act after the phase `after`, None at the beginning; None at the end of the episode."""
+        if position.is_done:
+            return None
+        if turn_order:
+            return phase_after(turn_order, after, max_turns=max_turns)
+        agents = self.rules.next_agents(position.state)
+        return branching_phase(agents, after, roles=self.rules.roles, max_turns=max_turns)
+
+    def observe(self, position: Position, agent: str) -> Observation:
+        """What `agent` sees, with the earlier agents' answers of this turn."""
+        self._check_role(agent)
+        return self.rules.observe(position.state, agent)
+
+    def calls(self, position: Position, agent: str, text: str) -> tuple[ToolCall, ...]:
+        """The tool calls that `act` is sure to make, to be answered in parallel before it."""
+        here = position.beside or position
+        try:
+            return self.rules.tool_calls(here.state, agent, self._read(here, agent, text))
+        except MalformedAction:
+            return ()
+
+    def act(self, position: Position, agent: str, text: str) -> tuple[ActionOutcome, Position]:
+        """The outcome of an agent's answer, and the position after it.
+
+        Thinking in `<think>` tags is left out, and of an answer that reasons first its end is read. Never raises on an agent's
+        text: an answer is malformed, an outcome with `error`, after the end, beyond `MAX_ANSWER_CHARACTERS`, if its thinking
+        never ends, or if `step` refuses it. An agent side by side with one that has just ended the episode is scored in the
+        position before that, and changes nothing. Raises ExecutionFailed if a tool failed.
+        """
+        self._check_role(agent)
+        here = position.beside or position
+        error = None
+        try:
+            step = self.rules.step(here.state, agent, self._read(here, agent, text), self.tools)
+            local, solves, done, solved = step.local, step.solved, bool(step.done), bool(step.success)
+        except MalformedAction as malformed:
+            error = str(malformed) or "malformed"
+            step = self.rules.after_malformed(here.state, agent, malformed)
+            local, solves, done, solved = {**step.local, "malformed": 1.0}, here.is_solved, here.is_done, here.is_solved
+        team = {"solved": float(step.solved), **step.team}
+        differing = {name: value for name, value in step.team_from_start.items() if value != team.get(name)}
+        gain = step.value_gain if self.measures_value else None
+        outcome = ActionOutcome(
+            team=team,
+            local=local,
+            solves=solves,
+            done=done,
+            error=error,
+            team_from_start=differing or None,
+            value_gain=None if gain is None else gain(),
+        )
+        if position.beside is not None:
+            return outcome, position
+        ended = done and not here.is_done
+        return outcome, Position(state=step.state, is_done=done, is_solved=solved, beside=here if ended else None)
+
+    def act_or_unscorable(self, position: Position, agent: str, text: str) -> tuple[ActionOutcome, Position]:
+        """As `act`; if a tool failed, an unscorable outcome and the same position."""
+        try:
+            return self.act(position, agent, text)
+        except ExecutionFailed as error:
+            return ActionOutcome(team={}, local={}, solves=False, done=False, unscorable=str(error)), position
+
+    def advance(
+        self, position: Position, phase: Phase, answers: Sequence[str]
+    ) -> tuple[tuple[ActionOutcome, ...], Position]:
+        """The outcomes of the answers of a phase, of each of its agents up to one that ends the episode, and the position after
+        them. An answer at which a tool failed is unscorable and changes nothing."""
+        outcomes = []
+        for agent, text in zip(phase.agents, answers, strict=True):
+            if not position.is_done:
+                outcome, position = self.act_or_unscorable(position, agent, text)
+                outcomes.append(outcome)
+        return tuple(outcomes), position
+
+    def picture(self, position: Position, *, color: bool) -> str:
+        """The position for people, with ANSI colours or in plain ASCII."""
+        return self.rules.picture(position.state, color=color)
+
+    def _read(self, here: Position, agent: str, text: str) -> str:
+        if here.is_done:
+            raise MalformedAction(self.rules.environment.over)
+        return self.rules.read(here.state, agent, text)
+
+    def _check_role(self, agent: str) -> None:
+        assert agent in self.rules.roles, f"agent {agent!r} is none of {self.rules.roles}"
+
+
+class Playthrough:
+    """One problem being played, with its newest position: for people, scripts and tests, who play one line."""
+
+    def __init__(self, referee: Referee, problem: Problem) -> None:
+        self.referee, self.problem = referee, problem
+        self.position = referee.start(problem)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return self.referee.rules.roles
+
+    @property
+    def done(self) -> bool:
+        return self.position.is_done
+
+    @property
+    def success(self) -> bool:
+        return self.position.is_solved
+
+    def observe(self, agent: str) -> Observation:
+        """What `agent` sees."""
+        return self.referee.observe(self.position, agent)
+
+    def apply(self, agent: str, text: str) -> ActionOutcome:
+        """The outcome of an answer, after which the game goes on from there."""
+        outcome, after = self.referee.act(self.position, agent, text)
+        self.position = replace(after, beside=None)
+        return outcome
+
+    def render(self, *, color: bool) -> str:
+        """The position for people."""
+        return self.referee.picture(self.position, color=color)

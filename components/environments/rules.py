@@ -1,0 +1,154 @@
+"""An `Environment` as it is called: with states of its own, and with what it returns checked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from components.environments.base import MAX_ANSWER_CHARACTERS, Answers, Step, ToolCall, Tools
+from components.environments.environment import Environment, ToolEnvironment
+from components.environments.shared.answer_extraction import reasoning_instructions
+from components.errors import ConfigurationError, MalformedAction, TroupeError
+from components.escaping import shown_value
+from components.schema import Observation
+from components.suggestions import suggest
+from components.think_tags import without_thinking
+from components.user_code import source_location, user_code_error
+
+T = TypeVar("T")
+DEFAULT_WEIGHTS: Mapping[str, float] = {"team.solved": 1.0, "local.malformed": -0.1}
+
+
+class Rules:
+    """The rules of an environment under its `name`, for answers that are read as `answers` says.
+
+    A user's code only gets copies of a state, and an error in it becomes one line with file and line. `is_own`: whether the
+    environment is a user's.
+    """
+
+    def __init__(self, name: str, environment: Environment, answers: Answers = "compact", *, is_own: bool) -> None:
+        self.name, self.environment, self.answers, self.is_own = name, environment, answers, is_own
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return tuple(self.environment.roles)
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The reward weights of all components."""
+        own = self.environment.weights
+        return own if DEFAULT_WEIGHTS.keys() <= own.keys() else {**DEFAULT_WEIGHTS, **own}
+
+    def start(self, payload: Mapping[str, Any]) -> Any:
+        """The initial state of a problem."""
+        return self.call("start", self.environment.start, self.copied(payload))
+
+    def next_agents(self, state: Any) -> tuple[str, ...]:
+        """The roles from `next_role`. Raises ConfigurationError, with its place, for an unknown role."""
+        chosen = self.call("next_role", self.environment.next_role, self.copied(state))
+        agents = () if chosen is None else (chosen,) if isinstance(chosen, str) else chosen
+        unknown = (
+            [agent for agent in agents if agent not in self.roles] if isinstance(agents, tuple | list) else [chosen]
+        )
+        if unknown:
+            raise ConfigurationError(
+                f"{source_location(type(self.environment).next_role)}: next_role() returned {shown_value(chosen)}, and "
+                f"{shown_value(unknown[0])} is no role; {suggest(str(unknown[0]), self.roles)}"
+            )
+        return tuple(agents)
+
+    def observe(self, state: Any, agent: str) -> Observation:
+        """What `agent` sees of `state`, and its instructions."""
+        text = self._text("observe", self.environment.observe, state, agent)
+        told = self._text("instructions", self.environment.instructions, state, agent)
+        if self.answers == "reasoned":
+            told = reasoning_instructions(told, self._text("ending", self.environment.ending, state, agent))
+        return Observation(instructions=told, state=text)
+
+    def read(self, state: Any, agent: str, text: str) -> str:
+        """The answer in a text without its thinking; of a text that reasons first, its end. Raises MalformedAction."""
+        if len(text) > MAX_ANSWER_CHARACTERS:
+            raise MalformedAction(f"an answer of {len(text)} characters; at most {MAX_ANSWER_CHARACTERS} are read")
+        text = without_thinking(text)
+        return text if self.answers == "compact" else self.final_answer(state, agent, text)
+
+    def final_answer(self, state: Any, agent: str, text: str) -> str:
+        """The answer in a text that may reason first. Raises MalformedAction."""
+        return self._text("final_answer", self.environment.final_answer, state, agent, text)
+
+    def tool_calls(self, state: Any, agent: str, answer: str) -> tuple[ToolCall, ...]:
+        """The calls of `answer` that are known beforehand. Raises MalformedAction."""
+        if not isinstance(self.environment, ToolEnvironment) or self._is_too_long(answer):
+            return ()
+        calls = self.call("tool_calls", self.environment.tool_calls, self.copied(state), agent, answer)
+        return tuple(self.call("tool_calls", lambda: list(calls)))
+
+    def step(self, state: Any, agent: str, answer: str, tools: Tools) -> Step:
+        """The result of `answer`. Raises MalformedAction, or ExecutionFailed if a tool failed."""
+        if self._is_too_long(answer):
+            longest = self.environment.max_answer_characters
+            raise MalformedAction(f"an answer of {len(answer)} characters; at most {longest} are read")
+        environment = self.environment
+        if isinstance(environment, ToolEnvironment):
+            step = self.call("step", environment.step, self.copied(state), agent, answer, tools)
+        else:
+            step = self.call("step", environment.step, self.copied(state), agent, answer)
+        return self._checked("step", step)
+
+    def after_malformed(self, state: Any, agent: str, error: MalformedAction) -> Step:
+        """The result of a malformed answer."""
+        step = self.call("after_malformed", self.environment.after_malformed, self.copied(state), agent, error)
+        return self._checked("after_malformed", step)
+
+    def picture(self, state: Any, *, color: bool) -> str:
+        """A state for people."""
+        return self._text("render", lambda own: self.environment.picture(own, color=color), state)
+
+    def copied(self, state: T) -> T:
+        """A state that the environment may change."""
+        return state if self.environment.states_are_immutable else deepcopy(state)
+
+    def call(self, what: str, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of the environment's own function. Raises ConfigurationError with file and line where a user's fails."""
+        if not self.is_own:
+            return function(*arguments)
+        try:
+            return function(*arguments)
+        except TroupeError:
+            raise
+        except Exception as error:  # the border to user code, which may raise anything
+            raise user_code_error(f"environment.name {self.name!r}, {what}()", error) from error
+
+    def _text(self, what: str, function: Callable[..., Any], state: Any, *arguments: str) -> str:
+        text = self.call(what, function, self.copied(state), *arguments)
+        if not isinstance(text, str):
+            agent = f" for {arguments[0]!r}" if arguments else ""
+            raise ConfigurationError(f"{what}() returned {type(text).__name__}, not text,{agent}")
+        return text
+
+    def _is_too_long(self, answer: str) -> bool:
+        longest = self.environment.max_answer_characters
+        return longest is not None and len(answer) > longest
+
+    def _checked(self, what: str, step: Any) -> Step:
+        """`step` with its end decided. Raises ConfigurationError for what is no step, and a component without a weight."""
+        if not isinstance(step, Step):
+            raise ConfigurationError(f"{what}() returned {type(step).__name__}; return a Step")
+        weights = self.weights
+        for component in _components(step):
+            if component not in weights:
+                raise ConfigurationError(
+                    f"{what}() gives the component {component}, which has no weight; name one in `weights` of the environment"
+                )
+        solved = bool(step.solved)
+        done = solved if step.done is None else bool(step.done)
+        success = solved and done if step.success is None else bool(step.success)
+        return replace(step, solved=solved, done=done, success=success, local=dict(step.local))
+
+
+def _components(step: Step) -> Sequence[str]:
+    return (
+        *(f"team.{name}" for name in step.team),
+        *(f"team.{name}" for name in step.team_from_start),
+        *(f"local.{name}" for name in step.local),
+    )
