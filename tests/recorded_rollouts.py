@@ -13,13 +13,11 @@ from components.schema import (
     ActionOutcome,
     Candidate,
     Episode,
-    ExecutionResult,
     Node,
     PolicyVersion,
     Problem,
     RolloutShard,
     ScoredShard,
-    ToolRecord,
 )
 from tests.committed_runs import stage_key
 
@@ -53,13 +51,11 @@ def episode(*nodes: Node, problem: str = "p", success: bool = False, **more: Any
 
 
 def shard(step: int, number: int, *episodes: Episode) -> RolloutShard:
-    result = ExecutionResult(status="ok", stdout="5\n", stderr="", exit_code=0, wall_seconds=0.1, cpu_seconds=0.1)
     return RolloutShard(
         step=step,
         shard=number,
         policy_versions={"team": PolicyVersion(policy="team", step=step, weights_digest=f"w{step}")},
         episodes=episodes,
-        tools=ToolRecord(executions={"0" * 32: result}),
     )
 
 

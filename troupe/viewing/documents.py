@@ -11,22 +11,33 @@ from components.rollout.statistics import keep_and_repair, last_agent_of
 from components.schema import Candidate, Episode, Node
 from troupe.viewing.prompts import PromptText
 from troupe.viewing.recorded import RecordedEpisode, RecordedStep
+from troupe.viewing.tool_results import ProgramRun, Runs
 
+_LONGEST_PART = 2000
 TAGS = ("solved", "unsolved", "failed", "repaired", "spoiled", "malformed", "unscorable")
 """failed: the episode ended with an error. repaired, spoiled: the last agent's chosen answer solved what the proposal before it
 did not, or the other way round. malformed, unscorable: one of the candidates was."""
 
 
 def step_document(
-    recorded: RecordedStep, prompts: Mapping[str, PromptText], *, notes: Sequence[str] = (), problem: str | None = None
+    recorded: RecordedStep,
+    prompts: Mapping[str, PromptText],
+    *,
+    runs: Runs | None = None,
+    notes: Sequence[str] = (),
+    problem: str | None = None,
 ) -> dict[str, Any]:
     """The step and its episodes, only those of `problem` if it is given.
 
-    `prompts` are each text once; a node names its own by index.
+    `prompts` and `programs` hold each text and each run of a program once; nodes and candidates name theirs by index.
     """
     last_agent = last_agent_of([each.episode for each in recorded.episodes])
-    shown = [each for each in recorded.episodes if problem in (None, each.episode.problem.problem_id)]
-    texts = _Texts(prompts)
+    shown = [
+        (index, each)
+        for index, each in enumerate(recorded.episodes)
+        if problem in (None, each.episode.problem.problem_id)
+    ]
+    shared = _Shared(prompts, runs or {})
     return {
         "step": recorded.step,
         "versions": {
@@ -34,10 +45,11 @@ def step_document(
             for policy, version in sorted(recorded.versions.items())
         },
         "notes": [printable(note, keep="") for note in (*recorded.notes, *notes)],
-        "has_advantages": all(each.advantages_N_K is not None for each in shown),
-        "is_scored": all(each.is_scored for each in shown),
-        "episodes": [_episode_document(each, texts, last_agent) for each in shown],
-        "prompts": texts.texts,
+        "has_advantages": all(each.advantages_N_K is not None for _, each in shown),
+        "is_scored": all(each.is_scored for _, each in shown),
+        "episodes": [_episode_document(each, index, shared, last_agent) for index, each in shown],
+        "prompts": shared.prompts,
+        "programs": shared.programs,
     }
 
 
@@ -58,25 +70,63 @@ def tags_of(episode: Episode, last_agent: str | None) -> list[str]:
     return [tag for tag in TAGS if applies[tag]]
 
 
-class _Texts:
-    """The prompts of a page, each once."""
+class _Shared:
+    """What several nodes or candidates of a page have in common, each once."""
 
-    def __init__(self, prompts: Mapping[str, PromptText]) -> None:
-        self._prompts = prompts
-        self._index: dict[tuple[str, tuple[int, ...]], int] = {}
-        self.texts: list[str] = []
+    def __init__(self, prompts: Mapping[str, PromptText], runs: Runs) -> None:
+        self._prompt_texts, self._runs = prompts, runs
+        self._index: dict[Any, int] = {}
+        self.prompts: list[str] = []
+        self.programs: list[dict[str, Any]] = []
 
-    def index(self, node: Node) -> int:
+    def prompt(self, node: Node) -> int:
+        """The index of the node's prompt."""
         key = (node.policy, node.prompt_tokens)
         if key not in self._index:
-            self._index[key] = len(self.texts)
-            text = self._prompts.get(node.policy)
+            self._index[key] = len(self.prompts)
+            text = self._prompt_texts.get(node.policy)
             shown = " ".join(map(str, node.prompt_tokens)) if text is None else text(node.prompt_tokens)
-            self.texts.append(printable(shown))
+            self.prompts.append(printable(shown))
+        return self._index[key]
+
+    def programs_of(self, place: tuple[int, int, int], answer: str) -> list[int]:
+        """The indices of a candidate's runs."""
+        return [self._program(run, answer) for run in self._runs.get(place, ())]
+
+    def _program(self, run: ProgramRun, answer: str) -> int:
+        document = _program_document(run, answer)
+        key = str(document)
+        if key not in self._index:
+            self._index[key] = len(self.programs)
+            self.programs.append(document)
         return self._index[key]
 
 
-def _episode_document(recorded: RecordedEpisode, texts: _Texts, last_agent: str | None) -> dict[str, Any]:
+def _program_document(run: ProgramRun, answer: str) -> dict[str, Any]:
+    """How a program ended, and the texts that it read and wrote; the program itself unless it stands in the answer."""
+    result = run.result
+    parts = {
+        "program": "" if run.execution.program.strip() in answer else run.execution.program,
+        "standard input": run.execution.stdin,
+        "standard output": result.stdout,
+        "standard error": result.stderr,
+        **{f"file {name}": content for name, content in result.files.items()},
+        "detail": result.detail,
+    }
+    ended = "" if result.exit_code is None else f", exit code {result.exit_code}"
+    return {
+        "status": result.status,
+        "ended": f"{result.status}{ended}, {result.wall_seconds:.2f} s",
+        "parts": [[printable(name, keep=""), _bounded(text)] for name, text in parts.items() if text.strip()],
+    }
+
+
+def _bounded(text: str) -> str:
+    shown = text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}… ({len(text):,} characters)"
+    return printable(shown)
+
+
+def _episode_document(recorded: RecordedEpisode, at: int, shared: _Shared, last_agent: str | None) -> dict[str, Any]:
     episode = recorded.episode
     return {
         "problem": printable(episode.problem.problem_id, keep=""),
@@ -88,16 +138,16 @@ def _episode_document(recorded: RecordedEpisode, texts: _Texts, last_agent: str 
         "tags": tags_of(episode, last_agent),
         "num_tokens": episode.num_generated_tokens,
         "cuts": [{"parent": list(cut.parent), "error": printable(cut.error)} for cut in episode.cuts or ()],
-        "nodes": [_node_document(recorded, index, texts) for index in range(len(episode.nodes))],
+        "nodes": [_node_document(recorded, at, n, shared) for n in range(len(episode.nodes))],
     }
 
 
-def _node_document(recorded: RecordedEpisode, index: int, texts: _Texts) -> dict[str, Any]:
-    node = recorded.episode.nodes[index]
+def _node_document(recorded: RecordedEpisode, at: int, n: int, shared: _Shared) -> dict[str, Any]:
+    node = recorded.episode.nodes[n]
     advantages_K: Sequence[float | None] = (
-        (None,) * len(node.candidates) if recorded.advantages_N_K is None else recorded.advantages_N_K[index]
+        (None,) * len(node.candidates) if recorded.advantages_N_K is None else recorded.advantages_N_K[n]
     )
-    rows = zip(node.candidates, recorded.rewards_N_K[index], advantages_K, strict=True)
+    rows = zip(node.candidates, recorded.rewards_N_K[n], advantages_K, strict=True)
     return {
         "agent": printable(node.group.agent, keep=""),
         "policy": printable(node.policy, keep=""),
@@ -107,11 +157,14 @@ def _node_document(recorded: RecordedEpisode, index: int, texts: _Texts) -> dict
         "parallel_index": node.parallel_index,
         "is_trained_on": node.is_trained_on,
         "temperature": node.temperature,
-        "prompt": texts.index(node),
+        "prompt": shared.prompt(node),
         "num_prompt_tokens": len(node.prompt_tokens),
         "chosen": node.chosen,
         "chosen_randomly": node.chosen_randomly,
-        "candidates": [_candidate_document(*row) for row in rows],
+        "candidates": [
+            {**_candidate_document(*row), "programs": shared.programs_of((at, n, k), row[0].text)}
+            for k, row in enumerate(rows)
+        ],
     }
 
 

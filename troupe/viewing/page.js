@@ -159,7 +159,6 @@ function drawNode(side, node, index, depth) {
   if (!node.is_trained_on) facts.push("not trained on");
   const prompt = side.prompts[node.prompt];
   const isShort = prompt.split("\n").length <= 16 && prompt.length <= 1200;
-  const hasPrograms = node.candidates.some((candidate) => candidate.programs && candidate.programs.length);
   const heads = ["", "reward", side.has_advantages ? "advantage" : null, "log-prob", "per token", "tokens"].filter((name) => name !== null);
   return make("article", { class: depth ? "node aside" : "node", "data-node": index },
     make("h3", {}, node.agent, make("small", {}, facts.join(" · "))),
@@ -188,16 +187,16 @@ function drawCandidate(side, node, candidate, k) {
       candidate.malformed === null ? null : make("p", { class: "under bad" }, `malformed: ${candidate.malformed}`),
       candidate.unscorable === null ? null : make("p", { class: "under bad" }, `not scorable: ${candidate.unscorable}`),
       outcome.length ? make("p", { class: "under" }, outcome.join(" · ")) : null,
-      ...drawPrograms(candidate.programs || [])));
+      ...drawPrograms(candidate.programs.map((index) => side.programs[index]))));
 }
 
 function drawPrograms(programs) {
   if (!programs.length) return [];
   const statuses = programs.map((program) => program.status);
   const counts = [...new Set(statuses)].map((status) => `${statuses.filter((each) => each === status).length} ${status}`);
-  return [make("details", { class: "programs" }, make("summary", {}, `${plural(programs.length, "tool call")}: ${counts.join(", ")}`),
-    ...programs.flatMap((program) => program.parts.map(([name, text]) =>
-      make("div", {}, make("p", { class: "under" }, name), make("pre", {}, text)))))];
+  return [make("details", { class: "programs" }, make("summary", {}, `ran ${plural(programs.length, "program")}: ${counts.join(", ")}`),
+    ...programs.flatMap((program) => [make("p", { class: program.status === "ok" ? "under" : "under bad" }, program.ended),
+      ...program.parts.flatMap(([name, text]) => [make("p", { class: "under" }, name), make("pre", {}, text)])]))];
 }
 
 // Columns are nodes, dots their candidates, the line is the branch taken. Lines of other branches hang below it.

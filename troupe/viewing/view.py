@@ -12,6 +12,7 @@ from troupe.viewing.documents import TAGS, step_document
 from troupe.viewing.page import view_page
 from troupe.viewing.prompts import prompt_texts
 from troupe.viewing.recorded import RecordedStep, read_recorded
+from troupe.viewing.tool_results import program_runs
 
 
 def view_document(
@@ -65,8 +66,9 @@ def write_page(document: Mapping[str, Any], file: Path) -> None:
 
 
 def _document(store: ArtifactStore, recorded: RecordedStep, problem: str | None) -> dict[str, Any]:
-    prompts, notes = prompt_texts(store, recorded)
-    return step_document(recorded, prompts, notes=notes, problem=problem)
+    prompts, prompt_notes = prompt_texts(store, recorded)
+    runs, run_notes = program_runs(recorded)
+    return step_document(recorded, prompts, runs=runs, notes=(*prompt_notes, *run_notes), problem=problem)
 
 
 def _problems(recorded: RecordedStep) -> set[str]:
