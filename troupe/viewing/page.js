@@ -135,20 +135,23 @@ function drawSide(side, episode, wanted) {
   });
   const cuts = (parent) => episode.cuts.filter((cut) => cut.parent.join("/") === parent)
     .map((cut) => make("p", { class: "note" }, `A line below ${parent === "-1/0" ? "the start" : `candidate ${parent.split("/")[1]}`} failed: ${cut.error}`));
-  const draw = (index, depth) => {
-    section.append(drawNode(side, episode.nodes[index], index, depth));
-    episode.nodes[index].candidates.forEach((candidate, k) => {
-      section.append(...cuts(`${index}/${k}`));
-      for (const child of below.get(`${index}/${k}`) || []) draw(child, depth + 1);
-    });
+  // What hangs below a candidate, line by line, is folded: the branch taken comes first.
+  const linesBelow = (parents) => parents.flatMap((parent) => [...cuts(parent), ...(below.get(parent) || []).flatMap((index) =>
+    [drawNode(side, episode.nodes[index], index, true), ...linesBelow(candidatesOf(index))])]);
+  const candidatesOf = (index) => episode.nodes[index].candidates.map((candidate, k) => `${index}/${k}`);
+  const folded = (parents, title) => {
+    const lines = linesBelow(parents);
+    if (lines.length) section.append(make("details", { class: "lines" }, make("summary", {}, `${title} (${lines.length})`), ...lines));
   };
-  for (const index of below.get("-1/0") || []) draw(index, 1);
-  section.append(...cuts("-1/0"));
-  for (const index of below.get("branch") || []) draw(index, 0);
+  folded(["-1/0"], "Other lines from the start");
+  for (const index of below.get("branch") || []) {
+    section.append(drawNode(side, episode.nodes[index], index, false));
+    folded(candidatesOf(index), "Other lines below its candidates");
+  }
   return section;
 }
 
-function drawNode(side, node, index, depth) {
+function drawNode(side, node, index, isAside) {
   const scored = node.candidates.filter((candidate) => candidate.reward !== null).map((candidate) => candidate.reward);
   const mean = scored.length ? scored.reduce((sum, reward) => sum + reward, 0) / scored.length : null;
   const facts = [`turn ${node.turn}`, node.policy, mean === null ? "no reward" : `mean reward ${number(mean, 3)}`];
@@ -160,7 +163,7 @@ function drawNode(side, node, index, depth) {
   const prompt = side.prompts[node.prompt];
   const isShort = prompt.split("\n").length <= 16 && prompt.length <= 1200;
   const heads = ["", "reward", side.has_advantages ? "advantage" : null, "log-prob", "per token", "tokens"].filter((name) => name !== null);
-  return make("article", { class: depth ? "node aside" : "node", "data-node": index },
+  return make("article", { class: isAside ? "node aside" : "node", "data-node": index },
     make("h3", {}, node.agent, make("small", {}, facts.join(" · "))),
     make("details", { class: "prompt", open: state.opensPrompts === null ? isShort : state.opensPrompts },
       make("summary", {}, `What it saw (${plural(node.num_prompt_tokens, "token")})`), make("pre", {}, prompt)),
@@ -202,20 +205,21 @@ function drawPrograms(programs) {
 // Columns are nodes, dots their candidates, the line is the branch taken. Lines of other branches hang below it.
 function drawTree(episode, section) {
   const columns = [], lanes = [];
-  let depth = 0, previous = null, lane = 0;
+  const numBelow = [];
+  let depth = 0, previous = null;
   const tallest = Math.max(...episode.nodes.map((node) => node.candidates.length));
   episode.nodes.forEach((node, index) => {
     if (node.parent === null) {
       columns[index] = depth; lanes[index] = 0; depth += 1;
     } else {
-      lane += 1;
-      columns[index] = node.parent[0] < 0 ? 0 : columns[node.parent[0]] + 1; lanes[index] = lane;
+      columns[index] = node.parent[0] < 0 ? 0 : columns[node.parent[0]] + 1;
+      lanes[index] = numBelow[columns[index]] = (numBelow[columns[index]] || 0) + 1;
     }
   });
-  const wide = Math.max(26, Math.min(86, 900 / (Math.max(...columns) + 1))), row = 14;
+  const wide = Math.max(26, Math.min(86, 900 / (Math.max(...columns) + 1))), row = 14, lineRow = 9;
   const x = (index) => 12 + columns[index] * wide;
-  const y = (index, k) => 26 + (lanes[index] ? tallest * row + 4 + (lanes[index] - 1) * row : k * row);
-  const place = (index, k) => lanes[index] ? [x(index) + k * 11, y(index, 0)] : [x(index), y(index, k)];
+  const y = (index, k) => 26 + (lanes[index] ? tallest * row + 2 + (lanes[index] - 1) * lineRow : k * row);
+  const place = (index, k) => lanes[index] ? [x(index) + k * 9, y(index, 0)] : [x(index), y(index, k)];
   const lines = [], dots = [], names = [];
   episode.nodes.forEach((node, index) => {
     const from = node.parent === null ? previous : node.parent[0] < 0 ? null : place(...node.parent);
@@ -231,7 +235,7 @@ function drawTree(episode, section) {
       const isTaken = node.parent === null && k === node.chosen;
       const kinds = [isTaken ? "taken" : "", candidate.solves ? "solves" : "", candidate.malformed !== null ? "malformed" : "", candidate.unscorable !== null ? "unscorable" : ""];
       const [cx, cy] = place(index, k);
-      const dot = drawing("circle", { cx, cy, r: isTaken ? 5 : 4, class: kinds.filter(Boolean).join(" ") },
+      const dot = drawing("circle", { cx, cy, r: isTaken ? 5 : node.parent === null ? 4 : 2.8, class: kinds.filter(Boolean).join(" ") },
         drawing("title", {}, `${node.agent}, turn ${node.turn}, candidate ${k}: reward ${number(candidate.reward, 3)}`));
       dot.onclick = () => show(section, index, k);
       dots.push(dot);
@@ -241,7 +245,7 @@ function drawTree(episode, section) {
       previous = place(index, node.chosen);
     }
   });
-  const height = 26 + tallest * row + (lane ? 4 + lane * row : 0);
+  const height = 26 + tallest * row + Math.max(0, ...numBelow.filter(Boolean)) * lineRow;
   const width = 40 + Math.max(...columns) * wide + 40;
   return drawing("svg", { class: "tree", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "The tree of candidates" }, ...lines, ...dots, ...names);
 }
@@ -250,6 +254,7 @@ function show(section, index, k) {
   const node = section.querySelector(`[data-node="${index}"]`);
   document.querySelectorAll(".current").forEach((each) => each.classList.remove("current"));
   node.classList.add("current");
+  if (node.closest("details.lines")) node.closest("details.lines").open = true;
   const row = node.querySelector(`[data-candidate="${k}"]`);
   if (row) row.classList.add("current");
   (row || node).scrollIntoView({ block: "nearest" });
@@ -257,7 +262,7 @@ function show(section, index, k) {
 
 function step(by) {
   const section = document.querySelector("main section");
-  const nodes = section ? [...section.querySelectorAll(".node")] : [];
+  const nodes = section ? [...section.querySelectorAll(".node")].filter((node) => node.offsetParent !== null) : [];
   if (!nodes.length) return;
   const at = nodes.findIndex((node) => node.classList.contains("current"));
   const next = nodes[at < 0 ? (by > 0 ? 0 : nodes.length - 1) : Math.max(0, Math.min(nodes.length - 1, at + by))];

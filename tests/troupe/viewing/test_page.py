@@ -160,20 +160,49 @@ def view_document_of(store: LocalArtifactStore, text: str) -> dict[str, Any]:
     return {"run_id": "r", "main": main}
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+NEEDS_BROWSER = pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+
+
+def dom_of(page: str, folder: Path) -> str:
+    """The page's elements after its script has run in a browser."""
+    file = folder / "page.html"
+    file.write_text(page, encoding="utf-8")
+    profile = ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}")
+    command = ["chromium", *profile, "--virtual-time-budget=2000", "--dump-dom", file.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+@NEEDS_BROWSER
 def test_a_browser_shows_hostile_text_and_runs_none_of_it(store: LocalArtifactStore, tmp_path: Path) -> None:
     hostile_run(store)
-    file = tmp_path / "page.html"
-    file.write_text(view_page(view_document(store, "r")), encoding="utf-8")
-    profile = ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}")
-    command = ["chromium", *profile, "--virtual-time-budget=2000", "--dump-dom", file.as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    dom = dom_of(view_page(view_document(store, "r")), tmp_path)
     found = Elements(dom)
     assert "<title>r, step 0</title>" in dom
     assert "img" not in {tag for tag, _ in found.tags}
     assert len(found.scripts) == 2
     assert dom.count("<li>") == len(HOSTILE) - 1, "all episodes are listed"
     assert "&lt;/script&gt;&lt;script&gt;document.title='owned'" in dom
+
+
+@NEEDS_BROWSER
+def test_keys_filters_and_search_find_episodes(store: LocalArtifactStore, tmp_path: Path) -> None:
+    solved = episode(node(BAD), node(GOOD, agent="plan_agent"), problem="q", success=True)
+    made = (episode(node(BAD), problem="p"), solved, episode(node(candidate("needle")), problem="z"))
+    commit_rollouts(store, started_run(store, "r"), shard(0, 0, *made))
+    told = """
+      const seen = [], look = () => seen.push(document.querySelector("h2").textContent);
+      const press = (key) => { document.dispatchEvent(new KeyboardEvent("keydown", { key })); look(); };
+      look(); press("j"); press("ArrowDown"); press("j"); press("k");
+      press("l"); press("l"); seen.push(document.querySelector(".node.current h3").firstChild.textContent);
+      const search = document.getElementById("search");
+      search.value = "NEEDLE"; search.dispatchEvent(new Event("input")); look();
+      search.value = ""; search.dispatchEvent(new Event("input"));
+      [...document.querySelectorAll("#filters button")].find((each) => each.textContent === "repaired 1").click(); look();
+      document.title = seen.join(" ");
+    """
+    page = re.sub("<meta http-equiv[^>]*>", "", view_page(view_document(store, "r")))
+    dom = dom_of(page.replace("</body>", f"<script>{told}</script></body>"), tmp_path)
+    assert "<title>p q z z q q q plan_agent z q</title>" in dom
 
 
 def test_the_same_problem_at_two_steps_stands_side_by_side(store: LocalArtifactStore) -> None:
