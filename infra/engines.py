@@ -20,6 +20,6 @@ def start_engines(home: Path, engine: str, preset: str | None, overrides: Sequen
     if preset is None:
         raise ConfigurationError("--engine vllm needs --preset, whose models the servers serve")
     from flows.presets import preset_config
-    from infra.services.vllm_models import up_vllm
+    from infra.services.vllm_stack import up_vllm
 
     return up_vllm(home, preset_config(preset, [*overrides, "generation.engine=vllm"]))

@@ -14,7 +14,7 @@ from benchmarks.memory import Footprint, pss_mib, watch
 from benchmarks.versus_trl.order import COMPONENTS, TRL, TROUPE, Order
 from benchmarks.versus_trl.registry import TASKS
 from infra.services.environment import environment
-from infra.services.records import read_record
+from infra.services.process import read_record
 from infra.services.stack import down, up
 from tests.processes import tree
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.config.defaults import DTYPES
+from components.config.generation import DTYPES
 
 BFLOAT16_MISMATCH = 2.0
 """The `mismatch_tolerance` for bfloat16: a few times the largest difference that rounding made among 3,000 sampled tokens of

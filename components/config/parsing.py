@@ -1,6 +1,6 @@
 """Parsing of configurations, with a remedy for every mistake."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -29,6 +29,23 @@ def differing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str
     absent = "(absent)"
     changes = ((path, before.get(path, absent), after.get(path, absent)) for path in before.keys() | after.keys())
     return [f"{path}: {_change(was, becomes)}" for path, was, becomes in sorted(changes) if was != becomes]
+
+
+def changed_sources(config: RunConfig, changes: Sequence[str]) -> dict[str, str]:
+    """Name of own code -> its section; empty if `changes` (`path: old -> new`) name any other field.
+
+    **Example** a change of "rewards.sources.mine:brevity" alone is {"mine:brevity": "rewards"}.
+    """
+    names = {
+        "environment.source": config.environment.name,
+        "algorithm.source": config.algorithm.advantage,
+        "loss.source": config.loss.policy_loss,
+        **{f"rewards.sources.{name}": name for name in config.rewards.functions},
+    }
+    paths = [change.partition(": ")[0] for change in changes]
+    if not set(paths) <= names.keys():
+        return {}
+    return {names[path]: path.partition(".")[0] for path in paths}
 
 
 def _change(was: Any, becomes: Any) -> str:

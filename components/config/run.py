@@ -5,27 +5,23 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from components.config.agents import AgentConfig
+from components.config.algorithm import AlgorithmConfig
 from components.config.chat_defaults import BFLOAT16_MISMATCH, IMPORTANCE_CAP, with_chat_defaults
-from components.config.defaults import DTYPES
-from components.config.learning import (
-    BFLOAT16_LEAST,
-    AlgorithmConfig,
-    EvaluationConfig,
-    LossConfig,
-    TrainingConfig,
-)
-from components.config.places import ResourceConfig, StoreConfig, TrackingConfig
-from components.config.play import (
-    EnvironmentConfig,
-    ExecutionConfig,
-    GenerationConfig,
-    RewardConfig,
-    RolloutConfig,
-    SandboxConfig,
-)
-from components.config.policies import AgentConfig, PolicyConfig, WarmStartConfig
+from components.config.environment import EnvironmentConfig
+from components.config.generation import DTYPES, GenerationConfig
+from components.config.loss import LossConfig
+from components.config.policies import PolicyConfig
+from components.config.rewards import RewardConfig
+from components.config.rollout import EvaluationConfig, RolloutConfig
+from components.config.sandbox import ExecutionConfig, SandboxConfig
+from components.config.store import ResourceConfig, StoreConfig, TrackingConfig
+from components.config.training import TrainingConfig, WarmStartConfig
 from components.config.types import Name
 from components.frozen import Frozen
+
+BFLOAT16_LEAST = 0.01
+"""Tolerances below this are for float32."""
 
 
 class RunConfig(Frozen):

@@ -7,7 +7,7 @@ from typing import Any
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, with_digest
 from components.config import RunConfig, StoreConfig, differing_fields
-from components.config.user_sources import changed_sources
+from components.config.parsing import changed_sources
 from components.errors import ConfigDrift, ConfigurationError
 from components.frozen import Frozen
 from components.identity import checked_run_id, config_key

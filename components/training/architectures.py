@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from components.config.learning import LEAST_ROW
+from components.config.training import LEAST_ROW
 from components.errors import ConfigurationError
 from components.identity import GroupKey
 from components.models.stored_models import EXACT_BASES, fixed_positions

@@ -25,12 +25,12 @@ def counted_size(batch: TrainBatch, indices: Sequence[int], loss: LossConfig) ->
     """The size that the loss of the minibatch at `indices` divides by.
 
     Answers of groups without a signal are in no minibatch; they count as if spread evenly over the batch's answers, except
-    those that `mask_truncated` excludes, and except under `average_over` signal.
+    those that `mask_truncated` excludes, and except under `average_over` nonzero.
 
     **Example** 6 of 24 answers of 2 tokens, and 8 answers of 3 tokens without a signal: 6 + 2 answers, 12 + 6 tokens.
     """
     size = minibatch_size([batch.groups[index] for index in indices])
-    if loss.average_over == "signal":
+    if loss.average_over == "nonzero":
         return size
     answers = zip(batch.lengths_without_signal, batch.truncated_without_signal, strict=True)
     silent = _size(length for length, truncated in answers if not (truncated and loss.mask_truncated))

@@ -1,14 +1,20 @@
-"""Connects a process to the local services."""
+"""Connects clients to the local services: this process, and plain `prefect` commands in a folder by its `prefect.toml`."""
 
+import json
 import os
+from contextlib import suppress
+from pathlib import Path
 
 from components.home import HOME
 from components.session.vllm_models import URLS_VARIABLE, spelled_urls
-from infra.services.environment import environment, user_accounts, without_proxy
+from infra.services.environment import StackStatus, environment, user_accounts, without_proxy
+from infra.services.secrets import ensure_password, password_file, write_private
 from infra.services.stack import status
-from infra.services.status import StackStatus
 from infra.services.vllm_server import key_file
 from infra.services.vllm_stack import vllm_addresses
+
+PREFECT_TOML = "prefect.toml"
+_MARK = "# Written by `troupe up`; `troupe down` removes it. It holds a password: keep it out of version control.\n"
 
 
 def join_local_services() -> StackStatus:
@@ -38,3 +44,39 @@ def join_local_services() -> StackStatus:
 def _may_be(variable: str, address: str) -> bool:
     """Whether the user's `variable` is unset or equal to `address`."""
     return os.environ.get(variable) in (None, "", address)
+
+
+def write_prefect_toml(folder: Path, state: StackStatus) -> str | None:
+    """Write `folder`/prefect.toml with mode 0600. Leaves a file of the user's unchanged, and returns what to do instead."""
+    path = folder.absolute() / PREFECT_TOML
+    if state.prefect is None:
+        return None
+    remove_prefect_toml(state.home)
+    if path.exists() and not _is_ours(path):
+        return (
+            f"{path} is your own and stays: for `prefect` commands set url = {json.dumps(state.prefect.api_url)} under [api] "
+            f'in it, and auth_string as in {password_file(state.home)}; or run `eval "$(troupe env)"`'
+        )
+    text = f"{_MARK}[api]\nurl = {json.dumps(state.prefect.api_url)}\nauth_string = {json.dumps(ensure_password(state.home))}\n"
+    _path_record(state.home).write_text(str(path))
+    write_private(path, text.encode())
+    return None
+
+
+def remove_prefect_toml(home: Path) -> None:
+    """Remove the file that the last `troupe up` wrote, in any folder, unless the user has replaced it."""
+    with suppress(FileNotFoundError):
+        path = Path(_path_record(home).read_text())
+        if path.exists() and _is_ours(path):
+            path.unlink()
+        _path_record(home).unlink()
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether `troupe up` wrote the file."""
+    return path.read_text(errors="replace").startswith(_MARK)
+
+
+def _path_record(home: Path) -> Path:
+    """The file that holds the path of the last prefect.toml."""
+    return home / "services" / "prefect-toml"

@@ -1,17 +1,18 @@
-"""Environment variables of the local services and of their clients."""
+"""The addresses of the running services, and the environment variables of services and of their clients."""
 
 import os
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from components.child_environment import filtered_environment
-from infra.services.password import USER, ensure_password
-from infra.services.ports import LOOPBACK
+from components.frozen import Frozen
+from infra.services.loopback import LOOPBACK
 from infra.services.prefect_server import prefect_home
 from infra.services.seaweedfs import client_settings
-from infra.services.status import StackStatus
+from infra.services.secrets import USER, ensure_password
 
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -32,6 +33,48 @@ _ACCOUNTS = {
         "AWS_ENDPOINT_URL",
     ),
 }
+
+
+class PrefectAddress(Frozen):
+    """The Prefect server's API and pages."""
+
+    api_url: str
+    ui_url: str
+
+
+class MlflowAddress(Frozen):
+    """The MLflow server's address for clients and pages."""
+
+    url: str
+
+
+class S3Address(Frozen):
+    """The S3 server and Troupe's bucket on it."""
+
+    endpoint: str
+    bucket: str
+
+
+class WorkerState(Frozen):
+    """The worker that runs deployments."""
+
+    pool: str
+    name: str
+    pid: int
+
+
+class StackStatus(Frozen):
+    """The services of a home folder; None for one that is down."""
+
+    home: Path
+    prefect: PrefectAddress | None = None
+    mlflow: MlflowAddress | None = None
+    s3: S3Address | None = None
+    worker: WorkerState | None = None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: `{prefect: {api_url, ui_url}, mlflow: {url}, s3: {endpoint, bucket}, worker: {pool, name, pid}}`."""
+        return self.model_dump(mode="json", exclude={"home"})
 
 
 def user_accounts(status: StackStatus) -> list[str]:

@@ -8,9 +8,8 @@ from pathlib import Path
 from components.artifacts.parallel import in_parallel
 from components.errors import ServiceMissing
 from infra.services.environment import service_environment
-from infra.services.ports import choose_ports
-from infra.services.process import ProcessRecord, is_alive, start, stop
-from infra.services.records import read_record, write_record
+from infra.services.loopback import choose_ports
+from infra.services.process import ProcessRecord, is_alive, read_record, start, stop, write_record
 from infra.services.service import NotReady, Ports, Service
 
 

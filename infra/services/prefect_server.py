@@ -1,16 +1,25 @@
-"""The Prefect server, and a worker that runs deployments as processes of this machine."""
+"""The Prefect server, a worker that runs deployments as processes of this machine, and the programs of both.
+
+    python -P -m infra.services.prefect_server serve PORT
+    python -P -m infra.services.prefect_server run prefect.engine
+
+`serve` runs the server behind the guard, for which its own command has no place. `run` runs a Prefect module, with arguments,
+after importing Troupe's own: Prefect puts the current folder first on the module path to import a flow, and a user's `tasks.py`
+or `flows/` there would hide Troupe's packages of the same names.
+"""
 
 import json
 import os
+import runpy
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from components.child_environment import forwarded_variables
+from components.gc_tuning import gc_paused
 from components.scratch import private_folder
-from infra.services.local_http import basic, request
-from infra.services.password import ensure_password
-from infra.services.ports import local_url
+from infra.services.loopback import LOOPBACK, basic, local_url, request
+from infra.services.secrets import ensure_password
 from infra.services.service import Launch, NotReady, Ports, Service
 
 POOL = "troupe"
@@ -28,7 +37,7 @@ class PrefectService(Service):
         """The server process."""
         prefect_home(home).mkdir(mode=0o700, parents=True, exist_ok=True)
         return Launch(
-            command=(sys.executable, "-P", "-m", "infra.services.server_app", "prefect", str(ports["prefect"])),
+            command=(sys.executable, "-P", "-m", "infra.services.prefect_server", "serve", str(ports["prefect"])),
             env={
                 "PREFECT_HOME": str(prefect_home(home)),
                 "PREFECT_SERVER_API_AUTH_STRING": ensure_password(home),
@@ -79,7 +88,7 @@ class WorkerService(Service):
 
 def prefect_command(module: str, *arguments: str) -> list[str]:
     """The command that runs a Prefect module with Troupe's flows, whatever is in the current folder."""
-    return [sys.executable, "-P", "-m", "infra.services.prefect_module", module, *arguments]
+    return [sys.executable, "-P", "-m", "infra.services.prefect_server", "run", module, *arguments]
 
 
 def prefect_home(home: Path) -> Path:
@@ -94,3 +103,41 @@ def api_url(ports: Ports) -> str:
 
 def _post(home: Path, url: str, body: bytes) -> tuple[int, bytes]:
     return request("POST", url, body=body, headers={"Content-Type": "application/json", **basic(ensure_password(home))})
+
+
+def serve_prefect(port: str) -> None:
+    """Serve until a signal arrives, with the settings of `prefect server start`."""
+    with gc_paused():
+        import uvicorn
+        from prefect.server.api.server import create_app
+        from prefect.settings import get_current_settings
+
+        from infra.services.middleware import RepeatingBusyRequests, guarded
+
+    settings = get_current_settings().server
+    assert settings.api.auth_string is not None, "the server would accept anybody"
+    uvicorn.run(
+        guarded(RepeatingBusyRequests(create_app(final=True))),
+        host=LOOPBACK,
+        port=int(port),
+        timeout_keep_alive=settings.api.keepalive_timeout,
+        ws_ping_interval=settings.api.websocket_ping_interval,
+        ws_ping_timeout=settings.api.websocket_ping_timeout,
+        log_level=settings.logging_level.lower(),
+    )
+
+
+def run_module(module: str, *arguments: str) -> None:
+    """Run `python -m module` with these arguments in this process, with Troupe's flows imported."""
+    with gc_paused():
+        import flows.train  # noqa: F401
+
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve_prefect(sys.argv[2])
+    else:
+        run_module(*sys.argv[2:])

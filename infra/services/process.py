@@ -1,25 +1,31 @@
 """A background process in its own session, with a log file and a record by which a later command finds it.
 
+Records are JSON files in the home folder, one a service, changed under a lock.
+
 Pids are reused, so a process is ours only if its start matches the record, or if it carries our mark in its environment;
 the mark also finds children that outlived their parent.
 """
 
+import fcntl
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import psutil
 
+from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.process_ids import ProcessId, collect, left_running, process_of
+from infra.services.secrets import write_private
 
 MARK = "TROUPE_SERVICE"
 _KILL_SECONDS = 10.0
+_PRIVATE = ("logs", "mlflow", "prefect", "s3", "services", "vllm")
 
 
 class ProcessRecord(Frozen):
@@ -114,3 +120,45 @@ def _group(process: psutil.Process) -> int | None:
     with suppress(ProcessLookupError):
         return os.getpgid(process.pid)
     return None
+
+
+def read_record(home: Path, name: str) -> ProcessRecord | None:
+    """The record of a service, running or not; None if it was never started."""
+    try:
+        return ProcessRecord.model_validate_json(_record_path(home, name).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def write_record(home: Path, record: ProcessRecord) -> None:
+    """Write a record atomically."""
+    write_private(_record_path(home, record.name), record.model_dump_json(indent=1).encode())
+
+
+@contextmanager
+def locked(home: Path) -> Iterator[None]:
+    """Hold the lock of the home folder, made private first; a second command waits for the first."""
+    make_private(home)
+    with (home / "services" / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def make_private(home: Path) -> None:
+    """Restrict the folder, created if missing, and the services' folders in it to this user. Raises ConfigurationError."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    owner = home.stat().st_uid
+    if owner != os.geteuid():
+        raise ConfigurationError(
+            f"{home} belongs to another user (uid {owner}); point TROUPE_HOME at a folder of your own"
+        )
+    # Sandboxed programs of root run as another user: they may pass through to their files, and list nothing.
+    home.chmod(0o711 if owner == 0 else 0o700)
+    (home / "services").mkdir(mode=0o700, exist_ok=True)
+    for folder in (home / name for name in _PRIVATE):
+        if folder.exists():
+            folder.chmod(0o700)
+
+
+def _record_path(home: Path, name: str) -> Path:
+    return home / "services" / f"{name}.json"

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from components.errors import ServiceMissing
 from components.identity import canonical_json
-from infra.services.local_http import request
-from infra.services.ports import LOOPBACK, local_url
+from infra.services.loopback import LOOPBACK, local_url, request
 from infra.services.seaweed_security import write_security
 from infra.services.secrets import write_private
 from infra.services.service import Launch, NotReady, Ports, Service

@@ -1,9 +1,27 @@
-"""Private files of the local services, among them secrets: random, created once."""
+"""Private files of the local services: random secrets, created once, among them the password of Prefect and MLflow."""
 
 import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
+
+from components.errors import ConfigurationError
+
+USER = "troupe"
+"""The user name of a home folder's Prefect and MLflow servers."""
+
+
+def password_file(home: Path) -> Path:
+    """The file of the password, readable by its owner alone."""
+    return home / "password"
+
+
+def ensure_password(home: Path) -> str:
+    """The password, created if there is none. Raises ConfigurationError if others can read it."""
+    try:
+        return ensure_secret(password_file(home))
+    except PermissionError as error:
+        raise ConfigurationError(str(error)) from error
 
 
 def ensure_secret(path: Path) -> str:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from components.errors import TransientError
 from components.identity import fingerprint
-from infra.services.local_http import answers
-from infra.services.ports import local_url
+from infra.services.loopback import answers, local_url
 
 Ports = Mapping[str, int]
 """Port number by name."""

@@ -9,16 +9,22 @@ from pathlib import Path
 from components.artifacts.parallel import in_parallel
 from components.errors import ConfigurationError, ServiceMissing
 from components.sandbox.daemon import stop_daemon
-from infra.services.environment import environment, service_environment
+from infra.services.environment import (
+    MlflowAddress,
+    PrefectAddress,
+    S3Address,
+    StackStatus,
+    WorkerState,
+    environment,
+    service_environment,
+)
 from infra.services.lifecycle import ensure_started, ports_of, stop_all, wait_until_ready
+from infra.services.loopback import local_url
 from infra.services.mlflow_server import MlflowService
-from infra.services.ports import local_url
 from infra.services.prefect_server import POOL, WORKER_NAME, PrefectService, WorkerService, api_url, prefect_command
-from infra.services.process import ProcessRecord, is_alive
-from infra.services.records import locked, read_record
+from infra.services.process import ProcessRecord, is_alive, locked, read_record
 from infra.services.seaweedfs import BUCKET, SeaweedService
 from infra.services.service import Ports, Service
-from infra.services.status import MlflowAddress, PrefectAddress, S3Address, StackStatus, WorkerState
 
 _KINDS: Mapping[str, type[Service]] = {
     "s3": SeaweedService,

@@ -14,8 +14,7 @@ from components.home import HOME
 from components.package_files import SOURCE_ROOT, is_checkout, package_file
 from components.scratch import private_folder
 from components.session.vllm_models import KEY_FILE_VARIABLE
-from infra.services.local_http import request
-from infra.services.ports import LOOPBACK, local_url
+from infra.services.loopback import LOOPBACK, local_url, request
 from infra.services.secrets import ensure_secret
 from infra.services.service import Launch, NotReady, Ports, Service
 

@@ -1,14 +1,33 @@
-"""The vLLM servers of this machine: started together, found again, stopped with all their processes."""
+"""The vLLM servers of this machine: started together for a configuration, found again, stopped with all their processes."""
 
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
 
 from components.artifacts.parallel import in_parallel
+from components.config import RunConfig
+from components.identity import fingerprint
+from components.session.vllm_models import served_models
 from infra.services.lifecycle import ensure_started, ports_of, stop_all, wait_until_ready
-from infra.services.ports import local_url
-from infra.services.process import is_alive
-from infra.services.records import locked, read_record
-from infra.services.vllm_server import VllmService
+from infra.services.loopback import local_url
+from infra.services.process import is_alive, locked, read_record
+from infra.services.vllm_server import ServedModel, VllmService, check_head_size, vllm_python
+
+
+def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
+    """Start the servers of each model of `config` unless they run, and stop others; name -> address, once all serve.
+
+    Raises ServiceMissing if vLLM is not installed or does not come up, ConfigurationError if it cannot serve the model.
+    """
+    if config.generation.vllm.urls:
+        return {f"vllm-{index}": url for index, url in enumerate(config.generation.vllm.urls)}
+    vllm_python()
+    home = home.absolute()
+    models = [_model(home, config, name, policies) for name, policies in served_models(config).items()]
+    for model in models:
+        check_head_size(model.folder, config.generation.device)
+    placed = [model for model in models for _ in range(config.generation.vllm.num_replicas)]
+    return start_servers(home, [VllmService(index, model, config.generation) for index, model in enumerate(placed)])
 
 
 def start_servers(home: Path, servers: list[VllmService]) -> dict[str, str]:
@@ -41,3 +60,26 @@ def vllm_addresses(home: Path) -> dict[str, str]:
 def _names(home: Path) -> list[str]:
     """The servers that were ever started in `home`."""
     return sorted(path.stem for path in (home / "services").glob("vllm-*.json"))
+
+
+def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) -> ServedModel:
+    """A model folder with the right shape; the first refresh replaces its weights."""
+    from components.environments.family import scratch_alphabet
+    from components.session.scenario import scenario_of
+
+    settings = config.policies[policies[0]]
+    scenario = scenario_of(config)
+    alphabet = scratch_alphabet(scenario.family, scenario.options)
+    shape = settings.model_dump(mode="json", include={"base", "tiny"})
+    folder = home / "vllm" / "models" / fingerprint([shape, alphabet])
+    if not folder.exists():
+        from components.models.loading import prepare_model_folder
+
+        unfinished = folder.with_name(f"{folder.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        prepare_model_folder(settings, alphabet=alphabet, seed=0, into=unfinished)
+        unfinished.rename(folder)
+    ranks = [adapter.rank for policy in policies if (adapter := config.policies[policy].adapter)]
+    if not ranks or config.generation.vllm.merge_adapters:
+        return ServedModel(name=name, folder=folder)
+    return ServedModel(name=name, folder=folder, num_adapters=len(ranks), max_rank=max(ranks))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from components.scratch import private_folder, scratch_folder
-from infra.services.ports import choose_ports
+from infra.services.loopback import choose_ports
 from tests.other_users import STRANGER, as_stranger, needs_another_user
 
 ASK = "from components.scratch import scratch_folder; print(scratch_folder(), flush=True); "

@@ -42,7 +42,7 @@ def test_troupes_own_presets_run_from_the_current_folder_without_it_on_the_modul
         executable, *options = shlex.split(deployment["work_pool"]["job_variables"]["command"])
         assert (executable, options) == (
             sys.executable,
-            ["-P", "-m", "infra.services.prefect_module", "prefect.engine"],
+            ["-P", "-m", "infra.services.prefect_server", "run", "prefect.engine"],
         )
         assert "pull" not in deployment, "Prefect fills in the folder in which it deploys"
     assert {name: each["parameters"]["config"] for name, each in found.items()} == preset_values()

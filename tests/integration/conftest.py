@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from components.artifacts.local import LocalArtifactStore
-from infra.services.environment import environment
+from infra.services.environment import StackStatus, environment
 from infra.services.stack import down, up
-from infra.services.status import StackStatus
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 

@@ -20,8 +20,8 @@ from prefect.states import AwaitingRetry, Crashed
 
 from components.artifacts.local import LocalArtifactStore
 from flows.prefect_runtime.active_runs import end_active_runs, mark_dead_runs_crashed, recorded_runs
-from infra.services.password import ensure_password
-from infra.services.status import StackStatus
+from infra.services.environment import StackStatus
+from infra.services.secrets import ensure_password
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.integration.outcomes import order, outcome
 from tests.integration.test_services_away import await_request, mlflow_answer, port_of

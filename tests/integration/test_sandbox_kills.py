@@ -16,7 +16,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.sandbox.daemon import running_daemon
 from components.sandbox.docker_api import DockerApi
 from components.sandbox.inventory import census
-from infra.services.status import StackStatus
+from infra.services.environment import StackStatus
 from tests.components.sandbox.leftovers import clean_leftovers
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers, kill, tree

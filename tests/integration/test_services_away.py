@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from components.artifacts.s3 import S3ArtifactStore
-from infra.services.local_http import basic
-from infra.services.password import USER, password_file
-from infra.services.status import StackStatus
+from infra.services.environment import StackStatus
+from infra.services.loopback import basic
+from infra.services.secrets import USER, password_file
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings

@@ -25,7 +25,7 @@ from components.generation.vllm.engine import VllmGenerator
 from components.generation.vllm.loaded_weights import LoadedWeights
 from components.generation.vllm.transport import Transport, encoded
 from components.generation.vllm.weight_loader import RELOAD
-from infra.services.records import read_record
+from infra.services.process import read_record
 from infra.services.secrets import ensure_secret
 from infra.services.vllm_server import ServedModel, VllmService, key_file
 from infra.services.vllm_stack import down_vllm, start_servers, vllm_addresses

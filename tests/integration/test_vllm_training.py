@@ -6,9 +6,8 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from flows.presets import preset_config
-from infra.services.vllm_models import up_vllm
 from infra.services.vllm_server import key_file
-from infra.services.vllm_stack import down_vllm
+from infra.services.vllm_stack import down_vllm, up_vllm
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 from tests.integration.vllm_servers import needs_vllm, processes_of

@@ -16,7 +16,7 @@ from flows.presets import preset_config
 
 MATH = """
 num_steps: 1
-environment: {name: math, options: {dataset: own, train_source: SOURCE}}
+environment: {name: math, options: {dataset: custom, train_source: SOURCE}}
 agents: {tool_agent: {policy: p}, reasoner: {policy: p}}
 policies: {p: {base: somewhere, prompt_format: chat}}
 """
@@ -87,11 +87,11 @@ def test_files_and_folders_are_told_from_names_on_the_hub(project: Path) -> None
 
 
 def test_only_options_that_name_data_change(project: Path) -> None:
-    (project / "own").mkdir()  # a folder of a dataset's name
-    options = {"dataset": "own", "train_source": {"path": "a.jsonl", "split": 3}, "test_source": 5, "wrong": "b.csv"}
+    (project / "custom").mkdir()  # a folder of a dataset's name
+    options = {"dataset": "custom", "train_source": {"path": "a.jsonl", "split": 3}, "test_source": 5, "wrong": "b.csv"}
     given = anchored_options("math", options, project)
     assert given == {**options, "train_source": {"path": f"{project}/a.jsonl", "split": 3}}
     searched = anchored_options("search", {"corpus": "c.jsonl", "train": "openai/x", "test": "t.jsonl"}, project)
     assert searched == {"corpus": f"{project}/c.jsonl", "train": "openai/x", "test": f"{project}/t.jsonl"}
     assert anchored_options("guess:Guess", {"path": "c.jsonl"}, project) == {"path": "c.jsonl"}
-    assert family_options("code", {"dataset": "own", "source": "a.jsonl"}).source.is_file  # type: ignore[attr-defined]
+    assert family_options("code", {"dataset": "custom", "source": "a.jsonl"}).source.is_file  # type: ignore[attr-defined]

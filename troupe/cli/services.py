@@ -23,7 +23,7 @@ def up(
     from flows.presets import all_preset_values
     from infra.deployments import write_deployments
     from infra.engines import start_engines
-    from infra.services.prefect_toml import write_prefect_toml
+    from infra.services.client import write_prefect_toml
     from infra.services.stack import deploy
     from infra.services.stack import up as start
     from troupe.consoles import console as made_console
@@ -53,8 +53,7 @@ def down() -> None:
     """Stop the local services, after ending the training runs that use them. Their data stays."""
     from components.home import HOME
     from flows.prefect_runtime.active_runs import end_active_runs
-    from infra.services.client import join_local_services
-    from infra.services.prefect_toml import remove_prefect_toml
+    from infra.services.client import join_local_services, remove_prefect_toml
     from infra.services.stack import down as stop
     from infra.services.vllm_stack import down_vllm
 

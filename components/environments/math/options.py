@@ -18,8 +18,8 @@ class MathOptions(Frozen):
     """The source and format of problems, and the lengths of answers."""
 
     dataset: DatasetName = "procedural"
-    """procedural, polaris, dapo_math, aime_past, aime24, aime25, olympiadbench, gsm8k, or own, for both splits.
-    own: a JSONL file of `question` and `answer` at train_source, divided by content where test_source names no other."""
+    """procedural, polaris, dapo_math, aime_past, aime24, aime25, olympiadbench, gsm8k, or custom, for both splits.
+    custom: a JSONL file of `question` and `answer` at train_source, divided by content where test_source names no other."""
     train: DatasetName | None = None
     """Another dataset for the train split."""
     test: DatasetName | None = None
@@ -44,9 +44,9 @@ class MathOptions(Frozen):
         for split in ("train", "test"):
             if self.source(split) is not None and self.dataset_of(split) == "procedural":
                 raise ValueError(
-                    f"{split}_source is given for procedural problems; name its layout in {split}, as own or gsm8k"
+                    f"{split}_source is given for procedural problems; name its layout in {split}, as custom or gsm8k"
                 )
-            if self.source(split) is None and self.dataset_of(split) == "own":
+            if self.source(split) is None and self.dataset_of(split) == "custom":
                 raise ValueError(f"{split}_source: questions of one's own lie in a file; name it, as mine.jsonl")
         return self
 
@@ -55,15 +55,15 @@ class MathOptions(Frozen):
         return (self.train if split == "train" else self.test) or self.dataset
 
     def source(self, split: Split) -> DatasetSource | None:
-        """The configured source of `split`; a single own file serves both."""
+        """The configured source of `split`; a single custom file serves both."""
         return self.train_source if self.source_field(split) == "train_source" else self.test_source
 
     def source_field(self, split: Split) -> str:
         """The option that names the source of `split`: train_source or test_source."""
         given = {"train": self.train_source, "test": self.test_source}
         other: Split = "train" if split == "test" else "test"
-        is_own = self.dataset_of("train") == self.dataset_of("test") == "own"
-        serves_both = is_own and given[split] is None and given[other] is not None
+        is_custom = self.dataset_of("train") == self.dataset_of("test") == "custom"
+        serves_both = is_custom and given[split] is None and given[other] is not None
         return f"{other if serves_both else split}_source"
 
     @property

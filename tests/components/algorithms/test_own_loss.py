@@ -10,7 +10,7 @@ from components.algorithms.loss_inputs import LossInputs
 from components.algorithms.loss_registry import POLICY_LOSSES, policy_loss
 from components.algorithms.loss_statistics import token_statistics
 from components.algorithms.losses import token_losses
-from components.config import LossConfig, defaults
+from components.config import LossConfig, loss
 from components.errors import ConfigurationError
 
 Own = Callable[[str], str]
@@ -84,4 +84,4 @@ def test_a_wrong_loss_is_one_line_with_its_file_and_line(own_module: Own, body: 
 
 
 def test_every_built_in_name_has_a_loss() -> None:
-    assert set(POLICY_LOSSES) == set(defaults.POLICY_LOSSES)
+    assert set(POLICY_LOSSES) == set(loss.POLICY_LOSSES)

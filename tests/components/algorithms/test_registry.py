@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from components.algorithms.registry import ESTIMATORS, estimator
 from components.config import AlgorithmConfig
-from components.config.defaults import ADVANTAGES
+from components.config.algorithm import ADVANTAGES
 from tests.components.algorithms.episodes import episode
 
 TREE = ["at_grpo", "dr_mas", "rloo", "reinforce_pp", "dr_grpo", "c3"]

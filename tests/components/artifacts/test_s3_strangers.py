@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from components.artifacts.s3 import S3ArtifactStore
-from infra.services.local_http import request
+from infra.services.loopback import request
 from infra.services.seaweed_security import new_certificate
 from infra.services.seaweedfs import SeaweedService, sockets_of
 from infra.services.seaweedfs import weed as weed_program

@@ -2,8 +2,7 @@
 
 import pytest
 
-from components.config.learning import EvaluationConfig, TrainingConfig
-from components.config.play import GenerationConfig, RolloutConfig
+from components.config import EvaluationConfig, GenerationConfig, RolloutConfig, TrainingConfig
 from components.frozen import Frozen
 
 ROUNDING = [

@@ -25,7 +25,10 @@ def test_overrides_replace_single_weights() -> None:
 
 @pytest.mark.parametrize(
     ("component", "remedy"),
-    [("team.qualty", "did you mean 'team.quality'"), ("zzz", "toy has local.style, team.quality")],
+    [
+        ("team.qualty", "did you mean 'team.quality'"),
+        ("zzz", "toy has local.malformed, local.style, team.quality, team.solved"),
+    ],
 )
 def test_an_unknown_component_names_the_nearest(component: str, remedy: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"rewards\.weights\.{component} = 1\.0.*{remedy}"):

@@ -1,19 +1,28 @@
 """The reward stage replays what was recorded and believes nothing else."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from components.artifacts import codec
 from components.config import RolloutConfig
-from components.environments.base import NO_TOOLS, Tools
+from components.environments.base import Step, Tools
 from components.rewards.base import Rubric
 from components.rewards.score import score_shard, shuffled
 from components.rollout.sampler import ShardPlan, collect_shard
-from components.schema import ActionOutcome, Problem, RolloutShard
-from tests.components.rollout.toy_team import RUBRIC, RecordingGenerator, ToyEnv, ToyFamily, toy_problems, toy_router
+from components.schema import RolloutShard
+from tests.components.rollout.toy_team import (
+    RUBRIC,
+    RecordingGenerator,
+    Toy,
+    ToyFamily,
+    ToyState,
+    toy_problems,
+    toy_router,
+)
 
 FAMILY = ToyFamily(3)
 
@@ -68,7 +77,7 @@ def test_another_rubric_costs_no_rollout() -> None:
     )
     played = collect_shard(plan, family=FAMILY, router=toy_router(FAMILY, engine), rubric=RUBRIC)
     num_calls = len(engine.calls)
-    other = Rubric(team_weight=0.0, weights={"team.quality": 1.0, "local.style": 10.0})
+    other = Rubric(team_weight=0.0, weights={**RUBRIC.weights, "local.style": 10.0})
     scored = score_shard(played, family=FAMILY, rubric=other)
     assert len(engine.calls) == num_calls
     for episode, rewards_N_K in zip(played.episodes, scored.rewards_E_N_K, strict=True):
@@ -112,32 +121,30 @@ def test_a_record_that_the_replay_contradicts_names_its_group(change: str) -> No
         score_shard(replace(played, episodes=(broken,)), family=FAMILY, rubric=RUBRIC)
 
 
-class _Generous(ToyFamily):
-    """Reports one more component than the family under which the shard was played."""
+class _Generous(Toy):
+    """Reports one more component than the environment under which the shard was played."""
 
-    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> ToyEnv:
-        class Env(ToyEnv):
-            def apply(self, agent: str, action: str) -> ActionOutcome:
-                outcome = super().apply(agent, action)
-                return replace(outcome, local={**outcome.local, "length": float(len(action))})
+    weights: ClassVar[Mapping[str, float]] = {**RUBRIC.weights, "local.length": 0.0}
 
-        return Env(problem.payload)
+    def step(self, state: ToyState, agent: str, answer: str, tools: Tools) -> Step:
+        step = super().step(state, agent, answer, tools)
+        return replace(step, local={**step.local, "length": float(len(answer))})
 
 
 def test_a_component_that_is_new_to_the_environment_scores_what_was_recorded_before() -> None:
     played = shard()
     rubric = Rubric(team_weight=2.0, weights={**RUBRIC.weights, "local.length": 10.0})
-    scored = score_shard(played, family=_Generous(3), rubric=rubric)
+    scored = score_shard(played, family=ToyFamily(3, _Generous), rubric=rubric)
     for episode, rewards_N_K, recorded_N_K in zip(played.episodes, scored.rewards_E_N_K, recorded(played), strict=True):
         for node, rewards_K, recorded_K in zip(episode.nodes, rewards_N_K, recorded_N_K, strict=True):
             lengths_K = [10.0 * len(candidate.text) for candidate in node.candidates]
             assert rewards_K == pytest.approx([a + b for a, b in zip(recorded_K, lengths_K, strict=True)])
-    assert score_shard(played, family=_Generous(3), rubric=rubric, turn_order=FAMILY.roles) == scored
+    assert score_shard(played, family=ToyFamily(3, _Generous), rubric=rubric, turn_order=FAMILY.roles) == scored
 
 
 def test_a_component_that_the_environment_no_longer_reports_is_a_contradiction() -> None:
     rubric = Rubric(team_weight=2.0, weights={**RUBRIC.weights, "local.length": 10.0})
-    family = _Generous(3)
+    family = ToyFamily(3, _Generous)
     plan = ShardPlan(
         step=0, shard=0, seed=5, max_turns=2, settings=RolloutConfig(num_problems=2, group_size=4),
         problems=toy_problems(family, 2),

@@ -8,45 +8,31 @@ import pytest
 from components.algorithms.at_grpo import at_grpo_advantages
 from components.artifacts import codec
 from components.config import AlgorithmConfig, RolloutConfig
-from components.environments.base import Tools
+from components.environments.base import Step, Tools
 from components.errors import TooManyFailedEpisodes, TooManyUnscorable
 from components.rewards.base import Rubric
 from components.rewards.own_rewards import OwnReward
 from components.rewards.score import score_shard
 from components.rollout.sampler import ShardPlan, collect_shard
-from components.schema import ActionOutcome, Execution, ExecutionResult, Limits, RolloutShard, ToolRecord
+from components.schema import Execution, ExecutionResult, Limits, RolloutShard, ToolRecord
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
-from tests.components.rollout.toy_team import RUBRIC, ToyEnv, ToyFamily, toy_problems, toy_router
+from tests.components.rollout.toy_team import RUBRIC, Toy, ToyFamily, ToyState, toy_problems, toy_router
 from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
 
 
-class ProgramEnv(ToyEnv):
-    """A toy whose every action is run, and whose quality is what its program printed."""
+class Programs(Toy):
+    """A toy whose every answer is run, and whose quality is what its program printed."""
 
-    def __init__(self, payload: Any, tools: Tools) -> None:
-        super().__init__(payload)
-        self._tools = tools
+    def tool_calls(self, state: ToyState, agent: str, answer: str) -> list[Execution]:
+        return [Execution(program=answer, stdin=state.laws.text(state.history, agent))]
 
-    def _execution(self, agent: str, action: str) -> Execution:
-        return Execution(program=action, stdin=self._laws.text(self._history, agent))
-
-    def calls(self, agent: str, action: str) -> tuple[Any, ...]:
-        return (self._execution(agent, action),)
-
-    def apply(self, agent: str, action: str) -> ActionOutcome:
-        ended = self._tools.run(self._execution(agent, action))
-        outcome = super().apply(agent, action)
-        self._newest = replace(outcome, team={"quality": float(ended.stdout)})
-        return self._newest
+    def step(self, state: ToyState, agent: str, answer: str, tools: Tools) -> Step:
+        (execution,) = self.tool_calls(state, agent, answer)
+        ended = tools.run(execution)
+        return replace(super().step(state, agent, answer, tools), team={"quality": float(ended.stdout)})
 
 
-class ProgramFamily(ToyFamily):
-    def build(self, problem: Any, tools: Any = None) -> ToyEnv:
-        self.num_built += 1
-        return ProgramEnv(problem.payload, tools)
-
-
-FAMILY = ProgramFamily(2)
+FAMILY = ToyFamily(2, Programs)
 
 
 def length(program: str, stdin: str) -> ExecutionResult:
@@ -81,7 +67,7 @@ def test_the_reward_stage_runs_nothing_that_the_rollout_ran() -> None:
     idle = ScriptedSandbox(length)
     tools = ledger(idle, stored.tools)
     assert score_shard(stored, family=FAMILY, rubric=RUBRIC, tools=tools).rewards_E_N_K == recorded(shard)
-    stricter = Rubric(team_weight=1.0, weights={"team.quality": 3.0, "local.style": 0.0})
+    stricter = Rubric(team_weight=1.0, weights={**RUBRIC.weights, "team.quality": 3.0, "local.style": 0.0})
     assert score_shard(stored, family=FAMILY, rubric=stricter, tools=tools).rewards_E_N_K != recorded(shard)
     assert idle.asked == {}
 

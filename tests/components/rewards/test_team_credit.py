@@ -218,7 +218,8 @@ def test_only_whole_episodes_are_paid_from_their_start(mode: str, advantage: str
         env: Any = scenario.family.build(episode.problem)
         for node in episode.path:
             env.apply(node.group.agent, node.candidates[0].text)
-        away, start = env.game.distance(env.state), env.game.distance(env.game.start)
+        board = env.position.state
+        away, start = board.game.distance(board.state), board.start_distance
         returned = 1.2 if episode.success else 0.2 * max(-1.0, 1 - away / start)
         assert episode_return(episode, rewards_N_K) == pytest.approx(returned)
         num_later += episode.path[-1].candidates[0].outcome.team_from_start is not None

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from components.environments.user_environment import OwnFamily, own_family
-
 from components.environments.base import Step
 from components.environments.environment import Environment
+from components.environments.family import Family
 from components.frozen import Frozen
 from components.rewards.base import Rubric
 from components.rollout.play import play
@@ -38,7 +37,7 @@ class Choir(RecordingGenerator):
 class Speaker(RecordingGenerator):
     """Answers by prompt and seed, in a family's own characters."""
 
-    def __init__(self, family: OwnFamily, respond: Callable[[str, int], str]) -> None:
+    def __init__(self, family: Family, respond: Callable[[str, int], str]) -> None:
         super().__init__(VERSION, respond)
         self._tokenizer = CharacterTokenizer(family.alphabet(family.options_type()))
 
@@ -142,21 +141,21 @@ class Wanderers(Environment):
         )
 
 
-def family_of(environment: type[Environment]) -> OwnFamily:
-    return own_family(environment.__name__.lower(), environment())
+def family_of(environment: type[Environment]) -> Family:
+    return Family(environment.__name__.lower(), environment())
 
 
-def starts_of(family: OwnFamily, num_problems: int = 1, seed: int = 0) -> list[Start]:
+def starts_of(family: Family, num_problems: int = 1, seed: int = 0) -> list[Start]:
     options = family.options_type()
     problems = [family.problem(options, split="train", index=i, seed=seed) for i in range(num_problems)]
     return [Start(problem=problem, episode=0) for problem in problems]
 
 
-def rubric_of(family: OwnFamily) -> Rubric:
+def rubric_of(family: Family) -> Rubric:
     return Rubric(team_weight=1.0, weights=family.default_weights)
 
 
-def router_of(family: OwnFamily, engine: RecordingGenerator, *, max_new_tokens: int = 16) -> Router:
+def router_of(family: Family, engine: RecordingGenerator, *, max_new_tokens: int = 16) -> Router:
     seat = RoleBinding(policy="p", prompt_format="compact", max_new_tokens=max_new_tokens)
     return Router({"p": engine}, seats=dict.fromkeys(family.roles, seat), versions={"p": VERSION})
 
@@ -184,7 +183,7 @@ def sung(
     return episode, choir
 
 
-def shown_to(node: Node, family: OwnFamily) -> str:
+def shown_to(node: Node, family: Family) -> str:
     """A node's prompt as text."""
     return CharacterTokenizer(family.alphabet(family.options_type())).decode(node.prompt_tokens)
 

@@ -135,7 +135,7 @@ def test_when_everything_stays_silent_the_shard_is_full_and_counted_and_nothing_
 
 def test_real_rewards_decide_what_is_replaced() -> None:
     assert collect(config()).refills == Refills()
-    flat = replace(RUBRIC, weights={"team.quality": 0.0, "local.style": 0.0})
+    flat = replace(RUBRIC, weights=dict.fromkeys(RUBRIC.weights, 0.0))
     run = config()
     refilling = Refilling(
         fresh=fresh_problems(run, FAMILY, OPTIONS, step=3, shard=0),

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 from components.algorithms.batching import train_batches
 from components.artifacts.local import LocalArtifactStore
 from components.config import AlgorithmConfig, RolloutConfig
+from components.environments.base import Step, Tools
 from components.environments.environment import Environment
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, ExecutionFailed
 from components.rewards.score import score_shard
 from components.rollout.journal import Journal
 from components.rollout.play import play
 from components.rollout.rules import Rules, Start, branching_factors, rollout_rules
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.statistics import episode_metrics
-from components.schema import ROOT, ActionOutcome, RolloutShard
+from components.schema import ROOT, RolloutShard
 from components.turn_order import TurnOrder
 from tests.components.rollout.chains import path_of, shape_of
 from tests.components.rollout.own_teams import (
@@ -39,8 +40,9 @@ from tests.components.rollout.toy_team import (
     RUBRIC,
     VERSION,
     RecordingGenerator,
-    ToyEnv,
+    Toy,
     ToyFamily,
+    ToyState,
     toy_problems,
     toy_router,
 )
@@ -178,22 +180,17 @@ def test_values_in_closed_form() -> None:
     assert scored.rewards_E_N_K == (((None,), (None,), (0.5, 1.0), (1.0, 0.0), (1.0, 1.0)),)
 
 
-class Frail(ToyFamily):
+class Frail(Toy):
     """Some answers cannot be scored."""
 
-    def build(self, problem: Any, tools: Any = None) -> ToyEnv:
-        class Env(ToyEnv):
-            def apply(self, agent: str, action: str) -> ActionOutcome:
-                outcome = super().apply(agent, action)
-                if len(self._history) > 2 and action.startswith(("0", "1", "2")):
-                    return replace(outcome, team={}, local={}, done=False, solves=False, unscorable="no box")
-                return outcome
-
-        return Env(problem.payload)
+    def step(self, state: ToyState, agent: str, answer: str, tools: Tools) -> Step:
+        if len(state.history) > 1 and answer.startswith(("0", "1", "2")):
+            raise ExecutionFailed("no box")
+        return super().step(state, agent, answer, tools)
 
 
 def test_a_leaf_that_fails_is_left_out_and_a_candidate_without_leaves_has_no_reward() -> None:
-    family = Frail(2)
+    family = ToyFamily(2, Frail)
     router = toy_router(family)
     starts = [Start(problem=each.problem, episode=0) for each in toy_problems(family, 20, done_rate=0.0)]
     episodes = play(starts, nested_rules(family.roles, (2, 2), 2), family=family, router=router, rubric=RUBRIC)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from components.environments.base import Step, Tools
 from components.errors import ConfigurationError, StoreUnavailable
 from components.rewards.base import Rubric
 from components.rollout.play import play
@@ -16,8 +17,9 @@ from tests.components.rollout.toy_team import (
     RUBRIC,
     VERSION,
     RecordingGenerator,
-    ToyEnv,
+    Toy,
     ToyFamily,
+    ToyState,
     team_rules,
     toy_problems,
     toy_router,
@@ -69,12 +71,12 @@ def test_what_concerns_the_whole_stage_passes_the_border_of_the_episode() -> Non
     with pytest.raises(ConfigurationError, match="is not in the alphabet"):
         play([start], rules, family=family, router=toy_router(family, illiterate), rubric=RUBRIC)
 
-    class Unreachable(ToyFamily):
-        def build(self, problem: Any, tools: Any = None) -> Any:
+    class Unreachable(Toy):
+        def start(self, problem: Any) -> ToyState:
             raise StoreUnavailable("sandbox image")
 
     with pytest.raises(StoreUnavailable):
-        play([start], rules, family=Unreachable(1), router=toy_router(family), rubric=RUBRIC)
+        play([start], rules, family=ToyFamily(1, Unreachable), router=toy_router(family), rubric=RUBRIC)
     nameless = Rubric(team_weight=1.0, weights={})
     with pytest.raises(AssertionError, match="rubric has no weight"):
         play([start], rules, family=family, router=toy_router(family), rubric=nameless)
@@ -107,16 +109,11 @@ def test_an_answer_cut_at_its_limit_is_judged_as_the_text_it_is() -> None:
 
 
 def test_a_failed_episode_is_no_success_even_where_the_state_says_so() -> None:
-    class Lucky(ToyEnv):
-        @property
-        def success(self) -> bool:
-            return True
+    class Lucky(Toy):
+        def step(self, state: ToyState, agent: str, answer: str, tools: Tools) -> Step:
+            return replace(super().step(state, agent, answer, tools), success=True)
 
-    class LuckyFamily(ToyFamily):
-        def build(self, problem: Any, tools: Any = None) -> ToyEnv:
-            return Lucky(problem.payload)
-
-    family = LuckyFamily(1)
+    family = ToyFamily(1, Lucky)
     problem = toy_problems(family, 1, done_rate=0.0)[0].problem
     broken = replace(problem, payload={**problem.payload, "fails_at": 2})
     rules = replace(team_rules(0.0), turn_order=family.roles)

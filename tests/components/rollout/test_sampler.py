@@ -11,19 +11,21 @@ from hypothesis import strategies as st
 from components import share_done
 from components.artifacts.local import LocalArtifactStore
 from components.config import RolloutConfig
-from components.errors import ConfigurationError, TooManyFailedEpisodes
+from components.environments.base import Step, Tools
+from components.errors import ConfigurationError, ExecutionFailed, TooManyFailedEpisodes
 from components.rollout.journal import Journal
 from components.rollout.router import RoleBinding, Router
 from components.rollout.sampler import ShardPlan, collect_shard
-from components.schema import ActionOutcome, ApiUsage, PolicyVersion, RolloutShard
+from components.schema import ApiUsage, PolicyVersion, RolloutShard
 from components.share_done import tell_share
 from tests.components.rollout.toy_team import (
     RUBRIC,
     VERSION,
     PaidGenerator,
     RecordingGenerator,
-    ToyEnv,
+    Toy,
     ToyFamily,
+    ToyState,
     toy_problems,
     toy_router,
 )
@@ -176,27 +178,24 @@ def test_a_role_that_nobody_plays_is_refused_before_any_play() -> None:
     family = ToyFamily(2)
     with pytest.raises(ConfigurationError, match=r"agents\.agent1: the environment has this role"):
         collect_shard(plan(), family=family, router=router, rubric=RUBRIC)
-    assert family.num_built == 0
+    assert family.environment.num_started == 0
 
 
 class NoSandbox(ToyFamily):
     """The programs of some problems cannot be run."""
 
     def __init__(self, num_ended: int) -> None:
-        super().__init__(2)
-        self.ended = {each.problem.problem_id for each in toy_problems(FAMILY, num_ended, done_rate=0.0)}
+        problems = [each.problem for each in toy_problems(FAMILY, num_ended, done_rate=0.0)]
+        self.ended = {problem.problem_id for problem in problems}
+        names = {problem.payload["name"] for problem in problems}
 
-    def build(self, problem: Any, tools: Any = None) -> ToyEnv:
-        is_ended = problem.problem_id in self.ended
+        class Boxless(Toy):
+            def step(self, state: ToyState, agent: str, answer: str, tools: Tools) -> Step:
+                if state.laws.payload["name"] in names:
+                    raise ExecutionFailed("no box")
+                return super().step(state, agent, answer, tools)
 
-        class Env(ToyEnv):
-            def apply(self, agent: str, action: str) -> ActionOutcome:
-                outcome = super().apply(agent, action)
-                if not is_ended:
-                    return outcome
-                return replace(outcome, team={}, local={}, done=False, solves=False, unscorable="no box")
-
-        return Env(problem.payload)
+        super().__init__(2, Boxless)
 
 
 @pytest.mark.parametrize("rollout", [{}, {"mode": "nested", "branching": (2, 2)}], ids=["tree", "nested"])

@@ -5,22 +5,27 @@ What an action does is a hash of the problem and the history, so an oracle can c
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from components.environments.base import NO_TOOLS, Tools
+from components.environments.base import Step, Tools
+from components.environments.environment import Demonstrator, ToolEnvironment
+from components.environments.family import Family
 from components.frozen import Frozen
-from components.identity import content_id
 from components.rewards.base import Rubric
 from components.rollout.router import RoleBinding, Router
 from components.rollout.rules import Rules
 from components.rollout.shards import NumberedProblem
-from components.schema import ActionOutcome, ApiUsage, Observation, PolicyVersion, Problem
+from components.schema import ActionOutcome, ApiUsage, PolicyVersion
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789:/|=,>-"
-RUBRIC = Rubric(team_weight=2.0, weights={"team.quality": 1.0, "local.style": 0.5})
+RUBRIC = Rubric(
+    team_weight=2.0,
+    weights={"team.solved": 0.0, "team.quality": 1.0, "local.style": 0.5, "local.malformed": 0.0},
+)
 VERSION = PolicyVersion(policy="p", step=0, weights_digest="d")
 History = tuple[tuple[str, str], ...]
 
@@ -42,7 +47,7 @@ class ToyLaws:
         solves = done and chance(name, "solves", history) < 0.5
         quality = int(chance(name, "quality", history) * coarse) / coarse
         return ActionOutcome(
-            team={"quality": quality + solves},
+            team={"solved": float(solves), "quality": quality + solves},
             local={"style": chance(name, "style", history[-1])},
             solves=solves,
             done=done,
@@ -61,62 +66,6 @@ class ToyLaws:
         return f"{self.payload['name']}|{agent}|{shown}>"
 
 
-class ToyEnv:
-    """The `Playthrough` of the toy. Every action counts; there is no proposal that is only simulated."""
-
-    def __init__(self, payload: Any) -> None:
-        if payload.get("unbuildable"):
-            raise OSError("no such toy")
-        self._laws = ToyLaws(payload)
-        self._history: History = ()
-        self._newest: ActionOutcome | None = None
-        self.num_applied = 0
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return tuple(self._laws.payload["roles"])
-
-    def observe(self, agent: str) -> Observation:
-        if self._laws.blind(self._history, agent):
-            raise LookupError(f"{agent} sees nothing")
-        return Observation(instructions=f"{agent}:", state=self._laws.text(self._history, agent))
-
-    def calls(self, agent: str, action: str) -> tuple[Any, ...]:
-        return ()
-
-    def apply(self, agent: str, action: str) -> ActionOutcome:
-        history = (*self._history, (agent, action))
-        if self._laws.fails(history):
-            raise RuntimeError(f"broke on {action}")
-        self.num_applied += 1
-        self._history, self._newest = history, self._laws.outcome(history)
-        return self._newest
-
-    def snapshot(self) -> Any:
-        return (self._history, self._newest)
-
-    def restore(self, snapshot: Any) -> None:
-        self._history, self._newest = snapshot
-
-    @property
-    def team_reward(self) -> float:
-        return RUBRIC.team(self._newest) if self._newest else 0.0
-
-    def local_reward(self, agent: str) -> float:
-        return RUBRIC.local(self._newest) if self._newest and self._history[-1][0] == agent else 0.0
-
-    @property
-    def done(self) -> bool:
-        return self._newest is not None and self._newest.done
-
-    @property
-    def success(self) -> bool:
-        return self._newest is not None and self._newest.solves
-
-    def render(self, *, color: bool) -> str:
-        return self._laws.text(self._history, "people")
-
-
 class ToyOptions(Frozen):
     num_agents: int = 2
     done_rate: float = 0.1
@@ -126,51 +75,89 @@ class ToyOptions(Frozen):
     """Few names make equal problems."""
 
 
-class ToyFamily:
-    """The `EnvironmentFamily` of the toy."""
+@dataclass(frozen=True)
+class ToyState:
+    """A problem's laws, and all answers so far."""
 
-    name = "toy"
-    options_type = ToyOptions
-    default_weights = RUBRIC.weights
+    laws: ToyLaws
+    history: History = ()
 
-    def __init__(self, num_agents: int = 2) -> None:
-        self.roles = tuple(f"agent{i}" for i in range(num_agents))
-        self.num_built = 0
 
-    def problem(self, options: Any, *, split: str, index: int, seed: int) -> Problem:
-        name = f"{split}{seed}x{index % options.num_names}"
-        payload = {"name": name, "roles": list(self.roles), **options.model_dump(exclude={"num_names"})}
-        return Problem(problem_id=content_id("toy", payload), environment="toy", payload=payload)
+class Toy(Demonstrator, ToolEnvironment):
+    """The toy. Every answer counts; there is no proposal that is only simulated."""
 
+    weights = RUBRIC.weights
+    Options = ToyOptions
+    alphabet = ALPHABET
+    max_answer_characters = None
+    states_are_immutable = True
     copies_proposals = True
+
+    def __init__(self, roles: tuple[str, ...]) -> None:
+        self.roles = roles  # type: ignore[misc]
+        self.num_started = 0
+
+    def draw(self, options: Any, rng: Random) -> None:
+        """None: a toy is its split, seed and index."""
+
+    def problem(self, options: Any, *, split: str, index: int, seed: int) -> Any:
+        name = f"{split}{seed}x{index % options.num_names}"
+        return {"name": name, "roles": list(self.roles), **options.model_dump(exclude={"num_names"})}
+
+    def start(self, problem: Any) -> ToyState:
+        self.num_started += 1
+        if problem.get("unbuildable"):
+            raise OSError("no such toy")
+        return ToyState(ToyLaws(problem))
+
+    def observe(self, state: ToyState, agent: str) -> str:
+        if state.laws.blind(state.history, agent):
+            raise LookupError(f"{agent} sees nothing")
+        return state.laws.text(state.history, agent)
+
+    def instructions(self, state: ToyState, agent: str) -> str:
+        return f"{agent}:"
+
+    def step(self, state: ToyState, agent: str, answer: str, tools: Tools) -> Step:
+        history = (*state.history, (agent, answer))
+        if state.laws.fails(history):
+            raise RuntimeError(f"broke on {answer}")
+        outcome = state.laws.outcome(history)
+        team = {name: value for name, value in outcome.team.items() if name != "solved"}
+        return Step(
+            state=ToyState(state.laws, history),
+            solved=outcome.solves,
+            done=outcome.done,
+            team=team,
+            local=outcome.local,
+        )
+
+    def render(self, state: ToyState) -> str:
+        return state.laws.text(state.history, "people")
+
+    def longest_answer(self, options: Any) -> int:
+        return 8
 
     def uses_sandbox(self, options: Any) -> bool:
         return False
 
-    def retriever(self, options: Any) -> None:
-        return None
-
-    def build(self, problem: Problem, tools: Tools = NO_TOOLS) -> ToyEnv:
-        self.num_built += 1
-        return ToyEnv(problem.payload)
-
-    def expert_action(self, env: Any, agent: str) -> str:
+    def expert(self, state: ToyState, agent: str) -> str:
         return "a"
 
-    def noisy_expert_action(self, env: Any, agent: str, *, noise: float, rng: Random) -> str:
+    def noisy_expert(self, state: ToyState, agent: str, *, noise: float, rng: Random) -> str:
         return rng.choice("ab")
 
-    def random_action(self, env: Any, agent: str, rng: Random) -> str:
+    def random_answer(self, state: ToyState, agent: str, rng: Random) -> str:
         return rng.choice("abc")
 
-    def scramble(self, env: Any, rng: Random) -> None:
-        raise NotImplementedError
 
-    def alphabet(self, options: Any) -> str:
-        return ALPHABET
+class ToyFamily(Family):
+    """The toy for `num_agents` agents."""
 
-    def max_action_characters(self, options: Any) -> int:
-        return 8
+    environment: Toy
+
+    def __init__(self, num_agents: int = 2, toy: Callable[[tuple[str, ...]], Toy] = Toy) -> None:
+        super().__init__("toy", toy(tuple(f"agent{i}" for i in range(num_agents))), is_own=False)
 
 
 def answer(prompt: str, seed: int) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from components.tracking.base import Tracker
 from components.tracking.mlflow import MlflowTracker
-from infra.services.password import USER, password_file
+from infra.services.secrets import USER, password_file
 from infra.services.stack import down, up
 from tests.components.tracking.memory import InMemoryTracker
 

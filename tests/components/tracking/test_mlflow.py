@@ -20,10 +20,9 @@ from components.tracking.drain import OutboxDrain
 from components.tracking.mlflow import MlflowTracker
 from components.tracking.outbox import Outbox
 from infra.services.lifecycle import mark_of
-from infra.services.local_http import basic
-from infra.services.password import USER, password_file
-from infra.services.process import marked
-from infra.services.records import read_record
+from infra.services.loopback import basic
+from infra.services.process import marked, read_record
+from infra.services.secrets import USER, password_file
 from infra.services.stack import down, up
 from tests.components.tracking.conftest import EXPERIMENT, MlflowReader
 from tests.components.tracking.reports import iteration

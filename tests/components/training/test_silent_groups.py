@@ -119,9 +119,9 @@ def oracle(played: RolloutShard, scored: ScoredShard, model: Any, reference: Any
     "config",
     [
         LossConfig(**TERMS),
-        LossConfig(**TERMS, average_over="signal"),
+        LossConfig(**TERMS, average_over="nonzero"),
         LossConfig(**TERMS, aggregation="sequence_mean"),
-        LossConfig(**TERMS, aggregation="sequence_mean", average_over="signal", mask_truncated=True),
+        LossConfig(**TERMS, aggregation="sequence_mean", average_over="nonzero", mask_truncated=True),
         LossConfig(entropy_coefficient=0.05, mask_truncated=True),
         LossConfig(kl_coefficient=0.05),
         LossConfig(),

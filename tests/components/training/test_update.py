@@ -486,7 +486,7 @@ def test_means_over_all_answers_are_those_of_a_batch_that_left_nothing_out(
     moved = {}
     for name, batch, loss in (
         ("all", left_out, LossConfig(aggregation=aggregation)),
-        ("signal", left_out, LossConfig(aggregation=aggregation, average_over="signal")),
+        ("nonzero", left_out, LossConfig(aggregation=aggregation, average_over="nonzero")),
         ("whole", whole, LossConfig(aggregation=aggregation)),
     ):
         learner = PlainLearner(copy.deepcopy(model), training)
@@ -495,7 +495,7 @@ def test_means_over_all_answers_are_those_of_a_batch_that_left_nothing_out(
         Update(learner=learner, job=job, batch=batch, ranks=Ranks(), reference=None).run()
         moved[name] = _weights(learner.module) - _weights(model)
     assert (moved["all"] - moved["whole"]).norm() < 1e-4 * moved["whole"].norm()
-    assert moved["signal"].norm() > 1.2 * moved["all"].norm()
+    assert moved["nonzero"].norm() > 1.2 * moved["all"].norm()
 
 
 def test_minibatches_share_the_answers_that_were_left_out(make_groups) -> None:
@@ -515,4 +515,4 @@ def test_minibatches_share_the_answers_that_were_left_out(make_groups) -> None:
     assert sum(part.num_tokens for part in parts) == pytest.approx(whole.num_tokens, abs=2)
     masked = counted_size(batch, range(8), LossConfig(mask_truncated=True))
     assert masked.num_tokens == own.num_tokens + 12
-    assert counted_size(batch, range(8), LossConfig(average_over="signal")) == own
+    assert counted_size(batch, range(8), LossConfig(average_over="nonzero")) == own

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from components.config import ResourceConfig, RolloutConfig
-from components.config.play import EnvironmentConfig
+from components.config import EnvironmentConfig, ResourceConfig, RolloutConfig
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused
 from components.runs.run import Run
 from components.session import toolbox

@@ -1,12 +1,22 @@
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from infra.services.environment import environment, exports, service_environment, without_proxy
-from infra.services.password import password_file
-from infra.services.status import MlflowAddress, PrefectAddress, S3Address, StackStatus
+from infra.services.environment import (
+    MlflowAddress,
+    PrefectAddress,
+    S3Address,
+    StackStatus,
+    environment,
+    exports,
+    service_environment,
+    without_proxy,
+)
+from infra.services.prefect_server import WorkerService
+from infra.services.secrets import password_file
 
 HOME = Path("/home/x/.troupe")
 
@@ -79,3 +89,16 @@ def test_exports_are_quoted_for_a_shell(tmp_path: Path) -> None:
 )
 def test_this_machine_is_reached_past_any_proxy(known: dict[str, str], expected: str) -> None:
     assert without_proxy(known) == {"NO_PROXY": expected, "no_proxy": expected}
+
+
+def test_the_runners_files_lie_where_no_other_user_plants_or_bars_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    # Where Prefect's runner of any user on this machine would keep its files.
+    (tmp_path / "runner_storage").mkdir(mode=0o000)
+    folder = Path(WorkerService({}, {}).launch(tmp_path, {}, {}).env["TMPDIR"])
+    assert folder.parent == tmp_path
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert folder.stat().st_uid == os.getuid()
+    assert not (folder / "runner_storage").exists()

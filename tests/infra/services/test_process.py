@@ -1,4 +1,4 @@
-"""Nothing of ours survives, and nothing of others is touched."""
+"""Nothing of ours survives, nothing of others is touched, and the home folder is for its owner alone."""
 
 import os
 import signal
@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from components.errors import ConfigurationError
 from components.process_ids import process_of
-from infra.services.process import MARK, ProcessRecord, is_alive, marked, start, stop
+from infra.services.process import MARK, ProcessRecord, is_alive, locked, make_private, marked, start, stop
 from tests.other_users import needs_another_user, strangers_process
 from tests.processes import alive
 
@@ -165,3 +166,27 @@ def test_a_process_of_another_user_that_carries_the_mark_is_none_of_ours(mark: s
     with strangers_process("sleeper", ["sleeper"], {MARK: mark}) as process:
         wait_for(lambda: psutil.Process(process.pid).environ().get(MARK) == mark)
         assert list(marked(mark)) == []
+
+
+def test_a_folder_open_to_all_is_narrowed_and_what_is_in_it_too(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for name in ("prefect", "mlflow", "logs", "services"):
+        (home / name).mkdir(mode=0o755, parents=True)
+    home.chmod(0o777)
+    with locked(home):
+        pass
+    assert home.stat().st_mode & 0o066 == 0
+    assert {path.stat().st_mode & 0o777 for path in home.iterdir()} == {0o700}
+
+
+def test_root_lets_its_boxes_pass_and_others_nobody(tmp_path: Path) -> None:
+    make_private(tmp_path)
+    assert tmp_path.stat().st_mode & 0o777 == (0o711 if os.geteuid() == 0 else 0o700)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o777)
+    os.chown(tmp_path / "home", 65534, 65534)
+    with pytest.raises(ConfigurationError, match="belongs to another user"), locked(tmp_path / "home"):
+        pass

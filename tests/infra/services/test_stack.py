@@ -16,14 +16,12 @@ import pytest
 
 from components.errors import ServiceMissing
 from infra.services import client
-from infra.services.environment import environment, service_environment
+from infra.services.environment import S3Address, StackStatus, environment, service_environment
 from infra.services.lifecycle import mark_of
-from infra.services.local_http import request
-from infra.services.process import marked
-from infra.services.records import read_record
+from infra.services.loopback import request
+from infra.services.process import marked, read_record
 from infra.services.seaweedfs import credentials_file, signed_request
 from infra.services.stack import ALL, deploy, down, status, up
-from infra.services.status import S3Address, StackStatus
 
 
 def ours(home: Path) -> list[psutil.Process]:

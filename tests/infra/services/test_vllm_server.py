@@ -16,9 +16,8 @@ from components.session.vllm_models import served_model, served_models, server_k
 from flows.presets import preset_config
 from infra.services import vllm_server
 from infra.services.service import NotReady
-from infra.services.vllm_models import up_vllm
 from infra.services.vllm_server import START, ServedModel, VllmService, check_head_size, key_file, lora_rank_for
-from infra.services.vllm_stack import down_vllm, vllm_addresses
+from infra.services.vllm_stack import down_vllm, up_vllm, vllm_addresses
 from tests.components.generation.vllm.wire_server import KEY, wire_server
 
 TINY = "{base: tiny, tiny: {hidden_size: 96, num_heads: 3}}"

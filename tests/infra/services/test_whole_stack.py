@@ -17,14 +17,13 @@ from websockets.sync.client import connect
 
 from components.errors import ConfigurationError
 from infra.services import client
-from infra.services.environment import environment, service_environment
+from infra.services.client import PREFECT_TOML
+from infra.services.environment import StackStatus, environment, service_environment
 from infra.services.lifecycle import mark_of
-from infra.services.local_http import basic, request
-from infra.services.password import password_file
-from infra.services.prefect_toml import NAME
+from infra.services.loopback import basic, request
 from infra.services.process import marked
+from infra.services.secrets import password_file
 from infra.services.stack import ALL, deploy, down, status
-from infra.services.status import StackStatus
 from troupe.projects.project import write_project
 
 pytestmark = pytest.mark.slow
@@ -361,10 +360,10 @@ def test_a_wrong_prefect_yaml_is_the_users_mistake(stack: Stack, tmp_path: Path)
 
 def test_down_leaves_nothing_behind(stack: Stack) -> None:
     assert len(ours(stack.home)) >= 4
-    assert (stack.project / NAME).exists()
+    assert (stack.project / PREFECT_TOML).exists()
     stopped = troupe("down", stack.home, stack.project).stdout
     assert all(name in stopped for name in ALL)
-    assert not (stack.project / NAME).exists()
+    assert not (stack.project / PREFECT_TOML).exists()
     assert ours(stack.home) == []
     assert status(stack.home) == StackStatus(home=stack.home)
     assert environment(status(stack.home)).keys() & {"PREFECT_API_AUTH_STRING", "MLFLOW_TRACKING_PASSWORD"} == set()

@@ -63,7 +63,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
         ("rewards.functions 'json:loads'", "json/__init__.py:", "is called as loads(episode, node)"),
     ),
     (
-        "play math --agent noop --set dataset=own",
+        "play math --agent noop --set dataset=custom",
         2,
         ("train_source: questions of one's own lie in a file", "as mine.jsonl"),
     ),

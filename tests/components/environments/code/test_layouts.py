@@ -549,7 +549,7 @@ class _Recorded:
 def test_own_problems_may_have_a_checker_and_limits(tmp_path: Path) -> None:
     tests = [{"input": str(n), "output": f"0 {n}"} for n in range(4)]
     row = {"prompt": "Split.", "tests": tests, "checker": "assert open('output').read()", "time_limit_seconds": 3}
-    options = {"dataset": "own", "test_dataset": "humaneval"}
+    options = {"dataset": "custom", "test_dataset": "humaneval"}
     problem = read({**options, "source": {"path": written(tmp_path, "o.jsonl", [{**row, "memory_limit_mib": 64}])}})
     assert (problem.checker, problem.cpu_seconds, problem.memory_mib) == (row["checker"], 3.0, 64)
     for checker, told in (("def", "checker: syntax error"), ("  ", "checker: empty")):

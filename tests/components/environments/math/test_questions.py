@@ -67,7 +67,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
             "error": None,
         },
     ],
-    "own": [{"question": "What is half of 14?", "answer": 7, "by": "Ann"}],
+    "custom": [{"question": "What is half of 14?", "answer": 7, "by": "Ann"}],
 }
 READ = {
     "gsm8k": [("Natalia sold clips.", "72"), ("Weng earns $12.", "1,000")],
@@ -77,7 +77,7 @@ READ = {
     "aime24": [(AIME_2024, "204")],
     "aime25": [("Find bases.", "70")],
     "olympiadbench": [("Find all $x$.", "$2$, $\\sqrt{3}$")],
-    "own": [("What is half of 14?", "7")],
+    "custom": [("What is half of 14?", "7")],
 }
 
 

@@ -28,7 +28,7 @@ def questions(num: int) -> list[dict[str, Any]]:
 
 def asked(split: Any, num: int, **options: Any) -> dict[str, str]:
     """Statement -> answer of the first problems of a split."""
-    checked = family_options("math", {"dataset": "own", **options})
+    checked = family_options("math", {"dataset": "custom", **options})
     payloads = [MATH.problem(checked, split=split, index=index, seed=0).payload for index in range(num)]
     return {payload["statement"]: payload["answer"] for payload in payloads}
 
@@ -105,7 +105,7 @@ def test_own_data_needs_its_file() -> None:
         ("math", r"train_source: questions of one's own"),
         ("code", r"source: problems of one's own"),
     ):
-        options = {"dataset": "own"}
+        options = {"dataset": "custom"}
         with pytest.raises(ConfigurationError, match=told):
             CODE.problem(family_options(environment, options), split="train", index=0, seed=0)
     with pytest.raises(ConfigurationError, match="leave name, split and revision out"):
@@ -118,7 +118,7 @@ def programs(num: int) -> list[dict[str, Any]]:
 
 
 def programmed(source: dict[str, str], split: Any = "train", index: int = 0, **options: Any) -> Any:
-    checked = family_options("code", {"dataset": "own", "source": source, "num_visible_tests": 1, **options})
+    checked = family_options("code", {"dataset": "custom", "source": source, "num_visible_tests": 1, **options})
     return CodeProblem.model_validate(CODE.problem(checked, split=split, index=index, seed=0).payload)
 
 

@@ -86,4 +86,4 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     )
 
 
-OWN = Layout(places={}, statement="prompt", problem=_problem, load=own_rows_as(OwnProblem))
+CUSTOM = Layout(places={}, statement="prompt", problem=_problem, load=own_rows_as(OwnProblem))

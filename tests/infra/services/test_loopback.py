@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.services.ports import choose_ports
+from infra.services.loopback import choose_ports
 
 
 def free_port() -> int:

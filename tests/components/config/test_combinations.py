@@ -66,7 +66,7 @@ def test_gigpo_has_the_papers_weight_and_discount() -> None:
         ({}, False),
         ({"entropy_coefficient": 0.01}, True),
         ({"kl_coefficient": 0.01}, True),
-        ({"entropy_coefficient": 0.01, "kl_coefficient": 0.01, "average_over": "signal"}, False),
+        ({"entropy_coefficient": 0.01, "kl_coefficient": 0.01, "average_over": "nonzero"}, False),
     ],
 )
 def test_batches_hold_silent_groups_where_a_term_of_the_loss_covers_them(loss: dict[str, Any], expected: bool) -> None:

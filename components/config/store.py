@@ -1,4 +1,7 @@
-"""Resources, store and tracking. Nothing here affects results."""
+"""The sections `store`, `tracking` and `resources`: where artifacts and metrics go, and what runs at once.
+
+None of them affects results.
+"""
 
 from typing import Literal
 
@@ -6,22 +9,6 @@ from pydantic import Field, model_validator
 
 from components.config.types import Address, Label, Name, Prefix
 from components.frozen import Frozen
-
-
-class ResourceConfig(Frozen):
-    max_updates_at_once: int = Field(1, ge=1)
-    """Policies that are updated concurrently."""
-    runner: Literal["thread", "ray"] = "thread"
-    """Whether rollout and reward shards run in this process or on a Ray cluster."""
-    max_shards_at_once: int = Field(1, ge=1)
-    """Concurrent shards of this process, or concurrent tasks on Ray."""
-    ray_address: str | None = None
-    """ray: the cluster's address; None starts one on this machine."""
-    prefect_patience_seconds: float = Field(120.0, ge=0)
-    """How long a run waits for a Prefect server that does not answer before it ends. Finished work is kept."""
-    fast_iterations: bool = True
-    """Create and report the flow runs of iterations in the background, by parts of Prefect that it does not document.
-    False runs each as a plain child flow, about 0.3 s slower."""
 
 
 class StoreConfig(Frozen):
@@ -55,3 +42,19 @@ class TrackingConfig(Frozen):
     experiment: Label = "troupe"
     register_models: bool = True
     """Register each checkpoint as a model version of `<run_id>.<policy>`."""
+
+
+class ResourceConfig(Frozen):
+    max_updates_at_once: int = Field(1, ge=1)
+    """Policies that are updated concurrently."""
+    runner: Literal["thread", "ray"] = "thread"
+    """Whether rollout and reward shards run in this process or on a Ray cluster."""
+    max_shards_at_once: int = Field(1, ge=1)
+    """Concurrent shards of this process, or concurrent tasks on Ray."""
+    ray_address: str | None = None
+    """ray: the cluster's address; None starts one on this machine."""
+    prefect_patience_seconds: float = Field(120.0, ge=0)
+    """How long a run waits for a Prefect server that does not answer before it ends. Finished work is kept."""
+    fast_iterations: bool = True
+    """Create and report the flow runs of iterations in the background, by parts of Prefect that it does not document.
+    False runs each as a plain child flow, about 0.3 s slower."""

@@ -1,0 +1,79 @@
+"""The section `algorithm`: the advantage, and what each built-in one sets."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from components.config.choices import Choice, ChoosingSection, name_of_choice
+from components.user_code import is_own
+
+ADVANTAGES: Mapping[str, Choice] = {
+    "at_grpo": Choice(),
+    "grpo": Choice(),
+    "dr_mas": Choice(),
+    "rloo": Choice(
+        sets={"normalize_std": False},
+        fixes={"leave_one_out": True},
+        refusal="advantage rloo is the leave-one-out baseline: leave out leave_one_out, or use grpo",
+    ),
+    "dr_grpo": Choice(
+        fixes={"normalize_std": False},
+        refusal="advantage dr_grpo does not divide by a deviation: leave out normalize_std, or use grpo",
+    ),
+    "reinforce_pp": Choice(
+        fixes={"leave_one_out": False, "normalize_std": True, "normalize_over": "batch"},
+        refusal="advantage reinforce_pp normalises over the batch and has no group: leave out normalize_std, normalize_over "
+        "and leave_one_out, or use grpo with normalize_over batch",
+    ),
+    "c3": Choice(
+        fixes={"leave_one_out": True, "normalize_std": False},
+        refusal="advantage c3 is the leave-one-out baseline and divides by no deviation: leave out leave_one_out and "
+        "normalize_std, or use at_grpo",
+    ),
+    "gigpo": Choice(sets={"step_weight": 1.0, "step_discount": 0.95}),
+    "solver_value": Choice(
+        sets={"normalize_std": False},
+        fixes={"leave_one_out": False, "normalize_over": "batch"},
+        refusal="advantage solver_value compares no actions: leave out leave_one_out and normalize_over",
+    ),
+}
+AdvantageName = Annotated[str, name_of_choice(ADVANTAGES)]
+
+
+class AlgorithmConfig(ChoosingSection):
+    chosen_by = "advantage"
+    choices = ADVANTAGES
+
+    advantage: AdvantageName = "at_grpo"
+    """at_grpo compares the candidates of one node; grpo whole episodes of one problem; dr_mas all actions of one agent on
+    one problem. rloo, reinforce_pp and dr_grpo compare the groups of the rollout mode: nodes in a tree, else episodes. c3
+    compares what becomes of the candidates of one node: mode nested, or tree with rewards.team_credit. gigpo is grpo and
+    compares besides the actions of one agent with equal prompts. solver_value takes what an exact solver says of each action, a
+    privileged signal. Your own is module:function, in the current folder or installed."""
+    source: str | None = None
+    """The source digest of an advantage that is not built in. Filled in at the start."""
+    normalize_std: bool = True
+    """Divide the centered reward by a standard deviation. rloo, solver_value: False unless set; dr_grpo, c3: always False."""
+    normalize_over: Literal["group", "batch"] = "group"
+    """The standard deviation of the group, or of all centered rewards of the step. reinforce_pp, solver_value: always batch."""
+    leave_one_out: bool = False
+    """Each reward's baseline is the mean of the others of its group, not of all (RLOO, arXiv 2402.14740). rloo, c3: always."""
+    epsilon: float = Field(1e-4, gt=0.0)
+    """Added to the standard deviation."""
+    step_weight: float | None = Field(None, ge=0.0)
+    """gigpo: weight of the comparison of actions with equal prompts beside that of whole episodes; 1 unless set."""
+    step_discount: float | None = Field(None, gt=0.0, le=1.0)
+    """gigpo: factor of an episode's return for each turn between an action and the end; .95 unless set."""
+
+    @model_validator(mode="after")
+    def _steps_are_compared(self) -> "AlgorithmConfig":
+        steps = {"step_weight": self.step_weight, "step_discount": self.step_discount}
+        if self.advantage == "gigpo" and None in steps.values():
+            raise ValueError("advantage gigpo needs step_weight and step_discount: leave them out for 1 and .95")
+        unused = sorted(name for name, value in steps.items() if value is not None)
+        if unused and self.advantage != "gigpo" and not is_own(self.advantage):
+            raise ValueError(
+                f"advantage {self.advantage} has no {' and no '.join(unused)}: leave it out, or set advantage to gigpo"
+            )
+        return self

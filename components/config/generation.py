@@ -1,0 +1,60 @@
+"""The section `generation`: the engine that samples, in this process or on vLLM servers."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from components.config.choices import Choice, ChoosingSection
+from components.config.types import Address
+from components.frozen import Frozen
+
+DTYPES: Mapping[str, Choice] = {"bfloat16": Choice(sets={"probe_tolerance": 0.5})}
+
+
+class VllmConfig(Frozen):
+    num_replicas: int = Field(1, ge=1)
+    """Servers per model, behind one router. A model is a policy with full weights, or a base that adapters share."""
+    port: int = Field(8100, ge=1024, le=65000)
+    """Of the first server started on this machine; the others use the next free ports."""
+    urls: tuple[Address, ...] = ()
+    """Base addresses of running servers; then none are started. They must see this machine's temporary files (TMPDIR) under
+    the same paths, and require the key in `key_file`. Use https:// on networks that others can read."""
+    key_file: str | None = None
+    """File with the key of the servers at `urls`, the same as in their TROUPE_VLLM_KEY_FILE; ~ is the home folder."""
+    merge_adapters: bool = False
+    """Load each adapter merged into its base as full weights: faster sampling, but one policy per server."""
+    max_model_tokens: int | None = Field(None, ge=16)
+    """Maximal tokens of prompt and answer; None uses the model's own limit."""
+    max_requests_at_once: int = Field(64, ge=1)
+    """Candidates that one server samples at once; others are queued here."""
+    kv_cache_gib: float = Field(1.0, gt=0.0)
+    """Used on the CPU, where vLLM cannot choose it."""
+    gpu_memory_fraction: float = Field(0.5, gt=0.0, le=1.0)
+    """Of the device, for each server's weights and cache."""
+    start_timeout_seconds: float = Field(600.0, gt=0.0)
+    request_timeout_seconds: float = Field(600.0, gt=0.0)
+    """Of one candidate or one refresh."""
+    health_timeout_seconds: float = Field(20.0, gt=0.0)
+    """A server that does not answer its health check for this long is dropped, and its requests go to others."""
+
+
+class GenerationConfig(ChoosingSection):
+    chosen_by = "dtype"
+    choices = DTYPES
+
+    engine: Literal["transformers", "vllm"] = "transformers"
+    """transformers: in this process. vllm: separate servers, over HTTP."""
+    vllm: VllmConfig = VllmConfig()
+    """Used if engine is "vllm"."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Teams of chat models on the CPU have bfloat16 unless this or training.dtype is given."""
+    num_threads: int = Field(1, ge=1)
+    """CPU threads of the engine. Affects results: other thread counts may round differently."""
+    max_batch_tokens: int = Field(65536, ge=64)
+    """Maximal prompt and completion tokens of a forward batch; larger requests are split in order. Affects results: other batch
+    shapes round log-probabilities differently."""
+    probe_tolerance: float = Field(1e-4, gt=0.0)
+    """Largest allowed difference between the log-probabilities of engine and trainer on the refresh probe, whose tokens are
+    improbable ones, down to -8 nats, and in proportion below; with dtype bfloat16 0.5 unless given."""
