@@ -1,11 +1,17 @@
 """`troupe view` and `troupe rollouts`."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from components.errors import ConfigurationError
 from troupe.cli.runs import JsonOption, StoreOption, emit_json, progress_bar
+
+if TYPE_CHECKING:
+    from components.runs.history import Progress
+    from troupe.viewing.view import PlayedBy
 
 StepOption = Annotated[
     int | None, typer.Option(min=0, help="Its rollouts were played after so many updates; default: the newest step.")
@@ -19,6 +25,9 @@ def view(
     against: Annotated[
         int | None, typer.Option(min=0, help="Another step, whose play of the same problems stands beside.")
     ] = None,
+    play: Annotated[
+        bool, typer.Option("--play", help="Play the step's problems now with the weights of --against; stores nothing.")
+    ] = False,
     to: Annotated[Path | None, typer.Option(help="The page's file; default: RUN-step-N.html here.")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -27,8 +36,12 @@ def view(
     from troupe.runs.stores import opened_store
     from troupe.viewing.view import view_document, write_page
 
-    with progress_bar(run):
-        document = view_document(opened_store(store), run, step=step, problem=problem, against=against)
+    if play and against is None:
+        raise ConfigurationError("--play: name the step whose weights are to play, as --against 40")
+    opened = opened_store(store)
+    with progress_bar(run) as progress:
+        played = _played_by(store, problem, progress) if play else None
+        document = view_document(opened, run, step=step, problem=problem, against=against, play=played)
     if as_json:
         emit_json(document)
         return
@@ -38,6 +51,12 @@ def view(
         for note in side["notes"] if side else ():
             typer.echo(f"warning: step {side['step']}: {note}", err=True)
     typer.echo(f"{file.resolve().as_uri()}: {len(document['main']['episodes'])} episodes; open it in a browser")
+
+
+def _played_by(store: str | None, problem: str | None, progress: "Progress") -> "PlayedBy":
+    from troupe.viewing.played import played_by
+
+    return partial(played_by, store_uri=store, problem=problem, progress=progress)
 
 
 def rollouts(

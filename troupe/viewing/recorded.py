@@ -72,27 +72,44 @@ def _read_step(store: ArtifactStore, run: Run, step: int) -> RecordedStep:
     manifests = reading.manifests()
     shards = reading.payloads(manifests, _SHARDS, RolloutShard)
     scores = reading.payloads(manifests, _SCORES, ScoredShard)
+    read = as_recorded(run, step, _config_at(store, run, step), shards, scores, is_whole=reading.is_whole)
+    return replace(read, notes=(*reading.notes, *read.notes))
+
+
+def as_recorded(
+    run: Run,
+    step: int,
+    config: RunConfig,
+    shards: Mapping[str, RolloutShard],
+    scores: Mapping[str, ScoredShard],
+    *,
+    is_whole: bool = True,
+) -> RecordedStep:
+    """The step of these shards and scores, by part. `is_whole`: no other part exists.
+
+    Advantages are computed by the estimator of `config` if they follow from what is given; else a note says why not.
+    """
+    notes = []
     if unscored := sorted(set(shards) - set(scores)):
-        reading.note(f"no rewards of shard {', '.join(unscored)}: shown are those by which the sampler chose")
+        notes.append(f"no rewards of shard {', '.join(unscored)}: shown are those by which the sampler chose")
+    missing = _missing_advantages(config, is_whole=is_whole and not unscored)
+    if missing is not None:
+        notes.append(missing)
     versions: dict[str, PolicyVersion] = {}
     for shard in shards.values():
         versions.update(shard.policy_versions)
-    config = _config_at(store, run, step)
     episodes = [
         _recorded(shard, scores.get(part), index)
         for part, shard in shards.items()
         for index in range(len(shard.episodes))
     ]
-    missing = _missing_advantages(config, is_whole=reading.is_whole and not unscored)
-    if missing is not None:
-        reading.note(missing)
     return RecordedStep(
         run=run,
         step=step,
         config=config,
         versions=versions,
         episodes=tuple(_with_advantages(episodes, config) if missing is None else episodes),
-        notes=tuple(reading.notes),
+        notes=tuple(notes),
     )
 
 

@@ -143,6 +143,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("show ../../x --store {store}", 2, ("run_id '../../x'", RUN_NAME)),
     ("view nothing --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
     ("view nothing --step -1", 2, ("'--step'", "(got '-1')", "see `troupe view --help`")),
+    ("view nothing --play", 2, ("--play: name the step", "as --against 40")),
     ("rollouts nothing", 2, ("rollouts: missing option '--to'", "see `troupe rollouts --help`")),
     ("rollouts ../x --to {store}/r.parquet --store {store}", 2, ("run_id '../x'", RUN_NAME)),
     ("runs --store ftp://x", 2, ("--store 'ftp://x'", "write file:///absolute/path or s3://bucket/prefix")),
