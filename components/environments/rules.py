@@ -78,16 +78,15 @@ class Rules:
 
     def tool_calls(self, state: Any, agent: str, answer: str) -> tuple[ToolCall, ...]:
         """The calls of `answer` that are known beforehand. Raises MalformedAction."""
-        if not isinstance(self.environment, ToolEnvironment) or self._is_too_long(answer):
+        if not isinstance(self.environment, ToolEnvironment):
             return ()
+        self._check(answer)
         calls = self.call("tool_calls", self.environment.tool_calls, self.copied(state), agent, answer)
         return tuple(self.call("tool_calls", lambda: list(calls)))
 
     def step(self, state: Any, agent: str, answer: str, tools: Tools) -> Step:
         """The result of `answer`. Raises MalformedAction, or ExecutionFailed if a tool failed."""
-        if self._is_too_long(answer):
-            longest = self.environment.max_answer_characters
-            raise MalformedAction(f"an answer of {len(answer)} characters; at most {longest} are read")
+        self._check(answer)
         environment = self.environment
         if isinstance(environment, ToolEnvironment):
             step = self.call("step", environment.step, self.copied(state), agent, answer, tools)
@@ -126,9 +125,13 @@ class Rules:
             raise ConfigurationError(f"{what}() returned {type(text).__name__}, not text,{agent}")
         return text
 
-    def _is_too_long(self, answer: str) -> bool:
+    def _check(self, answer: str) -> None:
+        """Raise MalformedAction for an answer that is too long, or that no program can hold."""
         longest = self.environment.max_answer_characters
-        return longest is not None and len(answer) > longest
+        if longest is not None and len(answer) > longest:
+            raise MalformedAction(f"an answer of {len(answer)} characters; at most {longest} are read")
+        if self.is_own and not _is_text(answer):
+            raise MalformedAction("half a character, which is not text")
 
     def _checked(self, what: str, step: Any) -> Step:
         """`step` with its end decided. Raises ConfigurationError for what is no step, and a component without a weight."""
@@ -144,6 +147,11 @@ class Rules:
         done = solved if step.done is None else bool(step.done)
         success = solved and done if step.success is None else bool(step.success)
         return replace(step, solved=solved, done=done, success=success, local=dict(step.local))
+
+
+def _is_text(answer: str) -> bool:
+    """Whether an answer can be written as UTF-8: no surrogate stands alone."""
+    return not any("\ud800" <= character <= "\udfff" for character in answer)
 
 
 def _components(step: Step) -> Sequence[str]:

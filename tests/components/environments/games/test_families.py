@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.base import EnvironmentFamily, Split
+from components.environments.base import Split
+from components.environments.family import Family
 from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
 from components.environments.shared.splits import split_of
 from components.identity import content_id
+from tests.components.environments.newest_rewards import is_solved
 
 TOOL, PLAN = "tool_agent", "plan_agent"
 GAMES = ("plan_path", "sokoban", "sudoku")
@@ -46,9 +48,7 @@ ANSWERS = (
 HOSTILE = ("__import__('os').system('true')", "exec('1')", "{}", "[[]]", "\ud800", "U" * 10_000, "111 " * 5_000, "null")
 
 
-def opened(
-    name: str, options: Mapping[str, Any], index: int = 0, split: Split = "train"
-) -> tuple[EnvironmentFamily, Playthrough]:
+def opened(name: str, options: Mapping[str, Any], index: int = 0, split: Split = "train") -> tuple[Family, Playthrough]:
     chosen = family(name)
     problem = chosen.problem(family_options(name, options), split=split, index=index, seed=7)
     return chosen, chosen.build(problem)
@@ -63,7 +63,7 @@ def seen(env: Playthrough) -> tuple[str, ...]:
 def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any], split: Split) -> None:
     for index in range(25):
         chosen, env = opened(name, options, index, split)
-        assert not env.success
+        assert not is_solved(env)
         for _ in range(20):
             proposed = env.apply(TOOL, chosen.expert_action(env.position, TOOL))
             decided = env.apply(PLAN, chosen.expert_action(env.position, PLAN))
@@ -73,7 +73,7 @@ def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any],
             assert proposed.solves == decided.solves == decided.done
             if env.done:
                 break
-        assert env.success
+        assert is_solved(env)
         assert decided.team == {"solved": 1.0, "progress": 1.0}
         assert decided.local == {"clean": 1.0, "malformed": 0.0}
         assert env.team_reward == pytest.approx(1.2)
@@ -178,7 +178,7 @@ def test_demonstrations_and_random_answers_are_well_formed(name: str, options: M
         chosen, env = opened(name, options, index)
         for noise in (0.0, 0.3, 1.0):
             env.position = chosen.scrambled(env.position, rng, env.referee.tools)
-            assert not env.success
+            assert not is_solved(env)
             assert env.apply(TOOL, chosen.noisy_expert_action(env.position, TOOL, noise=noise, rng=rng)).error is None
             assert env.apply(TOOL, chosen.random_action(env.position, TOOL, rng)).error is None
 
@@ -206,13 +206,13 @@ def test_a_scrambled_puzzle_is_unsolved_solvable_and_varied(name: str) -> None:
     for index in range(40):
         chosen, env = opened(name, {}, index % 4)
         env.position = chosen.scrambled(env.position, rng, env.referee.tools)
-        assert not env.success
+        assert not is_solved(env)
         states.add(env.observe(TOOL).state)
         for _ in range(6):
             env.apply(PLAN, chosen.expert_action(env.position, PLAN))
             if env.done:
                 break
-        assert env.success
+        assert is_solved(env)
     assert len(states) > 20
 
 
@@ -231,7 +231,7 @@ def test_useless_agents_score_nothing(name: str, options: Mapping[str, Any]) -> 
             for _ in range(6):
                 env.apply(TOOL, answer)
                 assert not env.apply(PLAN, answer).solves
-            assert not env.success
+            assert not is_solved(env)
             assert not env.done
 
 
@@ -243,7 +243,7 @@ def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
         for _ in range(2):
             for role in env.roles:
                 assert env.apply(role, chosen.random_action(env.position, role, rng)).error is None
-        assert not env.success
+        assert not is_solved(env)
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -256,6 +256,7 @@ def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: s
     assert set(outcome.team) == {"solved", "progress"}
     assert set(outcome.local) == {"clean", "malformed"}
     assert -1.0 <= outcome.team["progress"] <= 1.0
+    assert env.done == is_solved(env)
     if outcome.error is not None:
         assert outcome.team == {"solved": 0.0, "progress": 0.0}
         assert outcome.local == {"clean": 0.0, "malformed": 1.0}
@@ -313,7 +314,7 @@ def test_only_the_plan_agent_changes_the_real_state(name: str) -> None:
     outcome = env.apply(TOOL, chosen.expert_action(env.position, TOOL))
     assert outcome.solves
     assert not outcome.done
-    assert not env.success
+    assert not is_solved(env)
     assert (env.observe(TOOL).state, env.render(color=False)) == (board, picture)
     assert env.observe(PLAN).state.endswith("y>")
 
@@ -338,7 +339,7 @@ def test_a_solved_puzzle_stays_solved(name: str) -> None:
             outcome = env.apply(role, answer)
             assert outcome.error
             assert outcome.team["solved"] == 0.0
-            assert env.success
+            assert is_solved(env)
 
 
 @pytest.mark.parametrize("name", GAMES)

@@ -3,15 +3,16 @@
 from random import Random
 
 import pytest
-from components.environments.games.proposal import ProposalEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.games.plan_path import PlanPathFamily, PlanPathOptions
+from components.environments.games.plan_path import PlanPathOptions
+from components.environments.play import Playthrough
+from components.environments.registry import family
 from components.schema import Problem
 
 TOOL, PLAN = "tool_agent", "plan_agent"
-FAMILY = PlanPathFamily()
+FAMILY = family("plan_path")
 CORRIDOR = {
     "rows": ["..#", "#..", "..."],
     "size": 3,
@@ -22,7 +23,7 @@ CORRIDOR = {
 """A at the top left, G at the bottom right: shortest solutions RDRD and RDDR."""
 
 
-def corridor() -> ProposalEnv[int]:
+def corridor() -> Playthrough:
     return FAMILY.build(Problem(problem_id="plan_path-corridor", environment="plan_path", payload=CORRIDOR))
 
 
@@ -104,7 +105,7 @@ def test_a_list_leads_where_walking_by_hand_leads(index: int, moves: str) -> Non
     end, num_bumps = walked(problem.payload, moves)
     env = FAMILY.build(problem)
     outcome = env.apply(PLAN, moves)
-    assert env.state == end[0] * 5 + end[1]
+    assert env.position.state.state == end[0] * 5 + end[1]
     assert outcome.solves == outcome.done == env.success == (end == problem.payload["goal"])
     assert outcome.local["clean"] == (num_bumps == 0 and outcome.team["progress"] > 0)
 
@@ -125,7 +126,7 @@ def test_progress_counts_shortest_distances() -> None:
 
 def test_noise_is_mended_from_where_the_list_really_is() -> None:
     rng = Random(0)
-    lists = [FAMILY.noisy_expert_action(corridor(), PLAN, noise=0.3, rng=rng) for _ in range(300)]
+    lists = [FAMILY.noisy_expert_action(corridor().position, PLAN, noise=0.3, rng=rng) for _ in range(300)]
     ends = [walked(CORRIDOR, moves)[0] for moves in lists]
     assert all(end == [2, 2] or len(moves) == 6 for end, moves in zip(ends, lists, strict=True))
     assert any(len(moves) > 4 and end == [2, 2] for end, moves in zip(ends, lists, strict=True))

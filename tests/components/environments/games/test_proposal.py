@@ -3,8 +3,8 @@
 from math import inf
 
 import pytest
-from components.environments.games.proposal import DEFAULT_WEIGHTS
 
+from components.environments.games.environment import DEFAULT_WEIGHTS
 from components.environments.registry import family, family_options
 from components.environments.shared.progress import progress
 from components.rewards.base import Rubric

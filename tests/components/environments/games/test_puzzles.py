@@ -8,15 +8,17 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.games.proposal import ProposalEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.environments.family import Family
 from components.environments.games.eight_queens import columns_of, num_attacked
+from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.identity import content_id
 from components.schema import Problem
+from tests.components.environments.newest_rewards import is_solved
 
 TOOL, PLAN = "tool_agent", "plan_agent"
 PUZZLES = ("blocksworld", "eight_queens")
@@ -34,11 +36,9 @@ NEARLY_ANSWERS = st.text(alphabet="abcde0123[], x", max_size=24)
 HOSTILE = ("__import__('os').system('true')", "{}", "[[]]", "\ud800", "a0" * 5_000, "1 1", "null", '["ab"]')
 
 
-def opened(name: str, options: Mapping[str, Any], index: int = 0, split: Any = "train") -> tuple[Any, ProposalEnv[str]]:
+def opened(name: str, options: Mapping[str, Any], index: int = 0, split: Any = "train") -> tuple[Family, Playthrough]:
     chosen = family(name)
-    env = chosen.build(chosen.problem(family_options(name, options), split=split, index=index, seed=7))
-    assert isinstance(env, ProposalEnv)
-    return chosen, env
+    return chosen, chosen.build(chosen.problem(family_options(name, options), split=split, index=index, seed=7))
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
@@ -46,7 +46,7 @@ def opened(name: str, options: Mapping[str, Any], index: int = 0, split: Any = "
 def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any], split: str) -> None:
     for index in range(15):
         chosen, env = opened(name, options, index, split)
-        assert not env.success
+        assert not is_solved(env)
         for _ in range(9):
             proposed = env.apply(TOOL, chosen.expert_action(env.position, TOOL))
             decided = env.apply(PLAN, chosen.expert_action(env.position, PLAN))
@@ -54,7 +54,7 @@ def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any],
             assert proposed.solves == decided.solves == decided.done
             if env.done:
                 break
-        assert env.success
+        assert is_solved(env)
         assert decided.team == {"solved": 1.0, "progress": 1.0}
         assert env.team_reward == pytest.approx(1.2)
 
@@ -97,7 +97,7 @@ def test_observations_have_one_width_and_use_the_alphabet_only(name: str, option
         chosen, env = opened(name, options, index)
         for noise in (0.0, 0.3, 1.0):
             env.position = chosen.scrambled(env.position, rng, env.referee.tools)
-            assert not env.success
+            assert not is_solved(env)
             noisy = chosen.noisy_expert_action(env.position, TOOL, noise=noise, rng=rng)
             assert len(noisy) <= chosen.max_action_characters(family_options(name, options))
             for answer in (None, "nonsense", "", chosen.random_action(env.position, TOOL, rng), noisy):
@@ -126,7 +126,7 @@ def test_useless_agents_score_nothing(name: str, options: Mapping[str, Any]) -> 
             for _ in range(4):
                 env.apply(TOOL, answer)
                 assert not env.apply(PLAN, answer).solves
-            assert not env.success
+            assert not is_solved(env)
 
 
 @pytest.mark.parametrize("name", PUZZLES)
@@ -137,7 +137,7 @@ def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
         for _ in range(2):
             for role in env.roles:
                 assert env.apply(role, chosen.random_action(env.position, role, rng)).error is None
-        assert not env.success
+        assert not is_solved(env)
 
 
 @pytest.mark.parametrize("name", PUZZLES)
@@ -145,11 +145,11 @@ def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
 @given(role=st.sampled_from([TOOL, PLAN]), answer=st.text() | NEARLY_ANSWERS, index=st.integers(0, 3))
 def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: str, answer: str, index: int) -> None:
     _, env = opened(name, {}, index)
-    state = env.state
+    state = env.position.state.state
     outcome = env.apply(role, answer)
     assert -1.0 <= outcome.team["progress"] <= 1.0
     if outcome.error is not None or role == TOOL:
-        assert env.state == state
+        assert env.position.state.state == state
         assert not env.done
 
 
@@ -181,8 +181,8 @@ def test_towers_are_scrambled_to_where_one_short_list_will_do_however_rare_that_
     for index in range(30):
         chosen, env = opened("blocksworld", {"num_blocks": 12, "max_distance": 30, "max_moves": 2}, index % 2)
         env.position = chosen.scrambled(env.position, rng, env.referee.tools)
-        states.add(env.state)
-        assert not env.success
+        states.add(env.position.state.state)
+        assert not is_solved(env)
         assert env.apply(PLAN, chosen.expert_action(env.position, PLAN)).done
     assert len(states) > 10
 
@@ -230,17 +230,17 @@ def test_eight_queens_agents_read_rows_and_report_and_given_queens_stay() -> Non
 @pytest.mark.parametrize("options", [{"size": 5, "num_free": 3}, {"size": 6, "num_free": 4}])
 def test_success_is_a_full_board_without_attacks_for_every_filling(options: Mapping[str, Any]) -> None:
     chosen, probe = opened("eight_queens", options, 1)
-    free = [row for row, mark in enumerate(probe.state) if mark == "."]
+    free = [row for row, mark in enumerate(probe.position.state.state) if mark == "."]
     size, solved = options["size"], 0
     for columns in product(range(size), repeat=len(free)):
         _, env = opened("eight_queens", options, 1)
         text = "".join(f"{row + 1}{column + 1}" for row, column in zip(free, columns, strict=True))
         outcome = env.apply(PLAN, text)
-        held = columns_of(env.state)
+        held = columns_of(env.position.state.state)
         assert outcome.solves == (None not in held and num_attacked(held) == 0)
         solved += outcome.solves
     assert solved >= 1
-    assert chosen.expert_action(probe, PLAN)
+    assert chosen.expert_action(probe.position, PLAN)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.games.proposal import ProposalEnv
 
 from components.environments.base import Tools
+from components.environments.family import Family
 from components.environments.games.python_tool import ProgramFailed, printed_moves, printing_program
+from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError, ExecutionFailed
@@ -28,12 +29,10 @@ PROBLEM_IDS = {
 """Of the first training problems at seed 0 as they were before tool agents could write programs."""
 
 
-def opened(name: str, tools: Tools, index: int = 0, **options: Any) -> tuple[Any, ProposalEnv[Any]]:
+def opened(name: str, tools: Tools, index: int = 0, **options: Any) -> tuple[Family, Playthrough]:
     chosen = family(name)
     checked = family_options(name, {"tool": "python", **options})
-    env = chosen.build(chosen.problem(checked, split="train", index=index, seed=0), tools)
-    assert isinstance(env, ProposalEnv)
-    return chosen, env
+    return chosen, chosen.build(chosen.problem(checked, split="train", index=index, seed=0), tools)
 
 
 def scripted(respond: Callable[[str, str], ExecutionResult]) -> ExecutionLedger:
@@ -248,8 +247,8 @@ def test_a_program_limit_without_programs_is_explained() -> None:
 )
 def test_a_list_and_a_string_propose_the_same(name: str, move: str) -> None:
     chosen, env = opened(name, NOTHING)
-    as_list = env.game.parse(printed_moves(printed(f'["{move}", "{move}"]\n')))
-    as_text = env.game.parse(printed_moves(printed(f'"{move} {move}"')))
+    as_list = env.position.state.game.parse(printed_moves(printed(f'["{move}", "{move}"]\n')))
+    as_text = env.position.state.game.parse(printed_moves(printed(f'"{move} {move}"')))
     assert [*as_list] == [*as_text] == [move, move]
     assert chosen.name == name
 

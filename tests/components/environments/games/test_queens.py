@@ -5,14 +5,14 @@ from itertools import permutations
 import pytest
 
 from components.environments.games.eight_queens import (
-    EightQueensFamily,
     EightQueensOptions,
     attacks,
     num_attacked,
     solutions,
 )
+from components.environments.registry import family
 
-FAMILY = EightQueensFamily()
+FAMILY = family("eight_queens")
 
 
 def is_solution(columns: tuple[int, ...]) -> bool:

@@ -3,14 +3,14 @@
 from random import Random
 
 import pytest
-from components.environments.games.proposal import ProposalEnv
 
-from components.environments.games.sokoban import SokobanFamily, SokobanOptions
-from components.environments.games.sokoban_solver import SokobanState
+from components.environments.games.sokoban import SokobanOptions
+from components.environments.play import Playthrough
+from components.environments.registry import family
 from components.schema import Problem
 
 TOOL, PLAN = "tool_agent", "plan_agent"
-FAMILY = SokobanFamily()
+FAMILY = family("sokoban")
 ROOM = {
     "rows": ["....", "....", "..#.", "...."],
     "size": 4,
@@ -21,7 +21,7 @@ ROOM = {
 }
 
 
-def room() -> ProposalEnv[SokobanState]:
+def room() -> Playthrough:
     return FAMILY.build(Problem(problem_id="sokoban-room", environment="sokoban", payload=ROOM))
 
 
@@ -45,15 +45,15 @@ def test_walls_edges_and_a_second_box_stop_a_push() -> None:
     env = room()
     for moves in ("RD", "DDDR", "RRR"):
         env = room()
-        boxes = env.state[1]
+        boxes = env.position.state.state[1]
         outcome = env.apply(PLAN, moves)
         if moves == "RD":
             assert outcome.local["clean"] == 0.0
-            assert env.state == (1, boxes)
+            assert env.position.state.state == (1, boxes)
     env = room()
     outcome = env.apply(PLAN, "DDR")
     assert outcome.local["clean"] == 0.0
-    assert env.state == (8, (5, 9))
+    assert env.position.state.state == (8, (5, 9))
 
 
 def test_the_player_on_a_goal_is_shown() -> None:
@@ -98,6 +98,6 @@ def test_a_scramble_moves_boxes_and_player() -> None:
     states = set()
     for _ in range(60):
         env.position = FAMILY.scrambled(env.position, rng, env.referee.tools)
-        states.add(env.state)
+        states.add(env.position.state.state)
     assert len({player for player, _ in states}) > 5
     assert len({boxes for _, boxes in states}) > 1

@@ -3,20 +3,21 @@
 from random import Random
 
 import pytest
-from components.environments.games.proposal import ProposalEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.games.sudoku import SudokuFamily, SudokuOptions, numbers_of
+from components.environments.games.sudoku import SudokuOptions, numbers_of
+from components.environments.play import Playthrough
+from components.environments.registry import family
 from components.schema import Problem
 
 TOOL, PLAN = "tool_agent", "plan_agent"
-FAMILY = SudokuFamily()
+FAMILY = family("sudoku")
 GRID = {"size": 4, "rows": ["12..", "3412", "2143", "43.1"], "max_placements": 4}
 """Row 1 lacks 3 and 4, row 4 lacks 2."""
 
 
-def grid() -> ProposalEnv[str]:
+def grid() -> Playthrough:
     return FAMILY.build(Problem(problem_id="sudoku-grid", environment="sudoku", payload=GRID))
 
 
@@ -89,7 +90,7 @@ def test_solved_means_every_row_column_and_box_is_complete(size: int) -> None:
     env = FAMILY.build(FAMILY.problem(SudokuOptions(size=size), split="test", index=0, seed=0))
     env.apply(PLAN, FAMILY.expert_action(env.position, PLAN))
     assert env.success
-    numbers = numbers_of(env.state)
+    numbers = numbers_of(env.position.state.state)
     wanted = {*range(1, size + 1)}
     for line in range(size):
         assert {*numbers[line * size : (line + 1) * size]} == wanted
@@ -119,6 +120,8 @@ def test_a_scramble_leaves_a_blank_and_sometimes_a_mistake_to_mend() -> None:
     mistakes = 0
     for _ in range(200):
         env.position = FAMILY.scrambled(env.position, rng, env.referee.tools)
-        assert "." in env.state
-        mistakes += any(mark not in (".", right) for mark, right in zip(env.state, solution, strict=True))
+        assert "." in env.position.state.state
+        mistakes += any(
+            mark not in (".", right) for mark, right in zip(env.position.state.state, solution, strict=True)
+        )
     assert 0 < mistakes < 100

@@ -3,16 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.environments.search.family import SearchFamily
-
 from components.environments.base import Retriever, Split
+from components.environments.family import Family
+from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
-from components.environments.search.environment import SearchEnv
 from components.environments.search.options import SearchOptions
 from components.environments.search.questions import Hop, Question
 from components.environments.search.sizes import SIZES_BY_LEVEL, Sizes
 from components.errors import RetrieverUnavailable
-from components.schema import Limits, Passage, Query
+from components.schema import Limits, Passage, Problem, Query
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
 
 SEARCHER, REASONER = "searcher", "reasoner"
@@ -65,14 +64,14 @@ def observation_characters(sizes: Sizes) -> int:
     )
 
 
-def table(question: Question = CHAIN, *, shelf: Shelf | None = None, sizes: Sizes = SIZES_BY_LEVEL[1]) -> SearchEnv:
-    return SearchEnv(question, sizes, tools_of(shelf or Shelf()))
+def table(question: Question = CHAIN, *, shelf: Shelf | None = None, sizes: Sizes = SIZES_BY_LEVEL[1]) -> Playthrough:
+    payload = {**question.model_dump(mode="json", by_alias=True), "sizes": sizes.model_dump()}
+    problem = Problem(problem_id="search-table", environment="search", payload=payload)
+    return the_family().build(problem, tools_of(shelf or Shelf()))
 
 
-def the_family() -> SearchFamily:
-    chosen = family("search")
-    assert isinstance(chosen, SearchFamily)
-    return chosen
+def the_family() -> Family:
+    return family("search")
 
 
 def options_of(**options: Any) -> SearchOptions:
@@ -83,7 +82,7 @@ def options_of(**options: Any) -> SearchOptions:
 
 def opened(
     options: Mapping[str, Any] | None = None, index: int = 0, split: Split = "train", seed: int = 7
-) -> tuple[SearchFamily, SearchEnv]:
+) -> tuple[Family, Playthrough]:
     chosen, checked = the_family(), options_of(**(options or {}))
     problem = chosen.problem(checked, split=split, index=index, seed=seed)
     return chosen, chosen.build(problem, tools_of(chosen.retriever(checked)))

@@ -215,14 +215,16 @@ def test_no_answer_raises_and_a_snapshot_brings_everything_back(
 ) -> None:
     env, twin = table(), table()
     for role, text in actions:
-        before = env.position[0]
+        before = env.position.state.state
         env.referee.calls(env.position, role, text)
         outcome = env.apply(role, text)
+        after = env.position.state.state
+        assert (env.done, env.success) == (after.answer is not None, after.verdict.exact)
         if outcome.error is not None:
-            assert replace(env.state, refused=before.refused, num_reasoned=before.num_reasoned) == before
+            assert replace(after, refused=before.refused, num_reasoned=before.num_reasoned) == before
             assert set(outcome.team.values()) == {0.0}
             assert outcome.local["malformed"] == 1.0
-        assert len(env.observe(role).state) <= observation_characters(env.sizes)
+        assert len(env.observe(role).state) <= observation_characters(env.position.state.sizes)
     snapshot, seen = env.position, [env.observe(role) for role in env.roles]
     rewards = (env.team_reward, env.done, env.success, *map(env.local_reward, env.roles))
     for role, text in more:

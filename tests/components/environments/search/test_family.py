@@ -31,7 +31,7 @@ def test_the_expert_answers_every_question_after_finding_every_passage(level: in
     options = {"level": level}
     for index in range(80):
         chosen, env = opened(options, index, split)
-        num_hops = len(env.question.hops)
+        num_hops = len(env.position.state.question.hops)
         turns = 0
         while not env.done and turns < num_hops:
             turns += 1
@@ -42,7 +42,7 @@ def test_the_expert_answers_every_question_after_finding_every_passage(level: in
                 assert outcome.error is None
         assert env.success
         assert turns <= num_hops
-        assert env.state.found == frozenset(range(num_hops))
+        assert env.position.state.state.found == frozenset(range(num_hops))
         assert outcome.team == {"solved": 1.0, "f1": 1.0}
 
 
@@ -57,7 +57,14 @@ def test_useless_teams_score_nothing(level: int) -> None:
     for index in range(40):
         _, probe = opened({"level": level}, index)
         examples = [re.findall(r"Example: '([^']+)'", probe.observe(role).instructions)[0] for role in probe.roles]
-        for answer in ("", "=", f"={probe.question.text}", examples[0], examples[1], "=" + examples[1][2:]):
+        for answer in (
+            "",
+            "=",
+            f"={probe.position.state.question.text}",
+            examples[0],
+            examples[1],
+            "=" + examples[1][2:],
+        ):
             chosen, env = opened({"level": level}, index)
             for _ in range(2):
                 for role in env.roles:
@@ -66,7 +73,9 @@ def test_useless_teams_score_nothing(level: int) -> None:
         chosen, env = opened({"level": level}, index)
         for _ in range(2):
             env.apply(SEARCHER, chosen.expert_action(env.position, SEARCHER))
-            everything = " ".join(f"{title} {text}" for title, text in env.state.evidence)[: env.sizes.line_characters]
+            inquiry = env.position.state
+            everything = " ".join(f"{title} {text}" for title, text in inquiry.state.evidence)
+            everything = everything[: inquiry.sizes.line_characters]
             assert not env.apply(REASONER, f"={everything}").solves
         chosen, env = opened({"level": level}, index)
         for _ in range(3):
@@ -141,7 +150,7 @@ def test_play_stays_within_the_alphabet_and_the_bounds(level: int) -> None:
         for _ in range(3):
             for role in env.roles:
                 seen = env.observe(role).state
-                assert len(seen) <= observation_characters(env.sizes)
+                assert len(seen) <= observation_characters(env.position.state.sizes)
                 for action in (
                     chosen.noisy_expert_action(env.position, role, noise=0.5, rng=rng),
                     chosen.random_action(env.position, role, rng),
@@ -189,7 +198,7 @@ def test_a_scrambled_episode_is_open_solvable_and_varied(level: int) -> None:
     for index in range(60):
         chosen, env = opened({"level": level}, index % 5)
         env.position = chosen.scrambled(env.position, rng, env.referee.tools)
-        assert not env.done
+        assert env.position.state.state.answer is None
         states.add(env.observe(SEARCHER).state)
         for _ in range(4):
             for role in env.roles:
@@ -215,7 +224,7 @@ def test_a_later_attempt_with_the_record_asks_the_retriever_nothing() -> None:
     for _ in range(2):
         for role in first.roles:
             if not first.done:
-                actions.append((role, chosen.expert_action(first, role)))
+                actions.append((role, chosen.expert_action(first.position, role)))
                 outcomes.append(first.apply(*actions[-1]))
     asked = tools.num_asked
     assert asked >= 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.environments.search.environment import SearchEnv
+from components.environments.play import Playthrough
 from components.environments.search.expert import random_name, random_word, reasoner_line_text, searcher_line_texts
 from components.rewards.base import Rubric
 from tests.components.environments.search.tables import REASONER, SEARCHER, opened, options_of, the_family
@@ -20,16 +20,17 @@ ANSWERS = ("expert", "read", "random name", "word of the question")
 NO_ANSWERS = ("ask well", "ask at random", "nonsense", "nothing")
 
 
-def actions(env: SearchEnv, rng: Random) -> Mapping[str, str]:
+def actions(env: Playthrough, rng: Random) -> Mapping[str, str]:
     """Ways to end an episode, answers and others. `read` is an answer from the newest passage."""
-    title, text = env.state.evidence[0]
-    name = random_name(env, rng)
-    hop = next((hop for hop in env.question.hops if not hop.is_asked_by(env.question.text)), env.question.hops[-1])
+    inquiry, question = env.position.state, env.position.state.question
+    title, text = inquiry.state.evidence[0]
+    name = random_name(inquiry, rng)
+    hop = next((hop for hop in question.hops if not hop.is_asked_by(question.text)), question.hops[-1])
     return {
-        "expert": f"={env.question.answers[0]}",
+        "expert": f"={question.answers[0]}",
         "read": f"={(text.split() or [title])[-1]}",
         "random name": f"={name}",
-        "word of the question": f"={random_word(env, rng)}",
+        "word of the question": f"={random_word(inquiry, rng)}",
         "ask well": f"?{hop.title}",
         "ask at random": f"?{name}",
         "nonsense": "nonsense",
@@ -37,7 +38,7 @@ def actions(env: SearchEnv, rng: Random) -> Mapping[str, str]:
     }
 
 
-def earned(env: SearchEnv, rng: Random) -> dict[str, float]:
+def earned(env: Playthrough, rng: Random) -> dict[str, float]:
     """What each way earns in the current state, which stays."""
     before, rewards = env.position, {}
     for name, action in actions(env, rng).items():
@@ -56,7 +57,9 @@ def test_ending_without_an_answer_never_earns_more_than_an_answer(level: int, pl
         split: Any = "train" if index % 2 else "test"
         _, env = opened({"level": level, "num_reasoner_turns": NUM_TURNS}, index, split)
         for turn in range(NUM_TURNS):
-            lines = searcher_line_texts(env) if plays_well or turn == 0 else [f"?{random_name(env, rng)}"]
+            inquiry = env.position.state
+            searches_well = plays_well or turn == 0
+            lines = searcher_line_texts(inquiry) if searches_well else [f"?{random_name(inquiry, rng)}"]
             env.apply(SEARCHER, "\n".join(lines))
             rewards = earned(env, rng)
             for name, reward in rewards.items():
@@ -64,8 +67,10 @@ def test_ending_without_an_answer_never_earns_more_than_an_answer(level: int, pl
             if turn == NUM_TURNS - 1:
                 assert max(rewards[name] for name in NO_ANSWERS) <= min(rewards[name] for name in ANSWERS)
             else:
-                asked = reasoner_line_text(env, patient=True)
-                env.apply(REASONER, asked if asked.startswith("?") and plays_well else f"?{random_name(env, rng)}")
+                inquiry = env.position.state
+                asked = reasoner_line_text(inquiry, patient=True)
+                asks_well = asked.startswith("?") and plays_well
+                env.apply(REASONER, asked if asks_well else f"?{random_name(inquiry, rng)}")
     means = {name: fmean(values) for name, values in last.items()}
     assert means["ask well"] == means["ask at random"] == 0.0
     assert means["nonsense"] == means["nothing"] == pytest.approx(-0.1)
@@ -77,7 +82,8 @@ def test_ending_without_an_answer_never_earns_more_than_an_answer(level: int, pl
 
 def test_the_last_action_is_counted_with_malformed_ones_and_is_part_of_a_snapshot() -> None:
     _, env = opened({"level": 1, "num_reasoner_turns": 2}, index=3)
-    hidden = next(hop for hop in env.question.hops if not hop.is_asked_by(env.question.text))
+    question = env.position.state.question
+    hidden = next(hop for hop in question.hops if not hop.is_asked_by(question.text))
     start = env.position
     assert env.apply(REASONER, f"?{hidden.title}").local["asked"] > 0
     env.position = start

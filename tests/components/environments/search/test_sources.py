@@ -47,7 +47,7 @@ def test_a_local_file_is_played_over_its_own_paragraphs(tmp_path: Path, dataset:
             if env.done:
                 break
         assert env.success
-        assert env.state.found == {0, 1}
+        assert env.position.state.state.found == {0, 1}
 
 
 def test_no_test_question_is_left_in_train_however_it_is_spelled(tmp_path: Path) -> None:

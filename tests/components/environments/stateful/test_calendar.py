@@ -4,16 +4,16 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.stateful.family import WorldOptions
 
-from components.environments.stateful.calendar import CalendarFamily
+from components.environments.play import Playthrough
+from components.environments.registry import family
 from components.environments.stateful.calendar_rules import Meetings
-from components.environments.stateful.environment import PlannedWorldEnv
+from components.environments.stateful.environment import WorldOptions
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.schema import Problem
 from tests.components.environments.mutations import mutated
 
-FAMILY = CalendarFamily()
+FAMILY = family("calendar")
 MONDAY: dict[str, Any] = {
     "num_slots": 4,
     "busy": [["ann", [1]], ["bob", []], ["eve", [4]]],
@@ -32,7 +32,7 @@ MONDAY: dict[str, Any] = {
 }
 
 
-def monday(**changes: Any) -> PlannedWorldEnv[Meetings]:
+def monday(**changes: Any) -> Playthrough:
     return FAMILY.build(Problem(problem_id="calendar-x", environment="calendar", payload={**MONDAY, **changes}))
 
 
@@ -73,8 +73,8 @@ def test_the_agents_read_requests_plan_and_calendar() -> None:
 )
 def test_each_error_has_its_type(calls: list[Call], error_type: str) -> None:
     env = monday()
-    state = run_calls(env.world.tools, env.state, calls[:-1]).state
-    result = call_tool(env.world.tools, state, calls[-1])
+    state = run_calls(env.position.state.world.tools, env.position.state.state, calls[:-1]).state
+    result = call_tool(env.position.state.world.tools, state, calls[-1])
     assert (result.type if isinstance(result, Refusal) else "none") == error_type
 
 
@@ -84,7 +84,7 @@ def test_people_are_a_set_and_free_slots_are_listed() -> None:
         "tool_agent", calls_text([{"tool": "free", "people": ["eve", "ann"]}, meet("sync", ["eve", "ann", "eve"], 3)])
     )
     assert env.observe("tool_agent").state.endswith('|[3],"ok">')
-    assert env.world.distance(env.state) == 1
+    assert env.position.state.world.distance(env.position.state.state) == 1
 
 
 @pytest.mark.parametrize(
@@ -139,18 +139,20 @@ def test_nobody_is_booked_twice_and_the_goal_is_the_oracles_under_any_calls() ->
         problem = FAMILY.problem(WorldOptions(level=index % 4), split="train", index=index, seed=1)
         env = FAMILY.build(problem)
         busy = {person: {*slots} for person, slots in problem.payload["busy"]}
-        others = {meeting for meeting in env.state if not meeting.own}
+        world, state = env.position.state.world, env.position.state.state
+        others = {meeting for meeting in state if not meeting.own}
         for _ in range(40):
-            calls = [env.world.random_call(env.state, rng) for _ in range(rng.randint(1, 3))]
+            calls = [world.random_call(state, rng) for _ in range(rng.randint(1, 3))]
             text = mutated(calls, rng) if rng.random() < 0.3 else calls_text(calls)
             env.apply("tool_agent", FAMILY.expert_action(env.position, "tool_agent") if rng.random() < 0.1 else text)
-            booked = [(person, meeting.slot) for meeting in env.state for person in meeting.people]
+            state = env.position.state.state
+            booked = [(person, meeting.slot) for meeting in state for person in meeting.people]
             assert len({*booked}) == len(booked)
             assert all(slot not in busy[person] for person, slot in booked)
-            assert len({meeting.title for meeting in env.state}) == len(env.state)
-            assert others <= {*env.state}
-            assert env.state == tuple(sorted(env.state))
-            assert env.success == is_solved(problem.payload, env.state)
+            assert len({meeting.title for meeting in state}) == len(state)
+            assert others <= {*state}
+            assert state == tuple(sorted(state))
+            assert env.success == is_solved(problem.payload, state)
             num_solved += env.success
             if env.success:
                 break

@@ -7,16 +7,17 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.stateful.family import WorldOptions
 
-from components.environments.stateful.environment import PlannedWorldEnv
-from components.environments.stateful.file_tree import FileTreeFamily, FileTreeWorld
+from components.environments.play import Playthrough
+from components.environments.registry import family
+from components.environments.stateful.environment import WorldOptions
+from components.environments.stateful.file_tree import FileTreeWorld
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.environments.stateful.tree import File, Tree
 from components.schema import Problem
 from tests.components.environments.mutations import mutated
 
-FAMILY = FileTreeFamily()
+FAMILY = family("file_tree")
 DISK: dict[str, Any] = {
     "nodes": [
         ["/docs", None],
@@ -40,7 +41,7 @@ DISK: dict[str, Any] = {
 }
 
 
-def disk(**changes: Any) -> PlannedWorldEnv[Tree]:
+def disk(**changes: Any) -> Playthrough:
     return FAMILY.build(Problem(problem_id="file_tree-x", environment="file_tree", payload={**DISK, **changes}))
 
 
@@ -66,7 +67,7 @@ def test_the_agents_read_requests_plan_and_tree() -> None:
     ]
     assert FAMILY.expert_action(env.position, "tool_agent") == calls_text(calls)
     assert env.apply("tool_agent", calls_text(calls)).done
-    assert dict(env.state)["/docs/src/elk.txt"] == File(age=0, text="hello")
+    assert dict(env.position.state.state)["/docs/src/elk.txt"] == File(age=0, text="hello")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_the_agents_read_requests_plan_and_tree() -> None:
 )
 def test_each_error_has_its_type(call: Call, error_type: str) -> None:
     env = disk()
-    result = call_tool(env.world.tools, env.state, call)
+    result = call_tool(env.position.state.world.tools, env.position.state.state, call)
     assert (result.type if isinstance(result, Refusal) else "none") == error_type
 
 
@@ -115,16 +116,17 @@ def test_reading_tools_answer_and_a_full_disk_takes_nothing_more() -> None:
         {"tool": "read", "file": "/elk.txt"},
         {"tool": "find", "ending": ".log"},
     ]
-    answers = run_calls(env.world.tools, env.state, looks).answers
+    scene = env.position.state
+    answers = run_calls(scene.world.tools, scene.state, looks).answers
     assert answers == ('["ape.log","src/"]', '{"text":"hello","age":4}', '["/docs/ape.log","/docs/src/bee.log"]')
-    many = run_calls(env.world.tools, env.state, [{"tool": "make", "folder": f"/n{n}"} for n in range(30)])
+    many = run_calls(scene.world.tools, scene.state, [{"tool": "make", "folder": f"/n{n}"} for n in range(30)])
     assert many.refusal == Refusal(type="conflict", message="the disk is full")
     assert len(many.state) == 15
 
 
 def test_a_folder_is_moved_with_all_that_is_in_it() -> None:
     env = disk()
-    state = run_calls(env.world.tools, env.state, [move("/docs", "/web")]).state
+    state = run_calls(env.position.state.world.tools, env.position.state.state, [move("/docs", "/web")]).state
     assert {path for path, _ in state if path.startswith("/web/")} == {
         "/web/docs",
         "/web/docs/ape.log",
@@ -132,13 +134,13 @@ def test_a_folder_is_moved_with_all_that_is_in_it() -> None:
         "/web/docs/src/bee.log",
     }
     assert not any(path.startswith("/docs") for path, _ in state)
-    assert FAMILY.build(Problem(problem_id="x", environment="file_tree", payload=DISK)).world.expert_steps(state)
+    assert disk().position.state.world.expert_steps(state)
 
 
 def test_a_lost_file_leaves_nothing_to_be_done() -> None:
     env = disk()
     env.apply("tool_agent", '[{"tool":"delete","path":"/docs/ape.log"}]')
-    assert env.world.expert_steps(env.state) == []
+    assert env.position.state.world.expert_steps(env.position.state.state) == []
     assert FAMILY.expert_action(env.position, "planner") == ""
     assert not env.success
 
@@ -211,9 +213,9 @@ def test_the_requested_tree_is_what_the_same_commands_do_to_real_files(level: in
         folder = tmp_path / str(index)
         folder.mkdir()
         problem = FAMILY.problem(WorldOptions(level=level), split="test", index=index, seed=3)
-        env = FAMILY.build(problem)
-        assert isinstance(env.world, FileTreeWorld)
-        assert listed(env.world.target) == requested(dict(problem.payload), folder)
+        world = FAMILY.build(problem).position.state.world
+        assert isinstance(world, FileTreeWorld)
+        assert listed(world.target) == requested(dict(problem.payload), folder)
 
 
 def test_a_tree_stays_a_tree_and_the_protected_folder_stays_under_any_calls() -> None:
@@ -221,15 +223,17 @@ def test_a_tree_stays_a_tree_and_the_protected_folder_stays_under_any_calls() ->
     for index in range(30):
         problem = FAMILY.problem(WorldOptions(level=index % 4), split="train", index=index, seed=1)
         env = FAMILY.build(problem)
-        assert isinstance(env.world, FileTreeWorld)
-        kept = {node for node in env.state if node[0].startswith("/sys")}
+        world, state = env.position.state.world, env.position.state.state
+        assert isinstance(world, FileTreeWorld)
+        kept = {node for node in state if node[0].startswith("/sys")}
         for _ in range(40):
-            calls = [env.world.random_call(env.state, rng) for _ in range(rng.randint(1, 3))]
+            calls = [world.random_call(state, rng) for _ in range(rng.randint(1, 3))]
             env.apply("tool_agent", mutated(calls, rng) if rng.random() < 0.3 else calls_text(calls))
-            nodes = dict(env.state)
+            state = env.position.state.state
+            nodes = dict(state)
             assert all(
                 dirname(path) == "/" or (dirname(path) in nodes and nodes[dirname(path)] is None) for path in nodes
             )
-            assert [path for path, _ in env.state] == sorted(nodes)
-            assert kept == {node for node in env.state if node[0].startswith("/sys")}
-            assert env.success == (listed(env.state) == listed(env.world.target))
+            assert [path for path, _ in state] == sorted(nodes)
+            assert kept == {node for node in state if node[0].startswith("/sys")}
+            assert env.success == (listed(state) == listed(world.target))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.base import EnvironmentFamily
+from components.environments.family import Family
 from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
 from tests.components.environments.mutations import HOSTILE, damaged
@@ -24,7 +24,7 @@ NUM_ANSWERS = 500
 """Of each problem: ten thousand in all."""
 
 
-def opened(name: str, index: int) -> tuple[EnvironmentFamily, Playthrough]:
+def opened(name: str, index: int) -> tuple[Family, Playthrough]:
     chosen = family(name)
     options: Mapping[str, Any] = {"level": index % 4} if name in WORLDS else {}
     return chosen, chosen.build(chosen.problem(family_options(name, options), split="train", index=index, seed=2))
@@ -75,8 +75,8 @@ def test_a_copy_and_its_original_leave_each_other_alone_and_answer_alike(name: s
     _, copy = opened(name, seed % 4)
 
     def answer(role: str) -> str:
-        noisy = chosen.noisy_expert_action(original, role, noise=0.5, rng=rng)
-        return rng.choice([noisy, noisy, damaged(noisy, rng), chosen.random_action(original, role, rng)])
+        noisy = chosen.noisy_expert_action(original.position, role, noise=0.5, rng=rng)
+        return rng.choice([noisy, noisy, damaged(noisy, rng), chosen.random_action(original.position, role, rng)])
 
     for _ in range(rng.randrange(3)):
         role = rng.choice(original.roles)

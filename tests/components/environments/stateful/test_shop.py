@@ -5,16 +5,17 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.stateful.family import WorldOptions
 
-from components.environments.stateful.environment import PlannedWorldEnv
-from components.environments.stateful.shop import ShopFamily, ShopWorld
+from components.environments.play import Playthrough
+from components.environments.registry import family
+from components.environments.stateful.environment import WorldOptions
+from components.environments.stateful.shop import ShopWorld
 from components.environments.stateful.shop_rules import ShopState
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.schema import Problem
 from tests.components.environments.mutations import mutated
 
-FAMILY = ShopFamily()
+FAMILY = family("shop")
 CORNER_SHOP: dict[str, Any] = {
     "offers": [
         {"id": "a1", "name": "pear", "price": 4, "stock": 2, "in_cart": 0},
@@ -35,15 +36,15 @@ CORNER_SHOP: dict[str, Any] = {
 """Two pears are wanted: one of each offer costs 7, with the coupon 5. There is a fig in the cart."""
 
 
-def corner_shop(**changes: Any) -> PlannedWorldEnv[ShopState]:
+def corner_shop(**changes: Any) -> Playthrough:
     problem = Problem(problem_id="shop-corner", environment="shop", payload={**CORNER_SHOP, **changes})
     return FAMILY.build(problem)
 
 
-def refused(env: PlannedWorldEnv[ShopState], *calls: Call) -> str:
+def refused(env: Playthrough, *calls: Call) -> str:
     """The type of the error of the last call; those before it are made."""
-    state = run_calls(env.world.tools, env.state, calls[:-1]).state
-    result = call_tool(env.world.tools, state, calls[-1])
+    state = run_calls(env.position.state.world.tools, env.position.state.state, calls[:-1]).state
+    result = call_tool(env.position.state.world.tools, state, calls[-1])
     return result.type if isinstance(result, Refusal) else "none"
 
 
@@ -61,8 +62,8 @@ def test_the_agents_read_goal_plan_and_shop() -> None:
         [{"tool": "remove", "offer": "c3", "count": 1}, add("b2", 1), add("a1", 1), {"tool": "pay", "coupon": "xy1"}]
     )
     assert env.apply("tool_agent", FAMILY.expert_action(env.position, "tool_agent")).done
-    assert env.state.money == 1
-    assert env.state.stock == (1, 0, 9)
+    assert env.position.state.state.money == 1
+    assert env.position.state.state.stock == (1, 0, 9)
 
 
 def test_what_was_told_is_shown_in_the_next_turn() -> None:
@@ -116,7 +117,7 @@ def test_only_the_exact_order_counts() -> None:
 def test_progress_counts_goods_and_the_order() -> None:
     env = corner_shop(money=50)
     drop = {"tool": "remove", "offer": "c3", "count": 1}
-    assert env.world.distance(env.state) == 3
+    assert env.position.state.world.distance(env.position.state.state) == 3
     assert env.apply("tool_agent", calls_text([drop])).team["progress"] == pytest.approx(1 / 3)
     assert env.apply("tool_agent", calls_text([add("a1", 2)])).team["progress"] == pytest.approx(1 / 2)
     assert env.apply("tool_agent", '[{"tool":"pay"}]').team == {"solved": 1.0, "progress": 1.0}
@@ -125,7 +126,7 @@ def test_progress_counts_goods_and_the_order() -> None:
 def test_the_expert_begins_anew_where_keeping_costs_too_much() -> None:
     env = corner_shop(money=11)
     env.apply("tool_agent", calls_text([add("a1", 1), {"tool": "pay"}]))
-    assert env.state.money == 2
+    assert env.position.state.state.money == 2
     assert FAMILY.expert_action(env.position, "planner") == "cancel 1;buy 2 pear;pay"
     for role in env.roles:
         env.apply(role, FAMILY.expert_action(env.position, role))
@@ -147,15 +148,16 @@ def test_money_and_goods_are_conserved_and_the_goal_is_the_oracles_under_any_cal
         options = WorldOptions(level=index % 4)
         problem = FAMILY.problem(options, split="train", index=index, seed=1)
         env = FAMILY.build(problem)
-        assert isinstance(env.world, ShopWorld)
-        money = env.state.money + sum(order.paid for order in env.state.orders)
-        stock = [*map(sum, zip(env.state.stock, *(order.counts for order in env.state.orders), strict=True))]
+        world, state = env.position.state.world, env.position.state.state
+        assert isinstance(world, ShopWorld)
+        money = state.money + sum(order.paid for order in state.orders)
+        stock = [*map(sum, zip(state.stock, *(order.counts for order in state.orders), strict=True))]
         for _ in range(40):
             expert = run_and_list(env)
-            calls = [env.world.random_call(env.state, rng) for _ in range(rng.randint(1, 4))]
+            calls = [world.random_call(state, rng) for _ in range(rng.randint(1, 4))]
             text = mutated(calls, rng) if rng.random() < 0.3 else calls_text(calls)
             env.apply("tool_agent", calls_text(expert) if rng.random() < 0.1 else text)
-            state = env.state
+            state = env.position.state.state
             assert state.money >= 0
             assert state.money + sum(order.paid for order in state.orders) == money
             assert [*map(sum, zip(state.stock, *(order.counts for order in state.orders), strict=True))] == stock
@@ -167,22 +169,21 @@ def test_money_and_goods_are_conserved_and_the_goal_is_the_oracles_under_any_cal
     assert num_solved > 10
 
 
-def run_and_list(env: PlannedWorldEnv[ShopState]) -> list[Call]:
+def run_and_list(env: Playthrough) -> list[Call]:
     """The expert's calls for its whole plan, limits or not."""
-    state, calls = env.state, list[Call]()
-    for step in env.world.expert_steps(state):
-        calls += (needed := env.world.calls_for(state, step))
-        state = run_calls(env.world.tools, state, needed).state
-    return calls[: env.world.max_calls]
+    world, state, calls = env.position.state.world, env.position.state.state, list[Call]()
+    for step in world.expert_steps(state):
+        calls += (needed := world.calls_for(state, step))
+        state = run_calls(world.tools, state, needed).state
+    return calls[: world.max_calls]
 
 
 def test_higher_levels_need_coupons_scarce_goods_and_cancellations() -> None:
     plans = {
         level: [
-            FAMILY.expert_action(
-                FAMILY.build(FAMILY.problem(WorldOptions(level=level), split="test", index=i, seed=0)), "planner"
-            )
-            for i in range(30)
+            FAMILY.expert_action(FAMILY.build(problem).position, "planner")
+            for index in range(30)
+            for problem in [FAMILY.problem(WorldOptions(level=level), split="test", index=index, seed=0)]
         ]
         for level in (0, 1, 3)
     }

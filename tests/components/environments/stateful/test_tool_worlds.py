@@ -9,17 +9,19 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.environments.stateful.family import WorldFamily
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.environments.family import Family
+from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
-from components.environments.stateful.environment import DEFAULT_WEIGHTS, PLANNER, TOOL_AGENT, PlannedWorldEnv
+from components.environments.stateful.environment import DEFAULT_WEIGHTS, PLANNER, TOOL_AGENT
 from components.environments.stateful.tool_world import calls_of_plan
 from components.identity import content_id
 from components.rewards.base import Rubric
 from components.schema import Problem
 from tests.components.environments.mutations import HOSTILE, mutated
+from tests.components.environments.newest_rewards import is_solved
 
 WORLDS = ("shop", "calendar", "file_tree")
 LEVELS = (0, 1, 2, 3)
@@ -30,19 +32,18 @@ MOST_CHARACTERS = {"shop": 500, "calendar": 700, "file_tree": 1100}
 PLANS = st.text(max_size=40) | st.text(alphabet="buy pay;move cancel 123 pear,-/\n", max_size=60)
 
 
-def opened(name: str, level: int = 1, index: int = 0, split: Any = "train") -> tuple[Any, PlannedWorldEnv[Any]]:
+def opened(name: str, level: int = 1, index: int = 0, split: Any = "train") -> tuple[Family, Playthrough]:
     chosen = family(name)
     problem = chosen.problem(family_options(name, {"level": level}), split=split, index=index, seed=7)
-    env = chosen.build(problem)
-    assert isinstance(env, PlannedWorldEnv)
-    return chosen, env
+    return chosen, chosen.build(problem)
 
 
-def played_by_expert(chosen: Any, env: PlannedWorldEnv[Any], *, most_turns: int) -> int:
+def played_by_expert(chosen: Family, env: Playthrough, *, most_turns: int) -> int:
     for turn in range(most_turns):
         for role in env.roles:
             assert env.apply(role, chosen.expert_action(env.position, role)).error is None
         if env.done:
+            assert is_solved(env)
             return turn + 1
     raise AssertionError(f"not solved in {most_turns} turns:\n{env.render(color=False)}")
 
@@ -52,7 +53,7 @@ def played_by_expert(chosen: Any, env: PlannedWorldEnv[Any], *, most_turns: int)
 def test_expert_play_solves_every_problem(name: str, level: int, split: str) -> None:
     for index in range(20):
         chosen, env = opened(name, level, index, split)
-        assert not env.success
+        assert not is_solved(env)
         played_by_expert(chosen, env, most_turns=4)
         assert env.team_reward == pytest.approx(1.2)
         assert env.local_reward(TOOL_AGENT) == pytest.approx(0.02)
@@ -96,7 +97,7 @@ def test_idle_agents_and_copied_examples_score_nothing(name: str, level: int) ->
                     outcome = env.apply(role, answer)
                     assert not outcome.solves
                     assert outcome.team["progress"] <= 0.0
-            assert not env.success
+            assert not is_solved(env)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -115,7 +116,7 @@ def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
         for _ in range(2):
             for role in env.roles:
                 assert env.apply(role, chosen.random_action(env.position, role, rng)).error is None
-        assert not env.success
+        assert not is_solved(env)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -157,7 +158,7 @@ def test_the_order_of_a_payloads_keys_does_not_matter(name: str) -> None:
     sorted_payload = json.loads(json.dumps(problem.payload, sort_keys=True))
     twin = chosen.build(Problem(problem_id="x", environment=name, payload=sorted_payload))
     assert [twin.observe(role) for role in env.roles] == [env.observe(role) for role in env.roles]
-    assert chosen.expert_action(twin, PLANNER) == chosen.expert_action(env.position, PLANNER)
+    assert chosen.expert_action(twin.position, PLANNER) == chosen.expert_action(env.position, PLANNER)
 
 
 def test_problems_do_not_depend_on_the_hash_seed_of_the_process() -> None:
@@ -166,7 +167,7 @@ def test_problems_do_not_depend_on_the_hash_seed_of_the_process() -> None:
         f"for f in map(family, {[*WORLDS, 'blocksworld', 'eight_queens']!r}):\n"
         "    for i in range(3):\n"
         "        p = f.problem(family_options(f.name, {}), split='test', index=i, seed=5)\n"
-        "        print(p.problem_id, repr(f.expert_action(f.build(p), f.roles[0])))"
+        "        print(p.problem_id, repr(f.expert_action(f.build(p).position, f.roles[0])))"
     )
     outputs = {
         subprocess.run(
@@ -221,7 +222,7 @@ FILLING = {
 def test_observations_stay_bounded_whatever_the_agents_do(name: str, level: int) -> None:
     for index in range(3):
         _, env = opened(name, level, index)
-        view = env.world.tool_view(env.state)
+        view = env.position.state.world.tool_view(env.position.state.state)
         fillings = {"{offer}": re.findall(r"\w\d(?= )", view), "{person}": re.findall(r"[a-z]+(?= [.#o])", view)}
         for calls in FILLING[name] * 3:
             for place, values in fillings.items():
@@ -256,7 +257,7 @@ def test_a_scrambled_world_is_unsolved_solvable_and_varied(name: str) -> None:
     for index in range(30):
         chosen, env = opened(name, 1, index % 3)
         env.position = chosen.scrambled(env.position, rng, env.referee.tools)
-        assert not env.success
+        assert not is_solved(env)
         states.add(env.observe(TOOL_AGENT).state)
         told.add(env.observe(PLANNER).state.rpartition("|")[2])
         played_by_expert(chosen, env, most_turns=4)
@@ -267,20 +268,20 @@ def test_a_scrambled_world_is_unsolved_solvable_and_varied(name: str) -> None:
 @pytest.mark.parametrize("name", WORLDS)
 def test_only_the_tool_agent_changes_the_world(name: str) -> None:
     chosen, env = opened(name)
-    before = env.state
+    before = env.position.state.state
     outcome = env.apply(PLANNER, chosen.expert_action(env.position, PLANNER))
     assert outcome.solves
     assert outcome.team == {"solved": 1.0, "progress": 1.0}
     assert outcome.local == {"clean": 1.0, "malformed": 0.0, "errors": 0.0}
     assert not outcome.done
-    assert not env.success
-    assert env.state == before
+    assert not is_solved(env)
+    assert env.position.state.state == before
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_tool_agent_reads_the_plan_and_not_the_goal_unless_nobody_planned(name: str) -> None:
     chosen, env = opened(name, 0)
-    assert env.observe(TOOL_AGENT).state.startswith(f"T?{env.world.goal_text}|")
+    assert env.observe(TOOL_AGENT).state.startswith(f"T?{env.position.state.world.goal_text}|")
     plan = chosen.expert_action(env.position, PLANNER)
     env.apply(PLANNER, plan)
     assert env.observe(TOOL_AGENT).state.startswith(f"T{plan}|")
@@ -290,13 +291,14 @@ def test_the_tool_agent_reads_the_plan_and_not_the_goal_unless_nobody_planned(na
     env.apply(PLANNER, "")
     assert env.observe(TOOL_AGENT).state.startswith("T|")
     _, alone = opened(name, 0)
-    assert alone.apply(TOOL_AGENT, chosen.expert_action(alone, TOOL_AGENT)).done
+    assert alone.apply(TOOL_AGENT, chosen.expert_action(alone.position, TOOL_AGENT)).done
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_an_error_has_a_type_is_shown_next_turn_and_ends_the_list(name: str) -> None:
     chosen, env = opened(name)
-    good, _ = calls_of_plan(env.world, env.state, env.world.expert_steps(env.state))
+    scene = env.position.state
+    good, _ = calls_of_plan(scene.world, scene.state, scene.world.expert_steps(scene.state))
     outcome = env.apply(TOOL_AGENT, json.dumps([good[0], {"tool": "teleport"}, *good[1:]]))
     assert outcome.error is None
     assert outcome.local == {"clean": 0.0, "malformed": 0.0, "errors": 1.0}
@@ -334,12 +336,12 @@ def test_where_all_fail_looking_around_or_doing_nothing_earns_no_more_than_tryin
 def test_a_reached_goal_ends_the_episode(name: str) -> None:
     chosen, env = opened(name)
     played_by_expert(chosen, env, most_turns=2)
-    state = env.state
+    state = env.position.state.state
     for role, answer in ((PLANNER, ""), (TOOL_AGENT, "[]"), (TOOL_AGENT, '[{"tool":"cancel","order":1}]')):
         outcome = env.apply(role, answer)
         assert outcome.error
         assert outcome.team["solved"] == 0.0
-        assert (env.state, env.success) == (state, True)
+        assert (env.position.state.state, env.success) == (state, True)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -361,7 +363,7 @@ def test_rewards_are_those_of_the_default_rubric(name: str) -> None:
 @given(role=st.sampled_from(["planner", "tool_agent"]), answer=st.text() | PLANS | st.sampled_from(HOSTILE))
 def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: str, answer: str) -> None:
     chosen, env = opened(name)
-    before = env.state
+    before = env.position.state.state
     assert env.referee.calls(env.position, role, answer) == ()
     outcome = env.apply(role, answer)
     assert -1.0 <= outcome.team["progress"] <= 1.0
@@ -373,26 +375,26 @@ def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: s
         assert not outcome.solves
         assert not outcome.done
     if outcome.error is not None or role == PLANNER:
-        assert env.state == before
+        assert env.position.state.state == before
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_hostile_text_is_malformed_for_the_tool_agent(name: str) -> None:
     _, env = opened(name)
     for answer in HOSTILE:
-        before = env.state
+        before = env.position.state.state
         assert env.apply(TOOL_AGENT, answer).error, answer
-        assert env.state == before
+        assert env.position.state.state == before
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_snapshots_bring_everything_back_also_to_a_twin(name: str) -> None:
-    def everything(one: PlannedWorldEnv[Any]) -> tuple[Any, ...]:
+    def everything(one: Playthrough) -> tuple[Any, ...]:
         local = tuple(one.local_reward(role) for role in one.roles)
         seen = tuple(one.observe(role).state for role in one.roles)
-        return seen, one.state, one.done, one.success, one.team_reward, local, one.render(color=False)
+        return seen, one.position.state.state, one.done, one.success, one.team_reward, local, one.render(color=False)
 
-    def act(chosen: WorldFamily[Any], env: PlannedWorldEnv[Any], rng: Random) -> None:
+    def act(chosen: Family, env: Playthrough, rng: Random) -> None:
         role = rng.choice(env.roles)
         noisy = chosen.noisy_expert_action(env.position, role, noise=0.4, rng=rng)
         env.apply(role, rng.choice([noisy, noisy, chosen.random_action(env.position, role, rng), "nonsense", "[]"]))
@@ -404,7 +406,7 @@ def test_snapshots_bring_everything_back_also_to_a_twin(name: str) -> None:
         for _ in range(rng.randrange(4)):
             act(chosen, env, rng)
         before, snapshot = everything(env), env.position
-        assert hash(snapshot[0].state) == hash(env.state)
+        assert hash(snapshot.state.state) == hash(env.position.state.state)
         for _ in range(4):
             act(chosen, env, rng)
         for one in (env, twin):
@@ -429,8 +431,9 @@ def test_mutated_calls_never_raise_and_are_errors_about_half_the_time(name: str)
         _, env = opened(name, 1 + index % 3, index)
         start = env.position
         for turn in range(60):
-            expert, _ = calls_of_plan(env.world, env.state, env.world.expert_steps(env.state))
-            calls = expert if turn % 2 else [env.world.random_call(env.state, rng)]
+            scene = env.position.state
+            expert, _ = calls_of_plan(scene.world, scene.state, scene.world.expert_steps(scene.state))
+            calls = expert if turn % 2 else [scene.world.random_call(scene.state, rng)]
             outcome = env.apply(TOOL_AGENT, mutated(calls, rng))
             num_errors += outcome.error is not None or outcome.local["errors"] > 0
             if turn % 20 == 0 or env.done:
