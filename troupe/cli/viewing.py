@@ -50,7 +50,8 @@ def view(
     for side in (document["main"], document["against"]):
         for note in side["notes"] if side else ():
             typer.echo(f"warning: step {side['step']}: {note}", err=True)
-    typer.echo(f"{file.resolve().as_uri()}: {len(document['main']['episodes'])} episodes; open it in a browser")
+    count = len(document["main"]["episodes"])
+    typer.echo(f"{file.resolve().as_uri()}: {count} episode{'' if count == 1 else 's'}; open it in a browser")
 
 
 def _played_by(store: str | None, problem: str | None, progress: "Progress") -> "PlayedBy":

@@ -54,7 +54,7 @@ def step_document(
 
 
 def tags_of(episode: Episode, last_agent: str | None) -> list[str]:
-    """Those of `TAGS` that apply."""
+    """Those of `TAGS` that apply. **Example** a proposal that solves nothing, then an answer that solves: solved, repaired."""
     chosen = tuple(replace(node, candidates=(node.candidates[node.chosen],), chosen=0) for node in episode.nodes)
     handed = keep_and_repair([replace(episode, nodes=chosen)], last_agent=last_agent)
     outcomes = [candidate.outcome for node in episode.nodes for candidate in node.candidates]

@@ -61,7 +61,9 @@ function drawHead() {
   const facts = [shown.preset, shown.environment, ...sides.map((side) =>
     `step ${side.step}: ${plural(side.episodes.length, "episode")}, ` +
     `${side.episodes.filter((episode) => episode.success).length} solved`)];
-  for (const [policy, version] of Object.entries(shown.main.versions)) facts.push(`${policy} ${version.digest.slice(0, 10)}`);
+  for (const side of sides) {
+    for (const [policy, version] of Object.entries(side.versions)) facts.push(`${policy} ${version.digest.slice(0, 10)}`);
+  }
   const line = make("span", { class: "facts" }, ...facts.filter(Boolean).map((fact) => make("span", {}, fact)));
   head.append(make("h1", {}, shown.run_id), line);
   for (const side of sides) {

@@ -230,7 +230,7 @@ def test_the_command_writes_a_page_and_tells_where(store: LocalArtifactStore, tm
     file = tmp_path / "page.html"
     ended = CliRunner().invoke(app, ["view", "r", "--store", store.uri, "--to", str(file)])
     assert ended.exit_code == 0, ended.output
-    assert f"{file.as_uri()}: 1 episodes; open it in a browser" in ended.output
+    assert f"{file.as_uri()}: 1 episode; open it in a browser" in ended.output
     assert "warning: step 0: prompts of team are shown as token ids" in ended.output
     assert "Content-Security-Policy" in file.read_text()
     shown = CliRunner().invoke(app, ["view", "r", "--store", store.uri, "--json"])
