@@ -99,6 +99,9 @@ def _check_play(
     leaves_marks = type(family.environment).after_malformed is not Environment.after_malformed
     phase: Phase | None = None
     while phase := referee.next_phase(position, family.turn_order, after=phase, max_turns=max_turns):
+        if referee.acts_together(phase):
+            position = _check_joint_step(referee, position, phase, answers, rng)
+            continue
         for role in phase.agents:
             if position.is_done:
                 return
@@ -126,6 +129,20 @@ def _check_play(
             lucky = rng.random() < 0.5
             answer = family.random_action(position, role, rng) if lucky else rng.choice(answers)
             _, position = _applied(referee, position, role, answer)
+
+
+def _check_joint_step(referee: Referee, position: Position, phase: Phase, answers: list[str], rng: Random) -> Position:
+    """The position after one of several mixtures of answers at once. Each has one effect, and changes no state that it gets."""
+    seen, after = _seen(referee, position), position
+    for first in answers:
+        told = {role: first if role == phase.agents[0] else rng.choice(answers) for role in phase.agents}
+        outcomes, after = referee.act_together(position, told)
+        assert _seen(referee, position) == seen, f"step_together(): {told} changed the state that it was given"
+        again, beside = referee.act_together(position, told)
+        assert (again, _seen(referee, beside)) == (outcomes, _seen(referee, after)), (
+            f"step_together(): {told} in one state had two effects, {outcomes} and {again}"
+        )
+    return after
 
 
 def _seen(referee: Referee, position: Position) -> tuple[object, ...]:

@@ -100,3 +100,20 @@ class Step:
     value_gain: Callable[[], float] | None = None
     """V(state after) - V(state before) by an exact solver, if the environment has one. Called only where it is measured,
     because it may cost a search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointStep:
+    """The result of answers that are given at once: one state after all of them, and the facts that rewards are computed from.
+
+    `team` are components that all of these agents share, `local` those of each agent by name.
+
+    **Example** ann and bob both cooperate: `JointStep(state=after, local={"ann": {"points": 3.0}, "bob": {"points": 3.0}})`.
+    """
+
+    state: Any
+    solved: bool = False
+    done: bool | None = None
+    """Whether the episode ends here; None: if it is solved."""
+    team: Mapping[str, float] = field(default_factory=dict)
+    local: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

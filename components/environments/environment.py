@@ -6,7 +6,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from components.environments.base import Retriever, Split, Step, ToolCall, Tools
+from components.environments.base import JointStep, Retriever, Split, Step, ToolCall, Tools
 from components.environments.shared.answer_extraction import final_text
 from components.environments.shared.text import PRINTABLE
 from components.errors import MalformedAction
@@ -15,7 +15,8 @@ from components.turn_order import TurnOrder
 
 
 class Environment(ABC):
-    """All problems of one kind, and how a team plays them. Subclasses define `roles`, `draw`, `observe` and `step`.
+    """All problems of one kind, and how a team plays them. Subclasses define `roles`, `draw`, `observe` and `step`, or where
+    agents act at once `step_together`.
 
     A state is any value that `copy.deepcopy` can copy; each call gets its own copy, so `step` may change it. `step` must depend
     on nothing else: no clock, no global random numbers. Programs and searches come from a `ToolEnvironment`'s tools.
@@ -78,10 +79,19 @@ class Environment(ABC):
     def observe(self, state: Any, agent: str) -> str:
         """What `agent` sees of `state`."""
 
-    @abstractmethod
     def step(self, state: Any, agent: str, answer: str, *args: Any, **kwargs: Any) -> Step:
         """The result of `answer`; write it as `step(self, state, agent, answer)`. Raises MalformedAnswer for one outside the
         grammar; the state is then unchanged."""
+        raise NotImplementedError
+
+    def step_together(self, state: Any, answers: Mapping[str, str | None], *args: Any, **kwargs: Any) -> JointStep:
+        """The result of what the agents of a phase answer at once, by agent; None for a malformed answer. Write it as
+        `step_together(self, state, answers)`.
+
+        If it is defined, agents side by side act by it: candidate k of each is played with candidate k of the others, and the
+        game goes on from the k with the best mean reward. Where `step` is not defined, one agent alone acts by it, too.
+        """
+        raise NotImplementedError
 
     def next_role(self, state: Any) -> str | Sequence[str] | None:
         """The role that acts in `state`, or several that act side by side; None if the episode is over. Only teams that branch
@@ -175,9 +185,9 @@ class ToolEnvironment(Environment):
             return Step(state=state, solved=result.stdout.strip() == str(state["number"]))
     """
 
-    @abstractmethod
     def step(self, state: Any, agent: str, answer: str, tools: Tools) -> Step:
         """The result of `answer`. Raises MalformedAnswer, and what the tools raise."""
+        raise NotImplementedError
 
     def tool_calls(self, state: Any, agent: str, answer: str) -> Iterable[ToolCall]:
         """The calls that `step` is sure to make, as far as they are known before any is answered. Raises MalformedAnswer."""
@@ -193,6 +203,16 @@ class ToolEnvironment(Environment):
         Raises ConfigurationError if the options name an unusable corpus or address.
         """
         return None
+
+
+def has_single_step(kind: type[Environment]) -> bool:
+    """Whether `step` is defined."""
+    return kind.step not in (Environment.step, ToolEnvironment.step)
+
+
+def has_joint_step(kind: type[Environment]) -> bool:
+    """Whether `step_together` is defined."""
+    return kind.step_together is not Environment.step_together
 
 
 class Demonstrator(ABC):

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from components.environments.base import NO_TOOLS, Answers, Retriever, Split, Tools
-from components.environments.environment import Demonstrator, Environment, ToolEnvironment
+from components.environments.environment import Demonstrator, Environment, ToolEnvironment, has_joint_step
 from components.environments.play import Playthrough, Position, Referee
 from components.environments.rules import Rules
 from components.environments.shared.splits import split_of
@@ -47,6 +47,11 @@ class Family:
         if type(self.environment).next_role is not Environment.next_role:
             return BRANCHING
         return tuple(self.environment.turn_order) or self.roles
+
+    @property
+    def has_joint_step(self) -> bool:
+        """Whether agents side by side act at once."""
+        return has_joint_step(type(self.environment))
 
     @property
     def default_weights(self) -> Mapping[str, float]:

@@ -1,7 +1,7 @@
 """How an episode is played: pure functions of a position. Rollouts, the reward stage, evaluations, demonstrations, checks of
 prompts and the contract of environments all play by them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,18 +99,56 @@ class Referee:
         ended = done and not here.is_done
         return outcome, Position(state=step.state, is_done=done, is_solved=solved, beside=here if ended else None)
 
+    def acts_together(self, phase: Phase) -> bool:
+        """Whether the agents of a phase act by one joint step."""
+        return self.rules.acts_together(phase.agents)
+
+    def act_together(self, position: Position, answers: Mapping[str, str]) -> tuple[dict[str, ActionOutcome], Position]:
+        """The outcome of each agent's answer, all given at once, and the position after them. If a tool failed, all are
+        unscorable and the position is the same."""
+        assert not position.is_done, f"{sorted(answers)} act after the end"
+        read: dict[str, str | None] = {}
+        errors: dict[str, str] = {}
+        for agent, text in answers.items():
+            self._check_role(agent)
+            try:
+                answer = self.rules.read(position.state, agent, text)
+                self.rules.check(answer)
+                read[agent] = answer
+            except MalformedAction as malformed:
+                read[agent], errors[agent] = None, str(malformed) or "malformed"
+        try:
+            step = self.rules.step_together(position.state, read, self.tools)
+        except ExecutionFailed as error:
+            return {agent: _unscorable(error) for agent in answers}, position
+        team, done = {"solved": float(step.solved), **step.team}, bool(step.done)
+        outcomes = {
+            agent: ActionOutcome(
+                team=team,
+                local={**step.local.get(agent, {}), **({"malformed": 1.0} if agent in errors else {})},
+                solves=step.solved,
+                done=done,
+                error=errors.get(agent),
+            )
+            for agent in answers
+        }
+        return outcomes, Position(state=step.state, is_done=done, is_solved=step.solved and done)
+
     def act_or_unscorable(self, position: Position, agent: str, text: str) -> tuple[ActionOutcome, Position]:
         """As `act`; if a tool failed, an unscorable outcome and the same position."""
         try:
             return self.act(position, agent, text)
         except ExecutionFailed as error:
-            return ActionOutcome(team={}, local={}, solves=False, done=False, unscorable=str(error)), position
+            return _unscorable(error), position
 
     def advance(
         self, position: Position, phase: Phase, answers: Sequence[str]
     ) -> tuple[tuple[ActionOutcome, ...], Position]:
         """The outcomes of the answers of a phase, of each of its agents up to one that ends the episode, and the position after
         them. An answer at which a tool failed is unscorable and changes nothing."""
+        if self.acts_together(phase):
+            of_agents, position = self.act_together(position, dict(zip(phase.agents, answers, strict=True)))
+            return tuple(of_agents[agent] for agent in phase.agents), position
         outcomes = []
         for agent, text in zip(phase.agents, answers, strict=True):
             if not position.is_done:
@@ -129,6 +167,10 @@ class Referee:
 
     def _check_role(self, agent: str) -> None:
         assert agent in self.rules.roles, f"agent {agent!r} is none of {self.rules.roles}"
+
+
+def _unscorable(error: ExecutionFailed) -> ActionOutcome:
+    return ActionOutcome(team={}, local={}, solves=False, done=False, unscorable=str(error))
 
 
 class Playthrough:

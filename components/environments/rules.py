@@ -5,8 +5,8 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from components.environments.base import MAX_ANSWER_CHARACTERS, Answers, Step, ToolCall, Tools
-from components.environments.environment import Environment, ToolEnvironment
+from components.environments.base import MAX_ANSWER_CHARACTERS, Answers, JointStep, Step, ToolCall, Tools
+from components.environments.environment import Environment, ToolEnvironment, has_joint_step, has_single_step
 from components.environments.shared.answer_extraction import reasoning_instructions
 from components.errors import ConfigurationError, MalformedAction, TroupeError
 from components.escaping import shown_value
@@ -38,6 +38,11 @@ class Rules:
         """The reward weights of all components."""
         own = self.environment.weights
         return own if DEFAULT_WEIGHTS.keys() <= own.keys() else {**DEFAULT_WEIGHTS, **own}
+
+    def acts_together(self, agents: Sequence[str]) -> bool:
+        """Whether these agents of a phase act by one joint step."""
+        kind = type(self.environment)
+        return has_joint_step(kind) and (len(agents) > 1 or not has_single_step(kind))
 
     def start(self, payload: Mapping[str, Any]) -> Any:
         """The initial state of a problem."""
@@ -80,19 +85,40 @@ class Rules:
         """The calls of `answer` that are known beforehand. Raises MalformedAction."""
         if not isinstance(self.environment, ToolEnvironment):
             return ()
-        self._check(answer)
+        self.check(answer)
         calls = self.call("tool_calls", self.environment.tool_calls, self.copied(state), agent, answer)
         return tuple(self.call("tool_calls", lambda: list(calls)))
 
     def step(self, state: Any, agent: str, answer: str, tools: Tools) -> Step:
         """The result of `answer`. Raises MalformedAction, or ExecutionFailed if a tool failed."""
-        self._check(answer)
+        self.check(answer)
         environment = self.environment
         if isinstance(environment, ToolEnvironment):
             step = self.call("step", environment.step, self.copied(state), agent, answer, tools)
         else:
             step = self.call("step", environment.step, self.copied(state), agent, answer)
         return self._checked("step", step)
+
+    def step_together(self, state: Any, answers: Mapping[str, str | None], tools: Tools) -> JointStep:
+        """The result of answers at once. Raises ExecutionFailed if a tool failed."""
+        extra = (tools,) if isinstance(self.environment, ToolEnvironment) else ()
+        step = self.call("step_together", self.environment.step_together, self.copied(state), answers, *extra)
+        if not isinstance(step, JointStep):
+            raise ConfigurationError(f"step_together() returned {type(step).__name__}; return a JointStep")
+        if unknown := step.local.keys() - answers.keys():
+            raise ConfigurationError(f"step_together(): local names {sorted(unknown)}, but {sorted(answers)} acted")
+        local = (f"local.{name}" for components in step.local.values() for name in components)
+        self._check_weights("step_together", (*(f"team.{name}" for name in step.team), *local))
+        solved = bool(step.solved)
+        return replace(step, solved=solved, done=solved if step.done is None else bool(step.done))
+
+    def check(self, answer: str) -> None:
+        """Raise MalformedAction for an answer that is too long, or that no program can hold."""
+        longest = self.environment.max_answer_characters
+        if longest is not None and len(answer) > longest:
+            raise MalformedAction(f"an answer of {len(answer)} characters; at most {longest} are read")
+        if self.is_own and not _is_text(answer):
+            raise MalformedAction("half a character, which is not text")
 
     def after_malformed(self, state: Any, agent: str, error: MalformedAction) -> Step:
         """The result of a malformed answer."""
@@ -125,24 +151,19 @@ class Rules:
             raise ConfigurationError(f"{what}() returned {type(text).__name__}, not text,{agent}")
         return text
 
-    def _check(self, answer: str) -> None:
-        """Raise MalformedAction for an answer that is too long, or that no program can hold."""
-        longest = self.environment.max_answer_characters
-        if longest is not None and len(answer) > longest:
-            raise MalformedAction(f"an answer of {len(answer)} characters; at most {longest} are read")
-        if self.is_own and not _is_text(answer):
-            raise MalformedAction("half a character, which is not text")
+    def _check_weights(self, what: str, components: Sequence[str]) -> None:
+        weights = self.weights
+        for component in components:
+            if component not in weights:
+                raise ConfigurationError(
+                    f"{what}() gives the component {component}, which has no weight; name one in `weights` of the environment"
+                )
 
     def _checked(self, what: str, step: Any) -> Step:
         """`step` with its end decided. Raises ConfigurationError for what is no step, and a component without a weight."""
         if not isinstance(step, Step):
             raise ConfigurationError(f"{what}() returned {type(step).__name__}; return a Step")
-        weights = self.weights
-        for component in _components(step):
-            if component not in weights:
-                raise ConfigurationError(
-                    f"{what}() gives the component {component}, which has no weight; name one in `weights` of the environment"
-                )
+        self._check_weights(what, _components(step))
         solved = bool(step.solved)
         done = solved if step.done is None else bool(step.done)
         success = solved and done if step.success is None else bool(step.success)

@@ -1,6 +1,6 @@
 """The turn order of a team: from its configuration, from its environment, or its roles one after another."""
 
-from components.environments.environment import Environment
+from components.environments.environment import Environment, has_joint_step, has_single_step
 from components.environments.family import Family
 from components.errors import ConfigurationError
 from components.escaping import shown_value
@@ -27,6 +27,10 @@ def turn_order_of(family: Family, given: TurnOrder | None) -> TurnOrder:
 
 def checked_team(name: str, environment: type[Environment]) -> None:
     """Check the roles and turn order of a user-defined environment. Raises ConfigurationError."""
+    if not (has_single_step(environment) or has_joint_step(environment)):
+        raise ConfigurationError(
+            f"environment.name {name!r}: define step(self, state, agent, answer), or step_together"
+        )
     roles = getattr(environment, "roles", None)
     if not isinstance(roles, tuple) or not roles or not all(isinstance(role, str) for role in roles):
         raise ConfigurationError(f'environment.name {name!r}: name its agents, as roles = ("first", "second")')

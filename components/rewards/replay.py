@@ -1,6 +1,6 @@
 """One recorded episode played again, node by node."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -49,6 +49,7 @@ class Replay:
         self.outcomes_N_K: list[tuple[ActionOutcome | None, ...]] = []
         self._tools, self._rubric, self._turn_order = tools, rubric, turn_order
         self._replayed_N_K: list[list[ActionOutcome]] = []
+        self._known_K: dict[int, list[tuple[ActionOutcome, Position]]] = {}
         self._wanted = {node.parent for node in episode.nodes}
         self._path = [n for n, node in enumerate(episode.nodes) if node.parent is None]
         self._places: dict[tuple[int, int], _Place] = {}
@@ -60,7 +61,12 @@ class Replay:
             self._newest = self._places[ROOT] = _Place(position=self._referee.start(episode.problem))
 
     def calls(self, n: int) -> list[ToolCall]:
-        """The tool calls of replaying node `n`."""
+        """The tool calls of replaying node `n`; of a joint step they are those of its first node."""
+        if beside := self._joint.get(n):
+            return [call for m in beside for call in self._calls(m)]
+        return [] if n in self._known_K else self._calls(n)
+
+    def _calls(self, n: int) -> list[ToolCall]:
         node = self.episode.nodes[n]
         position, agent = self._place(node).position, node.group.agent
         texts = dict.fromkeys(candidate.text for candidate in node.candidates)
@@ -71,11 +77,8 @@ class Replay:
         node = self.episode.nodes[n]
         place = self._place(node)
         phase = self._checked_phase(n, place)
-        after = {
-            text: self._referee.act_or_unscorable(place.position, node.group.agent, text)
-            for text in dict.fromkeys(candidate.text for candidate in node.candidates)
-        }
-        outcomes_K = [after[candidate.text][0] for candidate in node.candidates]
+        acted_K = self._acted(n, place.position)
+        outcomes_K = [outcome for outcome, _ in acted_K]
         self.outcomes_N_K.append(tuple(self._scorable(node, k, outcome) for k, outcome in enumerate(outcomes_K)))
         self._replayed_N_K.append(outcomes_K)
         for k, candidate in enumerate(node.candidates):
@@ -83,7 +86,7 @@ class Replay:
             if not goes_on and (n, k) not in self._wanted:
                 continue
             reached = _Place(
-                position=after[candidate.text][1],
+                position=acted_K[k][1],
                 phase=phase,
                 parallel_index=node.parallel_index,
                 has_diverged=place.has_diverged or not _repeats(outcomes_K[k], candidate.outcome),
@@ -91,6 +94,40 @@ class Replay:
             self._places[n, k] = reached
             if goes_on:
                 self._newest = reached
+
+    def _acted(self, n: int, position: Position) -> list[tuple[ActionOutcome, Position]]:
+        """The outcome of each candidate of a node, and the position after it."""
+        node = self.episode.nodes[n]
+        if beside := self._joint.get(n):
+            self._act_together(beside, position)
+        if n in self._known_K:
+            return self._known_K[n]
+        agent, texts_K = node.group.agent, [candidate.text for candidate in node.candidates]
+        after = {text: self._referee.act_or_unscorable(position, agent, text) for text in dict.fromkeys(texts_K)}
+        return [after[text] for text in texts_K]
+
+    def _act_together(self, beside: Sequence[int], position: Position) -> None:
+        """Play the joint step of these nodes: candidate k of each with candidate k of the others."""
+        nodes = [self.episode.nodes[m] for m in beside]
+        agents = [node.group.agent for node in nodes]
+        texts_K = list(zip(*([candidate.text for candidate in node.candidates] for node in nodes), strict=True))
+        after = {
+            texts: self._referee.act_together(position, dict(zip(agents, texts, strict=True)))
+            for texts in dict.fromkeys(texts_K)
+        }
+        for m, agent in zip(beside, agents, strict=True):
+            self._known_K[m] = [(after[texts][0][agent], after[texts][1]) for texts in texts_K]
+
+    @cached_property
+    def _joint(self) -> dict[int, list[int]]:
+        """The nodes of each joint step, by the first of them."""
+        beside: dict[int, list[int]] = {}
+        for n in self._path:
+            if self.episode.nodes[n].parallel_index == 0:
+                first = n
+            beside.setdefault(first, []).append(n)
+        agents_of = {n: [self.episode.nodes[m].group.agent for m in every] for n, every in beside.items()}
+        return {n: every for n, every in beside.items() if self._referee.rules.acts_together(agents_of[n])}
 
     @cached_property
     def replayed(self) -> Episode:

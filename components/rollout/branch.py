@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean
 from typing import TypeVar
 
 from components.environments.base import ToolCall
@@ -134,7 +135,63 @@ class Branch:
         )
         return tuple(calls or ())
 
-    def act(self, answer: SampledNode, *, waiting: Sequence[PendingNode], router: Router, rubric: Rubric) -> None:
+    def moves(self, answers: Sequence[SampledNode | None]) -> list[list[SampledNode]]:
+        """The answers of agents side by side, in the parts in which they act: one by one, or all at once; none if the line
+        failed."""
+        if self.error is not None:
+            return []
+        known = [answer for answer in answers if answer is not None]
+        together = bool(known) and self._referee.acts_together(known[0].node.phase)
+        return [known] if together else [[answer] for answer in known]
+
+    def act(
+        self, answers: Sequence[SampledNode], *, waiting: Sequence[PendingNode], router: Router, rubric: Rubric
+    ) -> None:
+        """Let the agents of one of the `moves` act; `waiting` are those side by side that act after them."""
+        if self._referee.acts_together(answers[0].node.phase):
+            self._act_together(answers, router=router, rubric=rubric)
+        else:
+            (answer,) = answers
+            self._act_alone(answer, waiting=waiting, router=router, rubric=rubric)
+
+    def _act_together(self, answers: Sequence[SampledNode], *, router: Router, rubric: Rubric) -> None:
+        """Let candidate k of each agent act with candidate k of the others, score and keep all, and continue from the k with
+        the best mean reward. One whose tools failed is never chosen; if all did, the line fails."""
+        agents, first = [answer.node.group.agent for answer in answers], answers[0].node
+        texts_K = list(zip(*(answer.texts_K for answer in answers), strict=True))
+        after = self._attempt(
+            _doing(first),
+            lambda: {
+                texts: self._referee.act_together(self._position, dict(zip(agents, texts, strict=True)))
+                for texts in dict.fromkeys(texts_K)
+            },
+        )
+        if after is None:
+            return
+        outcomes_K = [after[texts][0] for texts in texts_K]
+        scorable = [k for k, outcomes in enumerate(outcomes_K) if outcomes[agents[0]].unscorable is None]
+        if not scorable:
+            self._fail(
+                _doing(first), NothingScorable(f"no candidate could be scored: {outcomes_K[0][agents[0]].unscorable}")
+            )
+            return
+        means = [fmean(rubric.reward(outcomes_K[k][agent]) for agent in agents) for k in scorable]
+        picked, explored = self._rules.choose(first.group, means, is_last=first.phase.is_last)
+        chosen = scorable[picked]
+        assert self._parent is None, "continuations of joint steps are refused before a run starts"
+        self._position = after[texts_K[chosen]][1]
+        self._live = not self._position.is_done
+        for answer, agent in zip(answers, agents, strict=True):
+            candidates = tuple(
+                _candidate(completion, text, outcomes[agent], rubric.reward(outcomes[agent]))
+                for completion, text, outcomes in zip(answer.completions_K, answer.texts_K, outcomes_K, strict=True)
+            )
+            self._nodes.append(self._node(answer.node, candidates, chosen, router=router, chosen_randomly=explored))
+        self._num_before += len(answers)
+
+    def _act_alone(
+        self, answer: SampledNode, *, waiting: Sequence[PendingNode], router: Router, rubric: Rubric
+    ) -> None:
         """Let every candidate act in the line's position, score and keep all, and continue from the chosen one.
 
         `waiting` are the agents side by side that act after this one. An unscorable candidate is never chosen; a node of
@@ -295,9 +352,12 @@ class Branch:
         except (ConfigurationError, TransientError):
             raise
         except Exception as error:
-            self._live = False
-            self.error = f"{doing}: {type(error).__name__}: {error}"
+            self._fail(doing, error)
             return None
+
+    def _fail(self, doing: str, error: Exception) -> None:
+        self._live = False
+        self.error = f"{doing}: {type(error).__name__}: {error}"
 
 
 def _doing(node: PendingNode) -> str:

@@ -29,8 +29,8 @@ def play(
     `rules.max_turns`.
 
     Agents side by side are sampled in one call, in the state before all of them; their answers are applied one agent after
-    another. The tool calls of all episodes' candidates are prepared in parallel before any candidate is stepped. Continuations
-    of candidates are sampled in the same calls as the selected branches.
+    another, or at once if the environment has a joint step. The tool calls of all episodes' candidates are prepared in parallel
+    before any candidate is stepped. Continuations of candidates are sampled in the same calls as the selected branches.
 
     **Example** 32 starts, 8 candidates, 2 turns of 2 agents: 4 engine calls of up to 32 prompts with 8 seeds each; with
     team_credit turn_end the second and the fourth have 32 x 8 prompts with one seed more.
@@ -51,16 +51,15 @@ def play(
         with part_of_work(num_played / num_phases, (num_played + 1) / num_phases):
             answers = iter(router.generate(requests, temperature=rules.temperature))
         num_played += 1
-        read = [(line, nodes, [line.read(node, next(answers), router) for node in nodes]) for line, nodes in opened]
-        for parallel_index in range(max(len(nodes) for _, nodes in opened)):
-            entered = [
-                (line, nodes, answer)
-                for line, nodes, of_nodes in read
-                if parallel_index < len(nodes) and (answer := of_nodes[parallel_index]) is not None
-            ]
-            tools.prepare([call for line, _, answer in entered for call in line.calls(answer)])
-            for line, nodes, answer in entered:
-                line.act(answer, waiting=nodes[parallel_index + 1 :], router=router, rubric=rubric)
+        moves = [
+            (line, nodes, line.moves([line.read(node, next(answers), router) for node in nodes]))
+            for line, nodes in opened
+        ]
+        for number in range(max(len(nodes) for _, nodes in opened)):
+            moving = [(line, nodes, of_line[number]) for line, nodes, of_line in moves if number < len(of_line)]
+            tools.prepare([call for line, _, answered in moving for answer in answered for call in line.calls(answer)])
+            for line, nodes, answered in moving:
+                line.act(answered, waiting=nodes[number + 1 :], router=router, rubric=rubric)
     return tuple(tree.finished() for tree in trees)
 
 

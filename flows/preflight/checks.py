@@ -118,6 +118,16 @@ def check_credit(scenario: Scenario) -> None:
             f"rewards.team_credit turn_end: {config.environment.name} decides who acts next, and each answer is a turn, which "
             "leaves nothing to continue; use episode_end"
         )
+    if scenario.family.has_joint_step:
+        for field, value in (
+            ("rollout.mode", config.rollout.mode),
+            ("rewards.team_credit", config.rewards.team_credit),
+        ):
+            if value in ("nested", "turn_end", "episode_end"):
+                raise ConfigurationError(
+                    f"{field} {value}: agents of {config.environment.name} act at once (step_together), so that no answer "
+                    "has continuations of its own; use rollout.mode tree or independent, and rewards.team_credit node"
+                )
 
 
 def check_own_code(scenario: Scenario) -> None:
