@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from math import sqrt
+from statistics import fmean
 
-_Z_95 = 1.959963984540054
+Z_95 = 1.959963984540054
 """The 97.5% quantile of the standard normal distribution."""
 
 
@@ -16,22 +17,33 @@ def wilson_interval(num_successes: int, n: int) -> tuple[float, float]:
     **Example** `wilson_interval(8, 10)` is about (0.490, 0.943); `wilson_interval(0, 100)` is about (0, 0.037).
     """
     assert 0 <= num_successes <= n, f"{num_successes} successes in {n} trials"
-    if n == 0:
-        return 0.0, 1.0
-    rate, spread = num_successes / n, _Z_95**2 / n
-    centre = (rate + spread / 2) / (1 + spread)
-    half = _Z_95 * sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)
-    low = 0.0 if num_successes == 0 else centre - half
-    high = 1.0 if num_successes == n else centre + half
-    return low, high
+    return (0.0, 1.0) if n == 0 else _score_interval(num_successes / n, n)
 
 
-def paired_interval(before_P: Sequence[bool], after_P: Sequence[bool]) -> tuple[float, float]:
-    """The 95% interval of the success rate after less that before, on the same problems in the same order; (-1, 1) for none.
+def rate_interval(rates_P: Sequence[float], *, num_samples: int) -> tuple[float, float]:
+    """The 95% interval of the mean of rates in [0, 1], one per problem, each from `num_samples` answers; (0, 1) for none.
 
-    Method 10 of R. G. Newcombe, "Improved confidence intervals for the difference between binomial proportions based on paired
-    data", Statistics in Medicine 17 (1998): the Wilson intervals of both rates, joined by the correlation of the pairs. Unlike
-    the interval by McNemar's variance it is not empty when no problem differs, and stays inside [-1, 1] when all do.
+    Answers to one problem resemble each other, so that they are no `num_samples` independent ones. The interval is Wilson's
+    with the number of independent answers of the same variance (J. N. K. Rao and A. J. Scott, "A simple method for the analysis
+    of clustered binary data", Biometrics 48, 1992): at most all of them, and one per problem if all rates are 0 or all are 1.
+    With one sample it is Wilson's.
+
+    **Example** 50 problems with 4 samples each: as 49 answers if each problem is solved always or never, as 200 if each is
+    solved in 2 of 4.
+    """
+    return (0.0, 1.0) if not rates_P else _score_interval(fmean(rates_P), _effective_n(rates_P, num_samples))
+
+
+def paired_interval(
+    before_P: Sequence[float], after_P: Sequence[float], *, num_samples: int = 1
+) -> tuple[float, float]:
+    """The 95% interval of the mean rate after less that before, on the same problems in the same order; (-1, 1) for none.
+
+    Each rate is from `num_samples` answers to its problem; with one it is whether the problem was solved. Method 10 of
+    R. G. Newcombe, "Improved confidence intervals for the difference between binomial proportions based on paired data",
+    Statistics in Medicine 17 (1998): the intervals of both means, here by `rate_interval`, joined by the correlation of the
+    problems' rates, a positive one with the correction for continuity. Unlike the interval by McNemar's variance it is not
+    empty when no problem differs, and stays inside [-1, 1] when all do.
 
     **Example** 50 problems, 36 solved by both, 12 only after, 2 only before: 0.2 with about (0.057, 0.340).
     """
@@ -39,17 +51,36 @@ def paired_interval(before_P: Sequence[bool], after_P: Sequence[bool]) -> tuple[
     assert n == len(after_P), f"{n} problems before, {len(after_P)} after"
     if n == 0:
         return -1.0, 1.0
-    pairs = list(zip(before_P, after_P, strict=True))
-    both, neither = pairs.count((True, True)), pairs.count((False, False))
-    lost, won = pairs.count((True, False)), pairs.count((False, True))
-    before, after = (both + lost) / n, (both + won) / n
-    low_before, high_before = wilson_interval(both + lost, n)
-    low_after, high_after = wilson_interval(both + won, n)
-    phi = _correlation(both, lost, won, neither)
+    before, after = fmean(before_P), fmean(after_P)
+    low_before, high_before = rate_interval(before_P, num_samples=num_samples)
+    low_after, high_after = rate_interval(after_P, num_samples=num_samples)
+    phi = _correlation(before_P, after_P, n * num_samples)
     below = _joined(after - low_after, high_before - before, phi)
     above = _joined(high_after - after, before - low_before, phi)
-    difference = (won - lost) / n
-    return max(-1.0, difference - below), min(1.0, difference + above)
+    return max(-1.0, after - before - below), min(1.0, after - before + above)
+
+
+def _score_interval(rate: float, n: float) -> tuple[float, float]:
+    """The 95% score interval of a rate among `n` independent trials, which need not be whole."""
+    spread = Z_95**2 / n
+    centre = (rate + spread / 2) / (1 + spread)
+    half = Z_95 * sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)
+    return 0.0 if rate == 0 else centre - half, 1.0 if rate == 1 else centre + half
+
+
+def _effective_n(rates_P: Sequence[float], num_samples: int) -> float:
+    """The number of independent trials whose mean varies as that of these rates."""
+    n, mean, variance = len(rates_P), fmean(rates_P), _variance(rates_P)
+    most = n * num_samples
+    if num_samples == 1 or mean in (0.0, 1.0) or n == 1:
+        return n
+    unbiased = variance * n / (n - 1)
+    return most if unbiased * most <= n * mean * (1 - mean) else n * mean * (1 - mean) / unbiased
+
+
+def _variance(values: Sequence[float]) -> float:
+    mean = fmean(values)
+    return fmean((value - mean) ** 2 for value in values)
 
 
 def _joined(one: float, other: float, phi: float) -> float:
@@ -57,12 +88,13 @@ def _joined(one: float, other: float, phi: float) -> float:
     return sqrt(max(0.0, one**2 - 2 * phi * one * other + other**2))
 
 
-def _correlation(both: int, lost: int, won: int, neither: int) -> float:
-    """The correlation of the pairs, a positive one with Newcombe's correction for continuity; 0 if a rate is 0 or 1."""
-    scale = sqrt((both + lost) * (won + neither) * (both + won) * (lost + neither))
+def _correlation(before_P: Sequence[float], after_P: Sequence[float], num_answers: int) -> float:
+    """The correlation of the pairs, a positive one with Newcombe's correction for continuity; 0 if either does not vary."""
+    scale = sqrt(_variance(before_P) * _variance(after_P))
     if scale == 0:
         return 0.0
-    excess = float(both * neither - lost * won)
+    before, after = fmean(before_P), fmean(after_P)
+    excess = fmean((one - before) * (other - after) for one, other in zip(before_P, after_P, strict=True))
     if excess > 0:
-        excess = max(0.0, excess - (both + lost + won + neither) / 2)
+        excess = max(0.0, excess - 1 / (2 * num_answers))
     return excess / scale

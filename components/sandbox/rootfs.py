@@ -109,6 +109,13 @@ def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
     return folder / "root", ready.read_text()
 
 
+def built_digests(state_folder: Path) -> tuple[str, ...]:
+    """The digests of the file systems below `state_folder`, the newest first. Builds none."""
+    ready = [path for path in _cache(state_folder).glob("*/digest") if not path.parent.name.startswith(_PART_PREFIX)]
+    newest_first = sorted(ready, key=lambda path: path.stat().st_mtime, reverse=True)
+    return tuple(dict.fromkeys(path.read_text() for path in newest_first))
+
+
 def rootfs_digest(root: Path) -> str:
     """SHA-256 of everything below `root`, in order of path: kind, permissions, and content or link target."""
     digest = hashlib.sha256()

@@ -13,6 +13,7 @@ from troupe.cli.runs import rm, runs, show
 from troupe.cli.sandbox import commands as sandbox_commands
 from troupe.cli.services import doctor, down, env, gc, status, up
 from troupe.cli.training import init, presets, resume, train
+from troupe.cli.viewing import rollouts, view
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in (
@@ -22,6 +23,8 @@ for command in (
     resume,
     runs,
     show,
+    view,
+    rollouts,
     rm,
     evaluate,
     play,

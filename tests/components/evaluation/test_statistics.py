@@ -3,11 +3,12 @@
 import itertools
 from math import comb, sqrt
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.evaluation.statistics import paired_interval, wilson_interval
+from components.evaluation.statistics import paired_interval, rate_interval, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -109,3 +110,30 @@ def test_the_paired_interval_covers_the_truth_as_often_as_it_says(both: float, l
             low, high = paired_interval(*pairs(*counts))
             covered += chance * (low <= won - lost <= high)
     assert covered > 0.93
+
+
+def test_answers_that_agree_within_problems_count_as_one_each() -> None:
+    assert rate_interval([0.0, 1.0] * 25, num_samples=4) == pytest.approx(wilson_interval(25, 50), abs=0.002)
+    assert rate_interval([0.5] * 50, num_samples=4) == pytest.approx(wilson_interval(100, 200))
+    assert rate_interval([0.0] * 50, num_samples=4) == wilson_interval(0, 50)
+    assert rate_interval([0.0, 1.0, 1.0], num_samples=1) == wilson_interval(2, 3)
+    assert rate_interval([], num_samples=4) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("n", "num_samples", "shift"), [(12, 4, 0.0), (40, 4, 0.1), (30, 8, -0.05)])
+def test_the_paired_interval_of_several_samples_covers_the_truth(n: int, num_samples: int, shift: float) -> None:
+    """Problems of all difficulties, which the second subject finds `shift` easier and a little different."""
+    draws, num_repetitions = np.random.default_rng(0), 1500
+
+    def subjects(count: int) -> tuple[np.ndarray, np.ndarray]:
+        before_P = draws.beta(0.8, 0.8, count)
+        return before_P, np.clip(before_P + shift + draws.normal(0, 0.1, count), 0, 1)
+
+    before_P, after_P = subjects(400_000)
+    truth = float((after_P - before_P).mean())
+    covered = 0
+    for _ in range(num_repetitions):
+        rates = [(draws.binomial(num_samples, chance_P) / num_samples).tolist() for chance_P in subjects(n)]
+        low, high = paired_interval(*rates, num_samples=num_samples)
+        covered += low <= truth <= high
+    assert 0.935 < covered / num_repetitions < 0.985

@@ -15,6 +15,7 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from tests.committed_runs import commit_step, ended_run, started_run
+from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
 
 ROOT = Path(__file__).resolve().parents[3]
 COMMANDS = (
@@ -24,6 +25,8 @@ COMMANDS = (
     "resume",
     "runs",
     "show",
+    "view",
+    "rollouts",
     "play",
     "rm",
     "doctor",
@@ -138,10 +141,12 @@ def snapshot(root: Path) -> dict[str, tuple[int, int]]:
 
 def test_what_reads_only_reads(tmp_path: Path) -> None:
     store, home = LocalArtifactStore(tmp_path / "store"), tmp_path / "home"
-    ended_run(store, "r")
+    run = ended_run(store, "r")
+    commit_rollouts(store, run, shard(2, 0, episode(node(candidate()))))
     store.put_bytes(b"nobody refers to this", kind="bytes")
     before = snapshot(tmp_path)
-    for command in (["runs"], ["show", "r"], ["gc", "--dry-run", "--grace-hours", "0"], ["status"]):
+    reading = (["runs"], ["show", "r"], ["view", "r", "--json"], ["gc", "--dry-run", "--grace-hours", "0"], ["status"])
+    for command in reading:
         where = [] if command == ["status"] else ["--store", store.uri]
         ended = troupe(*command, *where, home=home)
         assert ended.returncode == 0, ended.stderr

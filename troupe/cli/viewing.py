@@ -1,0 +1,82 @@
+"""`troupe view` and `troupe rollouts`."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from components.errors import ConfigurationError
+from troupe.cli.runs import JsonOption, StoreOption, emit_json, progress_bar
+
+if TYPE_CHECKING:
+    from components.runs.history import Progress
+    from troupe.viewing.view import PlayedBy
+
+StepOption = Annotated[
+    int | None, typer.Option(min=0, help="Its rollouts were played after so many updates; default: the newest step.")
+]
+
+
+def view(
+    run: Annotated[str, typer.Argument(help="A run's name; `troupe runs` lists them.")],
+    step: StepOption = None,
+    problem: Annotated[str | None, typer.Option(help="Only this problem, by its id.")] = None,
+    against: Annotated[
+        int | None, typer.Option(min=0, help="Another step, whose play of the same problems stands beside.")
+    ] = None,
+    play: Annotated[
+        bool, typer.Option("--play", help="Play the step's problems now with the weights of --against; stores nothing.")
+    ] = False,
+    to: Annotated[Path | None, typer.Option(help="The page's file; default: RUN-step-N.html here.")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a page of a step's rollouts: what each agent saw and wrote, rewards, advantages, the branch taken."""
+    from troupe.runs.stores import opened_store
+    from troupe.viewing.view import view_document, write_page
+
+    if play and against is None:
+        raise ConfigurationError("--play: name the step whose weights are to play, as --against 40")
+    opened = opened_store(store)
+    with progress_bar(run) as progress:
+        played = _played_by(store, problem, progress) if play else None
+        document = view_document(opened, run, step=step, problem=problem, against=against, play=played)
+    if as_json:
+        emit_json(document)
+        return
+    file = to or Path(f"{document['run_id']}-step-{document['main']['step']}.html")
+    write_page(document, file)
+    for side in (document["main"], document["against"]):
+        for note in side["notes"] if side else ():
+            typer.echo(f"warning: step {side['step']}: {note}", err=True)
+    count = len(document["main"]["episodes"])
+    typer.echo(f"{file.resolve().as_uri()}: {count} episode{'' if count == 1 else 's'}; open it in a browser")
+
+
+def _played_by(store: str | None, problem: str | None, progress: "Progress") -> "PlayedBy":
+    from troupe.viewing.played import played_by
+
+    return partial(played_by, store_uri=store, problem=problem, progress=progress)
+
+
+def rollouts(
+    run: Annotated[str, typer.Argument(help="A run's name; `troupe runs` lists them.")],
+    to: Annotated[Path, typer.Option(help="The table's file, as rollouts.parquet.")],
+    step: StepOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a step's rollouts as a table, one row per answer, that pandas and datasets open."""
+    from troupe.runs.stores import opened_store
+    from troupe.viewing.table import write_rollouts
+
+    with progress_bar(run):
+        report = write_rollouts(opened_store(store), run, to, step=step)
+    for note in report["notes"]:
+        typer.echo(f"warning: {note}", err=True)
+    if as_json:
+        emit_json(report)
+        return
+    typer.echo(f"{to}: {report['num_rows']} answers of step {report['step']}")
+    typer.echo(f'\nnext: python -c "import pandas; print(pandas.read_parquet({str(to)!r}))"')

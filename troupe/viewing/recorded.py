@@ -1,0 +1,203 @@
+"""The rollouts of a step as they are stored, with rewards and advantages. Damaged parts are named; intact ones are read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from components.algorithms.registry import ESTIMATORS, estimator
+from components.artifacts.base import ArtifactStore
+from components.artifacts.parallel import in_parallel
+from components.artifacts.payloads import get
+from components.artifacts.refs import ArtifactRef, StageManifest
+from components.config import RunConfig
+from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StoreRefused
+from components.runs.lineages import lineage_for, read_config
+from components.runs.recovery_hints import with_recovery_hints
+from components.runs.run import Run
+from components.runs.session_records import effective_run
+from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
+from components.runs.steps import first_unfinished_step
+from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard, ToolRecord
+from troupe.runs.documents import read_run
+
+T = TypeVar("T")
+_SHARDS, _SCORES, _ADVANTAGES = "collect_rollouts", "compute_rewards", "compute_advantages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedEpisode:
+    """An episode with the rewards and advantages of its candidates. Axes: N nodes, K candidates.
+
+    Rewards are those of the reward stage; without them, `is_scored` is False and they are those by which the sampler chose.
+    `advantages_N_K` is None if they cannot be computed from what is stored.
+    """
+
+    episode: Episode
+    shard: int
+    is_scored: bool
+    rewards_N_K: tuple[tuple[float | None, ...], ...]
+    advantages_N_K: tuple[tuple[float | None, ...], ...] | None
+    tools: ToolRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStep:
+    """The rollouts of a step, in the order of its shards. `notes` say what is missing or damaged, with the remedy."""
+
+    run: Run
+    step: int
+    config: RunConfig
+    """That under which the step's advantages were computed."""
+    versions: Mapping[str, PolicyVersion]
+    episodes: tuple[RecordedEpisode, ...]
+    notes: tuple[str, ...]
+
+
+def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) -> RecordedStep:
+    """The rollouts of a step (None: the newest that has some). Reads only.
+
+    Raises ConfigurationError if the run or its rollouts are unknown, ArtifactCorrupt if the run's configuration is damaged.
+    """
+    run = effective_run(store, read_run(store, run_id))
+    reached = first_unfinished_step(store, run)
+    candidates = [step] if step is not None else [each for each in (reached, reached - 1) if each >= 0]
+    for at in candidates:
+        if any(store.list(f"{_folder(run, at)}{_SHARDS}-")):
+            return _read_step(store, run, at)
+    raise _no_rollouts(store, run, step, reached)
+
+
+def _read_step(store: ArtifactStore, run: Run, step: int) -> RecordedStep:
+    reading = _Reading(store, run, step)
+    manifests = reading.manifests()
+    shards = reading.payloads(manifests, _SHARDS, RolloutShard)
+    scores = reading.payloads(manifests, _SCORES, ScoredShard)
+    read = as_recorded(run, step, _config_at(store, run, step), shards, scores, is_whole=reading.is_whole)
+    return replace(read, notes=(*reading.notes, *read.notes))
+
+
+def as_recorded(
+    run: Run,
+    step: int,
+    config: RunConfig,
+    shards: Mapping[str, RolloutShard],
+    scores: Mapping[str, ScoredShard],
+    *,
+    is_whole: bool = True,
+) -> RecordedStep:
+    """The step of these shards and scores, by part. `is_whole`: no other part exists.
+
+    Advantages are computed by the estimator of `config` if they follow from what is given; else a note says why not.
+    """
+    notes = []
+    if unscored := sorted(set(shards) - set(scores)):
+        notes.append(f"no rewards of shard {', '.join(unscored)}: shown are those by which the sampler chose")
+    missing = _missing_advantages(config, is_whole=is_whole and not unscored)
+    if missing is not None:
+        notes.append(missing)
+    versions: dict[str, PolicyVersion] = {}
+    for shard in shards.values():
+        versions.update(shard.policy_versions)
+    episodes = [
+        _recorded(shard, scores.get(part), index)
+        for part, shard in shards.items()
+        for index in range(len(shard.episodes))
+    ]
+    return RecordedStep(
+        run=run,
+        step=step,
+        config=config,
+        versions=versions,
+        episodes=tuple(_with_advantages(episodes, config) if missing is None else episodes),
+        notes=tuple(notes),
+    )
+
+
+def _recorded(shard: RolloutShard, score: ScoredShard | None, index: int) -> RecordedEpisode:
+    episode = shard.episodes[index]
+    sampled = tuple(tuple(candidate.reward for candidate in node.candidates) for node in episode.nodes)
+    return RecordedEpisode(
+        episode=episode,
+        shard=shard.shard,
+        is_scored=score is not None,
+        rewards_N_K=sampled if score is None else score.rewards_E_N_K[index],
+        advantages_N_K=None,
+        tools=shard.tools,
+    )
+
+
+def _missing_advantages(config: RunConfig, *, is_whole: bool) -> str | None:
+    """Why the advantages cannot be computed again; None if they can."""
+    name = config.algorithm.advantage
+    if name not in ESTIMATORS:
+        return f"no advantages: {name} is the run's own code, which is not run here"
+    return None if is_whole else "no advantages: they need the rewards of all shards of the step"
+
+
+def _with_advantages(episodes: Sequence[RecordedEpisode], config: RunConfig) -> list[RecordedEpisode]:
+    """The episodes with their advantages, computed again by the estimator of the run."""
+    compute = estimator(config.algorithm.advantage)
+    found_E_N_K = compute(
+        [each.episode for each in episodes], [each.rewards_N_K for each in episodes], config.algorithm
+    )
+    return [replace(each, advantages_N_K=found_N_K) for each, found_N_K in zip(episodes, found_E_N_K, strict=True)]
+
+
+class _Reading:
+    """Reads one step; what cannot be read is noted and skipped."""
+
+    def __init__(self, store: ArtifactStore, run: Run, step: int) -> None:
+        self._store, self._run, self._step = store, run, step
+        self.notes: list[str] = []
+        self.is_whole = True
+        """Whether everything that is stored could be read."""
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def manifests(self) -> list[StageManifest]:
+        """The committed shards and scores in the run's newest lineages, the newest last."""
+        keys = manifest_keys(self._run, self._store.list(_folder(self._run, self._step)))
+        wanted = [key for key in keys if stage_of(key) in (_SHARDS, _SCORES)]
+        found = [self._part(lambda key=key: read_manifest_at(self._store, key)) for key in wanted]  # type: ignore[misc]
+        return sorted((each for each in found if each is not None), key=lambda each: each.finished_at)
+
+    def payloads(self, manifests: list[StageManifest], stage: str, as_type: type[T]) -> dict[str, T]:
+        """The stage's results by part, in the order of the parts."""
+        refs = {
+            manifest.key.split("/")[5]: ArtifactRef.model_validate(manifest.output)
+            for manifest in manifests
+            if manifest.stage == stage
+        }
+        parts = sorted(refs, key=lambda part: (len(part), part))
+        read = in_parallel(lambda part: self._part(lambda: get(self._store, refs[part], as_type)), parts)
+        return {part: value for part, value in zip(parts, read, strict=True) if value is not None}
+
+    def _part(self, read: Callable[[], T]) -> T | None:
+        """The result of `read`; None, with a note, if it is damaged."""
+        try:
+            with with_recovery_hints(self._store, self._run, self._step):
+                return read()
+        except (ArtifactCorrupt, ArtifactMissing, StoreRefused) as error:
+            self.note(str(error))
+            self.is_whole = False
+            return None
+
+
+def _config_at(store: ArtifactStore, run: Run, step: int) -> RunConfig:
+    """The configuration under which the step's advantages were computed."""
+    number = lineage_for(run.lineages, step, _ADVANTAGES)
+    known = {lineage.lineage: lineage.config for lineage in run.lineages}
+    return known.get(number) or read_config(store, run.run_id) or run.config
+
+
+def _folder(run: Run, step: int) -> str:
+    return f"runs/{run.run_id}/steps/{step:06d}/"
+
+
+def _no_rollouts(store: ArtifactStore, run: Run, step: int | None, reached: int) -> ConfigurationError:
+    if step is None:
+        return ConfigurationError(f"run {run.run_id!r} has no rollouts yet; train it first")
+    known = f"it has steps 0 to {reached - 1}" if reached else "it has no finished step"
+    return ConfigurationError(f"--step {step}: run {run.run_id!r} has no rollouts of it; {known}")
