@@ -27,10 +27,6 @@ def turn_order_of(family: Family, given: TurnOrder | None) -> TurnOrder:
 
 def checked_team(name: str, environment: type[Environment]) -> None:
     """Check the roles and turn order of a user-defined environment. Raises ConfigurationError."""
-    if not (has_single_step(environment) or has_joint_step(environment)):
-        raise ConfigurationError(
-            f"environment.name {name!r}: define step(self, state, agent, answer), or step_together"
-        )
     roles = getattr(environment, "roles", None)
     if not isinstance(roles, tuple) or not roles or not all(isinstance(role, str) for role in roles):
         raise ConfigurationError(f'environment.name {name!r}: name its agents, as roles = ("first", "second")')
@@ -50,6 +46,10 @@ def checked_team(name: str, environment: type[Environment]) -> None:
             "acts; remove one of them"
         )
     _check_roles(f"environment.name {name!r}: turn_order", order, roles, of="roles")
+    if not (has_single_step(environment) or has_joint_step(environment)):
+        raise ConfigurationError(
+            f"environment.name {name!r}: define step(self, state, agent, answer), or step_together"
+        )
 
 
 def _is_entry(entry: object) -> bool:
