@@ -24,7 +24,7 @@ SYMBOLS = "123456789ABCDEFG"
 LIST_ENDING = "the last list of moves, in brackets as in the example."
 """How answers that reason first end, for the instructions."""
 _BRACKETS = re.compile(r"\[([^\[\]]*+)\]")
-_LABEL_WORDS = "moves?|list|path|plan|steps?|placements?|final|solution|result"
+_LABEL_WORDS = r"(?:moves?|steps?)(?! \d)|list|path|plan|placements?|final|solution|result|output"
 _GAPS = re.compile(r"(?:[\s,;|→⇒、，]|->|\\(?:boxed|text))++")
 _MARKS = "*_`~$(){}\"'“”‘’"
 _ITEM = re.compile(r"(?:step|move) \d{1,3}[.):]", re.IGNORECASE)
@@ -114,21 +114,22 @@ def _lists(text: str, moves: MoveList) -> list[Candidate]:
         for each in (*brackets, *deque(boxes(text), maxlen=MAX_CANDIDATES), *labels)
         if (told := _listed(each.content, moves) if each.content else "") is not None
     ]
-    lines = last_lines(text, lambda line: _list_in_line(line, moves))
+    lines = last_lines(text, lambda line: _list_in_line(line, moves, may_be_item=not found))
     if lines is None:
         return found
-    lines = lines._replace(content=_listed(lines.content, moves) or "")
+    nums_moves = [len(re.findall(moves.move, line)) for line in lines.content.split("\n")]
+    if moves.is_separated or len(nums_moves) == 1 or max(nums_moves) == 1:  # else a list in each line, which is refused
+        lines = lines._replace(content=_listed(lines.content, moves) or "")
     for place, each in enumerate(found):
-        if (
-            lines.start <= each.start < lines.end
-        ):  # "Step 1: U" is a line of a list, and a list may begin below "Answer:"
+        if lines.start <= each.start < lines.end:  # a list that begins below "Answer:"
             found[place] = each._replace(content=lines.content, end=lines.end)
     return found if found and moves.is_separated else [*found, lines]
 
 
-def _list_in_line(line: str, moves: MoveList) -> str | None:
-    part = _ITEM.sub("", unbulleted(line), count=1).strip(" *_`~.,;!。")
-    return part if _listed(part, moves, is_whole=True) else None
+def _list_in_line(line: str, moves: MoveList, *, may_be_item: bool) -> str | None:
+    plain = _ITEM.sub("", unbulleted(line), count=1) if may_be_item else line
+    part = plain.strip(" >*_`~.,;!。")
+    return part if "\\" not in part and _listed(part, moves, is_whole=True) else None
 
 
 def _listed(part: str, moves: MoveList, *, is_whole: bool = False) -> str | None:

@@ -17,7 +17,7 @@ _MAX_ERROR_CHARACTERS = 160
 VALUE_ENDING = "the last \\boxed{} with the final answer."
 """How answers that reason first end, for the instructions."""
 _VALUE_LINE = re.compile(
-    r"^(?:.*(?:=|≈|####|\b(?:so|thus|hence|therefore|equals|gives|is|are|get|have)\b[\s:,]))?[ \t*_`~$]*+"
+    r"^(?:.*(?:[:：=≈]|####|\b(?:so|thus|hence|therefore|equals|gives|is|are|get|have)\b[\s:,]))?[ \t*_`~$]*+"
     r"(?P<value>[-+−]?[ ]?[$€£]?\d[\d,]*+(?:\.\d++)?(?:[ ]?/[ ]?\d++)?%?)"
     r"(?P<unit>(?:[ ][^\W\d]++){0,4})[ \t]*+[*_`~$.!。]*+[ \t]*+$",
     re.MULTILINE,

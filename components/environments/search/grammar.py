@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from components.environments.search.sizes import Sizes
 from components.environments.shared.answer_extraction import boxes, labelled, last_lines, last_meant, unbulleted
-from components.environments.shared.denials import joint
+from components.environments.shared.denials import check_is_meant, joint
 from components.errors import MalformedAction
 
 SEARCH = re.compile(r"(?:\?|\**+(?:search )?query:\**+)(?P<text>.*)", re.IGNORECASE)
@@ -95,8 +95,11 @@ def final_lines(text: str, *, answers: bool) -> str:
         raise MalformedAction("marked lines that are alternatives to those before them")
     told = (*boxes(text), *labelled(text)) if answers and lines is None else ()
     last = last_meant(text, told if lines is None else [lines])
-    if last is None or lines is None:
-        return f"= {last.content}" if last else text
+    if last is None:
+        return text
+    if lines is None:
+        check_is_meant(text[: last.start] + last.content.split()[0], "")
+        return f"= {last.content}"
     marked = lines.content.split("\n")
     return "\n".join([line for line in marked if not line.startswith("###")] or marked)
 

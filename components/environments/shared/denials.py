@@ -28,12 +28,11 @@ _TAKES_BACK = re.compile(
     r"|not (?:right|correct|it|so))|(?:that|this|it|which) (?:fails|would (?:fail|hit|not)))\b|(?:^|[.!?\n])[\W_]{0,9}no[,.!:]",
     re.IGNORECASE,
 )
+_CHOICE = re.compile(r"\b(?:or|maybe|perhaps|else)\b", re.IGNORECASE)
+_COUNT = re.compile(r"\b(?:\d{1,3}|first|second|third|step|call|action|json|tool_call)\b", re.IGNORECASE)
 _JOINS = re.compile(
-    r"(?:[\W_]|\b(?:(?:and|then|plus|next|finally|followed by)\b|(?P<choice>(?:or|maybe|perhaps|else)\b)"
-    r"|(?P<count>(?:\d{1,3}|first|second|third|step|call|action|json|tool_call)\b)))*+",
-    re.IGNORECASE,
+    rf"(?:[\W_]|\b(?:and|then|plus|next|finally|followed by)\b|{_CHOICE.pattern}|{_COUNT.pattern})*+", re.IGNORECASE
 )
-"""Marks, words between two answers, and what counts or fences the items of a list."""
 _OPEN_FENCE = re.compile(r"(?<![`~])(?:`{3,}+|~{3,}+)\w{0,20}\s{0,9}\Z")
 _KEY = re.compile(r"""["']([^"'\n]{0,60})["']\s{0,9}:\s{0,9}["'\s]{0,9}\Z""")
 _OWN_KEY = re.compile(
@@ -61,5 +60,6 @@ def check_is_meant(before: str, after: str) -> None:
 def joint(between: str) -> str:
     """What joins two answers between which only marks and such words stand: "choice" for "or", "count" for the number of a list
     item, else "marks", as for a comma or "then"; empty if other words stand between them."""
-    joined = _JOINS.fullmatch(between)
-    return "" if joined is None else joined.lastgroup or "marks"
+    if not _JOINS.fullmatch(between):
+        return ""
+    return "choice" if _CHOICE.search(between) else "count" if _COUNT.search(between) else "marks"

@@ -111,16 +111,14 @@ def final_plan(text: str, step: re.Pattern[str]) -> str:
     """
 
     def are_steps(part: str) -> list[bool]:
-        return [
-            step.fullmatch(" ".join(each.split()).lower()) is not None for each in _plain(part).split(STEP_SEPARATOR)
-        ]
+        return [step.fullmatch(" ".join(each.split()).lower()) is not None for each in part.split(STEP_SEPARATOR)]
 
     def read(line: str) -> str | None:
         if len(line) > _MAX_STEP_LINE or not step.search(line.lower()):
             return None
         quoted = line.split("`")[1::2]
         parts = (unbulleted(line), re.split("[:：]", line)[-1], *(quoted if len(quoted) == 1 else ()))
-        found = next((part.strip() for part in parts if all(are_steps(part))), None)
+        found = next((part.strip() for part in parts if all(are_steps(_plain(part)))), None)
         return line if found is None and STEP_SEPARATOR in line and any(are_steps(line)) else found
 
     last = last_lines(text, read)
