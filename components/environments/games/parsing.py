@@ -100,18 +100,10 @@ def final_moves(text: str, moves: MoveList) -> str:
 
 def _lists(text: str, moves: MoveList) -> list[Candidate]:
     """The lists of `text`. One that is only mentioned, alone on a line or without a word for answers is loose."""
-    brackets = (
-        Candidate(
-            each[1], *each.span(), is_loose=bool(_MENTION.search(text, max(0, each.start() - _LOOK_BACK), each.start()))
-        )
-        for each in deque(_BRACKETS.finditer(text), maxlen=MAX_CANDIDATES)
-    )
-    labels = (
-        each._replace(is_loose=not each.is_answer) for each in labelled(text, words=_LABEL_WORDS, with_remark=False)
-    )
+    brackets = (Candidate(each[1], *each.span()) for each in deque(_BRACKETS.finditer(text), maxlen=MAX_CANDIDATES))
     found = [
-        each._replace(content=told)
-        for each in (*brackets, *deque(boxes(text), maxlen=MAX_CANDIDATES), *labels)
+        each._replace(content=told, is_loose=each.is_loose or _is_mentioned(text, each))
+        for each in (*brackets, *boxes(text), *labelled(text, words=_LABEL_WORDS, with_remark=False))
         if (told := _listed(each.content, moves) if each.content else "") is not None
     ]
     lines = last_lines(text, lambda line: _list_in_line(line, moves, may_be_item=not found))
@@ -124,6 +116,11 @@ def _lists(text: str, moves: MoveList) -> list[Candidate]:
         if lines.start <= each.start < lines.end:  # a list that begins below "Answer:"
             found[place] = each._replace(content=lines.content, end=lines.end)
     return found if found and moves.is_separated else [*found, lines]
+
+
+def _is_mentioned(text: str, found: Candidate) -> bool:
+    before = max(0, found.start - _LOOK_BACK)
+    return text[found.start] == "[" and _MENTION.search(text, before, found.start) is not None
 
 
 def _list_in_line(line: str, moves: MoveList, *, may_be_item: bool) -> str | None:

@@ -52,7 +52,7 @@ def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
     """
     box = last_meant(text, boxes(text))
     answer = text.strip() if box is None else box.content.strip()
-    if box is not None:
+    if box is not None and "\\boxed" not in text[box.end :]:  # behind it a box may have been left open
         _check_unit(answer, text[box.end :])
     if not answer or (box is None and "\n" in answer):
         raise MalformedAction("no final answer: put it into \\boxed{}, or write it alone on one line")

@@ -91,8 +91,6 @@ def final_lines(text: str, *, answers: bool) -> str:
     **Example** `"### Result\n= Rome\nNo, wait.\n**= Oslo**"` is `"= Oslo"`.
     """
     lines = last_lines(text, _reasoner_line if answers else _searcher_line)
-    if lines is not None and joint(text[: lines.start].rstrip("\n").rpartition("\n")[2]) == "choice":
-        raise MalformedAction("marked lines that are alternatives to those before them")
     told = (*boxes(text), *labelled(text)) if answers and lines is None else ()
     last = last_meant(text, told if lines is None else [lines])
     if last is None:
@@ -100,6 +98,8 @@ def final_lines(text: str, *, answers: bool) -> str:
     if lines is None:
         check_is_meant(text[: last.start] + last.content.split()[0], "")
         return f"= {last.content}"
+    if joint(text[: lines.start].rstrip("\n").rpartition("\n")[2]) == "choice":
+        raise MalformedAction("marked lines that are alternatives to those before them")
     marked = lines.content.split("\n")
     return "\n".join([line for line in marked if not line.startswith("###")] or marked)
 

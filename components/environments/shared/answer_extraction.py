@@ -54,7 +54,7 @@ class Candidate(NamedTuple):
     is_answer: bool = False
     """A label calls it the answer."""
     is_loose: bool = False
-    """Nothing marks it as an answer."""
+    """Nothing but its place marks it as the answer."""
 
 
 def blocks(text: str) -> Iterator[tuple[str, Candidate]]:
@@ -66,14 +66,17 @@ def blocks(text: str) -> Iterator[tuple[str, Candidate]]:
 
 
 def boxes(text: str) -> Iterator[Candidate]:
-    r"""Each closed `\boxed{...}` that holds no other one. **Example** `r"so \boxed{\frac{1}{2}}"` gives `r"\frac{1}{2}"`."""
+    r"""The last closed `\boxed{...}` that hold no other one. **Example** `r"\boxed{\frac{1}{2}}"` gives `r"\frac{1}{2}"`."""
     opened, newest, first = list[re.Match[str]](), None, _BOX.search(text)
+    found = deque[tuple[re.Match[str], int]](maxlen=MAX_CANDIDATES)
     for mark in _BRACES.finditer(text, first.start()) if first else ():
         if mark[0] != "}":
             opened.append(mark)
             newest = mark if len(mark[0]) > 1 else newest
         elif opened and (box := opened.pop()) is newest:
-            yield Candidate(text[box.end() : mark.start()], box.start(), mark.end())
+            found.append((box, mark.start()))
+    for box, end in found:
+        yield Candidate(text[box.end() : end], box.start(), end + 1)
 
 
 @cache
@@ -101,7 +104,8 @@ def labelled(
         told = text[start : labels[following].start() if following else len(text)]
         told = (_LINE_END if with_remark else _REMARK).split(told, maxsplit=1)[0]
         if content := bare(told):
-            yield Candidate(content, start, start + len(told), is_answer=labels[start]["answer"] is not None)
+            is_answer = labels[start]["answer"] is not None
+            yield Candidate(content, start, start + len(told), is_answer=is_answer, is_loose=not is_answer)
 
 
 def last_lines(text: str, read: Callable[[str], str | None]) -> Candidate | None:
