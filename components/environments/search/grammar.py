@@ -96,7 +96,7 @@ def final_lines(text: str, *, answers: bool) -> str:
     if last is None:
         return text
     if lines is None:
-        check_is_meant(text[: last.start] + last.content.split()[0], "")
+        check_is_meant(text[: last.start] + last.content.strip().partition(" ")[0], "")
         return f"= {last.content}"
     if joint(text[: lines.start].rstrip("\n").rpartition("\n")[2]) == "choice":
         raise MalformedAction("marked lines that are alternatives to those before them")

@@ -41,7 +41,8 @@ _MAX_SPACING = 4
 CALLS_ENDING = "the last JSON list of calls."
 """How answers that reason first end, for the instructions."""
 _TEXT = r'"(?:[^"\\\n]|\\.)*+"'
-_CALL = rf"\{{(?!\s*+[\[{{])(?:{_TEXT}|[^{{}}\"\[\]]|\[(?:{_TEXT}|[^{{}}\"\[\]])*+\]|\{{(?:{_TEXT}|[^{{}}\"\[\]])*+\}})*+\}}"
+_PLAIN = rf'{_TEXT}|[^{{}}"\[\]\\]'
+_CALL = rf"\{{(?!\s*+[\[{{])(?:{_PLAIN}|\[(?:{_PLAIN})*+\]|\{{(?:{_PLAIN})*+\}})*+\}}"
 _CALLS = re.compile(rf"(?P<list>\[\s*+(?:{_CALL}[\s,]*+)*+\])|{_CALL}")
 """A list of objects, or an object alone, as deep as calls are."""
 _NAMES_TOOL = re.compile(r"\{\s*+[\"']?tool\b")
