@@ -30,7 +30,7 @@ _HEADINGS = {
 TESTS_ENDING = "the last tests, one a line, with at most blank lines between them."
 """How answers that reason first end, for the instructions."""
 _NUMBERED = re.compile(r"\A[-+* ]{0,3}\**(?:test|case|example)(?: case)? ?\d{1,3}\**[:.)]\** *", re.IGNORECASE)
-_REMARK = re.compile(r"(?<=\S) {1,8}(?:\([A-Za-z][^()]*\)|# .*)\Z")
+_REMARK = re.compile(r"(?<=\S) {1,8}(?:\([A-Za-z][^()]*\)|# (?s:.*))\Z")
 _MAX_SENTENCE = 400
 _LEAST_WORDS = 4
 _HEADING = re.compile(r"^.*:[ *]*+$", re.MULTILINE)

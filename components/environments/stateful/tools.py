@@ -5,6 +5,7 @@ Tools are pure: a state and arguments in, a new state and a value out.
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
@@ -45,6 +46,8 @@ _PLAIN = rf'{_TEXT}|[^{{}}"\[\]\\]'
 _CALL = rf"\{{(?!\s*+[\[{{])(?:{_PLAIN}|\[(?:{_PLAIN})*+\]|\{{(?:{_PLAIN})*+\}})*+\}}"
 _CALLS = re.compile(rf"(?P<list>\[\s*+(?:{_CALL}[\s,]*+)*+\])|{_CALL}")
 """A list of objects, or an object alone, as deep as calls are."""
+_MAX_CANDIDATES = 4096
+"""Lists and objects of a text that are looked at, the last ones."""
 _NAMES_TOOL = re.compile(r"\{\s*+[\"']?tool\b")
 _MAX_DEPTH = 3
 """A list of calls whose arguments may be lists."""
@@ -210,7 +213,7 @@ def final_calls(text: str) -> str:
     **Example** `'First pay: {"tool":"pay"}\\nNo:\\n```json\\n[]\\n```'` is `"[]"`.
     """
     found = list[Candidate]()
-    for each in _CALLS.finditer(text):
+    for each in deque(_CALLS.finditer(text), maxlen=_MAX_CANDIDATES):
         is_call = each["list"] is None
         if is_call and found and found[-1].is_loose and joint(text[found[-1].end : each.start()]) in ("marks", "count"):
             found[-1] = found[-1]._replace(end=each.end())
