@@ -6,8 +6,7 @@ from random import Random
 from typing import Any
 
 from components.environments.base import Split, Step, ToolCall, Tools
-from components.environments.code.answer_extraction import PROGRAM_ENDING, TESTS_ENDING, final_tests
-from components.environments.code.grammar import cases_in, spelled
+from components.environments.code.grammar import TESTS_ENDING, cases_in, final_tests, spelled
 from components.environments.code.judge import Judge
 from components.environments.code.mutants import mutants
 from components.environments.code.observations import CODER, ROLES, TESTER, State, instructions, state_text
@@ -19,7 +18,7 @@ from components.environments.code.programs import Verdict, program_in
 from components.environments.code.render import picture
 from components.environments.code.tables import table_problem, tables
 from components.environments.environment import Demonstrator, ToolEnvironment
-from components.environments.shared.answer_extraction import final_program
+from components.environments.shared.answer_extraction import PROGRAM_ENDING, final_program
 from components.errors import ConfigurationError, MalformedAction
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {
@@ -122,7 +121,7 @@ class CodeEnvironment(Demonstrator, ToolEnvironment):
         """The last tests, or the last block of a program."""
         if agent == TESTER:
             return final_tests(text, max_cases=state.problem.bounds.max_cases)
-        return final_program(text)
+        return final_program(text, state.problem.entry)
 
     def tool_calls(self, state: Draft, agent: str, answer: str) -> Iterator[ToolCall]:
         if agent == TESTER:

@@ -10,6 +10,7 @@ from typing import Any
 from components.environments.code.problem import Case, CodeProblem, Kind
 from components.environments.code.programs import escaped, without_warnings
 from components.environments.code.text import nests_deep, printable
+from components.environments.shared.answer_extraction import last_lines, last_meant
 from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 
@@ -26,6 +27,13 @@ _HEADINGS = {
     "test output": "output",
     "expected output": "output",
 }
+TESTS_ENDING = "the last tests, one a line, with at most blank lines between them."
+"""How answers that reason first end, for the instructions."""
+_NUMBERED = re.compile(r"\A[-+* ]{0,3}\**(?:test|case|example)(?: case)? ?\d{1,3}\**[:.)]\** *", re.IGNORECASE)
+_REMARK = re.compile(r"(?<=\S) {1,8}(?:\([A-Za-z][^()]*\)|# (?s:.*))\Z")
+_MAX_SENTENCE = 400
+_LEAST_WORDS = 4
+_HEADING = re.compile(r"^.*:[ *]*+$", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(.)")
 
 
@@ -49,6 +57,39 @@ def cases_in(answer: str, problem: CodeProblem) -> tuple[Case, ...]:
     if not found:
         raise MalformedAction(f"there is no test in the answer; write one a line as INPUT {ARROW} OUTPUT")
     return tuple(found.values())[: bounds.max_cases]
+
+
+def final_tests(text: str, *, max_cases: int) -> str:
+    """The last tests of `text`: `INPUT => OUTPUT` lines without a remark between them, or the last `max_cases` blocks under
+    headings if they come later; `text` itself without tests.
+
+    A line that is a whole sentence is a remark, also with an arrow in it. Left out are "Test 1:", and after the output what
+    stands in brackets or behind #. Raises MalformedAction if the text says that the tests are not meant.
+
+    **Example** `"3 => 5? No:\\n3 => 6\\n4 => 8\\nGood luck"` is `"3 => 6\\n4 => 8"`.
+    """
+    tests = last_lines(text, _test_in_line)
+    headings = [each.start() for each in _HEADING.finditer(text) if heading_of(each[0]) == "input"][-max_cases:]
+    if headings and (tests is None or headings[-1] > tests.end):
+        return text[headings[0] :]
+    return text if tests is None or last_meant(text, [tests]) is None else tests.content
+
+
+def _test_in_line(line: str) -> str | None:
+    """The test in a line with an arrow; None if the line is a sentence about one."""
+    line = _NUMBERED.sub("", line, count=1)
+    if ARROW not in line:
+        return None
+    quoted = next((part for part in line.split("`")[1::2] if ARROW in part), None)
+    if quoted is not None or len(line) > _MAX_SENTENCE:
+        return quoted or line
+    if (
+        line[-1] in ".!?:"
+        and sum(len(word) > 1 and word.strip(",;").isalpha() for word in line.split()) >= _LEAST_WORDS
+    ):
+        return None
+    given, arrow, expected = line.rpartition(ARROW)
+    return f"{given}{arrow} {_REMARK.sub('', expected.strip())}"
 
 
 def spelled(case: Case, kind: Kind) -> str:

@@ -14,8 +14,8 @@ from pydantic import Field, model_validator
 
 from components.environments.base import Step, Tools
 from components.environments.environment import Demonstrator, ToolEnvironment
-from components.environments.games.answer_extraction import LIST_ENDING, PROGRAM_ENDING, final_moves
 from components.environments.games.game import Game
+from components.environments.games.parsing import LIST_ENDING, final_moves
 from components.environments.games.python_tool import (
     MALFORMED_MARK,
     MARKS_MEANING,
@@ -25,7 +25,7 @@ from components.environments.games.python_tool import (
     printed_moves,
     printing_program,
 )
-from components.environments.shared.answer_extraction import final_program
+from components.environments.shared.answer_extraction import PROGRAM_ENDING, final_program
 from components.environments.shared.progress import progress, value_gain
 from components.environments.shared.text import PRINTABLE
 from components.errors import MalformedAction

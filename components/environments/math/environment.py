@@ -7,8 +7,14 @@ from typing import Any
 
 from components.environments.base import Split, Step, Tools
 from components.environments.environment import Demonstrator, ToolEnvironment
-from components.environments.math.answer_extraction import PROGRAM_ENDING, VALUE_ENDING, final_value
-from components.environments.math.grammar import failure, parse_answer, parse_program, printed_answer
+from components.environments.math.grammar import (
+    VALUE_ENDING,
+    failure,
+    final_value,
+    parse_answer,
+    parse_program,
+    printed_answer,
+)
 from components.environments.math.history import Progress, Round, Run
 from components.environments.math.numbers import number
 from components.environments.math.observations import (
@@ -26,7 +32,7 @@ from components.environments.math.options import MathOptions
 from components.environments.math.procedural import draw_question
 from components.environments.math.questions import questions_of
 from components.environments.math.verifier import verdict
-from components.environments.shared.answer_extraction import final_program
+from components.environments.shared.answer_extraction import PROGRAM_ENDING, final_program
 from components.environments.shared.splits import shuffled_index
 from components.environments.shared.text import PRINTABLE
 from components.errors import MalformedAction

@@ -1,10 +1,12 @@
 """The grammar of programs and answers. Text is extracted and never evaluated."""
 
 import re
+from collections import deque
 
-from components.environments.math.normalization import MAX_FINAL_CHARACTERS, around_box, boxed, plain
+from components.environments.math.normalization import MAX_FINAL_CHARACTERS, plain
 from components.environments.math.numbers import number
-from components.environments.shared.answer_extraction import check_is_meant, is_joined
+from components.environments.shared.answer_extraction import MAX_CANDIDATES, boxes, labelled, last_meant
+from components.environments.shared.denials import check_is_meant
 from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult
@@ -12,6 +14,14 @@ from components.schema import Execution, ExecutionResult
 _FENCE = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\n(.*?)(?:```|\Z)", re.DOTALL)
 _UNIT = re.compile(r"[ \t$]*+(?:\\text\{)?[ \t]*+([^\W\d]+)")
 _MAX_ERROR_CHARACTERS = 160
+VALUE_ENDING = "the last \\boxed{} with the final answer."
+"""How answers that reason first end, for the instructions."""
+_VALUE_LINE = re.compile(
+    r"^(?:.*(?:[:：=≈]|####|\b(?:so|thus|hence|therefore|equals|gives|is|are|get|have)\b[\s:,]))?[ \t*_`~$]*+"
+    r"(?P<value>[-+−]?[ ]?[$€£]?\d[\d,]*+(?:\.\d++)?(?:[ ]?/[ ]?\d++)?%?)"
+    r"(?P<unit>(?:[ ][^\W\d]++){0,4})[ \t]*+[*_`~$.!。]*+[ \t]*+$",
+    re.MULTILINE,
+)
 
 
 def parse_program(text: str, *, max_characters: int) -> Execution:
@@ -40,11 +50,11 @@ def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
 
     **Example** `So it is \boxed{3/4}.` is `3/4`, and so is `3/4`; a page of text without a box is malformed.
     """
-    found = boxed(text)
-    if found is not None:
-        _check_box(text, found)
-    answer = text.strip() if found is None else found.strip()
-    if not answer or (found is None and "\n" in answer):
+    box = last_meant(text, boxes(text))
+    answer = text.strip() if box is None else box.content.strip()
+    if box is not None and "\\boxed" not in text[box.end :]:  # behind it a box may have been left open
+        _check_unit(answer, text[box.end :])
+    if not answer or (box is None and "\n" in answer):
         raise MalformedAction("no final answer: put it into \\boxed{}, or write it alone on one line")
     if len(answer) > max_characters:
         raise MalformedAction(f"an answer of {len(answer)} characters; at most {max_characters} are allowed")
@@ -55,17 +65,36 @@ def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
     return answer
 
 
-def _check_box(text: str, content: str) -> None:
-    """Raise MalformedAction if the text around the last box makes another answer of it: a denial, a unit, another box."""
-    before, after = around_box(text, content)
-    check_is_meant(before, after)
-    end = before.rfind("}") + 1
-    earlier = boxed(before)
-    if earlier not in (None, content) and before[:end].endswith(f"{earlier}}}") and is_joined(before[end:]):
-        raise MalformedAction("two values in boxes, one after the other")
+def _check_unit(content: str, after: str) -> None:
+    """Raise MalformedAction if a word behind a box makes another number of it. **Example** `\boxed{5} million`."""
     counted = _UNIT.match(after)
     if counted and number(plain(content)) is not None and number(plain(content + counted[0])) is None:
         raise MalformedAction(f"{counted[0].strip()!r} follows the box")
+
+
+def final_value(text: str) -> str:
+    r"""The last final answer of `text`; `text` itself without one, or if it is in a box.
+
+    That is the last `\boxed{}`, unless a label such as "Answer:" with a number follows it; else what the last label tells, of
+    an equation its right side; else the last number that is a line or ends an equation or a conclusion, without its unit.
+
+    Raises MalformedAction if the text says that it is not meant.
+
+    **Example** `"\boxed{5}. Wait, 2 + 2 is 4, so the answer is 4."` is `"4"`.
+    """
+    box = max(boxes(text), key=lambda each: each.start, default=None)
+    last = next(iter(deque(labelled(text, with_remark=False), maxlen=1)), None)
+    if last is not None and (box is None or last.start >= box.end):
+        check_is_meant(text[: last.start], text[last.end :])
+        left, _, right = last.content.rpartition("=")
+        told = right.strip() if left.rstrip()[-1:] in tuple("0123456789)}%") and right.strip() else last.content
+        if box is None or number(plain(told)) is not None:
+            return told
+    for line in reversed(deque(_VALUE_LINE.finditer(text) if box is None else (), maxlen=MAX_CANDIDATES)):
+        if number(plain(line["value"] + line["unit"])) is not None:
+            check_is_meant(text[: line.start("value")], text[line.end() :])
+            return line["value"].strip()
+    return text
 
 
 def printed_answer(result: ExecutionResult) -> str | None:

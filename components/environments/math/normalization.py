@@ -7,7 +7,6 @@ MAX_CHARACTERS = 1000
 MAX_FINAL_CHARACTERS = 400
 """The maximum length of a final answer of an agent, a program or a dataset."""
 
-_BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|[{}]")
 _CHARACTERS = str.maketrans(
     {
         "−": "-",
@@ -57,26 +56,6 @@ _REWRITES = tuple(
 _NAMED = re.compile(r"(?P<name>[A-Za-z](?:_\{?\w\}?)?)\s*(?:=|\\in(?![a-z]))\s*(?=[^=])")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*")
 _CONSTANTS = frozenset({"pi", "e", "i", "oo", "inf", "infinity"})
-
-
-def boxed(text: str) -> str | None:
-    r"""The content of the last closed `\boxed{...}` of `text`; None if there is none.
-
-    **Example** `r"so \boxed{3}, or better \boxed{\frac{1}{2}}"` gives `r"\frac{1}{2}"`.
-    """
-    opened, found = list[int](), (-1, 0)
-    for mark in _BRACES.finditer(text):
-        if mark[0] != "}":
-            opened.append(mark.end() if len(mark[0]) > 1 else -1)
-        elif opened:
-            found = max(found, (opened.pop(), mark.start()))
-    return text[found[0] : found[1]] if found[0] >= 0 else None
-
-
-def around_box(text: str, content: str) -> tuple[str, str]:
-    """What stands before and behind the last box of `text`, which has `content`."""
-    start = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
-    return text[:start], text[text.find("}", start + len(content)) + 1 :]
 
 
 def plain(text: str) -> str:

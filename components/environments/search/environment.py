@@ -7,9 +7,9 @@ from typing import Any
 
 from components.environments.base import Retriever, Split, Step, Tools
 from components.environments.environment import Demonstrator, ToolEnvironment
-from components.environments.search.answer_extraction import LINES_ENDING, final_lines
 from components.environments.search.expert import random_name, random_word, reasoner_line_text, searcher_line_texts
 from components.environments.search.grading import normalized
+from components.environments.search.grammar import LINES_ENDING, final_lines
 from components.environments.search.inquiry import Inquiry, planned, reasoned, searched
 from components.environments.search.observations import REASONER, ROLES, SEARCHER, folded, instructions, state_text
 from components.environments.search.options import SearchOptions
@@ -93,7 +93,7 @@ class SearchEnvironment(Demonstrator, ToolEnvironment):
 
     def final_answer(self, state: Inquiry, agent: str, text: str) -> str:
         """The last marked lines."""
-        return final_lines(text, answers=agent == REASONER, max_lines=state.sizes.num_lines)
+        return final_lines(text, answers=agent == REASONER)
 
     def tool_calls(self, state: Inquiry, agent: str, answer: str) -> tuple[Query, ...]:
         return planned(state, answer).queries if agent == SEARCHER else ()

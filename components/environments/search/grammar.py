@@ -8,12 +8,17 @@ import re
 from dataclasses import dataclass
 
 from components.environments.search.sizes import Sizes
+from components.environments.shared.answer_extraction import boxes, labelled, last_lines, last_meant, unbulleted
+from components.environments.shared.denials import check_is_meant, joint
 from components.errors import MalformedAction
 
 SEARCH = re.compile(r"(?:\?|\**+(?:search )?query:\**+)(?P<text>.*)", re.IGNORECASE)
 NOTE = re.compile(r"#(?P<number>\d{1,4})\s*=(?P<text>.*)")
 ASK = re.compile(r"(?:\?|###(?!#))(?P<text>.*)")
 ANSWER = re.compile(r"(?:=|\**+answer:\**+)(?P<text>.*)", re.IGNORECASE)
+LINES_ENDING = "the last marked lines, with at most blank lines between them."
+"""How an answer that reasons first ends, for the instructions."""
+_MAX_LABEL = 60
 _REFERENCE = re.compile(r"#(\d{1,4})\b")
 
 
@@ -74,6 +79,43 @@ def parse_reasoner(text: str, sizes: Sizes) -> tuple[str, ...] | str:
         return answers[0]
     _check_count(len(asked), sizes)
     return tuple(asked)
+
+
+def final_lines(text: str, *, answers: bool) -> str:
+    r"""The last lines of `text` with marks, those of the reasoner if `answers`, else the searcher's; `text` itself without any.
+
+    Markdown around a line is left out, and a line that begins "Final answer:" or alike is an answer. Headings (`### words`)
+    are sub-questions only where no other line is marked. Without marked lines, what the last label or `\boxed{}` tells is the
+    reasoner's answer. Raises MalformedAction if the text says that the lines are not meant.
+
+    **Example** `"### Result\n= Rome\nNo, wait.\n**= Oslo**"` is `"= Oslo"`.
+    """
+    lines = last_lines(text, _reasoner_line if answers else _searcher_line)
+    told = (*boxes(text), *labelled(text)) if answers and lines is None else ()
+    last = last_meant(text, told if lines is None else [lines])
+    if last is None:
+        return text
+    if lines is None:
+        check_is_meant(text[: last.start] + last.content.strip().partition(" ")[0], "")
+        return f"= {last.content}"
+    if joint(text[: lines.start].rstrip("\n").rpartition("\n")[2]) == "choice":
+        raise MalformedAction("marked lines that are alternatives to those before them")
+    marked = lines.content.split("\n")
+    return "\n".join([line for line in marked if not line.startswith("###")] or marked)
+
+
+def _searcher_line(line: str) -> str | None:
+    plain = unbulleted(line)
+    return plain if NOTE.fullmatch(plain) or SEARCH.fullmatch(plain) else None
+
+
+def _reasoner_line(line: str) -> str | None:
+    plain = unbulleted(line)
+    if (marked := ASK.fullmatch(plain) or ANSWER.fullmatch(plain)) and marked["text"].strip():
+        return plain
+    told = next(labelled(plain), None)
+    is_answer = told is not None and told.start <= _MAX_LABEL and {":", "："} & set(plain[: told.start])
+    return f"= {plain[told.start :]}" if told and is_answer else None
 
 
 def resolved(text: str, answers: tuple[str | None, ...]) -> str:

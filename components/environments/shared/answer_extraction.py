@@ -1,203 +1,180 @@
-"""What a reader takes for the answer in a text that reasons first: its last fenced block, labelled line, or line."""
+"""One rule to read an answer in a text that reasons first: of its blocks, boxes, labelled lines and lines the last one counts.
+
+An environment chooses its candidates with the grammar of its answers; this module finds them, and says which one is meant.
+"""
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import zip_longest
 from typing import NamedTuple
 
+from components.environments.shared.denials import check_is_meant, joint
 from components.errors import MalformedAction
 
 REASON_FIRST = "You may reason first, at any length; a correction counts, because only the end of your answer is read:"
+PROGRAM_ENDING = "the last ```python block, with the whole program."
+"""How answers with a program end, for the instructions."""
 _ALONE = (" and nothing else", ", or with nothing but the program")
 """What the instructions for compact answers ask for."""
-MAX_LINES = 4096
-"""Lines of a text, from its end, in which marked lines are looked for."""
-_MAX_LABELS = 64
-_LABEL = re.compile(
-    r"(?P<answer>\b(?:answers?|antwort|réponse|respuesta|resposta|risposta|ответ)\b|答案|回答|答え|解答|정답)"
-    r"|\b(?:solution|result|lösung|ergebnis|résultat|solución|resultado|решение|output|value|final)\b"
-    r"|(?P<moves>\b(?:moves?|list|path|plan|steps?|placements?|züge|coups|movimientos|mosse|ходы)\b)",
-    re.IGNORECASE,
-)
-_SAYS = re.compile(r"[^\n:：=.,;!?()\[\]{}]{0,40}?(?:\([^()\n]{0,40}\)[ \t*_`~]{0,4})?[:：=][\s*_`~:：=]*+")
-_IS = re.compile(
-    r"[^\n:：=.,;!?()\[\]{}]{0,40}?(?:[:：=]|\b(?:is|are|ist|sind|lautet|est|es|son|é|è)\b|это|是|为|は|는)[\s*_`~:：=]*+",
-    re.IGNORECASE,
-)
-_FENCE = re.compile(r"^(?P<indent>[ \t]*)(?:`{3,}|~{3,})(?P<language>[^`~\n]*)$", re.MULTILINE)
-_STATEMENT = re.compile(
-    r"(?:import|from \S+ import|def|class|return|assert|async|raise|del|global) |(?:if|for|while|with|match) [^:]{0,120}+:|"
-    r"""(?:try|else):|[@#)\]}]|["']|pass\b|[A-Za-z_][\w.]{0,60}+\(|[A-Za-z_][\w, .\[\]]{0,60}? ?[-+*/|&^%]?=[^=]"""
-)
-_BULLET = re.compile(r"\A(?:[-*+•>]|\d{1,3}[.)])\s+")
+MAX_CANDIDATES = 64
+"""Candidates of a kind that are looked at, the last of a text."""
+_MAX_LINES = 4096
 _MARKUP = "*_`~"
-_LOOK_BACK = 300
-_CLAUSE_END = re.compile(r"(?<![:：*_`\s])[ \t]*\n|[.;!?,。；！？，](?![\d*_`]*[:：])")
-_DENIAL = (
-    r"(?:\b(?:not|never|cannot|neither|nor|none|unless|except|without|instead of|(?:rather|other) than|(?:any|no)thing but"
-    r"|all but|for (?:example|instance)|such as|would have been|nicht|nie|kein\w*|statt|pas|jamais|nunca|no es|non|не)\b"
-    r"|n['’]t\b|不是|不能|ではな)"
-)
-_DENIES = re.compile(
-    rf"{_DENIAL}(?:\W+\w+)?\W*\Z|{_DENIAL}(?:\W+\w+){{0,2}}\W*[:：]\W*\Z|\bif (?:it|i|this|that|nothing) were\b"
-    r"|\b(?:wrong|worse|incorrect|invalid|rejected|bad) (?:to|answer|list|path|plan|moves?|solution|result|value|one|way)\b",
-    re.IGNORECASE,
-)
-"""Ends of a clause that denies or supposes what follows it: a denial at most one word before it, or two and a colon."""
-_GOES_ON = re.compile(
-    r"""[ \t*_`~$.,;:!()\]}"'”’]{0,20}(?:\.{2,}|…|[+×*^/±~][ \t]*+[\d(\[]|\(?x ?\d"""
-    r"|\b(?:and )?(?:etc|and so on|then|next|finally|lastly|afterwards|followed by|plus|minus|or|twice|thrice|times|repeated"
-    r"|reversed|backwards?|unless|if|usw|dann|danach|oder|puis|ensuite|ou|luego|después|o|потом|или)\b|或|然后|または)",
-    re.IGNORECASE,
-)
-_TAKES_BACK = re.compile(
-    r"\b(?:wait|scrap|never ?mind|second thoughts?|disregard|hm+|i was wrong|take (?:it|that|this) back|(?:do not|don't) know"
-    r"|(?:that|this|it|which)(?:['’]s| is| was| would be|,)? (?:wrong|incorrect|invalid|false|blocked|impossible"
-    r"|not (?:right|correct|it|so))|(?:that|this|it|which) (?:fails|would (?:fail|hit|not)))\b|(?:^|[.!?\n])[\W_]{0,9}no[,.!:]",
-    re.IGNORECASE,
-)
-_JOINS = re.compile(
-    r"(?:[\W_]|\b(?:and|then|or|plus|next|finally|followed by|maybe|perhaps|else|oder|und|ou|et|y|o)\b)*+",
-    re.IGNORECASE,
-)
-_OPEN_FENCE = re.compile(r"(?<![`~])(?:`{3,}+|~{3,}+)\w{0,20}\s{0,9}\Z")
-_KEY = re.compile(r"""["']([^"'\n]{0,60})["']\s{0,9}:\s{0,9}["'\s]{0,9}\Z""")
-_OWN_KEY = re.compile(
-    r"(?:final[_ ])?(?:answer|solution|result|output|moves|list|path|plan|steps|placements|actions|(?:tool_)?calls)"
+_FENCE = r"^[ \t]*+(?:`{3,}+|~{3,}+)"
+_BLOCK = re.compile(
+    rf"(?P<indent>{_FENCE})(?P<language>[^`~\n]*)\n(?P<body>.*?)(?:{_FENCE}[ \t]*$|(?={_FENCE}[^`~\n]*$)|\Z)",
+    re.MULTILINE | re.DOTALL,
 )
 _PYTHON = ("python", "py", "python3")
+_CODE = (
+    r"(?:[ \t]+\S|(?:import|from \S+ import|def|class|return|assert|async|raise|del|global) |(?:if|for|while|with|match) "
+    r"[^:\n]{0,120}+:|(?:try|else):|[@#)\]}]|[\"']|pass\b|[A-Za-z_][\w.]{0,60}+\("
+    r"|[A-Za-z_][\w, .\[\]]{0,60}? ?[-+*/|&^%]?=[^=])"
+)
+_PROGRAM = re.compile(rf"^{_CODE}(?:.*\n{_CODE})?[^\n]*", re.MULTILINE | re.DOTALL)
+_BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|[{}]")
+_BOX = re.compile(r"\\(?:boxed|fbox)\b")
+_UP_TO = r"[^\n:：=.,;!?()\[\]{}]{0,40}?(?:\([^()\n]{0,40}\)[ \t*_`~]{0,4})?"
+_SAYS = re.compile(rf"{_UP_TO}[:：=][\s*_`~:：=]*+")
+_IS = re.compile(rf"(?:>|{_UP_TO}(?:[:：=]|\b(?:is|are|ist|lautet|est|es)\b|是))[\s*_`~:：=]*+", re.IGNORECASE)
+_LINE_END = re.compile(r"\n|</")
+_REMARK = re.compile(r"\n|</|[.;]\s|。|,?\s(?:because|since|as|which|(?:and |but )?not|where)\b|,?\s\(")
+_BULLET = re.compile(r"\A(?:[-*+•>]|\d{1,3}[.)])\s+")
+_NO_REMARKS = ("```", "~~~", " ", "\t", "(")
 
 
-class Block(NamedTuple):
-    """A fenced block; `start` and `end` are its place in the text, with its fences."""
+class Candidate(NamedTuple):
+    """A part of a text that may be the answer, at `start` to `end`."""
 
-    language: str
-    body: str
+    content: str
     start: int
     end: int
+    is_answer: bool = False
+    """A label calls it the answer."""
+    is_loose: bool = False
+    """Nothing but its place marks it as the answer."""
 
 
-def blocks(text: str) -> list[Block]:
-    """The fenced blocks of `text`. One that is left open goes to the next one with a language, or to the end."""
-    if "```" not in text and "~~~" not in text:
-        return []
-    found, opened = list[Block](), None
-    for fence in _FENCE.finditer(text):
-        language = fence["language"].strip()
-        if opened is not None:
-            found.append(_block(opened, text, fence.start(), fence.start() if language else fence.end()))
-        opened = fence if opened is None or language else None
-    if opened is not None and text[opened.end() :].strip():
-        found.append(_block(opened, text, len(text), len(text)))
-    return found
+def blocks(text: str) -> Iterator[tuple[str, Candidate]]:
+    """The language and place of each fenced block. One that is left open goes to the next fence, or to the end."""
+    for block in _BLOCK.finditer(text):
+        margin = block["indent"].rstrip("`~")
+        body = re.sub(rf"^{margin}", "", block["body"], flags=re.MULTILINE) if margin else block["body"]
+        yield block["language"].strip().lower(), Candidate(body.removesuffix("\n"), *block.span())
 
 
-def _block(opened: re.Match[str], text: str, body_end: int, end: int) -> Block:
-    body = text[opened.end() + 1 : body_end].removesuffix("\n")
-    if indent := opened["indent"]:
-        body = "\n".join(line.removeprefix(indent) for line in body.split("\n"))
-    return Block(language=opened["language"].strip().lower(), body=body, start=opened.start(), end=end)
+def boxes(text: str) -> Iterator[Candidate]:
+    r"""The last closed `\boxed{...}` that hold no other one. **Example** `r"\boxed{\frac{1}{2}}"` gives `r"\frac{1}{2}"`."""
+    opened, newest, first = list[re.Match[str]](), None, _BOX.search(text)
+    found = deque[tuple[re.Match[str], int]](maxlen=MAX_CANDIDATES)
+    for mark in _BRACES.finditer(text, first.start()) if first else ():
+        if mark[0] != "}":
+            opened.append(mark)
+            newest = mark if len(mark[0]) > 1 else newest
+        elif opened and (box := opened.pop()) is newest:
+            found.append((box, mark.start()))
+    for box, end in found:
+        yield Candidate(text[box.end() : end], box.start(), end + 1)
 
 
-def check_is_meant(before: str, after: str) -> None:
-    """Raise MalformedAction if the text around an answer says that it is another one, or none.
+@cache
+def _words(words: str) -> re.Pattern[str]:
+    answer = r"(?P<answer>(?<!/)\b(?:answers?|antwort|réponse|respuesta|ответ)\b|答案)"
+    return re.compile(rf"{answer}|\b(?:{words})\b", re.IGNORECASE)
 
-    `before` may end in a clause that denies, supposes or quotes it ("The answer is not"), a bracket or a JSON key that is no
-    name of an answer. `after` may continue it ("then D", "...", "or"), or take it back ("Wait", "That is wrong").
+
+def labelled(
+    text: str, *, words: str = "solution|result|output|value|final", with_remark: bool = True
+) -> Iterator[Candidate]:
+    """What follows each label, such as "Final answer:" and `<answer>`, on its line or the next one, up to another label.
+
+    `words` are other names of an answer, which need a colon. A remark behind it is left out unless `with_remark`.
+
+    **Example** `"The answer is 4, because 2 + 2 is 4."` is `"4"` without its remark.
     """
-    before = _OPEN_FENCE.sub("", before[-_LOOK_BACK:])
-    clause = _CLAUSE_END.split(before)[-1]
-    key = _KEY.search(before)
-    if _DENIES.search(clause):
-        raise MalformedAction(f"the answer is not meant: {clause.strip()!r} stands before it")
-    if before.rstrip().endswith("[") or (key is not None and not _OWN_KEY.fullmatch(key[1])):
-        raise MalformedAction("the answer is part of something else")
-    if found := _GOES_ON.match(after) or _TAKES_BACK.search(after):
-        raise MalformedAction(f"the answer goes on or is taken back: {found[0].strip()!r} follows it")
+    labels = dict[int, re.Match[str]]()
+    for word in deque(_words(words).finditer(text), maxlen=MAX_CANDIDATES):
+        said = (_SAYS if word["answer"] is None else _IS).match(text, word.end())
+        if said is not None and (said.end() not in labels or word["answer"] is not None):
+            labels[said.end()] = word
+    starts = sorted(labels)
+    for start, following in zip_longest(starts, starts[1:]):
+        told = text[start : labels[following].start() if following else len(text)]
+        told = (_LINE_END if with_remark else _REMARK).split(told, maxsplit=1)[0]
+        if content := bare(told):
+            is_answer = labels[start]["answer"] is not None
+            yield Candidate(content, start, start + len(told), is_answer=is_answer, is_loose=not is_answer)
 
 
-def is_joined(between: str) -> bool:
-    """Whether nothing but marks and words such as "then" and "or" stand between two answers, so that neither is the last."""
-    return _JOINS.fullmatch(between) is not None
+def last_lines(text: str, read: Callable[[str], str | None]) -> Candidate | None:
+    """The last lines of `text` of which `read` gives the contents, without a remark between them: a line that is neither empty
+    nor a fence, nor indented or in brackets. None without such a line."""
+    contents, start, end, place = list[str](), 0, 0, len(text)
+    for line in reversed(text.splitlines(keepends=True)[-_MAX_LINES:]):
+        place -= len(line)
+        if line.isspace():
+            continue
+        content = read(line.rstrip())
+        if content is not None:
+            end = end if contents else place + len(line.rstrip())
+            start = place + max(line.rfind(content), 0)
+            contents.append(content)
+        elif contents and not line.startswith(_NO_REMARKS):
+            break
+    return Candidate("\n".join(reversed(contents)), start, end, is_loose=True) if contents else None
 
 
-def final_program(text: str) -> str:
-    """The program in `text`: the last block fenced as Python, else the last fenced block. Without a block, the lines from the
-    first that looks like a statement to the last, if remarks stand before it; else the whole text."""
-    fenced = blocks(text)
-    named = [block for block in fenced if block.language.partition(" ")[0] in _PYTHON]
+def last_meant(text: str, candidates: Iterable[Candidate]) -> Candidate | None:
+    """The candidate that ends last; None without any.
+
+    Raises MalformedAction if the text around it says that it is not meant, if nothing but words such as "or" and "then" stand
+    between it and another one, or if it is loose and another one was called the answer.
+    """
+    ordered = sorted(candidates, key=lambda candidate: candidate.end)
+    if not ordered:
+        return None
+    last = ordered[-1]
+    check_is_meant(text[: last.start], text[last.end :])
+    others = [each for each in ordered if each.end <= last.start and each.content != last.content]
+    if others and joint(text[others[-1].end : last.start]) in ("marks", "choice"):
+        raise MalformedAction("two answers, one after the other")
+    if last.is_loose and any(each.is_answer for each in others):
+        raise MalformedAction("something else follows the answer")
+    return last
+
+
+def final_program(text: str, entry: str = "") -> str:
+    """The program in `text`: of the fenced blocks the last one that defines the function `entry`, else the last one in Python,
+    else the last one. Without a block, the lines from the first that looks like a statement to the last, if remarks stand
+    before it; else the whole text."""
+    fenced = list(blocks(text))
     if not fenced:
-        return _between_remarks(text)
-    last = (named or fenced)[-1]
+        found = _PROGRAM.search(text.strip("\n"))
+        return found[0] if found and found.start() > 0 else text
+    named = [block for language, block in fenced if language.partition(" ")[0] in _PYTHON]
+    defining = [block for block in named if entry and re.search(rf"\bdef {re.escape(entry)}\b", block.content)]
+    last = (defining or named or [block for _, block in fenced])[-1]
     check_is_meant(text[: last.start], "")
-    return last.body
-
-
-def _between_remarks(text: str) -> str:
-    lines = text.strip("\n").split("\n")
-    if len(lines) > MAX_LINES or _is_code(lines[0]):
-        return text
-    places = [number for number, line in enumerate(lines) if _is_code(line)]
-    return "\n".join(lines[places[0] : places[-1] + 1]) if places else text
-
-
-def _is_code(line: str) -> bool:
-    """Whether a line looks like a statement, or belongs to one."""
-    return bool(line.strip()) and (line[0] in " \t" or _STATEMENT.match(line) is not None)
+    return last.content
 
 
 def final_text(text: str) -> str:
-    """The answer in `text` if nothing is known of its grammar: the last fenced block, unless a labelled line follows it; else
-    the last labelled line, else the last line that is not empty. One pair of Markdown marks around it is left out.
+    r"""The answer in `text` if nothing is known of its grammar: what stands in the last fenced block, `\boxed{}` or labelled
+    line, else the last line that is not empty. One pair of Markdown marks around it is left out.
 
     **Example** `"6 * 7 is 42.\\n**Answer:** 42\\n\\nI hope this helps."` is `"42"`.
     """
-    fenced = blocks(text)
-    rest = text[fenced[-1].end :] if fenced else text
-    told = labelled(rest)
-    if told is not None:
-        return told
-    if fenced:
-        check_is_meant(text[: fenced[-1].start], rest)
-        return fenced[-1].body
-    return bare(text.strip().rpartition("\n")[2])
-
-
-def label_ends(text: str, *, of_moves: bool = False) -> Iterator[int]:
-    """Where the text behind each label begins, the last first, possibly on the next line: "Final answer:", "La respuesta es",
-    "答案："; with `of_moves` also "Moves:".
-
-    Words of other languages are not known; their lines still count as lines. At most the last 64 words are looked at.
-    """
-    for word in reversed(deque(_LABEL.finditer(text), maxlen=_MAX_LABELS)):
-        if word["moves"] is None or of_moves:
-            said = (_SAYS if word["answer"] is None else _IS).match(text, word.end())
-            if said is not None and said.end() < len(text):
-                yield said.end()
-
-
-def labelled(text: str) -> str | None:
-    """What follows the last label in `text`, on one line; None without a label. **Example** `"Answer: 4."` is `"4"`.
-
-    Raises MalformedAction if the text around it says that it is not meant."""
-    start = next(label_ends(text), None)
-    if start is None:
-        return None
-    line, _, rest = text[start:].partition("\n")
-    check_is_meant(text[:start], rest)
-    return bare(line)
-
-
-def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """The last match of `pattern` in `text`."""
-    last = deque(pattern.finditer(text), maxlen=1)
-    return last[0] if last else None
+    fenced = (block for _, block in blocks(text))
+    last = last_meant(text, (*fenced, *boxes(text), *labelled(text)))
+    return bare(text.strip().rpartition("\n")[2]) if last is None else last.content
 
 
 def bare(line: str) -> str:
     """`line` without Markdown marks around it, or a full stop behind it. **Example** `"**42**."` is `"42"`."""
     text = line.strip().strip(_MARKUP).strip()
-    return text.rstrip(".。").rstrip(_MARKUP) or text
+    return text.removesuffix(".").removesuffix("。").rstrip(_MARKUP) or text
 
 
 def unbulleted(line: str) -> str:

@@ -15,15 +15,25 @@ from pydantic import Field
 from components.environments.base import Step, Tools
 from components.environments.environment import Demonstrator, Environment
 from components.environments.shared.progress import progress
-from components.environments.stateful.answer_extraction import CALLS_ENDING, PLAN_ENDING, final_calls, final_plan
 from components.environments.stateful.tool_world import (
+    PLAN_ENDING,
     STEP_SEPARATOR,
     ToolWorld,
     calls_of_plan,
     carried_out,
+    final_plan,
     list_characters,
 )
-from components.environments.stateful.tools import Call, Refusal, calls_text, compact_json, parse_calls, run_calls
+from components.environments.stateful.tools import (
+    CALLS_ENDING,
+    Call,
+    Refusal,
+    calls_text,
+    compact_json,
+    final_calls,
+    parse_calls,
+    run_calls,
+)
 from components.errors import MalformedAction
 from components.frozen import Frozen
 
@@ -165,7 +175,7 @@ class WorldEnvironment(Demonstrator, Environment, Generic[State]):
     def final_answer(self, state: Scene[State], agent: str, text: str) -> str:
         """The last steps of a plan, or the last calls."""
         if agent == PLANNER:
-            return final_plan(text, state.world.step_pattern, max_steps=state.world.max_steps)
+            return final_plan(text, state.world.step_pattern)
         return final_calls(text)
 
     def step(self, state: Scene[State], agent: str, answer: str) -> Step:

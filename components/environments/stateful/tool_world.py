@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Generic, TypeVar
 
+from components.environments.shared.answer_extraction import last_lines, last_meant, unbulleted
 from components.environments.shared.json_text import unfenced
 from components.environments.shared.pictures import styled
 from components.environments.shared.text import shown
@@ -19,6 +20,10 @@ from components.errors import MalformedAction
 State = TypeVar("State")
 
 STEP_SEPARATOR = ";"
+PLAN_ENDING = "the last steps, on one line or one a line."
+"""How answers that reason first end, for the instructions."""
+_MAX_STEP_LINE = 2000
+_REMARK = re.compile(r"(?<=\S) {1,8}\([^()]*\)\s*\Z")
 
 
 class ToolWorld(ABC, Generic[State]):
@@ -94,6 +99,37 @@ class ToolWorld(ABC, Generic[State]):
         if len(steps) > self.max_steps:
             raise MalformedAction(f"{len(steps)} steps; at most {self.max_steps} are allowed")
         return steps
+
+
+def final_plan(text: str, step: re.Pattern[str]) -> str:
+    """The last steps of `text`, each matching `step`, on lines without a remark between them; `text` itself without any.
+
+    The steps of a line are all of it without Markdown, what follows its last colon, or its only text in backticks. A line of
+    steps and something else is returned, to be refused. Raises MalformedAction if the text says that the steps are not meant.
+
+    **Example** for a shop: `"First pay? No.\\n1. **buy 2 pear**\\n2. pay\\nGood luck!"` is `"buy 2 pear\\npay"`.
+    """
+
+    def are_steps(part: str) -> list[bool]:
+        return [step.fullmatch(" ".join(each.split()).lower()) is not None for each in part.split(STEP_SEPARATOR)]
+
+    def read(line: str) -> str | None:
+        if len(line) > _MAX_STEP_LINE or not step.search(line.lower()):
+            return None
+        quoted = line.split("`")[1::2]
+        parts = (unbulleted(line), re.split("[:：]", line)[-1], *(quoted if len(quoted) == 1 else ()))
+        found = next((part.strip() for part in parts if all(are_steps(_plain(part)))), None)
+        return line if found is None and STEP_SEPARATOR in line and any(are_steps(line)) else found
+
+    last = last_lines(text, read)
+    if last is None or last_meant(text, [last]) is None:
+        return text
+    return "\n".join(map(_plain, last.content.split("\n")))
+
+
+def _plain(part: str) -> str:
+    """Steps without Markdown, and without a remark in brackets or a full stop behind them."""
+    return _REMARK.sub("", re.sub("[*`]", "", part)).strip().rstrip(".;")
 
 
 def list_characters(num_calls: int, call_characters: int) -> int:

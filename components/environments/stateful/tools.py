@@ -4,10 +4,14 @@ Tools are pure: a state and arguments in, a new state and a value out.
 """
 
 import json
+import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
+from components.environments.shared.answer_extraction import Candidate, last_meant
+from components.environments.shared.denials import joint
 from components.environments.shared.json_text import parse_json, unfenced
 from components.environments.shared.text import shown
 from components.errors import MalformedAction
@@ -35,6 +39,16 @@ MAX_TEXT_CHARACTERS = 40
 MAX_TEXTS = 8
 _MAX_SPACING = 4
 """How many times as long as its longest compact form an answer may be: people and models indent."""
+CALLS_ENDING = "the last JSON list of calls."
+"""How answers that reason first end, for the instructions."""
+_TEXT = r'"(?:[^"\\\n]|\\.)*+"'
+_PLAIN = rf'{_TEXT}|[^{{}}"\[\]\\]'
+_CALL = rf"\{{(?!\s*+[\[{{])(?:{_PLAIN}|\[(?:{_PLAIN})*+\]|\{{(?:{_PLAIN})*+\}})*+\}}"
+_CALLS = re.compile(rf"(?P<list>\[\s*+(?:{_CALL}[\s,]*+)*+\])|{_CALL}")
+"""A list of objects, or an object alone, as deep as calls are."""
+_MAX_CANDIDATES = 4096
+"""Lists and objects of a text that are looked at, the last ones."""
+_NAMES_TOOL = re.compile(r"\{\s*+[\"']?tool\b")
 _MAX_DEPTH = 3
 """A list of calls whose arguments may be lists."""
 
@@ -190,3 +204,23 @@ def calls_text(calls: Sequence[Call]) -> str:
 def compact_json(value: Any) -> str:
     """`value` as JSON in ASCII without spaces."""
     return json.dumps(value, separators=(",", ":"))
+
+
+def final_calls(text: str) -> str:
+    """The last JSON list of calls in `text`, or the last calls one after another; `text` itself without any, or if the list is
+    cut off. Raises MalformedAction if the text says that the calls are not meant.
+
+    **Example** `'First pay: {"tool":"pay"}\\nNo:\\n```json\\n[]\\n```'` is `"[]"`.
+    """
+    found = list[Candidate]()
+    for each in deque(_CALLS.finditer(text), maxlen=_MAX_CANDIDATES):
+        is_call = each["list"] is None
+        if is_call and found and found[-1].is_loose and joint(text[found[-1].end : each.start()]) in ("marks", "count"):
+            found[-1] = found[-1]._replace(end=each.end())
+        elif not is_call or _NAMES_TOOL.match(each[0]):
+            found.append(Candidate(each[0], *each.span(), is_loose=is_call))
+    last = last_meant(text, found)
+    if last is None or _NAMES_TOOL.search(text, last.end) or text[: last.start].rstrip().endswith("},"):
+        return text
+    calls = [each[0] for each in _CALLS.finditer(text, last.start, last.end)]
+    return calls[0] if len(calls) == 1 else f"[{','.join(calls)}]"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.environments.math.grammar import failure, parse_answer, parse_program, printed_answer
-from components.environments.math.normalization import boxed
+from components.environments.shared.answer_extraction import boxes
 from components.errors import MalformedAction
 from components.schema import ExecutionResult, ExecutionStatus
 
@@ -74,7 +74,7 @@ def test_where_numbers_are_asked_for_nothing_else_is_an_answer() -> None:
 def test_a_box_holds_what_its_braces_enclose(inside: str) -> None:
     depths = [inside[: end + 1].count("{") - inside[: end + 1].count("}") for end in range(len(inside))]
     if all(depth >= 0 for depth in depths) and (not depths or depths[-1] == 0):
-        assert boxed(f"so \\boxed{{{inside}}} it is") == inside
+        assert [box.content for box in boxes(f"so \\boxed{{{inside}}} it is")] == [inside]
 
 
 def test_hostile_texts_are_read_in_a_time_that_grows_with_their_length_alone() -> None:

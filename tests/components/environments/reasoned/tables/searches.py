@@ -30,4 +30,8 @@ SEARCH = (
     Row(REASONER, "<think>= Rome</think>", MALFORMED),
     Row(REASONER, "> **= Ann**", "= Ann"),
     Row(REASONER, "= Rome\n= Oslo", MALFORMED),
+    Row(REASONER, "Answer:\nPuma", "= Puma"),
+    Row(REASONER, "The passages agree. The answer is Puma.", "= Puma"),
+    Row(REASONER, "It is \\boxed{Puma}, as the second passage says.", "= Puma"),
+    Row(REASONER, "The answer is not in the passages yet.", MALFORMED),
 )  # fmt: skip
