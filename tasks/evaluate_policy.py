@@ -19,7 +19,7 @@ from tasks.stage import current_key, stage
 
 @stage(
     EVALUATION,
-    version=5,
+    version=6,
     reads=("seed", "environment", "agents", "policies", "generation", "evaluation", "rollout", "execution"),
     retries=2,
     timeout_seconds=4 * 3600,
