@@ -5,7 +5,6 @@ SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generato
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,31 +13,13 @@ from numpy.typing import NDArray
 from components.errors import ConfigurationError
 from components.hybrid.action_masks import action_masks
 from components.hybrid.cartridge_rules import HEIGHT, ROUTE, WIDTH, first_facts, play_button
-from components.hybrid.game_facts import NUM_ACTIONS, Booleans, Facts, Floats, Integers, state_variables
+from components.hybrid.game_facts import NUM_ACTIONS, Booleans, Facts, GamesStep, Integers, state_variables
 from components.hybrid.rewards import Records, RewardWeights, reward_terms, total_reward
 from components.hybrid.subgoals import Subgoal, subgoals_met
 from components.identity import seed_for
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 Snapshot = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwinStep:
-    """What a button brought in each game (N,). Games that ended have begun anew, and `states_N_S` is of the new ones.
-
-    `ended_N` is the badge, `cut_N` the limit of steps: an episode that is cut had more to come. `final_states_N_S` are the
-    states before a new beginning; `starter_N` and `lengths_N` are those of the episodes up to this step.
-    """
-
-    states_N_S: NDArray[np.float32]
-    final_states_N_S: NDArray[np.float32]
-    rewards_N: Floats
-    terms: dict[str, Floats]
-    ended_N: Booleans
-    cut_N: Booleans
-    starter_N: Booleans
-    lengths_N: Integers
 
 
 class Twin:
@@ -79,7 +60,7 @@ class Twin:
         """The actions that are allowed in each game now (N, A)."""
         return action_masks(self._facts)
 
-    def step(self, actions_N: Integers) -> TwinStep:
+    def step(self, actions_N: Integers) -> GamesStep:
         """What these buttons bring. Raises ValueError unless there is one action for each game.
 
         **Example** DOWN from (4, 5) in a new game: (4, 6), a new tile: .1, less .01 for the step.
@@ -99,7 +80,7 @@ class Twin:
         final_states_N_S, starter_N, lengths_N = self.states(), self._facts["party_count"] > 0, self._steps_N
         if (ended_N | cut_N).any():
             self._begin(ended_N | cut_N)
-        return TwinStep(
+        return GamesStep(
             states_N_S=self.states(),
             final_states_N_S=final_states_N_S,
             rewards_N=total_reward(terms),

@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
-from components.hybrid.game_facts import LARGEST, Action
+from components.hybrid.game_facts import LARGEST, Action, GamesStep
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.subgoals import read_lesson
-from components.hybrid.twin import Twin, TwinStep
+from components.hybrid.twin import Twin
 from tests.components.hybrid.scripted_play import competent_actions, random_actions
 
 
@@ -19,15 +19,15 @@ def mixed_actions(twin: Twin, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.where(rng.random(len(anything)) < 0.7, competent_actions(twin.facts), anything)
 
 
-def played(twin: Twin, steps: int, seed: int = 0) -> list[TwinStep]:
+def played(twin: Twin, steps: int, seed: int = 0) -> list[GamesStep]:
     rng = np.random.default_rng(seed)
     return [twin.step(mixed_actions(twin, rng)) for _ in range(steps)]
 
 
-def same(one: TwinStep, other: TwinStep, games: Any = slice(None)) -> bool:
+def same(one: GamesStep, other: GamesStep, games: Any = slice(None)) -> bool:
     return all(
         np.array_equal(getattr(one, name)[games], getattr(other, name)[games])
-        for name in TwinStep.__slots__
+        for name in GamesStep.__slots__
         if name != "terms"
     )
 

@@ -1,0 +1,326 @@
+/* A small role-playing game for the Game Boy Color, own work. Its work RAM lies at the addresses of Pokemon Crystal's symbols
+   (pret/pokecrystal), so that one reader of memory serves both. The rules are those of components/hybrid/cartridge_rules.py.
+
+   A button acts once, when it goes down. Chance comes from the 16-bit generator at FFE1, which moves only when it is drawn
+   from: whoever writes a seed there decides, with the buttons, all that happens. */
+
+typedef unsigned char u8;
+typedef unsigned int u16;
+
+#define BYTE(address) (*(volatile u8 *)(address))
+
+#define JOYPAD BYTE(0xFF00)
+#define INTERRUPT_FLAGS BYTE(0xFF0F)
+#define INTERRUPT_ENABLE BYTE(0xFFFF)
+#define LCD_CONTROL BYTE(0xFF40)
+#define LCD_ON 0x91
+#define PALETTE BYTE(0xFF47)
+#define COLOUR_INDEX BYTE(0xFF68)
+#define COLOUR BYTE(0xFF69)
+#define TILES 0x8000
+#define SCREEN 0x9800
+
+#define CHANCE 0xFFE1           /* hRandomAdd, hRandomSub */
+#define WINDOWS BYTE(0xCF78)    /* wWindowStackSize */
+#define ENEMY_SPECIES BYTE(0xD206)
+#define ENEMY_LEVEL BYTE(0xD213)
+#define ENEMY_HP 0xD216
+#define ENEMY_MAX_HP 0xD218
+#define BATTLE_MODE BYTE(0xD22D) /* 0 none, 1 wild, 2 trainer */
+#define FACING BYTE(0xD4DE)      /* 0 down, 4 up, 8 left, 12 right */
+#define MONEY 0xD84E             /* three bytes, as all numbers with the highest first */
+#define JOHTO_BADGES BYTE(0xD857)
+#define STEPS BYTE(0xDC73)
+#define MAP_GROUP BYTE(0xDCB5)
+#define MAP_NUMBER BYTE(0xDCB6)
+#define Y BYTE(0xDCB7)
+#define X BYTE(0xDCB8)
+#define PARTY_COUNT BYTE(0xDCD7)
+#define PARTY_SPECIES 0xDCD8
+#define SPECIES BYTE(0xDCDF)
+#define EXPERIENCE 0xDCE7
+#define LEVEL BYTE(0xDCFE)
+#define STATUS BYTE(0xDCFF)
+#define HP 0xDD01
+#define MAX_HP 0xDD03
+
+enum { WILD = 1, TRAINER = 2 };
+enum { TOWN = 4, ROUTE = 3 };
+enum { DOWN = 0, UP = 4, LEFT = 8, RIGHT = 12 };
+enum { KEY_A = 0x01, KEY_B = 0x02, KEY_START = 0x08, KEY_RIGHT = 0x10, KEY_LEFT = 0x20, KEY_UP = 0x40, KEY_DOWN = 0x80 };
+enum { TILE_FLOOR, TILE_WALL, TILE_GRASS, TILE_TABLE, TILE_HEAL, TILE_GYM, TILE_EXIT, TILE_PLAYER, TILE_SKY, TILE_ENEMY_BAR,
+       TILE_OWN_BAR, TILE_MENU, NUM_TILES };
+
+#define WIDTH 10
+#define HEIGHT 9
+/* # wall, . floor, comma grass, L the table with the starter, H healing, G gym, E and W the exits */
+static const char town[] =
+    "##########"
+    "#L.......#"
+    "#........#"
+    "#..##....#"
+    "#..##....E"
+    "#........#"
+    "#....H...#"
+    "#........#"
+    "##########";
+static const char route[] =
+    "##########"
+    "#....,,,,#"
+    "#....,,,,#"
+    "#....,,,,#"
+    "W.......G#"
+    "#....,,,,#"
+    "#....,,,,#"
+    "#....,,,,#"
+    "##########";
+
+static u8 held;
+
+static u16 word(u16 address) { return ((u16)BYTE(address) << 8) | BYTE(address + 1); }
+
+static void set_word(u16 address, u16 value) {
+    BYTE(address) = value >> 8;
+    BYTE(address + 1) = value;
+}
+
+/* Xorshift with a period of 65535 (shifts 7, 9, 8); 0 would stay 0, and counts as 1. */
+static u8 draw(void) {
+    u16 state = word(CHANCE);
+    if (!state) state = 1;
+    state ^= state << 7;
+    state ^= state >> 9;
+    state ^= state << 8;
+    set_word(CHANCE, state);
+    return state >> 8;
+}
+
+static char cell(u8 x, u8 y) { return (MAP_NUMBER == TOWN ? town : route)[(u8)(y * WIDTH + x)]; }
+
+/* ---- the game ---- */
+
+static void heal(void) {
+    set_word(HP, word(MAX_HP));
+    STATUS = 0;
+}
+
+static void earn(u16 money) {
+    u16 before = word(MONEY + 1), after = before + money;
+    set_word(MONEY + 1, after);
+    if (after < before) BYTE(MONEY)++;
+}
+
+static void lose(u16 address, u8 damage) {
+    u16 left = word(address);
+    set_word(address, left > damage ? left - damage : 0);
+}
+
+static void meet(u8 mode, u8 level) {
+    BATTLE_MODE = mode;
+    ENEMY_SPECIES = mode == TRAINER ? 16 : 161;
+    ENEMY_LEVEL = level;
+    set_word(ENEMY_MAX_HP, 8 + level * 2);
+    set_word(ENEMY_HP, 8 + level * 2);
+}
+
+static void gain(u16 experience) {
+    u16 total = word(EXPERIENCE + 1) + experience;
+    set_word(EXPERIENCE + 1, total);
+    while (LEVEL < 100 && total >= (u16)LEVEL * LEVEL) {
+        LEVEL++;
+        set_word(MAX_HP, word(MAX_HP) + 3);
+        set_word(HP, word(HP) + 3);
+    }
+}
+
+static void win(void) {
+    gain((u16)ENEMY_LEVEL * 8);
+    earn((u16)ENEMY_LEVEL * (BATTLE_MODE == TRAINER ? 60 : 10));
+    if (BATTLE_MODE == TRAINER) JOHTO_BADGES |= 1;
+    BATTLE_MODE = 0;
+}
+
+static void black_out(void) {
+    set_word(MONEY + 1, word(MONEY + 1) >> 1);
+    MAP_NUMBER = TOWN;
+    X = 5;
+    Y = 5;
+    BATTLE_MODE = 0;
+    heal();
+}
+
+static void fight(u8 pressed) {
+    if (pressed & KEY_A) {
+        lose(ENEMY_HP, 4 + (LEVEL >> 1) + (draw() & 3));
+        if (!word(ENEMY_HP)) {
+            win();
+            return;
+        }
+    } else if (pressed & KEY_B) {
+        if (BATTLE_MODE == WILD && (draw() & 1)) {
+            BATTLE_MODE = 0;
+            return;
+        }
+    } else {
+        return;
+    }
+    lose(HP, 1 + (ENEMY_LEVEL >> 1) + (draw() & 1));
+    if (!word(HP)) black_out();
+}
+
+static void take_starter(void) {
+    PARTY_COUNT = 1;
+    BYTE(PARTY_SPECIES) = 155;
+    BYTE(PARTY_SPECIES + 1) = 0xFF;
+    SPECIES = 155;
+    LEVEL = 5;
+    set_word(EXPERIENCE + 1, 16);
+    set_word(MAX_HP, 20);
+    heal();
+}
+
+static void touch(char target) {
+    if (target == 'L' && !PARTY_COUNT) take_starter();
+    if (target == 'H' && PARTY_COUNT) heal();
+    if (target == 'G' && PARTY_COUNT && !(JOHTO_BADGES & 1)) meet(TRAINER, 9);
+}
+
+static void enter(u8 map, u8 x, u8 y) {
+    MAP_NUMBER = map;
+    X = x;
+    Y = y;
+}
+
+static void step_onto(char target, u8 x, u8 y) {
+    if (target == 'E' && PARTY_COUNT) enter(ROUTE, 1, 4);
+    if (target == 'W') enter(TOWN, 8, 4);
+    if (target != '.' && target != ',') return;
+    X = x;
+    Y = y;
+    STEPS++;
+    if (target == ',' && !(draw() & 7)) meet(WILD, 2 + (draw() & 3));
+}
+
+static void walk(u8 pressed) {
+    u8 x = X, y = Y;
+    if (pressed & KEY_START) {
+        WINDOWS = !WINDOWS;
+        return;
+    }
+    if (WINDOWS) {
+        if (pressed & KEY_B) WINDOWS = 0;
+        return;
+    }
+    if (pressed & KEY_RIGHT) FACING = RIGHT;
+    else if (pressed & KEY_LEFT) FACING = LEFT;
+    else if (pressed & KEY_UP) FACING = UP;
+    else if (pressed & KEY_DOWN) FACING = DOWN;
+    else if (!(pressed & KEY_A)) return;
+    if (FACING == RIGHT) x++;
+    if (FACING == LEFT) x--;
+    if (FACING == UP) y--;
+    if (FACING == DOWN) y++;
+    if (pressed & 0xF0) step_onto(cell(x, y), x, y);
+    else touch(cell(x, y));
+}
+
+/* ---- the screen: cells of two by two tiles ---- */
+
+static u8 tile(char kind) {
+    switch (kind) {
+    case '#': return TILE_WALL;
+    case ',': return TILE_GRASS;
+    case 'L': return TILE_TABLE;
+    case 'H': return TILE_HEAL;
+    case 'G': return TILE_GYM;
+    case 'E': case 'W': return TILE_EXIT;
+    }
+    return TILE_FLOOR;
+}
+
+static void put(u8 x, u8 y, u8 number) {
+    volatile u8 *corner = (volatile u8 *)(SCREEN + (u16)y * 64 + x * 2);
+    corner[0] = corner[1] = corner[32] = corner[33] = number;
+}
+
+static u8 battle_tile(u8 x, u8 y) {
+    if (y < 4) return TILE_SKY;
+    if (y < 6) return x < (u8)(word(ENEMY_HP) / 4) ? TILE_ENEMY_BAR : TILE_FLOOR;
+    return x < (u8)(word(HP) / 4) ? TILE_OWN_BAR : TILE_FLOOR;
+}
+
+static void show(void) {
+    u8 x, y;
+    LCD_CONTROL = 0;
+    for (y = 0; y < HEIGHT; y++)
+        for (x = 0; x < WIDTH; x++) put(x, y, BATTLE_MODE ? battle_tile(x, y) : tile(cell(x, y)));
+    if (!BATTLE_MODE) put(X, Y, TILE_PLAYER);
+    if (WINDOWS)
+        for (y = 0; y < HEIGHT; y++) put(WIDTH - 1, y, TILE_MENU);
+    LCD_CONTROL = LCD_ON;
+}
+
+static const u8 patterns[NUM_TILES] = {0x00, 0xFF, 0x55, 0x3C, 0x7E, 0x81, 0x18, 0x66, 0xAA, 0xF0, 0x0F, 0xE7};
+static const u16 colours[4] = {0x7FFF, 0x3E10, 0x1CE7, 0x0000};
+
+static void prepare_screen(void) {
+    u16 i;
+    LCD_CONTROL = 0;
+    for (i = 0; i < NUM_TILES * 16; i++) BYTE(TILES + i) = patterns[i >> 4] ^ ((i & 2) ? 0 : 0xFF);
+    for (i = 0; i < 1024; i++) BYTE(SCREEN + i) = TILE_FLOOR;
+    PALETTE = 0xE4;
+    COLOUR_INDEX = 0x80;
+    for (i = 0; i < 4; i++) {
+        COLOUR = colours[i];
+        COLOUR = colours[i] >> 8;
+    }
+}
+
+/* ---- the loop ---- */
+
+static void wait_for_vblank(void) {
+    INTERRUPT_FLAGS = 0;
+    __asm__("halt\n nop");
+}
+
+static u8 read_keys(void) {
+    u8 directions, buttons;
+    JOYPAD = 0x20;
+    directions = JOYPAD;
+    directions = JOYPAD;
+    JOYPAD = 0x10;
+    buttons = JOYPAD;
+    buttons = JOYPAD;
+    JOYPAD = 0x30;
+    return (~directions & 15) << 4 | (~buttons & 15);
+}
+
+static void start(void) {
+    u16 i;
+    for (i = 0xD000; i < 0xDE00; i++) BYTE(i) = 0;
+    held = 0;
+    WINDOWS = 0;
+    set_word(CHANCE, 1);
+    MAP_GROUP = 24;
+    enter(TOWN, 4, 5);
+    set_word(MONEY + 1, 3000);
+}
+
+void main(void) {
+    u8 keys, pressed;
+    __asm__("di");
+    INTERRUPT_ENABLE = 1; /* the vertical blank ends a halt; interrupts themselves stay off */
+    prepare_screen();
+    start();
+    show();
+    for (;;) {
+        wait_for_vblank();
+        keys = read_keys();
+        pressed = keys & ~held;
+        held = keys;
+        if (!pressed) continue;
+        if (BATTLE_MODE) fight(pressed);
+        else walk(pressed);
+        show();
+    }
+}
