@@ -103,7 +103,7 @@ class EmulatedGames:
         Raises ValueError unless there is one action for each game.
         """
         actions_N = np.asarray(actions_N)
-        if actions_N.shape != (self.num_games,) or not np.isin(actions_N, np.arange(NUM_ACTIONS)).all():
+        if actions_N.shape != (self.num_games,) or (actions_N < 0).any() or (actions_N >= NUM_ACTIONS).any():
             raise ValueError(f"actions {actions_N}: give one of 0 to {NUM_ACTIONS - 1} for each of {self.num_games} games")
         for emulator, action in zip(self._emulators, actions_N, strict=True):
             self._press(emulator, Action(int(action)))

@@ -3,7 +3,7 @@
 from components.hybrid.game_boy.emulator import Emulator
 from components.hybrid.game_boy.memory_map import MEMBER_BYTES, PARTY_SIZE, MemoryMap
 
-_LARGEST_GAP = 32
+_LARGEST_GAP = 100
 """Fields this many bytes apart are read as one block: a call costs as much as so many bytes."""
 _LEVEL, _STATUS, _HP, _MAX_HP, _EXPERIENCE = 31, 32, 34, 36, 8
 """Offsets in the 48 bytes of a member of the party."""

@@ -243,21 +243,52 @@ static void put(u8 x, u8 y, u8 number) {
     corner[0] = corner[1] = corner[32] = corner[33] = number;
 }
 
-static u8 battle_tile(u8 x, u8 y) {
-    if (y < 4) return TILE_SKY;
-    if (y < 6) return x < (u8)(word(ENEMY_HP) / 4) ? TILE_ENEMY_BAR : TILE_FLOOR;
-    return x < (u8)(word(HP) / 4) ? TILE_OWN_BAR : TILE_FLOOR;
+static void show_bars(void) {
+    u8 x, y, enemy = word(ENEMY_HP) / 4, own = word(HP) / 4;
+    for (x = 0; x < WIDTH; x++) {
+        for (y = 4; y < 6; y++) put(x, y, x < enemy ? TILE_ENEMY_BAR : TILE_FLOOR);
+        for (y = 6; y < HEIGHT; y++) put(x, y, x < own ? TILE_OWN_BAR : TILE_FLOOR);
+    }
 }
 
-static void show(void) {
+static void show_battle(void) {
     u8 x, y;
-    LCD_CONTROL = 0;
+    for (y = 0; y < 4; y++)
+        for (x = 0; x < WIDTH; x++) put(x, y, TILE_SKY);
+    show_bars();
+}
+
+static void show_map(void) {
+    u8 x, y;
     for (y = 0; y < HEIGHT; y++)
-        for (x = 0; x < WIDTH; x++) put(x, y, BATTLE_MODE ? battle_tile(x, y) : tile(cell(x, y)));
-    if (!BATTLE_MODE) put(X, Y, TILE_PLAYER);
+        for (x = 0; x < WIDTH; x++) put(x, y, tile(cell(x, y)));
+    put(X, Y, TILE_PLAYER);
     if (WINDOWS)
         for (y = 0; y < HEIGHT; y++) put(WIDTH - 1, y, TILE_MENU);
-    LCD_CONTROL = LCD_ON;
+}
+
+/* What is on the screen: most steps change two cells, which fit into a vertical blank. All else is drawn with the screen off. */
+static u8 shown_map, shown_mode, shown_windows, shown_x, shown_y;
+
+static void show(void) {
+    if (MAP_NUMBER != shown_map || BATTLE_MODE != shown_mode || WINDOWS != shown_windows) {
+        LCD_CONTROL = 0;
+        if (BATTLE_MODE) show_battle();
+        else show_map();
+        LCD_CONTROL = LCD_ON;
+    } else if (BATTLE_MODE) {
+        LCD_CONTROL = 0;
+        show_bars();
+        LCD_CONTROL = LCD_ON;
+    } else if (X != shown_x || Y != shown_y) {
+        put(shown_x, shown_y, tile(cell(shown_x, shown_y)));
+        put(X, Y, TILE_PLAYER);
+    }
+    shown_map = MAP_NUMBER;
+    shown_mode = BATTLE_MODE;
+    shown_windows = WINDOWS;
+    shown_x = X;
+    shown_y = Y;
 }
 
 static const u8 patterns[NUM_TILES] = {0x00, 0xFF, 0x55, 0x3C, 0x7E, 0x81, 0x18, 0x66, 0xAA, 0xF0, 0x0F, 0xE7};
@@ -299,6 +330,7 @@ static void start(void) {
     u16 i;
     for (i = 0xD000; i < 0xDE00; i++) BYTE(i) = 0;
     held = 0;
+    shown_map = 0;
     WINDOWS = 0;
     set_word(CHANCE, 1);
     MAP_GROUP = 24;
@@ -307,20 +339,20 @@ static void start(void) {
 }
 
 void main(void) {
-    u8 keys, pressed;
+    u8 keys, pressed = 0xFF; /* the first blank shows the start */
     __asm__("di");
     INTERRUPT_ENABLE = 1; /* the vertical blank ends a halt; interrupts themselves stay off */
     prepare_screen();
     start();
-    show();
+    LCD_CONTROL = LCD_ON; /* without it no vertical blank comes */
     for (;;) {
         wait_for_vblank();
+        if (pressed) show();
         keys = read_keys();
         pressed = keys & ~held;
         held = keys;
         if (!pressed) continue;
         if (BATTLE_MODE) fight(pressed);
         else walk(pressed);
-        show();
     }
 }
