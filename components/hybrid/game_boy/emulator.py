@@ -58,7 +58,10 @@ def seal_state(raw: bytes, rom: bytes) -> bytes:
 def open_state(sealed: bytes, rom: bytes) -> bytes:
     """The state as the emulator wrote it. Raises SaveStateCorrupt and SaveStateOfOtherRom."""
     place = len(_MARK)
-    rom_digest, digest = sealed[place : place + _DIGEST_BYTES], sealed[place + _DIGEST_BYTES : place + 2 * _DIGEST_BYTES]
+    rom_digest, digest = (
+        sealed[place : place + _DIGEST_BYTES],
+        sealed[place + _DIGEST_BYTES : place + 2 * _DIGEST_BYTES],
+    )
     remedy = "start from the beginning, or give a state that this environment saved"
     if not sealed.startswith(_MARK):
         raise SaveStateCorrupt(f"no save state of this environment ({len(sealed)} bytes): {remedy}")

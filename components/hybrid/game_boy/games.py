@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class EpisodeRule:
 
     max_steps: int = 300
     goal_badges: int = 1
-    weights: RewardWeights = RewardWeights()
+    weights: RewardWeights = field(default_factory=RewardWeights)
     subgoals: tuple[Subgoal, ...] = ()
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class EmulatedGames:
         self._rule, self._seed, self._first_game = rule or EpisodeRule(), seed, first_game
         self._reader = FactsReader(cartridge.memory_map)
         self.num_games = len(emulators)
-        self._start = cartridge.start_state or self._boot()
+        self._start = self._boot() if cartridge.start_state is None else cartridge.start_state
         self._records = Records.none(self.num_games)
         self._tiles: list[set[tuple[int, int, int, int]]] = [set() for _ in emulators]
         self._met_N_G = np.zeros((self.num_games, len(self._rule.subgoals)), np.bool_)
@@ -104,7 +104,9 @@ class EmulatedGames:
         """
         actions_N = np.asarray(actions_N)
         if actions_N.shape != (self.num_games,) or (actions_N < 0).any() or (actions_N >= NUM_ACTIONS).any():
-            raise ValueError(f"actions {actions_N}: give one of 0 to {NUM_ACTIONS - 1} for each of {self.num_games} games")
+            raise ValueError(
+                f"actions {actions_N}: give one of 0 to {NUM_ACTIONS - 1} for each of {self.num_games} games"
+            )
         for emulator, action in zip(self._emulators, actions_N, strict=True):
             self._press(emulator, Action(int(action)))
         before = self._records
@@ -131,7 +133,7 @@ class EmulatedGames:
         if not over_N.any():
             return played
         self.begin(over_N)
-        parts = {field.name: getattr(played, field.name) for field in fields(GamesStep)}
+        parts = {each.name: getattr(played, each.name) for each in fields(GamesStep)}
         return GamesStep(**parts | {"states_N_S": self.states()})
 
     def begin(self, games_N: Booleans, *, seeds_N: Integers | None = None, state: bytes | None = None) -> None:
@@ -139,10 +141,11 @@ class EmulatedGames:
 
         Raises SaveStateCorrupt and SaveStateOfOtherRom.
         """
+        origin = self._start if state is None else state
         for game in np.flatnonzero(games_N):
             number = self._first_game + int(game)
             drawn = seed_for(self._seed, "game_boy", number, int(self._episodes_N[game]))
-            self._start_game(self._emulators[game], drawn if seeds_N is None else int(seeds_N[game]), state or self._start)
+            self._start_game(self._emulators[game], drawn if seeds_N is None else int(seeds_N[game]), origin)
             self._episodes_N[game] += 1
             self._tiles[game] = set()
         none, names = Records.none(self.num_games), Records.__slots__
@@ -178,7 +181,9 @@ class EmulatedGames:
         for name in _OWN:
             setattr(self, name, snapshot[name].copy())
         self._records = Records(**{name: snapshot[f"records.{name}"].copy() for name in Records.__slots__})
-        self._tiles = [{(a, b, c, d) for a, b, c, d in snapshot[f"tiles.{game}"].tolist()} for game in range(self.num_games)]
+        self._tiles = [
+            {(a, b, c, d) for a, b, c, d in snapshot[f"tiles.{game}"].tolist()} for game in range(self.num_games)
+        ]
         for game, emulator in enumerate(self._emulators):
             emulator.load_state(snapshot[f"state.{game}"].tobytes())
         self._read()
@@ -195,8 +200,8 @@ class EmulatedGames:
     def _start_game(self, emulator: Emulator, seed: int, state: bytes) -> None:
         emulator.load_state(state)
         if self._cartridge.chance_is_written:
-            field = self._cartridge.memory_map["hRandomAdd"]
-            emulator.write(field.address, (1 + seed % _NUM_SEEDS).to_bytes(field.num_bytes, "big"))
+            chance = self._cartridge.memory_map["hRandomAdd"]
+            emulator.write(chance.address, (1 + seed % _NUM_SEEDS).to_bytes(chance.num_bytes, "big"))
         idle = seed % self._cartridge.seed_frames if self._cartridge.seed_frames else 0
         emulator.run(1 + idle, render=self._renders)
 

@@ -54,7 +54,8 @@ class GameBoyEnv(gymnasium.Env[Any, np.int64]):
         screen = spaces.Box(0, 255, SCREEN_SHAPE, np.uint8)
         state = spaces.Box(0, 1, (len(STATE_VARIABLES),), np.float32)
         both = spaces.Dict({"screen": screen, "state_variables": state})
-        self.observation_space = {"screen": screen, "state": state, "multi_modal": both}[observation_type]
+        choices: dict[str, gymnasium.Space[Any]] = {"screen": screen, "state": state, "multi_modal": both}
+        self.observation_space = choices[observation_type]
         self.action_space = spaces.Discrete(NUM_ACTIONS)
         cartridge = cartridge or homebrew_cartridge()
         renders = observation_type != "state" or render_mode is not None
@@ -81,7 +82,7 @@ class GameBoyEnv(gymnasium.Env[Any, np.int64]):
         over = bool(played.ended_N[0]), bool(played.cut_N[0])
         return self._observation(), float(played.rewards_N[0]), *over, self._info() | {"reward_terms": terms}
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]  # narrower than gymnasium's type variable
+    def render(self) -> NDArray[np.uint8] | None:
         """The last frame, if the mode is `rgb_array`."""
         return self._games.screens()[0] if self.render_mode else None
 

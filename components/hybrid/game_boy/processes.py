@@ -26,7 +26,9 @@ from components.hybrid.game_facts import Booleans, GamesStep, Integers
 from components.package_files import SOURCE_ROOT
 
 _LENGTH_BYTES = 8
-_CHILD = "import sys; sys.path.insert(0, sys.argv[1]); from components.hybrid.game_boy.games_child import serve; serve()"
+_CHILD = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from components.hybrid.game_boy.games_child import serve; serve()"
+)
 _PATIENCE_SECONDS = 5.0
 
 
@@ -67,7 +69,9 @@ class GamesInProcesses:
         renders: bool = False,
     ) -> None:
         if num_processes < 1 or num_games % num_processes:
-            raise ConfigurationError(f"{num_games} games in {num_processes} processes: give a multiple of the processes")
+            raise ConfigurationError(
+                f"{num_games} games in {num_processes} processes: give a multiple of the processes"
+            )
         self.num_games, self._share, self._renders = num_games, num_games // num_processes, renders
         command = [sys.executable, "-P", "-c", _CHILD, str(SOURCE_ROOT)]
         self._children = [
@@ -122,7 +126,9 @@ class GamesInProcesses:
         self._take([now for _, *now in answers])
         terms = {name: np.concatenate([step.terms[name] for step in steps]) for name in steps[0].terms}
         names = [field.name for field in fields(GamesStep) if field.name != "terms"]
-        return GamesStep(terms=terms, **{name: np.concatenate([getattr(each, name) for each in steps]) for name in names})
+        return GamesStep(
+            terms=terms, **{name: np.concatenate([getattr(each, name) for each in steps]) for name in names}
+        )
 
     def digests(self) -> tuple[str, ...]:
         """A digest of each game's memory."""

@@ -21,8 +21,9 @@ def test_the_source_builds_the_cartridge_of_the_package(tmp_path: Path) -> None:
     if shutil.which("sdcc") is None or "4.2.0 " not in subprocess.check_output(["sdcc", "--version"], text=True):
         pytest.skip("needs sdcc 4.2.0 of Debian 12: another compiler writes other bytes")
     subprocess.run([ROM_FOLDER / "build.sh", tmp_path / "built.gbc"], check=True, timeout=60)
-    assert hashlib.sha256((tmp_path / "built.gbc").read_bytes()).hexdigest() == (
-        (ROM_FOLDER / "homebrew.sha256").read_text().split()[0]
+    assert (
+        hashlib.sha256((tmp_path / "built.gbc").read_bytes()).hexdigest()
+        == ((ROM_FOLDER / "homebrew.sha256").read_text().split()[0])
     )
 
 
@@ -48,7 +49,9 @@ def test_every_button_does_what_the_rules_say() -> None:
                 drawn = int.from_bytes(games._emulators[game].read(0, CHANCE, 2), "big")
                 assert drawn in [draws(chance[game], number)[1] for number in range(3)]
                 met[found["battle_mode"], found["johto_badges"], found["map_number"]] += 1
-    assert {(0, 0, 4), (0, 0, 3), (1, 0, 3), (2, 0, 3), (0, 1, 3)} <= set(met), "battles, the gym and the badge were played"
+    assert {(0, 0, 4), (0, 0, 3), (1, 0, 3), (2, 0, 3), (0, 1, 3)} <= set(met), (
+        "battles, the gym and the badge were played"
+    )
 
 
 def test_the_generator_visits_every_state_and_its_draws_are_even() -> None:
@@ -57,7 +60,9 @@ def test_the_generator_visits_every_state_and_its_draws_are_even() -> None:
     assert set(Counter(drawn).values()) == {255, 256}
     eights = np.array(drawn) & 7
     pairs = Counter(zip(eights[:-1].tolist(), eights[1:].tolist(), strict=True))
-    assert ((np.array(list(pairs.values())) - 1024) ** 2 / 1024).sum() < 110, "chi-square with 63 degrees of freedom at 2e-4"
+    assert ((np.array(list(pairs.values())) - 1024) ** 2 / 1024).sum() < 110, (
+        "chi-square with 63 degrees of freedom at 2e-4"
+    )
 
 
 def test_a_written_seed_decides_the_chance_of_a_game_and_time_does_not() -> None:
