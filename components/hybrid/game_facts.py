@@ -64,6 +64,7 @@ LARGEST = {
     "menu": 255,  # open windows
     "script": 255,  # not 0 while the game talks
     "time_of_day": 3,
+    "potions": 99,
 }
 """Every fact and its largest value; the smallest is 0. Badges are counted; species to max_hp are of the first of the party."""
 STATE_VARIABLES = (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
 from components.hybrid.action_masks import action_masks
-from components.hybrid.cartridge_rules import HEIGHT, ROUTE, WIDTH, first_facts, play_button
+from components.hybrid.cartridge_rules import FIRST_MAP, HEIGHT, NUM_MAPS, WIDTH, first_facts, play_button
 from components.hybrid.game_facts import NUM_ACTIONS, Booleans, Facts, GamesStep, Integers, state_variables
 from components.hybrid.rewards import Records, RewardWeights, reward_terms, total_reward
 from components.hybrid.subgoals import Subgoal, subgoals_met
@@ -23,7 +23,10 @@ Snapshot = dict[str, NDArray[Any]]
 
 
 class Twin:
-    """That many games, with a seed, a limit of steps an episode, and subgoals that pay `weights.subgoals` each."""
+    """That many games, with a seed, a limit of steps an episode, the badges that end one, and subgoals.
+
+    A subgoal pays `weights.subgoals`.
+    """
 
     def __init__(
         self,
@@ -31,16 +34,19 @@ class Twin:
         *,
         seed: int,
         max_steps: int = 300,
+        goal_badges: int = 1,
         weights: RewardWeights | None = None,
         subgoals: Sequence[Subgoal] = (),
     ) -> None:
-        if num_games < 1 or max_steps < 1:
-            raise ConfigurationError(f"num_games {num_games}, max_steps {max_steps}: give at least 1")
+        if min(num_games, max_steps, goal_badges) < 1:
+            raise ConfigurationError(
+                f"num_games {num_games}, max_steps {max_steps}, goal_badges {goal_badges}: give at least 1"
+            )
         self._weights, self._subgoals, self._max_steps = weights or RewardWeights(), tuple(subgoals), max_steps
-        self._seed, self._num_games = seed, num_games
+        self._seed, self._num_games, self._goal_badges = seed, num_games, goal_badges
         self._facts = first_facts(num_games)
         self._records = Records.none(num_games)
-        self._tiles_N_M_Y_X = np.zeros((num_games, 2, HEIGHT, WIDTH), np.bool_)
+        self._tiles_N_M_Y_X = np.zeros((num_games, NUM_MAPS, HEIGHT, WIDTH), np.bool_)
         self._met_N_G = np.zeros((num_games, len(self._subgoals)), np.bool_)
         self._steps_N = np.zeros(num_games, np.int64)
         self._episodes_N = np.zeros(num_games, np.int64)
@@ -75,7 +81,7 @@ class Twin:
         self._steps_N = self._steps_N + 1
         self._count()
         terms = reward_terms(before, self._records, self._weights)
-        ended_N = self._facts["johto_badges"] > 0
+        ended_N = self._facts["johto_badges"] >= self._goal_badges
         cut_N = ~ended_N & (self._steps_N >= self._max_steps)
         final_states_N_S, starter_N, lengths_N = self.states(), self._facts["party_count"] > 0, self._steps_N
         if (ended_N | cut_N).any():
@@ -128,7 +134,7 @@ class Twin:
         """Take the state of each game into its records."""
         facts = self._facts
         games_N = np.arange(self._num_games)
-        self._tiles_N_M_Y_X[games_N, facts["map_number"] - ROUTE, facts["y"], facts["x"]] = True
+        self._tiles_N_M_Y_X[games_N, facts["map_number"] - FIRST_MAP, facts["y"], facts["x"]] = True
         self._met_N_G = subgoals_met(self._subgoals, facts, self._met_N_G)
         self._records = self._records.with_state(
             facts,

@@ -1,10 +1,13 @@
 """Facts of a game, read from an emulator's memory in a few blocks."""
 
+import itertools
+
 from components.hybrid.game_boy.emulator import Emulator
 from components.hybrid.game_boy.memory_map import MEMBER_BYTES, PARTY_SIZE, MemoryMap
 
 _LARGEST_GAP = 100
 """Fields this many bytes apart are read as one block: a call costs as much as so many bytes."""
+_POTION, _END = 0x12, 0xFF
 _LEVEL, _STATUS, _HP, _MAX_HP, _EXPERIENCE = 31, 32, 34, 36, 8
 """Offsets in the 48 bytes of a member of the party."""
 
@@ -57,6 +60,7 @@ class FactsReader:
             "menu": number["wWindowStackSize"],
             "script": number["wScriptRunning"],
             "time_of_day": number["wTimeOfDay"],
+            "potions": _count_potions(found["wItems"]),
         }
 
 
@@ -77,6 +81,13 @@ def _party_facts(members: bytes, party_count: int) -> dict[str, int]:
         "max_hp": _word(first, _MAX_HP),
         "status": first[_STATUS],
     }
+
+
+def _count_potions(bag: bytes) -> int:
+    """Those of all stacks of the bag: pairs of an item and its number, up to the first item FF."""
+    stacks = [(bag[place], bag[place + 1]) for place in range(0, len(bag) - 1, 2)]
+    own = itertools.takewhile(lambda stack: stack[0] != _END, stacks)
+    return sum(number for kind, number in own if kind == _POTION)
 
 
 def _word(raw: bytes, place: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from components.errors import ConfigurationError
 
-PARTY_SIZE, MEMBER_BYTES = 6, 48
+PARTY_SIZE, MEMBER_BYTES, BAG_SIZE = 6, 48, 20
 _LINE = re.compile(r"([0-9a-fA-F]{1,3}):([0-9a-fA-F]{4})\s+(\S+)")
 
 
@@ -38,6 +38,7 @@ CRYSTAL: MemoryMap = {
     "wMoney": Field(address=0xD84E, num_bytes=3),
     "wJohtoBadges": Field(address=0xD857),
     "wKantoBadges": Field(address=0xD858),
+    "wItems": Field(address=0xD893, num_bytes=2 * BAG_SIZE + 1),
     "wPlayerState": Field(address=0xD95D),
     "wEventFlags": Field(address=0xDA72, num_bytes=256),
     "wMapGroup": Field(address=0xDCB5),

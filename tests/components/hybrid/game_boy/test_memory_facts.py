@@ -13,6 +13,7 @@ RECORDED = {
     (1, 0xD19A): "04",
     (1, 0xD213): "11", (1, 0xD216): "0102 0203", (1, 0xD22D): "02", (1, 0xD269): "02",
     (1, 0xD438): "01", (1, 0xD4DE): "0C",
+    (1, 0xD893): "12 03 05 01 12 02 FF 12 09",
     (1, 0xD84E): "01E240", (1, 0xD857): "05 80", (1, 0xD95D): "04",
     (1, 0xDA72): "FF", (1, 0xDB71): "81",
     (1, 0xDCB5): "18 03 07 09", (1, 0xDCD7): "03",
@@ -27,7 +28,7 @@ FACTS = {
     "script": 1, "facing": 12, "money": 123456, "johto_badges": 2, "kanto_badges": 1, "player_state": 4, "events": 10,
     "map_group": 24, "map_number": 3, "y": 7, "x": 9, "party_count": 3, "species": 157, "exp": 100001, "level": 44,
     "status": 8, "hp": 100, "max_hp": 150, "party_levels": 81, "party_alive": 2, "party_hp": 400, "party_max_hp": 470,
-    "caught": 3,
+    "caught": 3, "potions": 5,
 }  # fmt: skip
 
 
