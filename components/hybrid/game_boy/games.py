@@ -84,8 +84,8 @@ class EmulatedGames:
         return self._facts
 
     def states(self) -> NDArray[np.float32]:
-        """The 25 state variables of each game now (N, S)."""
-        return state_variables(self._facts)
+        """The 25 state variables of each game now (N, S); not to be changed."""
+        return self._states_N_S
 
     def masks(self) -> Booleans:
         """The actions that are allowed in each game now (N, A)."""
@@ -215,6 +215,7 @@ class EmulatedGames:
     def _read(self) -> None:
         games = [self._reader.read(emulator) for emulator in self._emulators]
         self._facts = {name: np.array([game[name] for game in games], np.int64) for name in LARGEST}
+        self._states_N_S = state_variables(self._facts)
 
     def _count(self) -> None:
         """Read all games, and take their states into their records."""
