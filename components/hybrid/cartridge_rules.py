@@ -31,7 +31,7 @@ _FACINGS = {Action.DOWN: 0, Action.UP: 4, Action.LEFT: 8, Action.RIGHT: 12}
 _STEP_X = {8: -1, 12: 1}
 _STEP_Y = {4: -1, 0: 1}
 _GROUP, _STARTER, _START_MONEY, _POTION_HP = 24, 155, 3000, 20
-_GYM_LEVELS = {"G": 9, "K": 24}
+_GYM_LEVELS = {"G": 9, "K": 20}
 _WILD_LEVELS = {ROUTE: 2, HILL: 5}
 """The lowest of each map, of four."""
 _LARGEST_LEVEL = 100

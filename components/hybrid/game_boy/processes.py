@@ -78,7 +78,7 @@ class GamesInProcesses:
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(environment))
             for _ in range(num_processes)
         ]
-        self._one_at_a_time = threading.Lock()
+        self._one_at_a_time, self._is_closed = threading.Lock(), False
         options = {"cartridge": cartridge, "num_games": self._share, "seed": seed, "rule": rule, "renders": renders}
         firsts = range(0, num_games, self._share)
         try:
@@ -147,6 +147,7 @@ class GamesInProcesses:
 
     def close(self) -> None:
         """End the processes; once more does nothing."""
+        self._is_closed = True
         for child in self._children:
             for pipe in (child.stdin, child.stdout):
                 with contextlib.suppress(OSError):
@@ -168,23 +169,33 @@ class GamesInProcesses:
         self._states_N_S, self._masks_N_A = np.concatenate(states), np.concatenate(masks)
 
     def _ask(self, what: str, arguments: Sequence[object] | None = None) -> list[Any]:
-        """The answers of all children, which work at the same time."""
-        with self._one_at_a_time:
-            for child, argument in zip(self._children, arguments or [None] * len(self._children), strict=True):
-                assert child.stdin is not None
-                with contextlib.suppress(BrokenPipeError):  # reading tells how it ended
-                    write_message(child.stdin, (what, argument))
-            answers = [self._answer(child) for child in self._children]
+        """The answers of all children, which work at the same time. Where one is missing, all end: what the others say would
+        be taken for the answer to another question."""
+        if self._is_closed:
+            raise ValueError("the games are closed: make new ones, and restore a snapshot")
+        try:
+            answers = self._answers(what, arguments)
+        except BaseException:
+            self.close()
+            raise
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
         return answers
 
+    def _answers(self, what: str, arguments: Sequence[object] | None) -> list[Any]:
+        with self._one_at_a_time:
+            for child, argument in zip(self._children, arguments or [None] * len(self._children), strict=True):
+                assert child.stdin is not None
+                with contextlib.suppress(BrokenPipeError):  # reading tells how it ended
+                    write_message(child.stdin, (what, argument))
+            return [self._answer(child) for child in self._children]
+
     def _answer(self, child: subprocess.Popen[bytes]) -> Any:
         try:
             assert child.stdout is not None
             return read_message(child.stdout)
-        except (EOFError, ValueError) as error:  # ValueError: the games are closed
+        except EOFError as error:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(_PATIENCE_SECONDS)
             message = f"process {child.pid} of the games ended with status {child.returncode} before it answered"

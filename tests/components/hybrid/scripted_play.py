@@ -39,10 +39,10 @@ def _competent_action(game: dict[str, int]) -> Action:
 
 
 def _action_after_first_badge(game: dict[str, int]) -> Action:
-    """South to the hill, up and down its grass until level 18, then to the second gym."""
+    """South to the hill, up and down its grass until level 15, then to the second gym."""
     if game["map_number"] == ROUTE:
         return Action.DOWN if game["x"] == 2 else Action.RIGHT if game["x"] < 2 else Action.LEFT
-    if game["level"] < 18:
+    if game["level"] < 15:
         return Action.DOWN if game["y"] < 3 or (game["y"] == 3 and game["facing"] == 0) else Action.UP
     if game["y"] < 7:
         return Action.DOWN

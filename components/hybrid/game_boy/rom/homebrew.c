@@ -240,7 +240,7 @@ static void touch(char target) {
     if (target == 'H' && PARTY_COUNT) heal();
     if (target == 'P') talk_to_person();
     if (target == 'G' && PARTY_COUNT && !(JOHTO_BADGES & 1)) meet(TRAINER, 9);
-    if (target == 'K' && JOHTO_BADGES == 1) meet(TRAINER, 24);
+    if (target == 'K' && JOHTO_BADGES == 1) meet(TRAINER, 20);
 }
 
 static void enter(u8 map, u8 x, u8 y) {

@@ -1,5 +1,8 @@
 """The environment is one that Gymnasium's own checker accepts, and a seed decides its episodes."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +15,7 @@ from components.errors import ConfigurationError
 from components.hybrid.game_boy.games import EpisodeRule
 from components.hybrid.game_boy.gymnasium_env import GameBoyEnv
 from components.hybrid.game_facts import Action
+from components.package_files import SOURCE_ROOT
 
 
 @pytest.fixture
@@ -62,6 +66,13 @@ def test_an_episode_begins_at_a_saved_state(env: GameBoyEnv) -> None:
     assert (info["facts"]["x"], info["facts"]["facing"]) == (5, 12)
     with pytest.raises(ConfigurationError, match="options level: only 'state'"):
         env.reset(options={"level": 1})
+
+
+@pytest.mark.parametrize(("missing", "module"), [("pyboy", "pyboy_emulator"), ("gymnasium", "gymnasium_env")])
+def test_a_missing_library_is_named_with_how_to_get_it(missing: str, module: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; import components.hybrid.game_boy.{module}"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=SOURCE_ROOT, capture_output=True, text=True)
+    assert re.search(rf"ServiceMissing: .*{missing} is not installed: `make extras`", ended.stderr, re.IGNORECASE)
 
 
 def test_unknown_choices_are_refused_by_name() -> None:

@@ -15,6 +15,7 @@ from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.process_variables import read_variables
 from tests.components.hybrid.scripted_play import random_actions
 
+pytestmark = pytest.mark.slow
 MOST_STEPS = 100
 
 

@@ -96,7 +96,23 @@ def test_a_killed_process_is_named_and_others_end_with_the_games() -> None:
         with pytest.raises(GamesProcessDied, match=rf"process {games.pids[0]} .* status -9") as caught:
             games.step(np.full(2, 8))
         assert isinstance(caught.value, TransientError)
-    assert not any(map(alive, games.pids))
+        assert not any(map(alive, games.pids)), "the other one, too"
+        with pytest.raises(ValueError, match="the games are closed: make new ones"):
+            games.step(np.full(2, 8))
+
+
+def test_an_interrupted_question_is_not_answered_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with opened(2) as games:
+        with monkeypatch.context() as patched:
+            patched.setattr(games, "_answer", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                games.step(np.full(2, 8))
+        with pytest.raises(ValueError, match="the games are closed"):
+            games.digests()
+        assert not any(map(alive, games.pids))
 
 
 PARENT = """
