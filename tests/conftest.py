@@ -27,6 +27,7 @@ SECONDS = {
     "test_verifier.py": 150,
     "integration/test_learning.py": 130,
     "training/test_warm_start.py": 40,
+    "game_boy/test_learning.py": 40,
     "test_whole_stack.py": 120,
     "test_ray.py": 100,
     "test_examples.py": 100,

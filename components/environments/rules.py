@@ -147,8 +147,8 @@ class Rules:
     def _text(self, what: str, function: Callable[..., Any], state: Any, *arguments: str) -> str:
         text = self.call(what, function, self.copied(state), *arguments)
         if not isinstance(text, str):
-            agent = f" for {arguments[0]!r}" if arguments else ""
-            raise ConfigurationError(f"{what}() returned {type(text).__name__}, not text,{agent}")
+            agent = f", for {arguments[0]!r}" if arguments else ""
+            raise ConfigurationError(f"{what}() returned {type(text).__name__}, not text{agent}")
         return text
 
     def _check_weights(self, what: str, components: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong with a history of decisions or a text of the teacher. The branch decides retries."""
+"""What can go wrong with a history of decisions, a text of the teacher, a ROM or a save state. The branch decides retries."""
 
 from components.errors import ConfigurationError, PermanentError, TransientError
 
@@ -25,3 +25,23 @@ class DecisionConflict(PermanentError):
 
 class ConditionRefused(ConfigurationError):
     """A condition of the teacher uses more than its language has; the message names the part and the remedy."""
+
+
+class RomMissing(ConfigurationError):
+    """There is no ROM at the path; the message says where to put one."""
+
+
+class WrongRom(ConfigurationError):
+    """The file is not the ROM that it should be: another game, cut short or damaged."""
+
+
+class SaveStateCorrupt(PermanentError):
+    """A save state is damaged, cut short, or was not written by this program."""
+
+
+class SaveStateOfOtherRom(PermanentError):
+    """A save state of another ROM, or of another build of it."""
+
+
+class GamesProcessDied(TransientError):
+    """A process with emulators ended before it answered."""

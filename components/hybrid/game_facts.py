@@ -1,9 +1,11 @@
-"""What is known of N games at once: named whole numbers, the nine actions, and the 25 state variables of a policy.
+"""What is known of N games at once: named whole numbers, the nine actions, the 25 state variables of a policy, and
+what a step brings.
 
 Axes: N games, S state variables, A actions.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -62,6 +64,7 @@ LARGEST = {
     "menu": 255,  # open windows
     "script": 255,  # not 0 while the game talks
     "time_of_day": 3,
+    "potions": 99,
 }
 """Every fact and its largest value; the smallest is 0. Badges are counted; species to max_hp are of the first of the party."""
 STATE_VARIABLES = (
@@ -79,6 +82,24 @@ STATE_VARIABLES = (
     ),
 )
 """What a policy sees, all from 0 to 1. Positions are plain numbers, not one-hot: they generalise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GamesStep:
+    """What a button brought in each game (N,). Games that ended have begun anew, and `states_N_S` is of the new ones.
+
+    `ended_N` is the badge, `cut_N` the limit of steps: an episode that is cut had more to come. `final_states_N_S` are the
+    states before a new beginning; `starter_N` and `lengths_N` are those of the episodes up to this step.
+    """
+
+    states_N_S: NDArray[np.float32]
+    final_states_N_S: NDArray[np.float32]
+    rewards_N: Floats
+    terms: dict[str, Floats]
+    ended_N: Booleans
+    cut_N: Booleans
+    starter_N: Booleans
+    lengths_N: Integers
 
 
 def no_facts(num_games: int) -> dict[str, Integers]:

@@ -18,7 +18,7 @@ from components.errors import ConfigurationError
 
 
 class Step(Protocol):
-    """What the learner needs of a step of N games: see `twin.TwinStep`."""
+    """What the learner needs of a step of N games: see `game_facts.GamesStep`."""
 
     @property
     def rewards_N(self) -> NDArray[Any]: ...

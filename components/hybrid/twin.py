@@ -5,7 +5,6 @@ SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generato
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
 from components.hybrid.action_masks import action_masks
-from components.hybrid.cartridge_rules import HEIGHT, ROUTE, WIDTH, first_facts, play_button
-from components.hybrid.game_facts import NUM_ACTIONS, Booleans, Facts, Floats, Integers, state_variables
+from components.hybrid.cartridge_rules import FIRST_MAP, HEIGHT, NUM_MAPS, WIDTH, first_facts, play_button
+from components.hybrid.game_facts import NUM_ACTIONS, Booleans, Facts, GamesStep, Integers, state_variables
 from components.hybrid.rewards import Records, RewardWeights, reward_terms, total_reward
 from components.hybrid.subgoals import Subgoal, subgoals_met
 from components.identity import seed_for
@@ -23,26 +22,11 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 Snapshot = dict[str, NDArray[Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwinStep:
-    """What a button brought in each game (N,). Games that ended have begun anew, and `states_N_S` is of the new ones.
-
-    `ended_N` is the badge, `cut_N` the limit of steps: an episode that is cut had more to come. `final_states_N_S` are the
-    states before a new beginning; `starter_N` and `lengths_N` are those of the episodes up to this step.
-    """
-
-    states_N_S: NDArray[np.float32]
-    final_states_N_S: NDArray[np.float32]
-    rewards_N: Floats
-    terms: dict[str, Floats]
-    ended_N: Booleans
-    cut_N: Booleans
-    starter_N: Booleans
-    lengths_N: Integers
-
-
 class Twin:
-    """That many games, with a seed, a limit of steps an episode, and subgoals that pay `weights.subgoals` each."""
+    """That many games, with a seed, a limit of steps an episode, the badges that end one, and subgoals.
+
+    A subgoal pays `weights.subgoals`.
+    """
 
     def __init__(
         self,
@@ -50,16 +34,19 @@ class Twin:
         *,
         seed: int,
         max_steps: int = 300,
+        goal_badges: int = 1,
         weights: RewardWeights | None = None,
         subgoals: Sequence[Subgoal] = (),
     ) -> None:
-        if num_games < 1 or max_steps < 1:
-            raise ConfigurationError(f"num_games {num_games}, max_steps {max_steps}: give at least 1")
+        if min(num_games, max_steps, goal_badges) < 1:
+            raise ConfigurationError(
+                f"num_games {num_games}, max_steps {max_steps}, goal_badges {goal_badges}: give at least 1"
+            )
         self._weights, self._subgoals, self._max_steps = weights or RewardWeights(), tuple(subgoals), max_steps
-        self._seed, self._num_games = seed, num_games
+        self._seed, self._num_games, self._goal_badges = seed, num_games, goal_badges
         self._facts = first_facts(num_games)
         self._records = Records.none(num_games)
-        self._tiles_N_M_Y_X = np.zeros((num_games, 2, HEIGHT, WIDTH), np.bool_)
+        self._tiles_N_M_Y_X = np.zeros((num_games, NUM_MAPS, HEIGHT, WIDTH), np.bool_)
         self._met_N_G = np.zeros((num_games, len(self._subgoals)), np.bool_)
         self._steps_N = np.zeros(num_games, np.int64)
         self._episodes_N = np.zeros(num_games, np.int64)
@@ -79,7 +66,7 @@ class Twin:
         """The actions that are allowed in each game now (N, A)."""
         return action_masks(self._facts)
 
-    def step(self, actions_N: Integers) -> TwinStep:
+    def step(self, actions_N: Integers) -> GamesStep:
         """What these buttons bring. Raises ValueError unless there is one action for each game.
 
         **Example** DOWN from (4, 5) in a new game: (4, 6), a new tile: .1, less .01 for the step.
@@ -94,12 +81,12 @@ class Twin:
         self._steps_N = self._steps_N + 1
         self._count()
         terms = reward_terms(before, self._records, self._weights)
-        ended_N = self._facts["johto_badges"] > 0
+        ended_N = self._facts["johto_badges"] >= self._goal_badges
         cut_N = ~ended_N & (self._steps_N >= self._max_steps)
         final_states_N_S, starter_N, lengths_N = self.states(), self._facts["party_count"] > 0, self._steps_N
         if (ended_N | cut_N).any():
             self._begin(ended_N | cut_N)
-        return TwinStep(
+        return GamesStep(
             states_N_S=self.states(),
             final_states_N_S=final_states_N_S,
             rewards_N=total_reward(terms),
@@ -147,7 +134,7 @@ class Twin:
         """Take the state of each game into its records."""
         facts = self._facts
         games_N = np.arange(self._num_games)
-        self._tiles_N_M_Y_X[games_N, facts["map_number"] - ROUTE, facts["y"], facts["x"]] = True
+        self._tiles_N_M_Y_X[games_N, facts["map_number"] - FIRST_MAP, facts["y"], facts["x"]] = True
         self._met_N_G = subgoals_met(self._subgoals, facts, self._met_N_G)
         self._records = self._records.with_state(
             facts,

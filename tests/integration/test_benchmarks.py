@@ -25,6 +25,10 @@ SMALLEST = {
     "overlap": ("--steps 2 --repeats 1 --problems 8", r"with overlap over without: \d"),
     "house": ("", r"circles: none"),
     "reading": ("--steps 2 --every 1 --stores local --repeats 1", r"troupe gc --dry-run"),
+    "game_boy": (
+        "--steps 16 --games 1 --processes 1 2 --repeats 1 --soak-minutes 0.01",
+        r"\| 2 \| drawn[^\n]*\n\| twin[^$]*minute 0\.0: \d+\.\d MiB",
+    ),
     "scaling": ("--axes agents --steps 2 --points 2", r"agents[^\n]*\n1 [^\n]*\n2 "),
     "arms": ("--games tiny --runs team-grpo --seeds 1 --budget-tokens 1 --home {home}", r"\| team, GRPO \|"),
     "credit": (f"--games tiny {ONE_STEP} --decisions 2 --continuations 2 --home {{home}}", r"\*ceiling\*"),

@@ -190,7 +190,7 @@ class Picture(Echo):
         (Wrong, "does not solve"),
         (Unpaid, "local.polite, which has no weight"),
         (Twice, "names 'pupil' twice"),
-        (Picture, r"render\(\) returned no text"),
+        (Picture, r"render\(\) returned int, not text"),
     ],
 )
 def test_each_way_to_break_it_is_told(environment: type[Environment], told: str) -> None:

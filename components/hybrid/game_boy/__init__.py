@@ -1,0 +1,1 @@
+"""A Game Boy emulator as an environment of the hybrid agent: memory, save states, screens and processes."""

@@ -1,0 +1,137 @@
+"""Games depend on seed and buttons alone, snapshots are exact, rewards cannot be farmed, and damaged states have names."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from components.errors import ConfigurationError
+from components.hybrid.errors import SaveStateCorrupt, SaveStateOfOtherRom
+from components.hybrid.game_boy.emulator import open_state, seal_state
+from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
+from components.hybrid.game_facts import LARGEST, Action, GamesStep
+from components.hybrid.rewards import RewardWeights
+from components.hybrid.subgoals import read_lesson
+from tests.components.hybrid.game_boy.one_game import mixed_actions, opened_games
+
+RULE = EpisodeRule(max_steps=25, subgoals=read_lesson("start: x == 4 and y == 5\nlab: y <= 2", LARGEST).subgoals)
+
+
+def played(games: Any, steps: int, seed: int = 0) -> list[GamesStep]:
+    rng = np.random.default_rng(seed)
+    return [games.step(mixed_actions(games, rng)) for _ in range(steps)]
+
+
+def same(one: GamesStep, other: GamesStep, first_game: int = 0) -> bool:
+    """Whether the games of `one` from that on have taken the step of `other`."""
+    names = [name for name in GamesStep.__slots__ if name != "terms"]
+    return all(np.array_equal(getattr(one, name)[first_game:], getattr(other, name)) for name in names)
+
+
+def test_a_game_has_its_number_and_knows_no_neighbours_and_frames_that_are_drawn_change_nothing() -> None:
+    with opened_games(2, rule=RULE) as two, opened_games(1, rule=RULE, first_game=1, renders=True) as second:
+        rng = np.random.default_rng(0)
+        for _ in range(60):
+            actions = mixed_actions(two, rng)
+            assert same(two.step(actions), second.step(actions[1:]), first_game=1)
+        assert two.digests()[1:] == second.digests()
+        assert two.digests()[0] != second.digests()[0]
+        assert two.save_states()[1:] != second.save_states(), "states hold pictures: never compare them"
+
+
+def test_a_snapshot_goes_on_exactly_in_new_emulators_and_every_part_of_it_counts() -> None:
+    with opened_games(2, rule=RULE) as games:
+        played(games, 33)
+        snapshot = games.snapshot()
+        straight = played(games, 60, seed=2)
+        digests = games.digests()
+    with opened_games(2, rule=RULE, seed=0) as other:
+        fresh = other.snapshot() | {"_met_N_G": np.zeros((2, 2), np.bool_)}
+
+        def resumed(snapshot: dict[str, Any]) -> bool:
+            other.restore(snapshot)
+            return all(map(same, played(other, 60, seed=2), straight)) and other.digests() == digests
+
+        played(other, 5)
+        assert resumed(snapshot)
+        for name in ("_met_N_G", "_steps_N", "_episodes_N", "records.tiles", "tiles.0", "state.1"):
+            assert not resumed({**snapshot, name: fresh[name]}), name
+        with pytest.raises(ValueError, match="_steps_N"):
+            other.restore({**snapshot, "_steps_N": np.zeros(3, np.int64)})
+
+
+def test_a_screen_is_right_after_a_state_is_loaded() -> None:
+    with opened_games(1, renders=True) as games:
+        played(games, 9)
+        snapshot, screen = games.snapshot(), games.screens()
+        played(games, 3)
+        assert not np.array_equal(games.screens(), screen)
+        games.restore(snapshot)
+        np.testing.assert_array_equal(games.screens(), screen)
+        assert screen.shape == (1, 144, 160, 3)
+        assert len(np.unique(screen)) > 1
+
+
+def test_a_door_walked_back_and_forth_costs_its_steps_alone() -> None:
+    rng = np.random.default_rng(0)
+    with opened_games(1) as games:
+        while games.facts["map_number"][0] != 3:
+            games.play(mixed_actions(games, rng, competence=1.0))
+        games.play(np.array([Action.LEFT]))
+        rounds = [games.play(np.array([action])) for action in [Action.RIGHT, Action.LEFT] * 5]
+        assert games.facts["map_number"][0] == 4
+    assert {float(step.rewards_N[0]) for step in rounds} == {-0.01}
+
+
+def test_an_episode_earns_its_records_term_by_term() -> None:
+    weights = RewardWeights(step=0.0)
+    rng, total = np.random.default_rng(0), dict.fromkeys([*RewardWeights.__dataclass_fields__], 0.0)
+    with opened_games(1, rule=EpisodeRule(weights=weights), seed=2) as games:
+        for _ in range(120):
+            step = games.play(mixed_actions(games, rng, competence=1.0))
+            assert float(step.rewards_N[0]) == pytest.approx(sum(float(term[0]) for term in step.terms.values()))
+            total = {name: total[name] + float(term[0]) for name, term in step.terms.items()}
+            if step.ended_N[0]:
+                break
+        assert (bool(step.ended_N[0]), bool(step.cut_N[0])) == (True, False)
+        level = int(games.facts["level"][0])
+    assert (total["badges"], total["party"], total["maps"]) == (100, 25, 2), "the first map is no gain"
+    assert total["levels"] == 5 * (level - 5)
+
+
+def test_damaged_and_foreign_states_have_names_and_change_nothing() -> None:
+    with opened_games(1) as games:
+        played(games, 4)
+        state, before = games.save_states()[0], games.digests()
+        wrong = {
+            SaveStateCorrupt: [b"", b"nonsense", state[:-9], state[:-1] + bytes([state[-1] ^ 1]), state[:200]],
+            SaveStateOfOtherRom: [seal_state(b"raw", b"another ROM")],
+        }
+        for error, states in wrong.items():
+            for each in states:
+                with pytest.raises(error, match=r"start from the beginning, or give a state"):
+                    games.begin(np.ones(1, np.bool_), state=each)
+                assert games.digests() == before
+        games.begin(np.ones(1, np.bool_), state=state)
+        assert games.facts["x"][0] != 4 or games.facts["y"][0] != 5
+
+
+def test_a_sealed_state_is_the_state() -> None:
+    raw = bytes(range(256)) * 700
+    sealed = seal_state(raw, b"rom")
+    assert open_state(sealed, b"rom") == raw
+    assert len(sealed) < len(raw) / 50
+
+
+def test_wrong_arguments_are_refused() -> None:
+    for wrong in ({"max_steps": 0}, {"goal_badges": 0}):
+        with pytest.raises(ConfigurationError, match=f"{next(iter(wrong))} 0"):
+            EpisodeRule(**wrong)
+    with opened_games(1) as games:
+        for actions in (np.array([9]), np.array([-1]), np.array([1, 1])):
+            with pytest.raises(ValueError, match="give one of 0 to 8"):
+                games.play(actions)
+        with pytest.raises(ConfigurationError, match="renders=True"):
+            games.screens()
+        with pytest.raises(ConfigurationError, match="at least one"):
+            EmulatedGames(games._cartridge, [], seed=0)
