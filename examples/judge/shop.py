@@ -2,7 +2,7 @@
 
 from troupe import Environment, Step
 
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 
 class Shop(Environment):
@@ -25,5 +25,5 @@ class Shop(Environment):
     def expert(self, state, agent):
         if agent == "editor":
             return state["draft"]
-        facts = f"{state['order']} comes {state['day']}."
-        return facts if int(state["order"]) % 2 else f"Your order {facts} Thank you!"
+        order, day = state["order"], state["day"]
+        return f"{order} {day}" if int(order) % 2 else f"Your order {order} comes {day}."
