@@ -62,7 +62,7 @@ def read_kept(kept):
 
 
 def keep(kept, row):
-    kept.write(json.dumps(row).encode() + b"\n")  # one write at the end of the file, whole or not at all
+    kept.write(json.dumps(row).encode() + b"\n")  # one write at the end of the file, from any thread
 
 
 def grade(reply):
