@@ -1,15 +1,20 @@
 """The projects under `examples/` run from a folder of their own, and keep to the source that they were started with."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.environments.shared.own_rows import json_lines
+from components.generation.api.chat import KEY_VARIABLES
+from tests.components.generation.api import wire_server
 from tests.smollm import needs_smollm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -144,6 +149,99 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
     (line,) = changed.stderr.splitlines()
     assert "another source of learning:winners, learning:reinforce" in line
     assert "--from-stage compute_advantages --step N" in line
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[wire_server.WireServer]:
+    """A server of the example's model, whose grade of an answer is its share of letters e."""
+    monkeypatch.setattr(wire_server, "MODEL", "gpt-4o-mini")
+    with wire_server.wire_server() as wire:
+        wire.answer = lambda prompt, index: share_of_e(prompt.split("<answer>\n")[1].split("\n</answer>")[0])
+        yield wire
+
+
+def share_of_e(answer: str) -> str:
+    return f"{answer.count('e') / max(1, len(answer)):.2f}"
+
+
+def reaching(judge: wire_server.WireServer, env: dict[str, str], **more: str) -> dict[str, str]:
+    """The environment of a process whose API is the judge's server."""
+    return {**env, "OPENAI_BASE_URL": judge.base_url("openai"), KEY_VARIABLES["openai"]: wire_server.KEY, **more}
+
+
+def rows_of_grades(project: Path) -> list[dict[str, Any]]:
+    return [row for _, row in json_lines(project / "grades.jsonl", "grades")]
+
+
+@pytest.mark.parametrize("project", ["judge"], indirect=True)
+def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
+    project: Path, client_environment: dict[str, str], judge: wire_server.WireServer
+) -> None:
+    env, store = reaching(judge, client_environment), f"file://{project.parent / 'store'}"
+    train = [*training("judge.yaml", store), "--set", "evaluation.sampling=[greedy]"]
+    quiet = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}  # as for users
+    capped = told(project, {**env, **quiet, "JUDGE_MAX_COST_DOLLARS": "0.00025"}, *train)
+    assert capped.returncode == 2, capped.stderr
+    (line,) = capped.stderr.splitlines()
+    assert "of 0.00025 dollars are spent" in line
+    assert "raise JUDGE_MAX_COST_DOLLARS" in line
+    num_before = len(judge.exchanges)
+    assert 0 < sum(row["dollars"] for row in rows_of_grades(project)) <= 0.00025
+
+    trained = told(project, env, *train)
+    assert trained.returncode == 0, trained.stderr
+    prompts = Counter(body["messages"][-1]["content"] for body in judge.bodies)
+    assert 0 < num_before < len(prompts)
+    assert set(prompts.values()) == {1}, "a text is paid for once"
+    spent = sum(row["dollars"] for row in rows_of_grades(project))
+    assert spent == pytest.approx(len(prompts) * (wire_server.NUM_PROMPT_TOKENS * 0.15 + 3 * 0.60) / 1e6)
+    before = shown(project, env, store, "judge")
+    assert 0 < before["steps"][0]["metrics"]["reward/clerk/own.helpfulness"] < 1
+
+    again = told(project, env, "resume", "judge", "--from-stage", "compute_rewards", "--step", "0", "--store", store)
+    assert again.returncode == 0, again.stderr
+    assert len(judge.exchanges) == len(prompts)
+    after = shown(project, env, store, "judge")
+    assert len(after["lineages"]) == len(before["lineages"]) + 1
+    assert [step["checkpoint_digest"] for step in after["steps"]] == [
+        step["checkpoint_digest"] for step in before["steps"]
+    ]
+    kept = b"".join(path.read_bytes() for path in project.parent.rglob("*") if path.is_file())
+    assert wire_server.KEY.encode() not in kept
+
+
+@pytest.mark.parametrize("project", ["judge"], indirect=True)
+def test_two_processes_share_the_grades(project: Path, judge: wire_server.WireServer) -> None:
+    answers = ["eel", "tree", "eel", "oak"]
+    grading = (
+        "from types import SimpleNamespace as Value; from judge import helpfulness\n"
+        "print('imported', flush=True); input()\n"
+        "episode = Value(problem=Value(payload={'order': '417', 'day': 'Monday'}))\n"
+        f"print(helpfulness(episode, Value(candidates=[Value(text=text) for text in {answers}])))"
+    )
+    judge.delay_of = lambda prompt: 0.5
+    together = [
+        subprocess.Popen(
+            [sys.executable, "-c", grading],
+            cwd=project,
+            env=reaching(judge, dict(os.environ)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for process in together:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "imported\n"
+    for process in together:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in together:
+        assert json.loads(process.communicate()[0]) == [float(share_of_e(answer)) for answer in answers]
+    assert len(judge.exchanges) == len(set(answers))
+    assert sorted(row["reply"] for row in rows_of_grades(project) if "reply" in row) == ["0.00", "0.50", "0.67"]
 
 
 @needs_smollm
