@@ -8,7 +8,7 @@ import typer
 
 from troupe.cli.errors import run_command
 from troupe.cli.exporting import export
-from troupe.cli.play import evaluate, play
+from troupe.cli.play import compare, evaluate, play
 from troupe.cli.runs import rm, runs, show
 from troupe.cli.sandbox import commands as sandbox_commands
 from troupe.cli.services import doctor, down, env, gc, status, up
@@ -27,6 +27,7 @@ for command in (
     rollouts,
     rm,
     evaluate,
+    compare,
     play,
     export,
     up,

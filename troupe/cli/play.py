@@ -1,4 +1,4 @@
-"""`troupe evaluate` and `troupe play`."""
+"""`troupe evaluate`, `troupe compare` and `troupe play`."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -52,6 +52,48 @@ def evaluate(
         return
     typer.echo(f"{report.agent} on {report.suite} ({report.drawn}): {report.sentence}")
     typer.echo(f"\nnext: {next_command(report, suite, store)}")
+
+
+def compare(
+    subjects: Annotated[
+        list[str], typer.Argument(help="The base, then what is compared with it: RUN, RUN@STEP, models, expert, ...")
+    ],
+    suite: Annotated[
+        str | None, typer.Option(help="What all of them play, as for `troupe evaluate`; default: a run's own /test.")
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 100,
+    seed: SeedOption = 0,
+    sampling: Annotated[str, typer.Option(help="sample or greedy.")] = "greedy",
+    fail_below: Annotated[
+        float | None,
+        typer.Option(metavar="D", help="Exit 1 if the lower bound of a paired difference is below -D, as 0.02."),
+    ] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change the suite.")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Play the same problems with several subjects; report each one's paired difference from the first."""
+    with gc_paused():
+        from troupe.teams.comparing import compare as compare_subjects
+
+    with progress_bar(" ".join(subjects), doing="comparing") as progress:
+        report = compare_subjects(
+            subjects,
+            suite,
+            margin=fail_below,
+            seed=seed,
+            store=store,
+            progress=progress,
+            num_problems=episodes,
+            sampling=sampling,
+            overrides=overrides or (),
+        )
+    if as_json:
+        emit_json(report.model_dump(mode="json"))
+    else:
+        typer.echo("\n".join(report.lines()))
+    if not report.passes:
+        raise typer.Exit(1)
 
 
 def next_command(report: "EvaluationReport", suite: str | None, store: str | None) -> str:

@@ -41,6 +41,10 @@ class _Suite:
     def title(self) -> str:
         return f"{self.config.environment.name}/{self.name}"
 
+    @property
+    def problem_ids(self) -> tuple[str, ...]:
+        return tuple(problem.problem_id for problem in self.problems)
+
 
 def evaluate(
     who: str,
@@ -103,7 +107,14 @@ def _evaluate_scripted(suite: _Suite, agent: str, progress: Progress) -> Evaluat
         progress=progress,
         problems_per_block=_PROBLEMS_AT_ONCE,
     )
-    return EvaluationReport(suite=suite.title, agent=agent, sampling="scripted", **counted(finished))
+    return EvaluationReport(
+        suite=suite.title,
+        agent=agent,
+        sampling="scripted",
+        problems_P=suite.problem_ids,
+        solved_P=tuple(ended.success for ended in finished),
+        **counted(finished),
+    )
 
 
 @contextmanager
@@ -150,6 +161,13 @@ def _evaluate_team(suite: _Suite, team: Team, sampling: held_out.Sampling, progr
             tools=toolbox.tools(),
             progress=progress,
         )
-    names = ("success_rate", "n", "interval", "mean_reward", "temperatures")
+    names = ("success_rate", "n", "interval", "mean_reward", "temperatures", "keep_rate", "repair_rate")
     numbers = {name: getattr(report, name) for name in names}
-    return EvaluationReport(suite=suite.title, agent=team.name, sampling=sampling, **numbers)
+    return EvaluationReport(
+        suite=suite.title,
+        agent=team.name,
+        sampling=sampling,
+        problems_P=suite.problem_ids,
+        solved_P=report.solved_P or (),
+        **numbers,
+    )

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import Field
+
 from components.evaluation.answered_play import Ended
 from components.evaluation.statistics import wilson_interval
 from components.frozen import Frozen
@@ -29,11 +31,20 @@ class SuccessReport(Frozen):
 
 
 class EvaluationReport(SuccessReport):
-    """Success on a suite. `temperatures` are those of agents with their own; None: 1 for all under sample."""
+    """Success on a suite. `temperatures` are those of agents with their own; None: 1 for all under sample.
+
+    `keep_rate` is how often the last agent keeps a proposal that solves, `repair_rate` how often it repairs one that does not;
+    None without such a case, and for scripted teams. `problems_P` are the problems' ids, and `solved_P` says which were solved;
+    both are left out of documents.
+    """
 
     suite: str
     sampling: str
     temperatures: Mapping[str, float] | None = None
+    keep_rate: float | None = None
+    repair_rate: float | None = None
+    problems_P: tuple[str, ...] = Field(exclude=True)
+    solved_P: tuple[bool, ...] = Field(exclude=True)
 
     @property
     def drawn(self) -> str:
