@@ -1,6 +1,7 @@
 """An environment by its name, as the pipeline knows it: its problems, its play, and its scripted players."""
 
 from collections.abc import Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -122,7 +123,8 @@ class Family:
         Without a `Demonstrator`, one character of the expert's answer is replaced by a random one of its kind.
         """
         if isinstance(self.environment, Demonstrator):
-            return self.environment.noisy_expert(position.state, agent, noise=noise, rng=rng)
+            play = partial(self.environment.noisy_expert, noise=noise, rng=rng)
+            return self.rules.call("noisy_expert", play, self.rules.copied(position.state), agent)
         answer = self.expert_action(position, agent)
         if not answer or rng.random() >= noise:
             return answer
@@ -136,7 +138,8 @@ class Family:
         Without a `Demonstrator`, random characters of the same kinds as those of the expert's answer, or any.
         """
         if isinstance(self.environment, Demonstrator):
-            return self.environment.random_answer(position.state, agent, rng)
+            play = self.environment.random_answer
+            return self.rules.call("random_answer", play, self.rules.copied(position.state), agent, rng)
         if not self.has_expert:
             return "".join(rng.choices(self.environment.alphabet, k=rng.randint(1, 8)))
         answer = self.expert_action(position, agent)
@@ -148,7 +151,8 @@ class Family:
         """A random unsolved position of the same problem that can still be solved; the same one without a `Demonstrator`."""
         if not isinstance(self.environment, Demonstrator):
             return position
-        return Position(state=self.environment.scrambled(position.state, rng, tools))
+        state = self.rules.copied(position.state)
+        return Position(state=self.rules.call("scrambled", self.environment.scrambled, state, rng, tools))
 
     def _read(self, options: Frozen, split: Split, index: int, seed: int) -> Mapping[str, Any] | None:
         return self.environment.problem(options, split=split, index=index, seed=seed)
