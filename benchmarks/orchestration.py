@@ -158,7 +158,8 @@ def plain_arm(config: Any, run_id: str, clock: Clock) -> dict[str, str]:
                 job = UpdateJob(
                     policy=policy, step=step, seed=config.seed, total_steps=config.num_steps,
                     checkpoint_folder=folders[policy], weights_digest=manifest.weights_digest,
-                    optimizer_digest=manifest.optimizer_digest, reference_folder=None, batch_file=batch_file,
+                    optimizer_digest=manifest.optimizer_digest, base_digest=manifest.base_digest,
+                    reference_folder=None, batch_file=batch_file,
                     output_folder=output, temperature=config.rollout.temperature, training=config.training,
                     loss=config.loss,
                 )  # fmt: skip

@@ -53,6 +53,7 @@ def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: Ar
             checkpoint_folder=session.copies.path(checkpoint),
             weights_digest=checkpoint.weights_digest,
             optimizer_digest=checkpoint.optimizer_digest,
+            base_digest=session.copies.manifest(checkpoint).base_digest,
             reference_folder=_reference_folder(session, checkpoint.policy),
             batch_file=batch_file,
             output_folder=work / "checkpoint",

@@ -56,7 +56,8 @@ def updated(session: Session, step: int, folder: Path, batch: TrainBatch, work: 
     session.trainers.of(POLICY).update(
         UpdateJob(
             policy=POLICY, step=step, seed=config.seed, total_steps=config.num_steps, checkpoint_folder=folder,
-            weights_digest=manifest.weights_digest, optimizer_digest=manifest.optimizer_digest, reference_folder=None,
+            weights_digest=manifest.weights_digest, optimizer_digest=manifest.optimizer_digest,
+            base_digest=manifest.base_digest, reference_folder=None,
             batch_file=batch_file, output_folder=output, temperature=config.rollout.temperature,
             training=config.training, loss=config.loss,
         )

@@ -9,8 +9,9 @@ from tempfile import mkdtemp
 from components.artifacts import layout
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.errors import ArtifactCorrupt
 from components.scratch import scratch_folder
-from components.training.base import MODEL_FOLDER
+from components.training.base import MODEL_FOLDER, CheckpointManifest
 
 _KEPT_PER_POLICY = 3
 """The checkpoint an update reads, the one it writes, and the policy before training."""
@@ -35,6 +36,20 @@ class CheckpointCache:
                 if not link.is_symlink():
                     link.symlink_to(base)
         return folder
+
+    def manifest(self, checkpoint: CheckpointRef) -> CheckpointManifest:
+        """What the checkpoint's folder says of it. Raises ArtifactCorrupt if it is another checkpoint."""
+        from components.training.checkpoint import read_manifest  # imports torch
+
+        folder = self.path(checkpoint)
+        manifest = read_manifest(folder)
+        for kind, found, wanted in (
+            ("weights", manifest.weights_digest, checkpoint.weights_digest),
+            ("optimizer", manifest.optimizer_digest, checkpoint.optimizer_digest),
+        ):
+            if found != wanted:
+                raise ArtifactCorrupt(f"{folder}: {kind} {found}, but the run's record has {wanted}")
+        return manifest
 
     def store(self, folder: Path, *, base: ArtifactRef | None) -> CheckpointRef:
         """A reference to the checkpoint written to `folder`, which becomes the local copy."""

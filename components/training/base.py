@@ -67,7 +67,8 @@ class CheckpointManifest(Frozen):
 
 
 class UpdateJob(Frozen):
-    """Everything that one update depends on. `weights_digest` identifies the version to start from."""
+    """Everything that one update depends on. `weights_digest`, `optimizer_digest` and `base_digest` identify the version to
+    start from; they are those of its checkpoint's manifest, which is read where the job is made."""
 
     policy: str
     step: int
@@ -76,7 +77,10 @@ class UpdateJob(Frozen):
     checkpoint_folder: Path
     weights_digest: str
     optimizer_digest: str
+    base_digest: str | None = None
+    """Of the base of the policy's adapter; None for a policy with full weights."""
     reference_folder: Path | None
+    """The policy before training, if the loss needs it; its name changes with its weights."""
     batch_file: Path
     """A TrainBatch encoded by `components.artifacts.codec`."""
     output_folder: Path

@@ -26,7 +26,6 @@ from components.training.checkpoint import (
     copy_companions,
     load_trainable,
     probe_for,
-    read_manifest,
     write_manifest,
 )
 from components.training.optimizer_state import read_optimizer, write_optimizer
@@ -53,16 +52,13 @@ def load_learner(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Mo
     For an adapter, `base` may be its base model, which may already have adapters of other policies.
     """
     folder = job.checkpoint_folder
-    manifest = read_manifest(folder)
-    _check(folder, "weights", job.weights_digest, manifest.weights_digest)
-    _check(folder, "optimizer", job.optimizer_digest, manifest.optimizer_digest)
     model = base if base is not None else load_base(job)
     buffers = computed_buffers(model)
-    if manifest.base_digest is None:
+    if job.base_digest is None:
         _check(folder, "weights", job.weights_digest, model_digest(model))
     else:
         adapter = load_adapter(model, job.policy, folder / ADAPTER_FOLDER)
-        _check(folder, "weights", job.weights_digest, adapted_digest(manifest.base_digest, adapter))
+        _check(folder, "weights", job.weights_digest, adapted_digest(job.base_digest, adapter))
     learner = deepspeed.learner(model.to(getattr(torch, job.training.dtype)), job)
     restore_buffers(learner.module, buffers)
     if job.optimizer_digest == NO_OPTIMIZER:
@@ -78,15 +74,14 @@ def load_base(job: UpdateJob) -> nn.Module:
     """
     folder = job.checkpoint_folder
     model = load_trainable(folder / MODEL_FOLDER, training=job.training)
-    wanted = read_manifest(folder).base_digest
-    if wanted is not None:
-        _check(folder, "base weights", wanted, model_digest(model))
+    if job.base_digest is not None:
+        _check(folder, "base weights", job.base_digest, model_digest(model))
     return model
 
 
 def save_learner(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: Ranks) -> CheckpointManifest:
     """Write the learner's state as checkpoint `job.step + 1` into `job.output_folder`, the manifest last."""
-    folder, base_digest = job.output_folder, read_manifest(job.checkpoint_folder).base_digest
+    folder, base_digest = job.output_folder, job.base_digest
     if ranks.first:
         folder.mkdir(parents=True)
     probe = probe_for(learner, vocabulary_size=int(learner.module.config.vocab_size))

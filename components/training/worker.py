@@ -3,6 +3,7 @@
 import logging
 import time
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from components.models.adapters import base_alone, has_adapter, use_adapter
 from components.models.buffers import cast
 from components.schema import TrainBatch
 from components.training.base import MODEL_FOLDER, UpdateJob, UpdateResult
-from components.training.checkpoint import load_model, read_manifest
+from components.training.checkpoint import load_model
 from components.training.learner_state import DeepSpeed, load_base, load_learner, save_learner, seed_everything
 from components.training.ranks import Ranks
 from components.training.update import Update
@@ -40,7 +41,7 @@ class Worker:
         self._learners: dict[str, Any] = {}
         self._held: dict[str, tuple[str, str]] = {}
         self._base: tuple[str, nn.Module] | None = None
-        self._reference: tuple[str, nn.Module] | None = None
+        self._reference: tuple[Path, nn.Module] | None = None
 
     def update(self, job: UpdateJob) -> UpdateResult:
         """Run one update. After an error no learner is kept, so that the next update starts from its checkpoint."""
@@ -90,7 +91,7 @@ class Worker:
 
     def _shared_base(self, job: UpdateJob) -> nn.Module | None:
         """The base shared by the learners of several adapters; None for a policy with full weights."""
-        digest = read_manifest(job.checkpoint_folder).base_digest
+        digest = job.base_digest
         if digest is None or not self._shares_base:
             return None
         if self._base is None or self._base[0] != digest:
@@ -109,10 +110,9 @@ class Worker:
         if has_adapter(learner.module, job.policy):
             return BaseAlone(learner)  # an adapter starts as the identity
         assert job.reference_folder is not None, "loss.kl_coefficient is set and the job has no reference"
-        digest = read_manifest(job.reference_folder).weights_digest
-        if self._reference is None or self._reference[0] != digest:
+        if self._reference is None or self._reference[0] != job.reference_folder:
             model = cast(load_model(job.reference_folder / MODEL_FOLDER), getattr(torch, job.training.dtype))
-            self._reference = (digest, model.to(learner.device).requires_grad_(False))
+            self._reference = (job.reference_folder, model.to(learner.device).requires_grad_(False))
         return self._reference[1]
 
 

@@ -85,7 +85,8 @@ def updated(session, step, folder, batch, first, work):
     batch_file.write_bytes(batch)
     job = UpdateJob(
         policy=manifest.policy, step=step, seed=config.seed, total_steps=config.num_steps, checkpoint_folder=folder,
-        weights_digest=manifest.weights_digest, optimizer_digest=manifest.optimizer_digest, batch_file=batch_file,
+        weights_digest=manifest.weights_digest, optimizer_digest=manifest.optimizer_digest,
+        base_digest=manifest.base_digest, batch_file=batch_file,
         reference_folder=first if config.loss.kl_coefficient else None, output_folder=output,
         temperature=config.rollout.temperature, training=training_of(config, manifest.policy), loss=config.loss,
     )  # fmt: skip

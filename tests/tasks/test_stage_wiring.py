@@ -58,6 +58,7 @@ class Wired:
             CheckpointCache,
             "copies",
             path=lambda checkpoint: Path("copies") / checkpoint.weights_digest,
+            manifest=lambda checkpoint: MANIFEST.model_copy(update={"base_digest": "b-31"}),
             store=lambda folder, base: CHECKPOINT.model_copy(update={"weights_digest": "w-33", "base": base}),
             work_folder=self._made,
         )
@@ -265,6 +266,7 @@ def test_an_update_is_told_all_it_depends_on_and_leaves_no_folder(
             checkpoint_folder=Path("copies/w-32"),
             weights_digest="w-32",
             optimizer_digest="o-32",
+            base_digest="b-31",
             reference_folder=reference,
             batch_file=work / "batch",
             output_folder=work / "checkpoint",
@@ -283,6 +285,7 @@ def test_an_update_is_told_all_it_depends_on_and_leaves_no_folder(
     assert wired.calls == [
         call("copies.work_folder", step=5),
         call("copies.path", checkpoint=CHECKPOINT),
+        call("copies.manifest", checkpoint=CHECKPOINT),
         *(referred if kl else []),
         call("trainers.of", policy="worker"),
         call("trainer.update", job=told[0]),

@@ -185,6 +185,7 @@ class Jobs:
             "checkpoint_folder": folder,
             "weights_digest": manifest.weights_digest,
             "optimizer_digest": manifest.optimizer_digest,
+            "base_digest": manifest.base_digest,
             "reference_folder": None,
             "batch_file": batch_file,
             "output_folder": self.folder / f"output-{self._number}",

@@ -75,6 +75,7 @@ class Team:
             checkpoint_folder=self.newest[policy],
             weights_digest=manifest.weights_digest,
             optimizer_digest=manifest.optimizer_digest,
+            base_digest=manifest.base_digest,
             reference_folder=None,
             batch_file=batch_file,
             output_folder=output,
