@@ -24,7 +24,8 @@ def told(code: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 
 def test_the_public_names_are_these_and_each_is_documented() -> None:
     assert set(troupe.__all__) == {
-        *("Environment", "MalformedAnswer", "Options", "Step"),
+        *("Environment", "ToolEnvironment", "Demonstrator", "MalformedAnswer", "Options", "Step", "JointStep"),
+        *("Execution", "ExecutionResult", "Passage", "Query"),
         *("RunConfig", "load_config", "train", "evaluate", "load_team"),
         *("Episode", "Node", "Candidate", "EvalReport", "EvaluationReport", "Team", "TrainingReport", "TroupeError"),
     }

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from components.config import RunConfig
-    from components.environments.base import Step
+    from components.environments.base import JointStep, Step
     from components.environments.environment import Demonstrator, Environment, ToolEnvironment
     from components.errors import MalformedAction as MalformedAnswer
     from components.errors import TroupeError
@@ -39,6 +39,7 @@ __all__ = [
     "EvaluationReport",
     "Execution",
     "ExecutionResult",
+    "JointStep",
     "MalformedAnswer",
     "Node",
     "Options",
@@ -65,7 +66,7 @@ _PLACES = {
     "MalformedAnswer": "components.errors:MalformedAction",
     "Options": "components.frozen:Frozen",
     "RunConfig": "components.config:RunConfig",
-    "Step": "components.environments.base:Step",
+    **dict.fromkeys(("JointStep", "Step"), "components.environments.base:"),
     "Team": "troupe.teams.run_team:Team",
     "TrainingReport": "troupe.runs.summary:TrainingReport",
     "TroupeError": "components.errors:TroupeError",

@@ -141,7 +141,7 @@ def test_a_resumed_learner_is_equal_bit_for_bit_and_every_part_of_its_state_coun
 
     learner, twin = MaskedPPO(RULE, seed=5), Twin(4, seed=5, max_steps=20)
     advance(learner, twin)
-    file, games = io.BytesIO(), twin.position
+    file, games = io.BytesIO(), twin.snapshot()
     torch.save(learner.state_dict(), file)
     advance(learner, twin)
 
@@ -149,7 +149,7 @@ def test_a_resumed_learner_is_equal_bit_for_bit_and_every_part_of_its_state_coun
         other, other_twin = MaskedPPO(RULE, seed=6), Twin(4, seed=5, max_steps=20)
         state = torch.load(io.BytesIO(file.getvalue()), weights_only=True)
         other.load_state_dict(state | ({left_out: other.state_dict()[left_out]} if left_out else {}))
-        other_twin.position = games
+        other_twin.restore(games)
         advance(other, other_twin)
         return other
 

@@ -47,13 +47,13 @@ def test_a_snapshot_goes_on_exactly_and_every_part_of_it_counts() -> None:
     subgoals = read_lesson("east: x >= 8\nroute: map_number == 3", LARGEST).subgoals
     twin = Twin(6, seed=1, max_steps=50, subgoals=subgoals)
     played(twin, 73)
-    snapshot = twin.position
+    snapshot = twin.snapshot()
     straight = played(twin, 100, seed=2)
 
     def resumed(snapshot: dict[str, Any]) -> bool:
         other = Twin(6, seed=1, max_steps=50, subgoals=subgoals)
         played(other, 5)
-        other.position = snapshot
+        other.restore(snapshot)
         return all(map(same, played(other, 100, seed=2), straight))
 
     assert resumed(snapshot)

@@ -84,10 +84,7 @@ def test_a_team_without_an_expert_plays_at_random_and_idles_and_says_that_it_has
     silent = bare(family("plan_path"))
     with pytest.raises(ConfigurationError, match="'plan_path' has no expert"):
         scripted_answer("expert", silent, 0)
-    with pytest.raises(ConfigurationError, match="'plan_path' has no expert"):
-        scripted_answer("random", silent, 0)
     env = silent.build(silent.problem(family_options("plan_path", {}), split="test", index=0, seed=0))
     node = GroupKey(problem_id="p", episode=0, turn=0, agent="plan_agent")
     assert scripted_answer("noop", silent, 0)(env, node) == ""
-    silent.random_action = family("plan_path").random_action
     assert scripted_answer("random", silent, 0)(env, node) in "UDLR"
