@@ -153,15 +153,17 @@ def check_devices(config: RunConfig) -> None:
             raise ServiceMissing(f"{field}.device is cuda, but torch sees no CUDA device here; set {field}.device=cpu")
 
 
+def imitates_bfloat16() -> bool:
+    """Whether this processor has no instructions for bfloat16; False where that is not known."""
+    return PROCESSOR_FACTS.is_file() and set(PROCESSOR_FACTS.read_text().split()).isdisjoint(_BFLOAT16_FLAGS)
+
+
 def warn_of_slow_bfloat16(config: RunConfig) -> None:
     """Warn if bfloat16 is computed here by a processor that has to imitate it."""
     generation, training = config.generation, config.training
     computed = {"generation": (generation.device, generation.dtype), "training": (training.device, training.dtype)}
     lossy = [name for name, each in computed.items() if each == ("cpu", "bfloat16")]
-    if not lossy or not PROCESSOR_FACTS.is_file():
-        return
-    flags = set(PROCESSOR_FACTS.read_text().split())
-    if flags.isdisjoint(_BFLOAT16_FLAGS):
+    if lossy and imitates_bfloat16():
         fields = " and ".join(f"{name}.dtype" for name in lossy)
         _log.warning("%s bfloat16: this processor has neither AVX-512 BF16 nor AMX; float32 is faster here", fields)
 

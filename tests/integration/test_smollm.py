@@ -31,6 +31,7 @@ from components.runs.steps import checkpoints_before
 from components.schema import TrainBatch
 from components.session.session import Session
 from components.session.user_sources import with_sources
+from flows.preflight.checks import imitates_bfloat16
 from tasks.refresh_weights import load_checkpoint
 from tests.integration.outcomes import outcome
 from tests.integration.trainings import Trainings, await_no_workers
@@ -46,11 +47,12 @@ OWN = (
     "agents.reasoner.temperature=1.0",
 )
 """Hardly any two answers earn the same, and they are sampled at the temperature at which an engine scores them."""
+FAST = ("generation.dtype=float32", "training.dtype=float32") if imitates_bfloat16() else ()
 SMALL = Order(
     arm=MAIN,
     num_steps=2,
     num_problems=NUM_PROBLEMS,
-    overrides=(*SHORT, *OWN, "rollout.num_problems=2", "rollout.group_size=4", "rollout.problems_per_block=2"),
+    overrides=(*SHORT, *OWN, *FAST, "rollout.num_problems=2", "rollout.group_size=4", "rollout.problems_per_block=2"),
 )
 
 

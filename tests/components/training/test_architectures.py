@@ -17,6 +17,7 @@ from components.training.architectures import largest_error, shortest_window
 from components.training.checkpoint import load_trainable, write_initial_adapter, write_initial_checkpoint
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
+from flows.preflight.checks import imitates_bfloat16
 from tests.components.model_types import LONGEST_ROW, MODEL_TYPES, NUM_TOKENS
 
 TRAINING = TrainingConfig(tokens_per_micro_batch=LONGEST_ROW)
@@ -143,7 +144,9 @@ def test_a_policy_is_checked_before_training_and_one_that_stays_as_it_is_need_no
 
 def test_rounding_in_bfloat16_is_no_reason_to_refuse() -> None:
     model = MODEL_TYPES["mixtral"].model().to(torch.bfloat16)
-    assert 0 < largest_error(model, share_prompts=True) < 0.05
+    error = largest_error(model, share_prompts=True)
+    assert error < 0.05
+    assert error > 0 or imitates_bfloat16(), "a processor that imitates bfloat16 may round both ways alike"
 
 
 def test_positions_that_depend_on_the_longest_row_are_harmless_only_if_no_row_is_that_long(tmp_path: Path) -> None:
