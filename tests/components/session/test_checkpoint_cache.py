@@ -26,4 +26,7 @@ def test_the_manifest_of_another_checkpoint_is_refused(field: str, tmp_path: Pat
     assert copies.manifest(stored) == MANIFEST
     with pytest.raises(ArtifactCorrupt, match=rf"{field.partition('_')[0]} [wo], but the run's record has another"):
         copies.manifest(stored.model_copy(update={field: "another"}))
+    (copies.path(stored) / "checkpoint.json").write_text("{}")
+    with pytest.raises(ArtifactCorrupt, match=r"checkpoint\.json"):
+        copies.manifest(stored)
     copies.close()
