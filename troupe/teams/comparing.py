@@ -1,6 +1,7 @@
 """Several subjects on the same problems with the same draws: a report of each, and each one's difference from the first."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from components.errors import ConfigurationError
@@ -81,7 +82,7 @@ def compare(
                 step=step,
                 seed=seed,
                 store=store,
-                progress=lambda done, total, before=number: progress(before * total + done, len(subjects) * total),
+                progress=partial(_told, progress, number, len(subjects)),
                 **wanted,
             )
         )
@@ -92,6 +93,11 @@ def compare(
         raise ConfigurationError(f"{error}: name what all of them play, as --suite plan_path") from error
     gates = () if margin is None else tuple(non_inferiority(pair, margin) for pair in pairs)
     return ComparisonReport(seed=seed, reports=tuple(reports), comparisons=pairs, gates=gates)
+
+
+def _told(progress: Progress, num_finished: int, num_subjects: int, done: int, total: int) -> None:
+    """Tell how many problems of all subjects are done."""
+    progress(num_finished * total + done, num_subjects * total)
 
 
 def _outcomes(report: EvaluationReport, seed: int) -> SuiteOutcomes:
