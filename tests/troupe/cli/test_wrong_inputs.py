@@ -13,8 +13,7 @@ from flows.preflight.checks import imitates_bfloat16
 
 ROOT = Path(__file__).resolve().parents[3]
 MOST_CPU_SECONDS = 8.0 if imitates_bfloat16() else 5.0
-"""Processors without instructions for bfloat16 are of an older kind, on which imports alone take half as long again."""
-"""Of one command with all its processes."""
+"""Of one command with all its processes; more on the slower kinds of processor, which have no instructions for bfloat16."""
 RUN_NAME = "use 1 to 63 of a-z, 0-9"
 NO_BASE = 'use "tiny", "smollm2-135m", the path of a model folder, or a hub name'
 OUR_WAYS = "name a store with --store"
