@@ -6,7 +6,7 @@ Each part is kept as soon as it is there, so that a command that was stopped goe
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -127,18 +127,18 @@ class Table:
 
     def solved(self, num_problems: int, sampling: str) -> str:
         """One digit for each held-out problem: 1 if the team solved it."""
-        from components.evaluation.held_out import evaluate
+        from components.evaluation.held_out import Setting, play_block
+        from components.evaluation.suite_play import joined
 
-        plan = self._scenario.eval_plan("test", step=0, sampling=sampling, num_problems=num_problems)
-        report = evaluate(
-            replace(plan, seed=SEED),
+        plan = self._plan(num_problems, sampling)
+        setting = Setting(
             family=self._scenario.family,
             router=self._router,
             rubric=self._scenario.rubric,
             tools=self._toolbox.tools(),
         )
-        assert report.solved_P is not None
-        return "".join(str(int(each)) for each in report.solved_P)
+        play = joined([play_block(plan, block, setting) for block in plan.blocks])
+        return "".join(str(int(solved)) for (solved,) in play.solved_P_K)
 
     def passes(self, num_problems: int, num_samples: int) -> dict[str, list[int]]:
         """By agent, and for the team: how many of the samples of each problem were right.
@@ -168,7 +168,11 @@ class Table:
         ]
 
     def _problems(self, num_problems: int) -> tuple[Any, ...]:
-        return tuple(self._scenario.eval_plan("test", step=0, sampling="sample", num_problems=num_problems).problems)
+        return tuple(self._plan(num_problems, "sample").problems)
+
+    def _plan(self, num_problems: int, sampling: Any) -> Any:
+        suite = self._scenario.suite.model_copy(update={"num_problems": num_problems})
+        return self._scenario.eval_plan(suite, sampling=sampling, seed=SEED)
 
     def _played(self, starts: list[tuple[Any, int]], sampling: Any) -> list[Any]:
         from components.evaluation.held_out import eval_rules
@@ -180,7 +184,7 @@ class Table:
             self._scenario.turn_order,
             max_turns=config.environment.max_turns,
             sampling=sampling,
-            suite="test",
+            split="test",
             seed=SEED,
         )
         episodes: list[Any] = []

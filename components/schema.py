@@ -398,17 +398,26 @@ class TrainBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalReport:
-    """A held-out evaluation, with one candidate per node. `interval` is the 95% Wilson interval of `success_rate`.
+    """The evaluation of a subject on a suite, without the tree: in training, of a run's checkpoint after `step` updates.
 
-    `keep_rate` is how often the last agent keeps a proposal that solves, `repair_rate` how often it repairs one that does
-    not; None if there was no such case. `temperatures` are those of agents with their own, under sample; None without any:
-    then sample is temperature 1. `solved_P` is the success of each problem in their order, by which two evaluations of the same
-    problems are compared in pairs; None in reports that were stored without it.
+    `n` problems were played `num_samples` times each; `success_rate` is the share of all episodes that succeed, and `interval`
+    its 95% interval: Wilson's with one sample, else over problems. `keep_rate` is how often the last agent keeps a proposal
+    that solves, `repair_rate` how often it repairs one that does not; None if there was no such case. `temperatures` are those
+    of agents with their own, under sample; None without any: then sample is temperature 1. `num_solved_P` is how many episodes
+    of each problem succeed, by which two evaluations of one `suite_digest`, `seed` and `num_samples` are compared in pairs.
     """
 
+    agent: str
+    """The subject: RUN@STEP, a model, expert, random, noop, or role=subject,..."""
     suite: str
+    """**Example** "plan_path/test"."""
+    suite_digest: str
+    """Of the problems and the rules of play."""
     step: int
-    sampling: Literal["sample", "greedy"]
+    sampling: Literal["sample", "greedy", "scripted"]
+    seed: int
+    """Of the draws of answers."""
+    num_samples: int
     n: int
     num_successes: int
     success_rate: float
@@ -418,7 +427,12 @@ class EvalReport:
     repair_rate: float | None
     metrics: Mapping[str, float] = field(default_factory=dict)
     temperatures: Mapping[str, float] | None = None
-    solved_P: tuple[bool, ...] | None = None
+    num_solved_P: tuple[int, ...]
+
+    @property
+    def rates_P(self) -> tuple[float, ...]:
+        """The success rate of each problem."""
+        return tuple(solved / self.num_samples for solved in self.num_solved_P)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

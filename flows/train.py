@@ -38,7 +38,8 @@ from flows.training_iteration import training_iteration
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_advantages import compute_advantages
 from tasks.compute_rewards import compute_rewards
-from tasks.evaluate_policy import are_evaluated, evaluate_policy, named_versions
+from tasks.evaluate_policy import evaluate_policy, named_versions, needs_weights
+from tasks.play_suite import play_suite
 from tasks.publish_checkpoint import publish_checkpoint
 from tasks.refresh_weights import refresh_weights
 from tasks.update_policy import update_policy
@@ -53,6 +54,7 @@ PIPELINE = Pipeline(
         compute_advantages.stage,
         update_policy.stage,
         publish_checkpoint.stage,
+        play_suite.stage,
         evaluate_policy.stage,
     )
 )
@@ -186,7 +188,7 @@ def is_evaluated(config: RunConfig, step: int, num_steps: int) -> bool:
 def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
     """One report per configured way of sampling; engines are loaded only if one is missing."""
     versions, samplings = named_versions(session.config, checkpoints), session.config.evaluation.sampling
-    if not are_evaluated(session, step, samplings, versions):
+    if needs_weights(session, step, samplings, versions):
         versions = refresh_weights(session, step, checkpoints)
     reports = [evaluate_policy(session, step, sampling, versions) for sampling in samplings]
     for report in reports:

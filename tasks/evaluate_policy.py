@@ -1,11 +1,12 @@
 """Evaluates the policies of a step on held-out problems."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
-from components.evaluation.held_out import evaluate
+from components.evaluation.held_out import EvalPlan, Heading, Sampling, report_from
+from components.evaluation.suite_play import joined
 from components.identity import EVALUATION
 from components.runs.history import index_evaluation
 from components.runs.run import stage_key
@@ -13,34 +14,47 @@ from components.runs.stage_protocol import committed
 from components.schema import EvalReport, PolicyVersion
 from components.session.engines import fixed_versions
 from components.session.session import Session
-from components.tool_calls.journal import ToolJournal
+from tasks.play_suite import block_plans, is_played, play_suite, players_of
 from tasks.stage import current_key, stage
 
 
 @stage(
     EVALUATION,
-    version=6,
-    reads=("seed", "environment", "agents", "policies", "generation", "evaluation", "rollout", "execution"),
+    version=7,
+    reads=(
+        *("seed", "environment", "agents", "policies", "generation", "evaluation", "rollout", "execution"),
+        *("rewards.weights", "rewards.team_weight"),
+    ),
     retries=2,
     timeout_seconds=4 * 3600,
+    decisive=lambda report: replace(report, metrics={}),
 )
-def evaluate_policy(session: Session, step: int, part: str, versions: dict[str, PolicyVersion]) -> EvalReport:
-    """The report of one way of sampling (`part`: sample or greedy), without the tree, on the test split."""
-    scenario, num_problems = session.scenario, session.config.evaluation.num_problems
-    report = evaluate(
-        scenario.eval_plan("test", step=step, sampling=part, num_problems=num_problems),
-        family=scenario.family,
-        router=session.router(versions),
-        rubric=scenario.rubric,
-        tools=session.toolbox.tools(journal=ToolJournal(session.store, current_key().path)),
-        progress=progress.reporter(EVALUATION, step),
+def evaluate_policy(session: Session, step: int, part: Sampling, versions: dict[str, PolicyVersion]) -> EvalReport:
+    """The report of one way of sampling (`part`), without the tree, on the test split."""
+    scenario, plan = session.scenario, own_plan(session, part)
+    players = players_of(session, plan, versions)
+    plays = [play_suite.fn(session, part, block, players, versions) for block in block_plans(plan)]
+    heading = Heading(
+        agent=f"{session.run.run_id}@{step}",
+        suite=scenario.suite.title,
+        suite_digest=scenario.suite_digest(plan),
+        step=step,
+        sampling=part,
+        seed=plan.seed,
+        temperatures=scenario.own_temperatures(part),
     )
+    report = report_from(heading, joined(plays))
     session.published.post_evaluation(report)
     index_evaluation(session.store, current_key())
     return report
 
 
-def named_versions(config: RunConfig, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
+def own_plan(session: Session, sampling: Sampling) -> EvalPlan:
+    """How the run's own evaluations are played."""
+    return session.scenario.eval_plan(session.scenario.suite, sampling=sampling, seed=session.config.seed)
+
+
+def named_versions(config: RunConfig, checkpoints: Mapping[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The checkpoints' versions, and those of policies without a checkpoint."""
     return fixed_versions(config) | {
         policy: PolicyVersion(policy=policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
@@ -48,10 +62,16 @@ def named_versions(config: RunConfig, checkpoints: dict[str, CheckpointRef]) -> 
     }
 
 
-def are_evaluated(session: Session, step: int, samplings: Sequence[str], versions: dict[str, PolicyVersion]) -> bool:
-    """Whether every report of this step is already committed."""
-    keys = [
-        stage_key(evaluate_policy.stage, session.run, {"step": step, "part": sampling, "versions": versions})
-        for sampling in samplings
-    ]
-    return all(committed(session.store, key, EvalReport) is not None for key in keys)
+def needs_weights(
+    session: Session, step: int, samplings: Sequence[Sampling], versions: dict[str, PolicyVersion]
+) -> bool:
+    """Whether a report of this step is missing, and a block of its play too."""
+    return any(
+        not is_played(session, plan, players_of(session, plan, versions))
+        for plan in (own_plan(session, each) for each in samplings if not _is_reported(session, step, each, versions))
+    )
+
+
+def _is_reported(session: Session, step: int, sampling: str, versions: dict[str, PolicyVersion]) -> bool:
+    key = stage_key(evaluate_policy.stage, session.run, {"step": step, "part": sampling, "versions": versions})
+    return committed(session.store, key, EvalReport) is not None

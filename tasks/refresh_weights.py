@@ -2,15 +2,12 @@
 
 from components import progress
 from components.artifacts.refs import CheckpointRef
-from components.generation.refresh import refresh
-from components.models.adapters import ADAPTER_FOLDER
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.steps import checkpoints_before
 from components.schema import PolicyVersion
+from components.session.checkpoint_loading import load_checkpoint
 from components.session.engines import fixed_versions
 from components.session.session import Session
-from components.training.base import MODEL_FOLDER
-from components.training.checkpoint import read_manifest
 from tasks.stage import effect
 
 
@@ -35,18 +32,3 @@ def ensure_loaded(session: Session, versions: dict[str, PolicyVersion]) -> None:
             checkpoint = checkpoints_before(session.store, session.run, version.step)[policy]
             found, _ = load_checkpoint(session, checkpoint)
             assert found == version, f"step {version.step} of {session.run.run_id} left {found}, not {version}"
-
-
-def load_checkpoint(session: Session, checkpoint: CheckpointRef) -> tuple[PolicyVersion, float]:
-    """Load `checkpoint` into its engine; its version, and the largest probe difference."""
-    folder = session.copies.path(checkpoint)
-    version = PolicyVersion(policy=checkpoint.policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
-    difference = refresh(
-        session.engines.of(checkpoint.policy),
-        folder=folder / MODEL_FOLDER,
-        version=version,
-        adapter=folder / ADAPTER_FOLDER if checkpoint.base is not None else None,
-        probe=read_manifest(folder).probe,
-        tolerance=session.config.generation.probe_tolerance,
-    )
-    return version, difference

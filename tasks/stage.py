@@ -82,13 +82,14 @@ def stage(
     retries: int = 3,
     delay_seconds: float = 5,
     timeout_seconds: float = 3600,
+    ignores: tuple[str, ...] = (),
     decisive: Callable[[Any], object] = lambda output: output,
 ) -> Callable[[Callable[P, R]], StageTask[P, R]]:
     """Make a stage of a function `(session, step, ...) -> reference`, run under the stage protocol.
 
     The function is called only if its inputs have no manifest. Its return annotation is the type of the committed output.
-    `reads`, `needs` and `scope`: see Stage. Raise `version` when equal inputs should give a new result. `decisive` selects what
-    later steps depend on: two processes may commit outputs that differ in the rest, such as times.
+    `reads`, `needs`, `ignores` and `scope`: see Stage. Raise `version` when equal inputs should give a new result. `decisive`
+    selects what later steps depend on: two processes may commit outputs that differ in the rest, such as times.
 
     **Example** `@stage("compute_rewards", version=5, reads=("seed", "rewards"), needs=("collect_rollouts",))`.
     """
@@ -98,6 +99,7 @@ def stage(
         reads=reads,
         needs=needs,
         scope=scope,
+        ignores=ignores,
         retries=retries,
         delay_seconds=delay_seconds,
         timeout_seconds=timeout_seconds,
@@ -134,7 +136,8 @@ def stage_as(
                     )
             finally:
                 _current.reset(token)
-            session.note_manifest(manifest_key(key), result.manifest)
+            if declared.scope == "run":
+                session.note_manifest(manifest_key(key), result.manifest)
             progress.report(declared.name, key.step, 1, 1, reused=result.reused, seconds=result.manifest.seconds)
             if result.reused and TaskRunContext.get() is not None:
                 return Completed(name="Cached", data=result.output)  # type: ignore[return-value]

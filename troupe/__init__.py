@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from troupe import testing as testing
     from troupe.running import evaluate, load_config, load_team, train
     from troupe.runs.summary import TrainingReport
-    from troupe.teams.reports import EvaluationReport
     from troupe.teams.run_team import Team
 
 __all__ = [
@@ -36,7 +35,6 @@ __all__ = [
     "Environment",
     "Episode",
     "EvalReport",
-    "EvaluationReport",
     "Execution",
     "ExecutionResult",
     "JointStep",
@@ -62,7 +60,6 @@ _PLACES = {
     **dict.fromkeys(
         ("Episode", "EvalReport", "Execution", "ExecutionResult", "Passage", "Query"), "components.schema:"
     ),
-    "EvaluationReport": "troupe.teams.reports:EvaluationReport",
     "MalformedAnswer": "components.errors:MalformedAction",
     "Options": "components.frozen:Frozen",
     "RunConfig": "components.config:RunConfig",

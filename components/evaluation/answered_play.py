@@ -33,6 +33,8 @@ class Ended:
 
     success: bool
     reward: float
+    num_turns: int
+    num_answers: int
 
 
 def play_answers(
@@ -62,9 +64,7 @@ def play_answers(
             phase = table.act(rubric, onlooker)
             if onlooker is not None and (table.playthrough.done or phase.is_last or turn_order == BRANCHING):
                 onlooker.turn_ended(table.playthrough, phase.turn)
-    return [
-        None if table.is_left else Ended(success=table.playthrough.success, reward=table.reward) for table in tables
-    ]
+    return [None if table.is_left else table.ended for table in tables]
 
 
 class _Table:
@@ -73,10 +73,22 @@ class _Table:
     def __init__(self, playthrough: Playthrough, answer: Answer) -> None:
         self.playthrough = playthrough
         self.is_left = False
-        self.reward = 0.0
+        self._reward = 0.0
+        self._turns: set[int] = set()
+        self._num_answers = 0
         self._answer = answer
         self._phase: Phase | None = None
         self._texts: list[str] = []
+
+    @property
+    def ended(self) -> Ended:
+        """How the episode has ended."""
+        return Ended(
+            success=self.playthrough.success,
+            reward=self._reward,
+            num_turns=len(self._turns),
+            num_answers=self._num_answers,
+        )
 
     def has_phase(self, turn_order: TurnOrder, max_turns: int | None) -> bool:
         """Whether somebody is to act; then it is that phase's turn."""
@@ -108,7 +120,9 @@ class _Table:
         for role, action, outcome in zip(phase.agents, self._texts, outcomes, strict=False):
             if outcome.unscorable is not None:
                 raise ExecutionFailed(outcome.unscorable)
-            self.reward = rubric.reward(outcome)
+            self._reward = rubric.reward(outcome)
+            self._turns.add(phase.turn)
+            self._num_answers += 1
             if onlooker is not None:
                 onlooker.acted(phase.turn, role, action, outcome)
         return phase

@@ -1,12 +1,11 @@
 """Two subjects on the same problems and seeds: the paired difference, what could have been seen, and a gate on it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import fmean
 
-from components.evaluation.outcomes import SuiteOutcomes
 from components.evaluation.statistics import Z_95, paired_interval
+from components.schema import EvalReport
 
 POWER = 0.8
 _Z_POWER = 0.8416212335729143
@@ -63,9 +62,9 @@ class NonInferiority:
         )
 
 
-def compare_pairs(base: SuiteOutcomes, other: SuiteOutcomes) -> PairedComparison:
-    """The paired comparison of two subjects. Raises ValueError, naming the first difference, unless problems, seed and the
-    number of samples are equal.
+def compare_pairs(base: EvalReport, other: EvalReport) -> PairedComparison:
+    """The paired comparison of two subjects. Raises ValueError, naming the first difference, unless suite, seed, sampling and
+    the number of samples are equal; a scripted subject pairs with any sampling.
 
     **Example** 50 problems, 36 solved by both, 12 only by `other`, 2 only by `base`: the difference is 0.2, its interval 0.057
     to 0.340, and as many problems show a difference of 0.21.
@@ -75,8 +74,8 @@ def compare_pairs(base: SuiteOutcomes, other: SuiteOutcomes) -> PairedComparison
     n = len(differences_P)
     spread = (sum(difference**2 for difference in differences_P) + 1) / (n + 2)
     return PairedComparison(
-        base=base.subject,
-        other=other.subject,
+        base=base.agent,
+        other=other.agent,
         num_problems=n,
         num_samples=base.num_samples,
         base_rate=fmean(base.rates_P),
@@ -125,22 +124,16 @@ def non_inferiority(comparison: PairedComparison, margin: float) -> NonInferiori
     )
 
 
-def _check_comparable(base: SuiteOutcomes, other: SuiteOutcomes) -> None:
+def _check_comparable(base: EvalReport, other: EvalReport) -> None:
+    samplings = {base.sampling, other.sampling} - {"scripted"}
     for name, one, two in (
-        ("seed", base.seed, other.seed),
         ("number of samples", base.num_samples, other.num_samples),
-        ("number of problems", len(base.problems_P), len(other.problems_P)),
+        ("number of problems", base.n, other.n),
+        ("suite", f"{base.suite} {base.suite_digest}", f"{other.suite} {other.suite_digest}"),
+        ("seed", base.seed, other.seed),
+        ("sampling", *((base.sampling, other.sampling) if len(samplings) > 1 else ("", ""))),
     ):
         if one != two:
             raise ValueError(
-                f"{base.subject} and {other.subject} are no pair: the {name} is {one} and {two}; evaluate both alike"
+                f"{base.agent} and {other.agent} are no pair: the {name} is {one} and {two}; evaluate both alike"
             )
-    if (first := _first_difference(base.problems_P, other.problems_P)) is not None:
-        raise ValueError(
-            f"{base.subject} and {other.subject} are no pair: problem {first} is {base.problems_P[first]!r} and "
-            f"{other.problems_P[first]!r}; evaluate both on one suite with one seed"
-        )
-
-
-def _first_difference(one: Sequence[str], other: Sequence[str]) -> int | None:
-    return next((index for index, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]), None)

@@ -1,20 +1,23 @@
 """Held-out play without a tree, one candidate per node, and its report."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from time import monotonic
 from typing import Literal
 
 from components import metrics
 from components.environments.base import NO_TOOLS, Tools
 from components.environments.family import Family
-from components.evaluation.statistics import wilson_interval
+from components.evaluation.statistics import rate_interval
+from components.evaluation.suite_play import SuitePlay, joined, suite_play
 from components.rewards.base import Rubric
 from components.rollout.failure_budget import check_failures
 from components.rollout.play import ProblemProgress, block_progress, play
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
-from components.rollout.statistics import keep_and_repair, usage_metrics
-from components.schema import ActionOutcome, ApiUsage, Episode, EvalReport, Problem
+from components.rollout.statistics import usage_metrics
+from components.schema import EvalReport, Problem
 from components.turn_order import TurnOrder, in_phases
 
 Sampling = Literal["sample", "greedy"]
@@ -24,108 +27,170 @@ Sampling = Literal["sample", "greedy"]
 class EvalPlan:
     """The plan of an evaluation. `turn_order` is that of all agents of the environment, or of the last one alone.
 
-    Candidate seeds depend on the suite and the problem but not on the step, so that policies of different steps are compared
+    Candidate seeds depend on the split and the problem but not on the step, so that policies of different steps are compared
     under the same draws.
     """
 
-    suite: str
-    step: int
+    split: str
+    """The split of the suite: test, train or train_check."""
     sampling: Sampling
     problems: tuple[Problem, ...]
     problems_per_block: int
     turn_order: TurnOrder
     max_turns: int
     seed: int
+    num_samples: int = 1
+    """Episodes of each problem."""
     max_failed_fraction: float = 0.0
 
+    @property
+    def blocks(self) -> tuple[tuple[Problem, ...], ...]:
+        """The problems that are played together."""
+        size = self.problems_per_block
+        return tuple(self.problems[at : at + size] for at in range(0, len(self.problems), size))
 
-def evaluate(
-    plan: EvalPlan,
-    *,
-    family: Family,
-    router: Router,
-    rubric: Rubric,
-    tools: Tools = NO_TOOLS,
-    progress: ProblemProgress | None = None,
-) -> EvalReport:
-    """The report of one sampling: temperature 1 or the agents' own, or greedy.
+    @property
+    def rules(self) -> Rules:
+        """How they are played."""
+        order, turns = self.turn_order, self.max_turns
+        return eval_rules(order, max_turns=turns, sampling=self.sampling, split=self.split, seed=self.seed)
 
-    `progress(done, total)` is called as blocks are played. Raises TooManyFailedEpisodes; within the budget a failed episode
+    @property
+    def last_agent(self) -> str | None:
+        """The agent that acts last in a turn; None where the team branches."""
+        return in_phases(self.turn_order)[-1][-1] if self.turn_order else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """In what, by whom and for what reward a plan is played."""
+
+    family: Family
+    router: Router
+    rubric: Rubric
+    tools: Tools = NO_TOOLS
+
+
+def success_rate(plan: EvalPlan, setting: Setting) -> float:
+    """The share of episodes that succeed."""
+    play = joined([play_block(plan, block, setting) for block in plan.blocks])
+    return metrics.mean(solved for solved_K in play.solved_P_K for solved in solved_K)
+
+
+def play_block(
+    plan: EvalPlan, block: Sequence[Problem], setting: Setting, progress: ProblemProgress | None = None
+) -> SuitePlay:
+    """Play the problems of one block together.
+
+    `progress(done, total)` is called as they are played. Raises TooManyFailedEpisodes; within the budget a failed episode
     counts as unsuccessful.
     """
-    episodes: list[Episode] = []
-    rules = eval_rules(
-        plan.turn_order, max_turns=plan.max_turns, sampling=plan.sampling, suite=plan.suite, seed=plan.seed
+    starts = [Start(problem=problem, episode=k) for problem in block for k in range(plan.num_samples)]
+    began_at_seconds = monotonic()
+    with block_progress(progress, 0, len(block), len(block)):
+        episodes = play(
+            starts,
+            plan.rules,
+            family=setting.family,
+            router=setting.router,
+            rubric=setting.rubric,
+            tools=setting.tools,
+        )
+    check_failures(episodes, num_planned=len(episodes), max_failed_fraction=plan.max_failed_fraction)
+    if progress is not None:
+        progress(len(block), len(block))
+    return suite_play(
+        episodes,
+        num_samples=plan.num_samples,
+        last_agent=plan.last_agent,
+        usage=setting.router.take_usage(),
+        seconds=monotonic() - began_at_seconds,
     )
-    for at in range(0, len(plan.problems), plan.problems_per_block):
-        block = plan.problems[at : at + plan.problems_per_block]
-        starts = [Start(problem=problem, episode=0) for problem in block]
-        with block_progress(progress, len(episodes), len(block), len(plan.problems)):
-            episodes += play(starts, rules, family=family, router=router, rubric=rubric, tools=tools)
-        check_failures(episodes, num_planned=len(plan.problems), max_failed_fraction=plan.max_failed_fraction)
-        if progress is not None:
-            progress(len(episodes), len(plan.problems))
-    own = router.own_temperatures(rules.temperature)
-    return replace(_report(plan, episodes, router.take_usage()), temperatures=own or None)
 
 
 def temperature_of(sampling: Sampling) -> float:
     return 1.0 if sampling == "sample" else 0.0
 
 
-def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, suite: str, seed: int) -> Rules:
-    """One candidate per node, at temperature 1 or 0, with the seeds of `suite`."""
+def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, split: str, seed: int) -> Rules:
+    """One candidate per node, at temperature 1 or 0, with the seeds of `split`."""
     return Rules(
         turn_order=turn_order,
         max_turns=max_turns,
         group_size=1,
         temperature=temperature_of(sampling),
         seed=seed,
-        purpose=("evaluate", suite),
+        purpose=("evaluate", split),
     )
 
 
-def _report(plan: EvalPlan, episodes: list[Episode], usage: Mapping[str, ApiUsage]) -> EvalReport:
-    """The report, its numbers also under their metric names, with each agent's solving and malformed answers."""
-    num_successes, num_episodes = sum(episode.success for episode in episodes), len(episodes)
-    handed = keep_and_repair(episodes, last_agent=in_phases(plan.turn_order)[-1][-1] if plan.turn_order else None)
-    mean_reward = metrics.mean(_outcome_reward(episode) for episode in episodes)
-    answered: dict[str, list[ActionOutcome]] = {}
-    for episode in episodes:
-        for node in episode.path:
-            answered.setdefault(node.group.agent, []).append(node.candidates[0].outcome)
-    values: dict[str, float | None] = {
-        "success_rate": num_successes / num_episodes,
-        "mean_reward": mean_reward,
-        "keep_rate": handed.keep_rate,
-        "repair_rate": handed.repair_rate,
-        "num_failed_episodes": float(sum(episode.error is not None for episode in episodes)),
-        "num_generated_tokens": float(sum(episode.num_generated_tokens for episode in episodes)),
-        "mean_nodes": metrics.mean(len(episode.path) for episode in episodes),
-        **{f"{agent}/solve_rate": metrics.mean(each.solves for each in made) for agent, made in answered.items()},
-        **{f"{agent}/malformed_rate": metrics.mean(map(_is_malformed, made)) for agent, made in answered.items()},
-        **usage_metrics(usage),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """Of whom and of what an evaluation is: the fields of its report that play does not give."""
+
+    agent: str
+    suite: str
+    suite_digest: str
+    step: int
+    sampling: Literal["sample", "greedy", "scripted"]
+    seed: int
+    temperatures: dict[str, float] | None = None
+
+
+def report_from(heading: Heading, play: SuitePlay) -> EvalReport:
+    """The report of a whole suite, with each agent's solving and malformed answers and success by turn among its metrics.
+
+    **Example** 4 samples of each of 50 problems: `n` is 50, `success_rate` the mean over 200 episodes, and `interval` that of
+    50 rates (`components.evaluation.statistics.rate_interval`); with one sample it is Wilson's.
+    """
+    num_samples = len(play.solved_P_K[0])
+    rates_P = [fmean(solved_K) for solved_K in play.solved_P_K]
+    mean_reward = metrics.mean(reward for rewards_K in play.rewards_P_K for reward in rewards_K)
+    rates = {
+        "keep_rate": play.num_kept / play.num_solving if play.num_solving else None,
+        "repair_rate": play.num_repaired / play.num_not_solving if play.num_not_solving else None,
     }
+    success = metrics.mean(float(solved) for solved_K in play.solved_P_K for solved in solved_K)
+    values = {"success_rate": success, "mean_reward": mean_reward, **rates, **_further_metrics(play)}
     return EvalReport(
-        suite=plan.suite,
-        step=plan.step,
-        sampling=plan.sampling,
-        n=num_episodes,
-        num_successes=num_successes,
-        success_rate=num_successes / num_episodes,
-        interval=wilson_interval(num_successes, num_episodes),
+        agent=heading.agent,
+        suite=heading.suite,
+        suite_digest=heading.suite_digest,
+        step=heading.step,
+        sampling=heading.sampling,
+        seed=heading.seed,
+        num_samples=num_samples,
+        n=len(rates_P),
+        num_successes=sum(map(sum, play.solved_P_K)),
+        success_rate=success,
+        interval=rate_interval(rates_P, num_samples=num_samples),
         mean_reward=mean_reward,
-        keep_rate=handed.keep_rate,
-        repair_rate=handed.repair_rate,
-        metrics={metrics.evaluation(plan.sampling, name): v for name, v in values.items() if v is not None},
-        solved_P=tuple(episode.success for episode in episodes),
+        metrics={metrics.evaluation(heading.sampling, name): v for name, v in values.items() if v is not None},
+        temperatures=heading.temperatures,
+        num_solved_P=tuple(map(sum, play.solved_P_K)),
+        **rates,
     )
 
 
-def _is_malformed(outcome: ActionOutcome) -> bool:
-    return outcome.error is not None
-
-
-def _outcome_reward(episode: Episode) -> float:
-    """The reward of the final action; 0 without one."""
-    return 0.0 if episode.final is None else episode.nodes[episode.final].candidates[0].reward
+def _further_metrics(play: SuitePlay) -> dict[str, float]:
+    episodes = [
+        (solved, turns)
+        for solved_K, turns_K in zip(play.solved_P_K, play.turns_P_K, strict=True)
+        for solved, turns in zip(solved_K, turns_K, strict=True)
+    ]
+    most_turns = max(turns for _, turns in episodes)
+    by_turn = {
+        f"solved_by_turn/{turn}": metrics.mean(float(solved and turns <= turn) for solved, turns in episodes)
+        for turn in range(1, most_turns + 1)
+    }
+    return {
+        "num_failed_episodes": float(play.num_failed),
+        "num_generated_tokens": float(play.num_tokens),
+        "mean_nodes": play.num_nodes / len(episodes),
+        "seconds": play.seconds,
+        **(by_turn if most_turns > 1 else {}),
+        **{f"{agent}/solve_rate": made.num_solving / made.num_answers for agent, made in play.agents.items()},
+        **{f"{agent}/malformed_rate": made.num_malformed / made.num_answers for agent, made in play.agents.items()},
+        **{f"{agent}/mean_tokens": made.num_tokens / made.num_answers for agent, made in play.agents.items()},
+        **usage_metrics(play.usage),
+    }

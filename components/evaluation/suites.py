@@ -1,14 +1,20 @@
-"""Named sets of problems to evaluate on."""
+"""Suites: the problems to evaluate on, and the rules by which they are played."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
+from pydantic import Field
+
+from components.config.environment import EnvironmentConfig
 from components.environments.base import Split
 from components.environments.family import Family
 from components.errors import ConfigurationError
 from components.frozen import Frozen
+from components.identity import fingerprint
 from components.schema import Problem
 from components.suggestions import suggest
 
+SuiteSplit = Literal["test", "train", "train_check"]
 _MAX_REPEATS_PER_PROBLEM = 20
 
 
@@ -19,6 +25,41 @@ SUITES: Mapping[str, tuple[Split, int]] = {
 }
 """Name -> the split and the index of the first problem. test: held-out problems. train_check: train-split problems beyond the
 reach of training, which gate the warm start. train: the problems of the first steps, to measure practised problems."""
+
+
+class Suite(Frozen):
+    """What subjects are evaluated on, whoever they are."""
+
+    environment: EnvironmentConfig
+    """What is played. How answers are read and who acts when belong to the team that plays, if it has them of its own."""
+    split: SuiteSplit = "test"
+    """test: held-out problems. train: those of the first steps. train_check: train-split problems beyond training."""
+    num_problems: int = Field(100, ge=1)
+    seed: int = 0
+    """Chooses the problems."""
+    problems_per_block: int = Field(50, ge=1)
+    """Problems played together. Affects results, because it decides batch shapes."""
+
+    @property
+    def title(self) -> str:
+        """**Example** "plan_path/test"."""
+        return f"{self.environment.name}/{self.split}"
+
+    def problems(self, family: Family, options: Frozen) -> tuple[Problem, ...]:
+        """The problems in the family of the environment. Raises ConfigurationError if it has fewer."""
+        return suite_problems(self.split, family, options, num_problems=self.num_problems, seed=self.seed)
+
+
+def suite_digest(environment: EnvironmentConfig, options: Frozen, split: str, problems: Sequence[Problem]) -> str:
+    """12 hex digits that two suites share if their problems, in this order, and the rules of play are equal.
+
+    `options` are those of `environment`, validated. A problem's id is a digest of its content, so other data or another seed
+    give another digest. How answers are read and who acts when are a team's own, and not part of it.
+    """
+    rules = environment.model_dump(mode="json", exclude={"answers", "turn_order", "options"}, exclude_defaults=True)
+    chosen = options.model_dump(mode="json", exclude_defaults=True)
+    ids = [each.problem_id for each in problems]
+    return fingerprint({"rules": rules, "options": chosen, "split": split, "problems": ids})[:12]
 
 
 def suite(name: str) -> tuple[Split, int]:

@@ -123,11 +123,6 @@ class Router:
         """The role's own temperature in play at `temperature`; None if it plays at that, as all roles do in greedy play."""
         return self._seats[role].temperature if temperature > 0 else None
 
-    def own_temperatures(self, temperature: float) -> dict[str, float]:
-        """Role -> its own temperature in play at `temperature`, for the roles that have one."""
-        own = {role: self.own_temperature(role, temperature) for role in self._seats}
-        return {role: each for role, each in own.items() if each is not None}
-
     def generate(self, requests: Sequence[RoleRequest], *, temperature: float) -> list[tuple[Completion, ...]]:
         """K completions per request, in order, at the role's own temperature or `temperature`; 0 is greedy for all roles.
 

@@ -27,7 +27,8 @@ class Stage:
     """What a stage declares of itself.
 
     `reads` names the sections or fields of the configuration that decide its result, `needs` the stages of the same step
-    whose results it reads. Results of scope "shared" are keyed by the configuration alone, so that runs share them.
+    whose results it reads. Results of scope "shared" are keyed by configuration and arguments alone, so that runs share them.
+    `ignores` names arguments that say where an input is found, not what it is.
     A stage without a version is an effect: it stores nothing and is repeated on every resume.
     """
 
@@ -36,6 +37,7 @@ class Stage:
     reads: tuple[str | When, ...] = ()
     needs: tuple[str, ...] = ()
     scope: Literal["run", "shared"] = "run"
+    ignores: tuple[str, ...] = ()
     retries: int
     delay_seconds: float
     """Before the first retry; doubled each time."""

@@ -53,13 +53,14 @@ class PolicyUpdate(Frozen):
 def stage_key(stage: Stage, run: Run, arguments: Mapping[str, Any] = MappingProxyType({})) -> StageKey:
     """The key of a stage of `run`, called with `arguments`.
 
-    `step` and `part` have fields of their own. All other arguments except the session, and the configuration that the
-    stage depends on, go into the fingerprint.
+    `step` and `part` have fields of their own. All other arguments except the session and those that the stage ignores, and
+    the configuration that the stage depends on, go into the fingerprint.
     """
     assert stage.version is not None, f"{stage.name} stores no result"
     step = int(arguments.get("step", 0))
     is_shared = stage.scope == "shared"
-    inputs = {name: _plain(value) for name, value in arguments.items() if name not in {"session", "step", "part"}}
+    aside = {"session", "step", "part", *stage.ignores}
+    inputs = {name: _plain(value) for name, value in arguments.items() if name not in aside}
     return StageKey(
         run_id=SHARED if is_shared else run.run_id,
         step=step,

@@ -9,7 +9,7 @@ from pathlib import Path
 from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.environments.family import require_expert, scratch_alphabet
-from components.evaluation.held_out import evaluate
+from components.evaluation.held_out import Setting, success_rate
 from components.identity import seed_for
 from components.models.model_groups import initial_models
 from components.rollout.prompts import encode_observation
@@ -96,15 +96,15 @@ def success_of(session: Session, folders: Mapping[str, Path], versions: Mapping[
         for policy in policies:
             playing[policy] = replace(versions[model], policy=policy)
             session.engines.of(policy).load(folders[model], playing[policy])
-    num_problems = session.config.warm_start.num_check_problems
-    report = evaluate(
-        scenario.eval_plan("train_check", step=0, sampling="sample", num_problems=num_problems),
-        family=scenario.family,
-        router=session.router(playing),
-        rubric=scenario.rubric,
-        tools=session.toolbox.tools(),
+    return success_rate(
+        scenario.eval_plan(scenario.warm_start_suite, sampling="sample", seed=session.config.seed),
+        Setting(
+            family=scenario.family,
+            router=session.router(playing),
+            rubric=scenario.rubric,
+            tools=session.toolbox.tools(),
+        ),
     )
-    return report.success_rate
 
 
 def tell_cloning(step: int, max_steps: int, loss: float, success: float | None) -> None:

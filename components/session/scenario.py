@@ -9,8 +9,8 @@ from components.environments.episode_length import EpisodeLengthAware
 from components.environments.family import Family
 from components.environments.registry import family, family_options, source_of
 from components.environments.turn_orders import turn_order_of
-from components.evaluation.held_out import EvalPlan
-from components.evaluation.suites import suite_problems
+from components.evaluation.held_out import EvalPlan, Sampling
+from components.evaluation.suites import Suite, SuiteSplit, suite_digest
 from components.frozen import Frozen
 from components.rewards.base import Rubric
 from components.rewards.credit import credit_rule, credited_rewards, recorded_outcomes
@@ -104,19 +104,49 @@ class Scenario:
         rewards_E_N_K = [credited_rewards(each, recorded_outcomes(each), rubric, rule) for each in episodes]
         return has_signal(episodes, self.config.algorithm, rewards_E_N_K=rewards_E_N_K)
 
-    def eval_plan(self, suite: str, *, step: int, sampling: str, num_problems: int) -> EvalPlan:
-        """The evaluation of the team on a suite. A suite's problems are the same for every run and seed."""
-        return EvalPlan(
-            suite=suite,
-            step=step,
-            sampling="greedy" if sampling == "greedy" else "sample",
-            problems=suite_problems(suite, self.family, self.options, num_problems=num_problems, seed=SUITE_SEED),
+    @property
+    def suite(self) -> Suite:
+        """What the run's own evaluations play: the same problems for every run and seed."""
+        return self._suite("test", self.config.evaluation.num_problems)
+
+    @property
+    def warm_start_suite(self) -> Suite:
+        """What gates the warm start: problems outside the training range."""
+        return self._suite("train_check", self.config.warm_start.num_check_problems)
+
+    def _suite(self, split: SuiteSplit, num_problems: int) -> Suite:
+        return Suite(
+            environment=self.config.environment,
+            split=split,
+            num_problems=num_problems,
+            seed=SUITE_SEED,
             problems_per_block=self.config.evaluation.problems_per_block,
+        )
+
+    def eval_plan(self, suite: Suite, *, sampling: Sampling, seed: int, num_samples: int = 1) -> EvalPlan:
+        """How the team plays a suite of its environment; `seed` decides the draws of answers."""
+        return EvalPlan(
+            split=suite.split,
+            sampling=sampling,
+            problems=suite.problems(self.family, self.options),
+            problems_per_block=suite.problems_per_block,
             turn_order=self.turn_order,
             max_turns=self.config.environment.max_turns,
-            seed=self.config.seed,
+            seed=seed,
+            num_samples=num_samples,
             max_failed_fraction=self.config.rollout.max_failed_fraction,
         )
+
+    def own_temperatures(self, sampling: Sampling) -> dict[str, float] | None:
+        """Role -> its own temperature under "sample", for the roles that have one; None if there is none."""
+        own = {role: seat.temperature for role, seat in self.seats.items() if seat.temperature is not None}
+        return own if own and sampling == "sample" else None
+
+    def suite_digest(self, plan: EvalPlan) -> str:
+        """The digest of the suite that `plan` plays: see `components.evaluation.suites.suite_digest`."""
+        settings = self.config.environment
+        options = family_options(settings.name, settings.options)
+        return suite_digest(settings, options, plan.split, plan.problems)
 
 
 def scenario_of(config: RunConfig) -> Scenario:

@@ -85,5 +85,4 @@ def summary(
 
 def _plain(report: EvalReport) -> dict[str, Any]:
     """A report as plain JSON."""
-    solved = None if report.solved_P is None else list(report.solved_P)
-    return asdict(report) | {"interval": list(report.interval), "solved_P": solved}
+    return asdict(report) | {"interval": list(report.interval), "num_solved_P": list(report.num_solved_P)}

@@ -4,7 +4,7 @@ import pytest
 
 from components.errors import ConfigurationError
 from flows.presets import all_preset_values, preset_config, preset_values, with_overrides
-from troupe.teams.suites import bare_config
+from flows.suites import bare_config
 
 
 def test_an_override_reaches_the_field_it_names() -> None:

@@ -8,11 +8,12 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.config import parse_config
 from components.runs.lineages import start_lineage
+from components.runs.stored_runs import read_run
 from flows.presets import with_overrides
 from flows.train import PIPELINE
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
-from troupe.runs.documents import read_run, run_document
+from troupe.runs.documents import run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

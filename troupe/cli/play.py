@@ -10,20 +10,29 @@ from troupe.cli.runs import JsonOption, StoreOption, emit_json, progress_bar
 from troupe.cli.training import preset_names
 
 if TYPE_CHECKING:
-    from troupe.teams.reports import EvaluationReport
+    from components.schema import EvalReport
 
 SeedOption = Annotated[int, typer.Option(help="Chooses the problems and the random draws.")]
 
 
 def evaluate(
-    who: Annotated[str, typer.Argument(help="A run, a model folder or hub name, or expert, random or noop.")],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            help="RUN[@STEP], models:/NAME@ALIAS, a model's folder or hub name, openai:MODEL, anthropic:MODEL, expert, random, "
+            "noop, or role=SUBJECT,role=SUBJECT."
+        ),
+    ],
     suite: Annotated[
         str | None,
         typer.Option(
             help="ENVIRONMENT, PRESET or FILE.yaml, then /test, /train or /train_check; default: a run's own /test."
         ),
     ] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 100,
+    problems: Annotated[
+        int | None, typer.Option(min=1, help="How many; default: as a run's own evaluations, else 100.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Answers to each problem; several give pass@k.")] = 1,
     seed: SeedOption = 0,
     step: Annotated[int | None, typer.Option(min=0, help="A run's updates; default: all that are finished.")] = None,
     sampling: Annotated[str, typer.Option(help="sample or greedy.")] = "greedy",
@@ -34,12 +43,14 @@ def evaluate(
     """Play a suite without the tree; report the success rate with its 95% interval."""
     with gc_paused():
         from troupe.teams.evaluation import evaluate as evaluate_team
+        from troupe.teams.reports import drawn, evaluation_document, success_sentence
 
-    with progress_bar(who, doing="evaluating") as progress:
+    with progress_bar(subject, doing="evaluating") as progress:
         report = evaluate_team(
-            who,
+            subject,
             suite,
-            num_problems=episodes,
+            num_problems=problems,
+            num_samples=samples,
             seed=seed,
             step=step,
             sampling=sampling,
@@ -48,9 +59,13 @@ def evaluate(
             progress=progress,
         )
     if as_json:
-        emit_json(report.model_dump(mode="json"))
+        emit_json(evaluation_document(report))
         return
-    typer.echo(f"{report.agent} on {report.suite} ({report.drawn}): {report.sentence}")
+    typer.echo(f"{report.agent} on {report.suite} {report.suite_digest} ({drawn(report)}): {success_sentence(report)}")
+    for k, rate in evaluation_document(report).get("pass_at", {}).items():
+        typer.echo(
+            f"pass@{k}: {rate['value']:.1%}, 95% interval {rate['interval'][0]:.1%} to {rate['interval'][1]:.1%}"
+        )
     typer.echo(f"\nnext: {next_command(report, suite, store)}")
 
 
@@ -61,7 +76,10 @@ def compare(
     suite: Annotated[
         str | None, typer.Option(help="What all of them play, as for `troupe evaluate`; default: a run's own /test.")
     ] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="Problems to play.")] = 100,
+    problems: Annotated[
+        int | None, typer.Option(min=1, help="How many; default: as a run's own evaluations, else 100.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Answers to each problem.")] = 1,
     seed: SeedOption = 0,
     sampling: Annotated[str, typer.Option(help="sample or greedy.")] = "greedy",
     fail_below: Annotated[
@@ -84,24 +102,25 @@ def compare(
             seed=seed,
             store=store,
             progress=progress,
-            num_problems=episodes,
+            num_problems=problems,
+            num_samples=samples,
             sampling=sampling,
             overrides=overrides or (),
         )
     if as_json:
-        emit_json(report.model_dump(mode="json"))
+        emit_json(report.document())
     else:
         typer.echo("\n".join(report.lines()))
     if not report.passes:
         raise typer.Exit(1)
 
 
-def next_command(report: "EvaluationReport", suite: str | None, store: str | None) -> str:
+def next_command(report: "EvalReport", suite: str | None, store: str | None) -> str:
     """The command that shows the evaluated run's team at play, or else the expert."""
-    from troupe.teams.suites import named_suite
+    from flows.suites import named_suite
 
     played, _ = named_suite(suite or report.suite)
-    if "@" not in report.agent:
+    if "=" in report.agent or "@" not in report.agent:
         return f"troupe play {played} --agent expert"
     sampling = "" if report.sampling == "greedy" else f" --sampling {report.sampling}"
     return f"troupe play {played} --agent {report.agent}{sampling}{f' --store {store}' if store else ''}"

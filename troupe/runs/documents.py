@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
 from components.config import RunConfig
-from components.errors import ArtifactCorrupt, ConfigurationError, StoreRefused
+from components.errors import ArtifactCorrupt, StoreRefused
 from components.identity import checked_run_id
 from components.runs.history import History, Progress, StepView, read_history
-from components.runs.lineages import Lineage, indexed_runs, list_runs, read_config, read_lineages
+from components.runs.lineages import Lineage, indexed_runs, read_config, read_lineages
 from components.runs.run import Run, RunAddress
 from components.runs.session_records import RunState, SessionStart, run_state, session_records, standing_lineages
 from components.runs.steps import first_unfinished_step
-from components.suggestions import did_you_mean
+from components.runs.stored_runs import unknown_run
 
 T = TypeVar("T")
 DAMAGED = "damaged"
@@ -26,15 +26,6 @@ def run_rows(store: ArtifactStore, progress: Progress = lambda done, total: None
     run_ids = indexed_runs(store)
     rows = in_parallel(partial(_row, store), run_ids, done=lambda count: progress(count, len(run_ids)))
     return sorted((row for row in rows if row is not None), key=lambda row: str(row["started_at"] or ""), reverse=True)
-
-
-def read_run(store: ArtifactStore, run_id: str) -> Run:
-    """The run with its newest configuration. Raises ConfigurationError if it is unknown, ArtifactCorrupt if it is damaged."""
-    config = read_config(store, checked_run_id(run_id))
-    if config is None:
-        raise unknown_run(store, run_id)
-    lineages = read_lineages(store, run_id)
-    return Run(run_id=run_id, config=lineages[-1].config if lineages else config, lineages=tuple(lineages))
 
 
 def run_document(store: ArtifactStore, run_id: str, progress: Progress = lambda done, total: None) -> dict[str, Any]:
@@ -146,11 +137,3 @@ def _step_document(store: ArtifactStore, step: StepView) -> dict[str, Any]:
         "checkpoint_uri": {name: f"{store.uri}/{each.folder}" for name, each in checkpoints.items()},
         **({"error": step.error} if step.error else {}),
     }
-
-
-def unknown_run(store: ArtifactStore, run_id: str) -> ConfigurationError:
-    """The error for an unknown run, with the nearest name and some that exist."""
-    known = list_runs(store)
-    nearest = did_you_mean(run_id, known, cutoff=0.6).rstrip()
-    there = ", ".join(known[:8]) or "none yet"
-    return ConfigurationError(f"run {run_id!r} is not in {store.uri}; runs there: {there}{nearest and f'; {nearest}'}")

@@ -9,8 +9,8 @@ from components.errors import ArtifactCorrupt, ConfigurationError
 from components.runs.lineages import drop_lineage, read_config
 from components.runs.removal import Removal, RemovalReport, removal_of_lineage, removal_of_run, remove
 from components.runs.session_records import SessionStart
+from components.runs.stored_runs import unknown_run
 from components.session.trackers import tracker_of
-from troupe.runs.documents import unknown_run
 
 
 def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlflow: bool, force: bool) -> Removal:

@@ -63,7 +63,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
 
 def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
     """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222, 95% interval +0.181 to +0.262)", then the last agent's
-    contribution. The interval is paired by problem; reports that were stored without the success of each have none."""
+    contribution. The interval is paired by problem."""
     gain = after["success_rate"] - before["success_rate"]
     return Text.assemble(
         (f"held-out success, {after['sampling']:6} ", "bold"),
@@ -75,8 +75,8 @@ def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
 
 
 def _paired(before: dict[str, Any], after: dict[str, Any]) -> str:
-    one, other = before.get("solved_P"), after.get("solved_P")
-    if before["step"] == after["step"] or not one or not other or len(one) != len(other):
+    one, other = before["num_solved_P"], after["num_solved_P"]
+    if before["step"] == after["step"] or before["suite_digest"] != after["suite_digest"]:
         return ""
     low, high = paired_interval(one, other)
     return f", 95% interval {low:+.3f} to {high:+.3f}"

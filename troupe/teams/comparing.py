@@ -1,24 +1,25 @@
 """Several subjects on the same problems with the same draws: a report of each, and each one's difference from the first."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from components import metrics
 from components.errors import ConfigurationError
 from components.evaluation.comparison import NonInferiority, PairedComparison, compare_pairs, non_inferiority
-from components.evaluation.outcomes import SuiteOutcomes
-from components.frozen import Frozen
 from components.runs.history import Progress
+from components.schema import EvalReport
 from troupe.teams.evaluation import evaluate
-from troupe.teams.reports import EvaluationReport
-from troupe.teams.run_team import named_step
+from troupe.teams.reports import drawn, evaluation_document
 
 
-class ComparisonReport(Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonReport:
     """`reports` of all subjects, the base first, and the paired difference of each other one; with a margin also its gate."""
 
     seed: int
-    reports: tuple[EvaluationReport, ...]
+    reports: tuple[EvalReport, ...]
     comparisons: tuple[PairedComparison, ...]
     gates: tuple[NonInferiority, ...] = ()
 
@@ -27,19 +28,30 @@ class ComparisonReport(Frozen):
         """Whether no subject may be worse than the base by more than the margin."""
         return all(gate.passes for gate in self.gates)
 
+    def document(self) -> dict[str, Any]:
+        """The report as plain JSON for programs."""
+        return {
+            "seed": self.seed,
+            "reports": [evaluation_document(report) for report in self.reports],
+            "comparisons": [asdict(pair) for pair in self.comparisons],
+            "gates": [asdict(gate) for gate in self.gates],
+        }
+
     def lines(self) -> Iterator[str]:
         """The report as text."""
         base = self.reports[0]
         width = max(len(report.agent) for report in self.reports)
-        yield f"{base.suite}, {base.drawn}, {base.n} problems, seed {self.seed}"
-        yield f"{'':{width}}  success  95% interval   mean reward  keeps good  repairs bad"
+        samples = "" if base.num_samples == 1 else f", {base.num_samples} samples each"
+        how = next((report for report in self.reports if report.sampling != "scripted"), base)
+        yield f"{base.suite} {base.suite_digest}, {drawn(how)}, {base.n} problems{samples}, seed {self.seed}"
+        yield f"{'':{width}}  success  95% interval   mean reward  keeps good  repairs bad   tokens  seconds    cost"
         for report in self.reports:
             low, high = report.interval
             shares = (f"{share:.2f}" if share is not None else "-" for share in (report.keep_rate, report.repair_rate))
             kept, repaired = shares
             yield (
                 f"{report.agent:{width}}  {report.success_rate:7.3f}  {low:.3f} to {high:.3f}  {report.mean_reward:11.3f}"
-                f"  {kept:>10}  {repaired:>11}"
+                f"  {kept:>10}  {repaired:>11}  {_spent(report)}"
             )
         for number, pair in enumerate(self.comparisons):
             low, high = pair.interval
@@ -74,21 +86,10 @@ def compare(
         raise ConfigurationError(f"--fail-below {margin}: give the largest loss of success that is allowed, as 0.02")
     reports = []
     for number, subject in enumerate(subjects):
-        name, step = (subject, None) if "/" in subject else named_step(subject, argument="compare")
-        reports.append(
-            evaluate(
-                name,
-                suite,
-                step=step,
-                seed=seed,
-                store=store,
-                progress=partial(_told, progress, number, len(subjects)),
-                **wanted,
-            )
-        )
-    outcomes = [_outcomes(report, seed) for report in reports]
+        told = partial(_told, progress, number, len(subjects))
+        reports.append(evaluate(subject, suite, seed=seed, store=store, progress=told, **wanted))
     try:
-        pairs = tuple(compare_pairs(outcomes[0], other) for other in outcomes[1:])
+        pairs = tuple(compare_pairs(reports[0], other) for other in reports[1:])
     except ValueError as error:
         raise ConfigurationError(f"{error}: name what all of them play, as --suite plan_path") from error
     gates = () if margin is None else tuple(non_inferiority(pair, margin) for pair in pairs)
@@ -100,10 +101,11 @@ def _told(progress: Progress, num_finished: int, num_subjects: int, done: int, t
     progress(num_finished * total + done, num_subjects * total)
 
 
-def _outcomes(report: EvaluationReport, seed: int) -> SuiteOutcomes:
-    return SuiteOutcomes(
-        subject=report.agent,
-        seed=seed,
-        problems_P=report.problems_P,
-        solved_P_K=tuple((solved,) for solved in report.solved_P),
-    )
+def _spent(report: EvalReport) -> str:
+    """Tokens, seconds and cost of a report's play, as columns; "-" for none."""
+    values = report.metrics
+    cost = sum(value for name, value in values.items() if name.endswith("/cost"))
+    tokens = values.get(metrics.evaluation(report.sampling, "num_generated_tokens"), 0.0)
+    seconds = values.get(metrics.evaluation(report.sampling, "seconds"), 0.0)
+    shown = (f"{tokens:.0f}" if tokens else "-", f"{seconds:.1f}", f"{cost:.4g}" if cost else "-")
+    return f"{shown[0]:>7}  {shown[1]:>7}  {shown[2]:>6}"

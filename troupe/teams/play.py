@@ -14,12 +14,13 @@ from components.escaping import printable
 from components.rewards.rubric import rubric_for
 from components.runs.history import Progress
 from components.schema import ActionOutcome
+from components.session.contenders import team_order
 from components.session.scenario import scenario_of
 from components.suggestions import suggest
+from flows.suites import played_config
 from troupe.teams.players import AGENTS, Player, finished_episodes, named_run, person, scripted, team_player
-from troupe.teams.reports import PlayReport, counted
-from troupe.teams.run_team import checked_sampling, run_team, team_order
-from troupe.teams.suites import played_config
+from troupe.teams.reports import PlayReport, counted, success_sentence
+from troupe.teams.run_team import checked_sampling, run_team
 
 SPLITS = ("train", "test")
 MOST_SHOWN = 10
@@ -64,9 +65,9 @@ def play(
         config = played_config(environment, options, own=run.config if run else None)
         scenario = scenario_of(config)
         if run is not None:
-            order = team_order(run.config, config, named=f"ENV {config.environment.name}", team=run.run_id)
+            order = team_order(run.config, config, team=run.run_id)
             team = opened.enter_context(run_team(run, step))
-            player = team_player(team, order, sampling=draws, suite=chosen, seed=seed)
+            player = team_player(team, order, sampling=draws, split=chosen, seed=seed)
             print(f"{_introduced(player, draws)}, plays {config.environment.name} ({chosen} problems)", file=stdout)
         else:
             order = turn_order_of(scenario.family, config.environment.turn_order)
@@ -86,7 +87,7 @@ def play(
             onlooker=_Screen(stdout, episodes, num_shown) if agent != "human" else None,
         )
     report = PlayReport(env=config.environment.name, agent=player.name, **counted(finished))
-    print(f"{report.env}, {report.agent}: {report.sentence}", file=stdout)
+    print(f"{report.env}, {report.agent}: {success_sentence(report)}", file=stdout)
     if num_shown == 0 and agent != "human":
         print("\nto see the turns of the first 3: --show 3", file=stdout)
     return report

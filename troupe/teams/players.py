@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from random import Random
 from typing import TextIO
 
-from components.environments.family import Family, require_expert
+from components.environments.family import Family
 from components.environments.play import Playthrough
 from components.errors import ConfigurationError, ServiceMissing
 from components.evaluation.answered_play import Answer, Ended, Onlooker, play_answers
 from components.evaluation.held_out import Sampling
+from components.evaluation.scripted_play import SCRIPTED, scripted_answer
 from components.identity import GroupKey, seed_for
 from components.rewards.base import Rubric
 from components.runs.history import Progress
@@ -23,7 +23,6 @@ from components.turn_order import TurnOrder
 from troupe.teams.human import Person
 from troupe.teams.run_team import Team, named_step, stored_run
 
-SCRIPTED = ("expert", "random", "noop")
 AGENTS = ("human", *SCRIPTED)
 """The players that need no run."""
 
@@ -92,17 +91,6 @@ def scripted(agent: str, family: Family, turn_order: TurnOrder, seed: int) -> Pl
     return Player(name=agent, turn_order=turn_order, answers=answers)
 
 
-def scripted_answer(agent: str, family: Family, seed: int) -> Answer:
-    """The answers of the expert, random or idle agent in one episode. Raises ConfigurationError if there is no expert."""
-    rng = Random(seed)
-    if agent == "noop":
-        return lambda played, node: ""
-    if agent == "random":
-        return lambda played, node: family.random_action(played.position, node.agent, rng)
-    expert = require_expert(family)
-    return lambda played, node: expert.expert_action(played.position, node.agent)
-
-
 def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
     """The run and the step in `RUN` or `RUN@STEP`; the step is None for the newest. Raises ConfigurationError."""
     name, step = named_step(agent, argument="agent")
@@ -113,9 +101,9 @@ def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
         raise ConfigurationError(f"agent {agent!r}: {remedy} (as a run: {error})") from error
 
 
-def team_player(team: Team, turn_order: TurnOrder, *, sampling: Sampling, suite: str, seed: int) -> Player:
-    """The team of a run, with one candidate per node and the random draws of an evaluation of `suite` with this seed."""
-    rules = team.rules(turn_order, sampling=sampling, suite=suite, seed=seed)
+def team_player(team: Team, turn_order: TurnOrder, *, sampling: Sampling, split: str, seed: int) -> Player:
+    """The team of a run, with one candidate per node and the random draws of an evaluation on this split with this seed."""
+    rules = team.rules(turn_order, sampling=sampling, split=split, seed=seed)
 
     def answer(played: Playthrough, node: GroupKey) -> str:
         (seed,) = rules.seeds(node)

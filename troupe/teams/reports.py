@@ -1,62 +1,56 @@
-"""The reports of `troupe play` and `troupe evaluate`."""
+"""What `troupe play` and `troupe evaluate` report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
-from pydantic import Field
-
 from components.evaluation.answered_play import Ended
+from components.evaluation.pass_at_k import pass_at_k
 from components.evaluation.statistics import wilson_interval
 from components.frozen import Frozen
 from components.metrics import mean
+from components.schema import EvalReport
 
 
-class SuccessReport(Frozen):
-    """The success rate of `agent` over `n` episodes, its 95% Wilson interval, and the mean reward of the final actions."""
+class PlayReport(Frozen):
+    """The success rate of `agent` over `n` episodes, its 95% Wilson interval, and the mean reward of the final actions, with
+    the environment's default reward weights."""
 
+    env: str
     agent: str
     success_rate: float
     n: int
     interval: tuple[float, float]
     mean_reward: float
 
-    @property
-    def sentence(self) -> str:
-        """**Example** "71.0% of 200 solved, 95% interval 64.4% to 76.8%, mean reward 0.912"."""
-        low, high = self.interval
-        return (
-            f"{self.success_rate:.1%} of {self.n} solved, 95% interval {low:.1%} to {high:.1%}, "
-            f"mean reward {self.mean_reward:.3f}"
-        )
+
+def success_sentence(report: PlayReport | EvalReport) -> str:
+    """**Example** "71.0% of 200 solved, 95% interval 64.4% to 76.8%, mean reward 0.912"; "..., 4 samples each" with several."""
+    low, high = report.interval
+    several = isinstance(report, EvalReport) and report.num_samples > 1
+    samples = f", {report.num_samples} samples each" if isinstance(report, EvalReport) and several else ""
+    return (
+        f"{report.success_rate:.1%} of {report.n} solved{samples}, 95% interval {low:.1%} to {high:.1%}, "
+        f"mean reward {report.mean_reward:.3f}"
+    )
 
 
-class EvaluationReport(SuccessReport):
-    """Success on a suite. `temperatures` are those of agents with their own; None: 1 for all under sample.
-
-    `keep_rate` is how often the last agent keeps a proposal that solves, `repair_rate` how often it repairs one that does not;
-    None without such a case, and for scripted teams. `problems_P` are the problems' ids, and `solved_P` says which were solved;
-    both are left out of documents.
-    """
-
-    suite: str
-    sampling: str
-    temperatures: Mapping[str, float] | None = None
-    keep_rate: float | None = None
-    repair_rate: float | None = None
-    problems_P: tuple[str, ...] = Field(exclude=True)
-    solved_P: tuple[bool, ...] = Field(exclude=True)
-
-    @property
-    def drawn(self) -> str:
-        """**Example** "sample, judge at temperature 0.7"."""
-        own = (f"{role} at temperature {value:g}" for role, value in sorted((self.temperatures or {}).items()))
-        return ", ".join((self.sampling, *own))
+def drawn(report: EvalReport) -> str:
+    """**Example** "sample, judge at temperature 0.7"."""
+    own = (f"{role} at temperature {value:g}" for role, value in sorted((report.temperatures or {}).items()))
+    return ", ".join((report.sampling, *own))
 
 
-class PlayReport(SuccessReport):
-    """Success in an environment, with its default reward weights."""
+def evaluation_document(report: EvalReport) -> dict[str, Any]:
+    """The report as plain JSON for programs, without the success of each problem; with pass@k if there are several samples."""
+    document = {name: value for name, value in asdict(report).items() if name != "num_solved_P"}
+    passes = {str(k): asdict(pass_at_k(report, k)) for k in _powers_of_two(report.num_samples)}
+    return document | ({"pass_at": passes} if report.num_samples > 1 else {})
 
-    env: str
+
+def _powers_of_two(most: int) -> list[int]:
+    """**Example** 6: [1, 2, 4, 6]."""
+    return sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
 
 
 def counted(episodes: Sequence[Ended]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart, check_restart, record_restart
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
 from components.runs.run import Run
+from components.runs.stored_runs import read_run
 from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.user_sources import with_sources
@@ -23,7 +24,6 @@ from flows.preflight.checks import check_base_names, check_configuration, check_
 from flows.presets import with_overrides
 from infra.services.client import join_local_services
 from troupe.consoles import console as made_console
-from troupe.runs.documents import read_run
 from troupe.runs.stores import opened_store, store_config
 from troupe.runs.summary import TrainingReport, print_summary
 

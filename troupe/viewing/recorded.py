@@ -17,8 +17,8 @@ from components.runs.run import Run
 from components.runs.session_records import effective_run
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.runs.steps import first_unfinished_step
+from components.runs.stored_runs import read_run
 from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard, ToolRecord
-from troupe.runs.documents import read_run
 
 T = TypeVar("T")
 _SHARDS, _SCORES, _ADVANTAGES = "collect_rollouts", "compute_rewards", "compute_advantages"

@@ -185,9 +185,14 @@ def test_what_the_annotations_do_not_promise_is_refused() -> None:
 
 def test_reports_without_optional_rates_come_back() -> None:
     report = EvalReport(
+        agent="a",
         suite="s",
+        suite_digest="d",
         step=0,
         sampling="greedy",
+        seed=0,
+        num_samples=1,
+        num_solved_P=(1, 0, 0, 0),
         n=4,
         num_successes=1,
         success_rate=0.25,

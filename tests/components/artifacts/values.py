@@ -123,9 +123,13 @@ train_batches = st.builds(
 )
 eval_reports = st.builds(
     EvalReport,
+    agent=names,
     suite=names,
+    suite_digest=names,
     step=counts,
-    sampling=st.sampled_from(["sample", "greedy"]),
+    sampling=st.sampled_from(["sample", "greedy", "scripted"]),
+    seed=counts,
+    num_samples=counts,
     n=counts,
     num_successes=counts,
     success_rate=floats,
@@ -134,7 +138,7 @@ eval_reports = st.builds(
     keep_rate=st.none() | floats,
     repair_rate=st.none() | floats,
     metrics=metrics,
-    solved_P=st.none() | st.lists(st.booleans(), max_size=4).map(tuple),
+    num_solved_P=st.lists(counts, max_size=4).map(tuple),
 )
 iteration_reports = st.builds(
     IterationReport,

@@ -1,7 +1,9 @@
 """avg@k and pass@k, paired comparison, the smallest difference, and the gate of non-inferiority."""
 
 import itertools
+from dataclasses import replace
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,23 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.evaluation.comparison import compare_pairs, non_inferiority, smallest_difference
-from components.evaluation.outcomes import SuiteOutcomes, avg_at_k, pass_at_k
-from components.evaluation.statistics import paired_interval, wilson_interval
+from components.evaluation.pass_at_k import pass_at_k
+from components.evaluation.statistics import paired_interval
+from components.schema import EvalReport
+from tests.components.tracking.reports import evaluation
 
 
-def outcomes(solved_P_K: list[list[int]], *, subject: str = "a", seed: int = 0) -> SuiteOutcomes:
-    return SuiteOutcomes(
-        subject=subject,
-        seed=seed,
-        problems_P=tuple(f"p{index}" for index in range(len(solved_P_K))),
-        solved_P_K=tuple(tuple(map(bool, solved_K)) for solved_K in solved_P_K),
-    )
+def outcomes(solved_P_K: list[list[int]], *, agent: str = "a", **values: Any) -> EvalReport:
+    """The report of so many answers to each problem."""
+    num_solved_P = tuple(map(sum, solved_P_K))
+    n, num_samples = len(solved_P_K), len(solved_P_K[0])
+    shown = replace(evaluation(0), agent=agent, n=n, num_samples=num_samples, num_solved_P=num_solved_P)
+    return replace(shown, success_rate=sum(num_solved_P) / (n * num_samples), **values)
 
 
-def kinds(both: int, lost: int, won: int, neither: int) -> tuple[SuiteOutcomes, SuiteOutcomes]:
+def kinds(both: int, lost: int, won: int, neither: int) -> tuple[EvalReport, EvalReport]:
     """Two subjects over so many problems of each kind, with one answer each."""
     pairs = [(1, 1)] * both + [(1, 0)] * lost + [(0, 1)] * won + [(0, 0)] * neither
-    return outcomes([[one] for one, _ in pairs], subject="base"), outcomes([[two] for _, two in pairs], subject="other")
+    return outcomes([[one] for one, _ in pairs], agent="base"), outcomes([[two] for _, two in pairs], agent="other")
 
 
 @given(st.integers(1, 6).flatmap(lambda n: st.lists(st.lists(st.integers(0, 1), min_size=n, max_size=n), min_size=1)))
@@ -35,12 +38,9 @@ def test_pass_at_k_is_the_mean_over_all_choices_of_k_answers(solved_P_K: list[li
         found = pass_at_k(outcomes(solved_P_K), k)
         assert found.value == pytest.approx(fmean(chosen))
         assert -1e-9 <= found.interval[0] <= found.value + 1e-9 <= found.interval[1] + 2e-9 <= 1 + 3e-9
-    assert pass_at_k(outcomes(solved_P_K), 1).value == pytest.approx(avg_at_k(outcomes(solved_P_K)).value)
-
-
-def test_one_sample_has_the_wilson_interval() -> None:
-    found = avg_at_k(outcomes([[1]] * 8 + [[0]] * 2))
-    assert (found.value, found.interval) == (0.8, wilson_interval(8, 10))
+    assert pass_at_k(outcomes(solved_P_K), 1).value == pytest.approx(outcomes(solved_P_K).success_rate)
+    with pytest.raises(ValueError, match="choose 1 to"):
+        pass_at_k(outcomes(solved_P_K), len(solved_P_K[0]) + 1)
 
 
 def test_a_comparison_counts_pairs() -> None:
@@ -52,7 +52,7 @@ def test_a_comparison_counts_pairs() -> None:
 
 
 def test_several_samples_are_compared_by_problem() -> None:
-    found = compare_pairs(outcomes([[0, 0], [1, 0], [1, 1]]), outcomes([[1, 0], [1, 1], [1, 1]], subject="b"))
+    found = compare_pairs(outcomes([[0, 0], [1, 0], [1, 1]]), outcomes([[1, 0], [1, 1], [1, 1]], agent="b"))
     assert (found.num_won, found.num_lost, found.num_samples) == (2, 0, 2)
     assert found.difference == pytest.approx(1 / 3)
 
@@ -63,21 +63,18 @@ def test_several_samples_are_compared_by_problem() -> None:
         (outcomes([[1], [0]], seed=1), "the seed is 0 and 1"),
         (outcomes([[1, 1], [0, 0]]), "the number of samples is 1 and 2"),
         (outcomes([[1]]), "the number of problems is 2 and 1"),
-        (
-            SuiteOutcomes(subject="b", seed=0, problems_P=("p0", "q"), solved_P_K=((True,), (True,))),
-            "problem 1 is 'p1' and 'q'",
-        ),
+        (outcomes([[1], [0]], suite_digest="00"), "the suite is plan_path/test 5f0c00aa11bb and plan_path/test 00"),
+        (outcomes([[1], [0]], sampling="sample"), "the sampling is greedy and sample"),
     ],
 )
-def test_what_is_no_pair_is_refused(other: SuiteOutcomes, message: str) -> None:
+def test_what_is_no_pair_is_refused(other: EvalReport, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         compare_pairs(outcomes([[1], [0]]), other)
 
 
-@pytest.mark.parametrize(("solved_P_K", "message"), [([], "no problem"), ([[1], [1, 0]], r"\[1, 2\] answers")])
-def test_outcomes_without_shape_are_refused(solved_P_K: list[list[int]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        outcomes(solved_P_K)
+def test_a_script_pairs_with_any_sampling() -> None:
+    drawn, script = outcomes([[1], [0]], sampling="sample"), outcomes([[1], [1]], sampling="scripted")
+    assert compare_pairs(drawn, script).num_won == compare_pairs(script, drawn).num_lost == 1
 
 
 def repeated(n: int, differing: float, difference: float, num_repetitions: int = 500) -> list[tuple[float, float]]:

@@ -9,12 +9,15 @@ from pydantic import TypeAdapter
 from components.config import RewardConfig
 from components.environments.registry import family, family_options
 from components.errors import TooManyFailedEpisodes
-from components.evaluation.held_out import EvalPlan, evaluate
-from components.evaluation.statistics import wilson_interval
+from components.evaluation.held_out import EvalPlan, Heading, Setting, play_block, report_from
+from components.evaluation.statistics import rate_interval, wilson_interval
+from components.evaluation.suite_play import SuitePlay, joined
 from components.evaluation.suites import suite_problems
 from components.rewards.rubric import rubric_for
 from components.rollout.router import RoleBinding, Router
 from components.schema import EvalReport, PolicyVersion
+from components.session.scenario import scenario_of
+from flows.presets import preset_config
 from tests.components.environments.bare import bare
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.rollout.toy_team import (
@@ -42,8 +45,7 @@ def solutions(problems: Any) -> dict[str, str]:
 def plan(n: int = 40, **values: Any) -> EvalPlan:
     problems = suite_problems("test", bare(GAME), OPTIONS, num_problems=n, seed=0)
     defaults = {
-        "suite": "test",
-        "step": 3,
+        "split": "test",
         "sampling": "sample",
         "problems": problems,
         "problems_per_block": 16,
@@ -52,6 +54,19 @@ def plan(n: int = 40, **values: Any) -> EvalPlan:
         "seed": 0,
     }
     return EvalPlan(**{**defaults, **values})
+
+
+def evaluate(eval_plan: EvalPlan, *, progress: Any = None, **setting: Any) -> EvalReport:
+    plays = [play_block(eval_plan, block, Setting(**setting), progress) for block in eval_plan.blocks]
+    heading = Heading(
+        agent="p@3",
+        suite="plan_path/test",
+        suite_digest="d",
+        step=3,
+        sampling=eval_plan.sampling,
+        seed=eval_plan.seed,
+    )
+    return report_from(heading, joined(plays))
 
 
 def report(eval_plan: EvalPlan, tool: Any, planner: Any, **options: Any) -> EvalReport:
@@ -87,8 +102,8 @@ def test_experts_solve_everything_and_keep_every_proposal() -> None:
     assert (result.keep_rate, result.repair_rate) == (1.0, None)
     assert result.interval == wilson_interval(40, 40)
     assert result.mean_reward == pytest.approx(1.0 + 0.2 + 0.1)
-    assert told == [(0, 40), (16, 40), (32, 40), (40, 40)]
-    assert (result.suite, result.step, result.sampling) == ("test", 3, "sample")
+    assert told == [(0, 16), (16, 16), (0, 16), (16, 16), (0, 8), (8, 8)]
+    assert (result.suite, result.step, result.sampling) == ("plan_path/test", 3, "sample")
 
 
 def test_a_planner_that_repairs_is_told_from_one_that_copies() -> None:
@@ -101,13 +116,45 @@ def test_a_planner_that_repairs_is_told_from_one_that_copies() -> None:
     assert (copied.keep_rate, copied.repair_rate) == (1.0, 0.0)
     assert 0 < copied.success_rate < 1
     assert copied.metrics["eval/sample/tool_agent/solve_rate"] == copied.success_rate
-    assert copied.solved_P == tuple(len(each) % 2 == 1 for each in solutions(plan().problems).values())
+    assert copied.num_solved_P == tuple(len(each) % 2 == 1 for each in solutions(plan().problems).values())
 
 
-def test_a_report_that_was_stored_without_the_success_of_each_problem_is_read() -> None:
-    stored = TypeAdapter(EvalReport).dump_python(report(plan(8), expert, copying), mode="json")
-    assert stored.pop("solved_P") == [True] * 8
-    assert TypeAdapter(EvalReport).validate_python(stored).solved_P is None
+def test_a_report_has_the_success_of_each_turn_and_of_several_samples() -> None:
+    def lucky(solution: str, shown: str, seed: int) -> str:
+        return solution if seed % 2 else "U"
+
+    found = report(plan(30, num_samples=4, max_turns=2), lucky, copying)
+    assert (found.n, found.num_samples, found.num_successes) == (30, 4, sum(found.num_solved_P))
+    assert found.success_rate == pytest.approx(found.num_successes / 120)
+    assert found.interval == rate_interval(found.rates_P, num_samples=4)
+    by_turn = [found.metrics[f"eval/sample/solved_by_turn/{turn}"] for turn in (1, 2)]
+    assert 0 < by_turn[0] < by_turn[1] == found.success_rate
+    assert len({*found.num_solved_P}) > 2  # samples of one problem are drawn apart
+
+
+def test_blocks_add_up() -> None:
+    def half(solution: str, shown: str, seed: int) -> str:
+        return solution if len(solution) % 2 else "U"
+
+    whole, parts = (replace(report(plan(40, problems_per_block=size), half, expert), metrics={}) for size in (40, 7))
+    assert whole == parts
+    both = [report(plan(40, problems_per_block=size), half, expert).metrics for size in (40, 7)]
+    assert {k: v for k, v in both[0].items() if "seconds" not in k} == {
+        k: v for k, v in both[1].items() if "seconds" not in k
+    }
+
+
+def test_a_play_survives_json() -> None:
+    adapter = TypeAdapter(SuitePlay)
+    block = plan(4)
+    seat = RoleBinding(policy="p", prompt_format="compact", max_new_tokens=11)
+    engine = ScriptedGenerator(lambda prompt, seed: "U", CharacterTokenizer(GAME.alphabet(OPTIONS)), VERSION)
+    router = Router({"p": engine}, seats=dict.fromkeys(GAME.roles, seat), versions={"p": VERSION})
+    rubric = rubric_for(GAME, RewardConfig())
+    played = play_block(block, block.problems, Setting(family=bare(GAME), router=router, rubric=rubric))
+    assert adapter.validate_python(adapter.dump_python(played, mode="json")) == played
+    assert played.problems_P == tuple(problem.problem_id for problem in block.problems)
+    assert played.agents["tool_agent"].num_tokens == 2 * 4
 
 
 def test_malformed_answers_are_reported_by_agent() -> None:
@@ -159,7 +206,7 @@ def test_what_an_api_was_used_for_is_part_of_the_report() -> None:
     assert metrics["eval/sample/api/p/num_requests"] == metrics["eval/sample/api/p/cost"] == len(engine.calls) > 0
 
 
-def test_steps_are_compared_under_the_same_draws_and_suites_under_others() -> None:
+def test_draws_depend_on_split_and_seed_alone() -> None:
     toy = ToyFamily(1)
     problems = tuple(each.problem for each in toy_problems(toy, 5))
 
@@ -169,8 +216,8 @@ def test_steps_are_compared_under_the_same_draws_and_suites_under_others() -> No
         evaluate(toy_plan, family=toy, router=toy_router(toy, engine), rubric=RUBRIC)
         return [request.seeds_K for call in engine.calls for request in call]
 
-    assert seeds(step=0) == seeds(step=9) == seeds(problems_per_block=2)
-    assert seeds(suite="train") != seeds()
+    assert seeds() == seeds(problems_per_block=2)
+    assert seeds(split="train") != seeds() != seeds(seed=1)
 
 
 def test_failed_episodes_raise_unless_they_are_allowed() -> None:
@@ -184,13 +231,7 @@ def test_failed_episodes_raise_unless_they_are_allowed() -> None:
     assert (allowed.n, allowed.num_successes, allowed.metrics["eval/sample/num_failed_episodes"]) == (4, 0, 1.0)
 
 
-def test_an_agents_own_temperature_is_played_and_told_unless_greedy() -> None:
-    for sampling, own in (("sample", {"plan_agent": 0.7}), ("greedy", None)):
-        engine = ScriptedGenerator(lambda prompt, seed: "U", CharacterTokenizer(GAME.alphabet(OPTIONS)), VERSION)
-        seat = RoleBinding(policy="p", prompt_format="compact", max_new_tokens=11)
-        seats = {"tool_agent": seat, "plan_agent": replace(seat, temperature=0.7)}
-        router = Router({"p": engine}, seats=seats, versions={"p": VERSION})
-        rubric = rubric_for(GAME, RewardConfig())
-        found = evaluate(plan(n=2, sampling=sampling), family=bare(GAME), router=router, rubric=rubric)
-        assert found.temperatures == own
-    assert report(plan(n=2), lost, lost).temperatures is None
+def test_an_agents_own_temperature_is_told_unless_greedy() -> None:
+    own = scenario_of(preset_config("tiny", ["agents.plan_agent.temperature=0.7"]))
+    assert own.own_temperatures("sample") == {"plan_agent": 0.7}
+    assert own.own_temperatures("greedy") is scenario_of(preset_config("tiny")).own_temperatures("sample") is None

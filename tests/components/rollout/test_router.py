@@ -156,7 +156,6 @@ def test_each_role_is_asked_in_its_own_way() -> None:
         [(1.0, (), 4, None), (0.7, ("b",), 5, 7)],
         [(0.0, (), 4, None), (0.0, ("b",), 5, 7)],
     ]
-    assert (asking.own_temperatures(0.9), asking.own_temperatures(0.0)) == ({"plan": 0.7}, {})
 
 
 def test_seats_hold_what_the_configuration_says() -> None:

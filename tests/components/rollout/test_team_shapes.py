@@ -18,7 +18,8 @@ from components.config import RolloutConfig
 from components.environments.base import Step
 from components.environments.environment import Environment
 from components.errors import ConfigurationError, EngineUnavailable
-from components.evaluation.held_out import EvalPlan, evaluate
+from components.evaluation.held_out import EvalPlan, Setting, play_block
+from components.evaluation.suite_play import joined
 from components.identity import seed_for
 from components.rewards.score import score_shard
 from components.rollout.journal import Journal
@@ -224,13 +225,14 @@ def test_an_evaluation_plays_the_order_and_reports_what_ended_the_episode() -> N
     choir = Choir(lambda prompt: lines[prompt.split()[0]], family.alphabet(family.options_type()))
     problems = tuple(start.problem for start in starts_of(family, 3))
     plan = EvalPlan(
-        suite="test", step=0, sampling="greedy", problems=problems, problems_per_block=2,
+        split="test", sampling="greedy", problems=problems, problems_per_block=2,
         turn_order=(("ann", "bob", "judge"),), max_turns=2, seed=0,
     )  # fmt: skip
-    report = evaluate(plan, family=family, router=router_of(family, choir), rubric=rubric_of(family))
-    assert (report.success_rate, report.mean_reward) == (1.0, 3.0)
-    assert report.metrics["eval/greedy/judge/solve_rate"] == 0.0
-    assert (report.keep_rate, report.repair_rate) == (None, None)
+    setting = Setting(family=family, router=router_of(family, choir), rubric=rubric_of(family))
+    play = joined([play_block(plan, block, setting) for block in plan.blocks])
+    assert (play.solved_P_K, play.rewards_P_K) == (((True,),) * 3, ((3.0,),) * 3)
+    assert play.agents["judge"].num_solving == 0
+    assert (play.num_solving, play.num_not_solving) == (0, 0)
 
 
 # Branching

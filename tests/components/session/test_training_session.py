@@ -172,7 +172,7 @@ def test_the_result_of_a_run_is_plain_and_complete(stage: Stage, monkeypatch: py
     stage.session.published = SimpleNamespace(outbox=SimpleNamespace(num_pending=23))
     stage.session.tracker = stage.calls.object(InMemoryTracker, "tracker", run_url="the page")
     stage.session.engines = stage.calls.object(Engines, "engines", api_usage={"api": {"cost": 0.5}})
-    evaluations = [evaluation(5), replace(evaluation(6), solved_P=(True, False))]
+    evaluations = [evaluation(5), replace(evaluation(6), num_solved_P=(1, 0))]
     found = training_session.summary(stage.session, checkpoints, evaluations, num_steps=9, began_at_seconds=100.0)
     reports = found.pop("evaluations")
     assert found == {
@@ -187,8 +187,8 @@ def test_the_result_of_a_run_is_plain_and_complete(stage: Stage, monkeypatch: py
     }
     asked = [call("store_option", store=stage.store), call("tracker.run_url", run_id="asked")]
     assert stage.calls == [*asked, call("engines.api_usage")]
-    assert [(each["step"], each["interval"], each["solved_P"]) for each in reports] == [
-        (5, [0.598, 0.858], None),
-        (6, [0.598, 0.858], [True, False]),
+    assert [(each["step"], each["interval"], each["num_solved_P"]) for each in reports] == [
+        (5, [0.598, 0.858], [1] * 30 + [0] * 10),
+        (6, [0.598, 0.858], [1, 0]),
     ]
     assert (reports[0]["suite"], reports[0]["num_successes"]) == ("plan_path/test", 30)

@@ -18,9 +18,14 @@ def iteration(run_id: str, step: int) -> IterationReport:
 def evaluation(step: int) -> EvalReport:
     """30 of 40 problems solved; no proposal needed repair."""
     return EvalReport(
+        agent=f"r@{step}",
         suite="plan_path/test",
+        suite_digest="5f0c00aa11bb",
         step=step,
         sampling="greedy",
+        seed=0,
+        num_samples=1,
+        num_solved_P=(1,) * 30 + (0,) * 10,
         n=40,
         num_successes=30,
         success_rate=0.75,

@@ -15,10 +15,11 @@ from components.runs.restarts import Restart, record_restart
 from components.runs.resume_checks import validate_start
 from components.runs.session_records import begin_session, end_session
 from components.runs.steps import checkpoints_before
+from components.runs.stored_runs import read_run
 from flows.train import PIPELINE
 from tests.tasks.stored_runs import config_in, finish, reread, stored_run
 from troupe.cli import app
-from troupe.runs.documents import read_run, run_document
+from troupe.runs.documents import run_document
 from troupe.runs.removal import planned, removed
 
 

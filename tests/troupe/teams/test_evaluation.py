@@ -1,25 +1,26 @@
 """`troupe evaluate`: scripted teams by what they do, wrong orders by a clear line."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
+from components.evaluation.scripted_play import scripted_answer
 from components.identity import GroupKey
+from components.schema import EvalReport
+from flows.suites import suite_config
 from tests.components.environments.bare import bare
 from troupe.cli import app
 from troupe.teams.evaluation import evaluate
-from troupe.teams.players import scripted_answer
-from troupe.teams.reports import EvaluationReport
-from troupe.teams.suites import suite_config
 
 
-def evaluated(who: str, suite: str | None, **wanted: object) -> EvaluationReport:
+def evaluated(subject: str, suite: str | None, **wanted: object) -> EvalReport:
     told: list[tuple[int, int]] = []
     values = {"num_problems": 30, "progress": lambda done, total: told.append((done, total)), **wanted}
-    report = evaluate(who, suite, **values)  # type: ignore[arg-type]
+    report = evaluate(subject, suite, **values)  # type: ignore[arg-type]
     assert told[-1] == (report.n, report.n)
     return report
 
@@ -35,7 +36,7 @@ def test_the_report_has_the_keys_and_the_interval_that_other_programs_read() -> 
     report = json.loads(
         CliRunner()
         .invoke(
-            app, ["evaluate", "expert", "--suite", "plan_path", "--episodes", "60", "--json"], catch_exceptions=False
+            app, ["evaluate", "expert", "--suite", "plan_path", "--problems", "60", "--json"], catch_exceptions=False
         )
         .stdout
     )
@@ -50,7 +51,9 @@ def test_the_report_has_the_keys_and_the_interval_that_other_programs_read() -> 
 
 
 def test_a_seed_chooses_the_problems_and_a_preset_brings_its_options() -> None:
-    assert evaluated("random", "sudoku", seed=1) == evaluated("random", "sudoku", seed=1)
+    once, twice = (evaluated("random", "sudoku", seed=1, num_samples=2) for _ in range(2))
+    assert replace(once, metrics={}) == replace(twice, metrics={})
+    assert once.suite_digest != evaluated("random", "sudoku", seed=2).suite_digest
     config, suite = suite_config("plan-path-6x6/train_check", ["environment.max_turns=3"])
     assert (config.environment.options, config.environment.max_turns, suite) == ({"size": 6}, 3, "train_check")
     assert suite_config("plan_path")[0].environment.options == {}
@@ -59,12 +62,23 @@ def test_a_seed_chooses_the_problems_and_a_preset_brings_its_options() -> None:
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ({"who": "expert", "suite": "plan_pth"}, "'plan_pth' is no environment and no preset"),
-        ({"who": "expert", "suite": "plan_path/tests"}, "did you mean 'test'"),
-        ({"who": "expert", "suite": None}, "--suite: name an environment, a preset or a file for 'expert'"),
-        ({"who": "noop", "suite": "plan_path", "step": 3}, "--step 3: only a run has steps"),
-        ({"who": "noop", "suite": "plan_path", "sampling": "beam"}, "--sampling 'beam': use sample or greedy"),
-        ({"who": "noop", "suite": "plan_path", "overrides": ("environment.options.sice=4",)}, "did you mean 'size'"),
+        ({"subject": "expert", "suite": "plan_pth"}, "'plan_pth' is no environment and no preset"),
+        ({"subject": "expert", "suite": "plan_path/tests"}, "did you mean 'test'"),
+        ({"subject": "expert", "suite": None}, "--suite: name an environment, a preset or a file for 'expert'"),
+        ({"subject": "noop", "suite": "plan_path", "step": 3}, "--step 3: only a run has steps"),
+        ({"subject": "noop", "suite": "plan_path", "sampling": "beam"}, "--sampling 'beam': use sample or greedy"),
+        (
+            {"subject": "noop", "suite": "plan_path", "overrides": ("environment.options.sice=4",)},
+            "did you mean 'size'",
+        ),
+        (
+            {"subject": "noop", "suite": "plan_path", "overrides": ("training.learning_rate=1",)},
+            "changes no evaluation",
+        ),
+        ({"subject": "noop", "suite": "plan_path", "num_samples": 0}, "num_samples 0: ask for at least 1"),
+        ({"subject": "tool_agent=expert", "suite": "plan_path"}, "tool_agent cannot be 'expert'"),
+        ({"subject": "tool_agent=a,tool_agent=b", "suite": "plan_path"}, "tool_agent is named twice"),
+        ({"subject": "tool_agent=a,b", "suite": "plan_path"}, "'b' is no role with its subject"),
     ],
 )
 def test_a_wrong_order_is_a_line_that_names_what_is_wrong(wanted: dict[str, object], told: str) -> None:

@@ -77,10 +77,10 @@ def test_the_newest_weights_play_unless_a_step_is_named(store: LocalArtifactStor
 
 @pytest.mark.parametrize("sampling", ["greedy", "sample"])
 def test_what_is_played_is_what_an_evaluation_counts(store: LocalArtifactStore, sampling: str) -> None:
-    wanted = ["--store", store.uri, "--sampling", sampling, "--episodes", "12", "--seed", "3"]
+    wanted = ["--json", "--store", store.uri, "--sampling", sampling, "--seed", "3"]
     runner = CliRunner()
-    evaluated = json.loads(runner.invoke(app, ["evaluate", "cloned", "--step", "0", "--json", *wanted]).stdout)
-    counted = json.loads(runner.invoke(app, ["play", "--agent", "cloned@0", "--json", *wanted]).stdout)
+    evaluated = json.loads(runner.invoke(app, ["evaluate", "cloned@0", "--problems", "12", *wanted]).stdout)
+    counted = json.loads(runner.invoke(app, ["play", "--agent", "cloned@0", "--episodes", "12", *wanted]).stdout)
     assert set(counted) == {"env", "agent", "success_rate", "n", "interval", "mean_reward"}
     assert {name: evaluated[name] for name in ("agent", "success_rate", "n", "interval")} == {
         name: counted[name] for name in ("agent", "success_rate", "n", "interval")
@@ -97,11 +97,11 @@ def test_a_seed_decides_every_draw(store: LocalArtifactStore) -> None:
 
 def test_the_next_command_after_an_evaluation_runs(store: LocalArtifactStore) -> None:
     runner = CliRunner()
-    told = runner.invoke(app, ["evaluate", "cloned", "--step", "0", "--episodes", "2", "--store", store.uri]).stdout
+    told = runner.invoke(app, ["evaluate", "cloned", "--step", "0", "--problems", "2", "--store", store.uri]).stdout
     command = told.splitlines()[-1].removeprefix("next: troupe ").split()
     assert command == ["play", "plan_path", "--agent", "cloned@0", "--store", store.uri]
     assert "after 0 updates" in runner.invoke(app, command, catch_exceptions=False).stdout
-    told = runner.invoke(app, ["evaluate", "random", "--suite", "tiny", "--episodes", "2"]).stdout
+    told = runner.invoke(app, ["evaluate", "random", "--suite", "tiny", "--problems", "2"]).stdout
     assert told.splitlines()[-1] == "next: troupe play tiny --agent expert"
 
 
@@ -117,7 +117,7 @@ def test_a_preset_brings_its_own_options(store: LocalArtifactStore) -> None:
 @pytest.mark.parametrize(
     ("environment", "agent", "wanted", "line"),
     [
-        ("code", "cloned", {}, r"ENV code: its roles \['coder', 'tester'\] are played by nobody in cloned"),
+        ("code", "cloned", {}, r"code: its roles \['coder', 'tester'\] are played by nobody in cloned"),
         (None, "cloned@2", {}, "step 2 of run cloned: it has finished 1 updates; use 0 to 1"),
         (None, "cloned@last", {}, "agent 'cloned@last': 'last' is no step; write RUN@STEP, as cloned@100"),
         (None, "cloned@-1", {}, "'-1' is no step"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from components.config import RunConfig, parse_config
-from troupe.teams.suites import named_suite, played_config, read_as, suite_config
+from flows.suites import named_suite, played_config, read_as, suite_config
 
 
 def learned(answers: str) -> RunConfig:

@@ -14,7 +14,8 @@ from troupe.training.display import TrainingDisplay, held_out_line
 
 def eval_report(step: int, success_rate: float, sampling: str = "greedy") -> EvalReport:
     return EvalReport(
-        suite="test", step=step, sampling=sampling, n=500, num_successes=round(500 * success_rate),  # type: ignore[arg-type]
+        agent="r", suite="test", suite_digest="d", seed=0, num_samples=1, num_solved_P=(0,) * 500,
+        step=step, sampling=sampling, n=500, num_successes=round(500 * success_rate),  # type: ignore[arg-type]
         success_rate=success_rate, interval=(success_rate - 0.04, success_rate + 0.04), mean_reward=1.0,
         keep_rate=0.9, repair_rate=None,
     )  # fmt: skip
@@ -77,7 +78,7 @@ def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
     reports = [
         {
             "step": step, "sampling": "greedy", "success_rate": rate, "interval": [0.0, 1.0], "n": 500,
-            "keep_rate": 0.9, "repair_rate": None,
+            "keep_rate": 0.9, "repair_rate": None, "suite_digest": f"of step {step}", "num_solved_P": [],
         }
         for step, rate in ((0, 0.5), (100, 0.75))
     ]  # fmt: skip
@@ -92,13 +93,13 @@ def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
     assert rest[0] == "    last agent: keeps good proposals 0.90 -> 0.90, repairs bad ones – -> –"
 
 
-def test_the_gain_has_the_interval_of_the_pairs_where_both_reports_know_each_problem() -> None:
-    def told(step: int, solved: list[bool] | None) -> dict[str, Any]:
-        values = {"sampling": "greedy", "keep_rate": None, "repair_rate": None, "solved_P": solved}
-        return {**values, "step": step, "success_rate": sum(solved) / len(solved) if solved else 0.5}
+def test_the_gain_has_the_interval_of_the_pairs_of_one_suite() -> None:
+    def told(step: int, solved: list[bool]) -> dict[str, Any]:
+        values = {"sampling": "greedy", "keep_rate": None, "repair_rate": None, "suite_digest": "d"}
+        return {**values, "step": step, "num_solved_P": solved, "success_rate": sum(solved) / len(solved)}
 
     before, after = told(0, [True] * 38 + [False] * 12), told(9, [True] * 36 + [False] * 2 + [True] * 12)
     line = gain_line(before, after).plain.splitlines()[0]
     assert line == "held-out success, greedy  0.760 -> 0.960 (+0.200, 95% interval +0.057 to +0.340)"
-    for other in (told(9, None), told(9, [True] * 49), {**after, "step": 0}):
+    for other in ({**after, "suite_digest": "another"}, {**after, "step": 0}):
         assert "interval" not in gain_line(before, other).plain

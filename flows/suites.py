@@ -1,20 +1,27 @@
-"""The configuration of what `--suite` and `troupe play` name."""
+"""What `--suite` and `troupe play` name: a suite, and the configuration that it is played with."""
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from components.config import RunConfig, parse_config
 from components.environments.registry import FAMILIES, family, installed_environments
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
-from components.evaluation.suites import suite
+from components.evaluation.suites import Suite, suite
+from components.session.user_sources import with_environment_source
 from components.suggestions import suggest
 from components.turn_order import BRANCHING
 from components.user_code import is_own
 from flows.presets import all_preset_values, is_file, preset_config, with_overrides
 
+NUM_PROBLEMS = 100
+"""Of a suite that does not say how many."""
+_PLAYED = ("environment", "execution", "sandbox", "rewards", "generation", "evaluation")
+_TEAM = ("agents", "policies")
 _TURNS_WITHOUT_PRESET = 4
+_PROBLEMS_PER_BLOCK = 50
 _FILE = re.compile(r"(.+\.ya?ml)(?:/(.*))?")
 
 
@@ -104,4 +111,96 @@ def _bare_values(environment: str) -> dict[str, Any]:
         "environment": {"name": environment, "max_turns": turns},
         "agents": {role: {"policy": "team"} for role in chosen.roles},
         "policies": {"team": {}},
+        "evaluation": {"problems_per_block": _PROBLEMS_PER_BLOCK},
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteToPlay:
+    """A suite, and the configuration with whose environment, limits, sandbox, rewards and engine settings it is played."""
+
+    suite: Suite
+    config: RunConfig
+
+
+def suite_to_play(
+    named: str | Suite | None,
+    own: RunConfig | None,
+    overrides: Sequence[str] = (),
+    *,
+    num_problems: int | None = None,
+    seed: int = 0,
+) -> SuiteToPlay:
+    """The suite of a subject; `own` is the configuration of its run, if it is one.
+
+    `named` is a text as for `suite_config`, a suite itself, or None for the run's own. Answers are read, agents take turns and
+    engines compute as in the subject's run. `num_problems` None: as many as the run's own evaluations have, else 100. Raises
+    ConfigurationError.
+    """
+    check_overrides(overrides)
+    if isinstance(named, Suite):
+        values = _bare_values(named.environment.name) | {"environment": named.environment.model_dump(mode="json")}
+        config = parse_config(with_overrides(values, played_overrides(overrides)))
+        config = with_environment_source(_as_own(config, own, overrides))
+        return SuiteToPlay(suite=named.model_copy(update={"environment": config.environment}), config=config)
+    split = "test"
+    if named is not None:
+        config, split = suite_config(named, played_overrides(overrides))
+        config = _as_own(config, own, overrides)
+    elif own is None:
+        raise ConfigurationError(
+            "--suite: name an environment, a preset or a file, as --suite plan_path; only a run has its own"
+        )
+    else:
+        config = overridden(own, played_overrides(overrides))
+    config = with_environment_source(config)
+    values = {
+        "environment": config.environment,
+        "split": split,
+        "num_problems": num_problems or (config.evaluation.num_problems if named is None else NUM_PROBLEMS),
+        "seed": seed,
+        "problems_per_block": config.evaluation.problems_per_block,
+    }
+    return SuiteToPlay(suite=Suite.model_validate(values), config=config)
+
+
+def overridden(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """`config` with `a.b=c` overrides. Raises ConfigurationError."""
+    return parse_config(with_overrides(config.model_dump(mode="json"), overrides)) if overrides else config
+
+
+def team_overrides(overrides: Sequence[str]) -> list[str]:
+    """Those of `overrides` that change who plays, and not what is played."""
+    return [each for each in overrides if _section(each) in _TEAM]
+
+
+def played_overrides(overrides: Sequence[str]) -> list[str]:
+    """Those of `overrides` that change what is played."""
+    return [each for each in overrides if _section(each) not in _TEAM]
+
+
+def check_overrides(overrides: Sequence[str]) -> None:
+    """Raise ConfigurationError for an override that changes no evaluation."""
+    for each in overrides:
+        if _section(each) not in (*_TEAM, *_PLAYED):
+            raise ConfigurationError(
+                f"--set {each!r}: changes no evaluation; set one of {', '.join((*_PLAYED, *_TEAM))}, or leave it out"
+            )
+
+
+def _section(override: str) -> str:
+    return override.partition("=")[0].partition(".")[0]
+
+
+def _as_own(config: RunConfig, own: RunConfig | None, overrides: Sequence[str]) -> RunConfig:
+    """`config` with what belongs to the run that plays it: how it reads answers, takes turns, and computes."""
+    if own is None:
+        return config
+    environment = config.environment
+    given = {each.partition("=")[0] for each in overrides}
+    if "environment.answers" not in given:
+        environment = environment.model_copy(update={"answers": own.environment.answers})
+    if environment.name == own.environment.name and "environment.turn_order" not in given:
+        environment = environment.model_copy(update={"turn_order": own.environment.turn_order})
+    engine = overridden(own, [each for each in overrides if _section(each) == "generation"]).generation
+    return config.model_copy(update={"environment": environment, "generation": engine})

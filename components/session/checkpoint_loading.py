@@ -1,0 +1,116 @@
+"""Loads weights into a session's engines: those of checkpoints, and those of model folders."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.artifacts.refs import CheckpointRef
+from components.config import PolicyConfig
+from components.errors import ArtifactCorrupt, ConfigurationError
+from components.generation.refresh import refresh
+from components.models.adapters import ADAPTER_FOLDER, adapted_digest, load_adapter, read_adapter_config
+from components.schema import PolicyVersion
+from components.session.checkpoint_cache import CheckpointCache
+from components.session.session import Session
+from components.training.base import MODEL_FOLDER
+
+_ADAPTER_CONFIG = "adapter_config.json"
+
+
+def load_checkpoint(
+    session: Session, checkpoint: CheckpointRef, copies: CheckpointCache | None = None
+) -> tuple[PolicyVersion, float]:
+    """Load `checkpoint` into its engine; its version, and the largest probe difference. `copies`: None means the session's."""
+    from components.training.checkpoint import read_manifest  # imports torch
+
+    folder = (copies or session.copies).path(checkpoint)
+    version = PolicyVersion(policy=checkpoint.policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
+    difference = refresh(
+        session.engines.of(checkpoint.policy),
+        folder=folder / MODEL_FOLDER,
+        version=version,
+        adapter=folder / ADAPTER_FOLDER if checkpoint.base is not None else None,
+        probe=read_manifest(folder).probe,
+        tolerance=session.config.generation.probe_tolerance,
+    )
+    return version, difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalModel:
+    """A model in a folder of this machine, perhaps with an adapter on it, and the digest of its weights."""
+
+    folder: Path
+    adapter: Path | None
+    weights_digest: str
+
+    def version(self, policy: str) -> PolicyVersion:
+        """Its version as that of `policy`."""
+        return PolicyVersion(policy=policy, step=0, weights_digest=self.weights_digest)
+
+    def load(self, session: Session, policy: str) -> None:
+        """Load it into the engine of `policy`."""
+        engine, version = session.engines.of(policy), self.version(policy)
+        if engine.version != version:
+            engine.load(self.folder, version, self.adapter)
+
+
+def model_settings(base: str) -> PolicyConfig:
+    """The policy of a model by its name or folder: chat, or compact for a folder without a chat template."""
+    folder = Path(_adapter_base(Path(base)) or base)
+    is_compact = folder.is_dir() and not _has_chat_template(folder)
+    return PolicyConfig(base=str(folder), prompt_format="compact" if is_compact else "chat")
+
+
+def local_model(base: str, *, into: Path) -> LocalModel:
+    """The model called `base`, written into the folder `into`: a model folder, an adapter's folder, a hub name, or
+    "smollm2-135m". Raises ConfigurationError or ServiceMissing."""
+    from components.models.base_checks import check_base
+    from components.models.digests import model_digest
+    from components.models.loading import prepare_model_folder
+    from components.training.checkpoint import load_model
+
+    settings, is_adapter = model_settings(base), _adapter_base(Path(base)) is not None
+    check_base("team", settings)
+    model_folder = into / MODEL_FOLDER
+    if prepare_model_folder(settings, alphabet="", seed=0, into=model_folder):
+        raise ConfigurationError(f"{base!r}: a tiny model knows nothing before a run has trained it; name a run")
+    model = load_model(model_folder)
+    digest = model_digest(model)
+    if not is_adapter:
+        return LocalModel(folder=model_folder, adapter=None, weights_digest=digest)
+    adapter = into / ADAPTER_FOLDER
+    shutil.copytree(base, adapter)
+    try:
+        read_adapter_config(adapter)
+        digest = adapted_digest(digest, load_adapter(model, "team", adapter))
+    except ArtifactCorrupt as error:
+        raise ConfigurationError(f"{base}: {error}; name a LoRA adapter's folder in PEFT's format") from error
+    return LocalModel(folder=model_folder, adapter=adapter, weights_digest=digest)
+
+
+def _adapter_base(folder: Path) -> str | None:
+    """The base that an adapter's folder names; None if the folder is no adapter's. Raises ConfigurationError."""
+    file = folder / _ADAPTER_CONFIG
+    if not file.is_file():
+        return None
+    try:
+        base = json.loads(file.read_text()).get("base_model_name_or_path")
+    except (OSError, ValueError, AttributeError) as error:
+        raise ConfigurationError(f"{file}: no adapter's configuration ({error}); write it anew") from error
+    if not isinstance(base, str) or not base:
+        raise ConfigurationError(
+            f"{file}: base_model_name_or_path is {base!r}; set it to the model that it was trained on"
+        )
+    return base
+
+
+def _has_chat_template(folder: Path) -> bool:
+    if (folder / "chat_template.jinja").exists() or (folder / "chat_template.json").exists():
+        return True
+    file = folder / "tokenizer_config.json"
+    try:
+        return bool(json.loads(file.read_text()).get("chat_template")) if file.exists() else True
+    except (OSError, ValueError, AttributeError) as error:
+        raise ConfigurationError(f"{file}: is not JSON ({error}); export the model anew") from error

@@ -1,0 +1,170 @@
+"""Evaluates a subject on a suite. What has been played is read, whoever has played it."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Literal
+
+from prefect import runtime
+
+from components import progress as progress_events
+from components.artifacts.format import ensure_format
+from components.config import ResourceConfig, RunConfig, StoreConfig
+from components.errors import ConfigurationError, StoreUnavailable
+from components.evaluation.held_out import Heading, Sampling, report_from
+from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
+from components.evaluation.suite_play import SuitePlay, joined
+from components.evaluation.suites import Suite
+from components.runs.run import Run
+from components.runs.session_records import effective_run
+from components.runs.stored_runs import read_run
+from components.schema import EvalReport
+from components.session.contenders import Contender, RunFinder, find_team, open_contender
+from components.session.session import Session
+from components.session.stores import open_store
+from flows.prefect_runtime.interruptible_flow import interruptible_flow
+from flows.prefect_runtime.retrying_transport import retry_prefect_outages
+from flows.suites import overridden, suite_to_play, team_overrides
+from tasks.play_suite import SCRIPT, block_plans, is_played, play_suite, players_of
+
+Progress = Callable[[float, int], None]
+_log = logging.getLogger(__name__)
+
+
+def run_name() -> str:
+    """The flow run's name in Prefect. **Example** "plan-path@100 on plan_path/test"."""
+    parameters = runtime.flow_run.parameters
+    return f"{parameters['subject']} on {Suite.model_validate(parameters['suite']).title}"
+
+
+@interruptible_flow(name="evaluate", flow_run_name=run_name)
+def evaluate(
+    subject: str,
+    suite: Suite,
+    sampling: Literal["sample", "greedy"] = "greedy",
+    num_samples: int = 1,
+    seed: int = 0,
+    overrides: list[str] | None = None,
+    store: StoreConfig | None = None,
+) -> dict[str, Any]:
+    """Evaluate `subject` on `suite` and return the report as plain JSON.
+
+    `subject`: RUN or RUN@STEP, models:/NAME@ALIAS, a model's folder or hub name, openai:MODEL or anthropic:MODEL, expert,
+    random, noop, or role=subject,role=subject. `num_samples` episodes of each problem; `seed` decides the draws of answers.
+    `overrides` are `a.b=c` lines, as for `--set`. The same evaluation, by whichever flow or run, is never paid twice.
+    """
+    retry_prefect_outages(ResourceConfig().prefect_patience_seconds)
+    kept = store or StoreConfig()
+    report = evaluate_subject(
+        subject,
+        suite,
+        sampling=sampling,
+        num_samples=num_samples,
+        seed=seed,
+        overrides=overrides or (),
+        results=kept,
+        find_run=partial(find_stored_run, kept),
+        play=play_suite,
+    )
+    return report_document(report)
+
+
+def evaluate_subject(
+    subject: str,
+    suite: str | Suite | None,
+    *,
+    sampling: Sampling,
+    num_samples: int = 1,
+    seed: int = 0,
+    num_problems: int | None = None,
+    overrides: Sequence[str] = (),
+    results: StoreConfig,
+    find_run: RunFinder,
+    play: Callable[..., SuitePlay] = play_suite.fn,
+    progress: Progress = lambda done, total: None,
+) -> EvalReport:
+    """The report of a subject on a suite (see `flows.suites.suite_to_play`), whose play is kept in the store `results`.
+
+    `progress(done, total)` counts problems. Raises ConfigurationError before anything is played.
+    """
+    team = find_team(parse_subject(subject), find_run, title=subject)
+    found = suite_to_play(suite, team.learned, overrides, num_problems=num_problems, seed=seed)
+    with open_contender(team, found.config, store=results, adjust=partial(adjusted, overrides)) as contender:
+        report = contender_report(contender, found.suite, sampling, num_samples, seed, play=play, progress=progress)
+        keep_results(contender.session)
+    return report
+
+
+def adjusted(overrides: Sequence[str], config: RunConfig) -> RunConfig:
+    """`config` with those of `overrides` that change who plays. Raises ConfigurationError."""
+    return overridden(config, team_overrides(overrides))
+
+
+def contender_report(
+    contender: Contender,
+    suite: Suite,
+    sampling: Sampling,
+    num_samples: int,
+    seed: int,
+    *,
+    play: Callable[..., SuitePlay],
+    progress: Progress,
+) -> EvalReport:
+    """The report of a contender in its session; its weights are loaded only if a block is missing."""
+    session, versions = contender.session, dict(contender.versions)
+    plan = session.scenario.eval_plan(suite, sampling=sampling, seed=seed, num_samples=num_samples)
+    players = {SCRIPT: contender.script} if contender.script else players_of(session, plan, versions)
+    if not is_played(session, plan, players):
+        contender.load()
+    plays, num_done = [], 0
+    for block in block_plans(plan):
+        with counted(progress, num_done, len(plan.problems)):
+            plays.append(play(session, plan.sampling, block, players, versions))
+        num_done += len(block.problems)
+        progress(num_done, len(plan.problems))
+    heading = Heading(
+        agent=contender.name,
+        suite=suite.title,
+        suite_digest=session.scenario.suite_digest(plan),
+        step=max((version.step for version in versions.values()), default=0),
+        sampling="scripted" if contender.script else sampling,
+        seed=seed,
+        temperatures=None if contender.script else session.scenario.own_temperatures(sampling),
+    )
+    return report_from(heading, joined(plays))
+
+
+@contextmanager
+def counted(progress: Progress, num_done: int, total: int) -> Iterator[None]:
+    """Within the block the progress of one block of problems is told as that of the whole suite."""
+
+    def tell(each: progress_events.Progress) -> None:
+        if each.stage == play_suite.stage.name and each.total > 1:
+            progress(num_done + each.done, total)
+
+    with progress_events.subscribe(tell):
+        yield
+
+
+def keep_results(session: Session) -> None:
+    """Wait until the play is stored; a store that takes none is told in a warning, and the report is given all the same."""
+    try:
+        ensure_format(session.store.durable)
+        session.store.flush()
+    except StoreUnavailable as error:
+        _log.warning("the evaluation is not kept, and will be played again: %s", error)
+
+
+def find_stored_run(store: StoreConfig, subject: RunSubject | RegisteredSubject) -> tuple[Run, int | None]:
+    """The run in `store` that a subject names. Raises ConfigurationError if there is none."""
+    if isinstance(subject, RegisteredSubject):
+        raise ConfigurationError(f"subject models:/{subject.name}: name a run, as RUN@STEP")
+    opened = open_store(store)
+    return effective_run(opened, read_run(opened, subject.run_id)).kept_in(store), subject.step
+
+
+def report_document(report: EvalReport) -> dict[str, Any]:
+    """The report as plain JSON."""
+    return asdict(report) | {"interval": list(report.interval), "num_solved_P": list(report.num_solved_P)}
