@@ -28,7 +28,7 @@ def coordinate_weights(session: Session, step: int) -> ArtifactRef:
     return put(session.store, Problem(problem_id=str(step), environment="none", payload={}))
 
 
-WIDER = Pipeline((*PIPELINE.stages[:-2], coordinate_weights.stage, *PIPELINE.stages[-2:]))
+WIDER = Pipeline((*PIPELINE.stages[:-3], coordinate_weights.stage, *PIPELINE.stages[-3:]))
 
 
 def test_order_versions_restarts_and_records_follow(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_order_versions_restarts_and_records_follow(tmp_path: Path) -> None:
             record_restart(store, run, Restart(step=1, stage="coordinate_weights"), PIPELINE)
         assert record_restart(store, run, Restart(step=1, stage="coordinate_weights"), WIDER) == 1
         (lineage,) = read_lineages(store, "r")
-        assert lineage.repeats == ("coordinate_weights", "publish_checkpoint", "evaluate_policy")
+        assert lineage.repeats == ("coordinate_weights", "publish_checkpoint", "play_suite", "evaluate_policy")
         left = [each.stage for each in step_manifests(store, reread(store, "r", run.config), 1)]
         assert "update_policy" in left
         assert "coordinate_weights" not in left

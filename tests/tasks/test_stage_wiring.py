@@ -12,23 +12,28 @@ import pytest
 from components import progress
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.errors import ArtifactMissing
+from components.evaluation.held_out import EvalPlan, Setting
+from components.evaluation.suite_play import SuitePlay
+from components.evaluation.suites import Suite, suite_problems
 from components.progress import Progress
 from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
 from components.runs.stage_protocol import run_stage
 from components.schema import PolicyVersion, RolloutShard
+from components.session import checkpoint_loading
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.engines import Engines
 from components.session.publishing import Publishing
-from components.session.scenario import Scenario
+from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
 from components.session.toolbox import Toolbox
 from components.session.trainers import Trainers, training_of
 from components.tool_calls.journal import ToolJournal
+from components.training import checkpoint
 from components.training.base import CheckpointManifest, Probe, UpdateJob, UpdateResult
 from components.training.trainer import DeepSpeedTrainer
 from flows.presets import preset_config
-from tasks import collect_rollouts, evaluate_policy, publish_checkpoint, refresh_weights, update_policy
-from tests.components.tracking.reports import evaluation, iteration
+from tasks import collect_rollouts, evaluate_policy, play_suite, publish_checkpoint, refresh_weights, update_policy
+from tests.components.tracking.reports import iteration
 from tests.recorded_calls import RecordedCalls, call, fails
 
 VERSIONS = {"team": PolicyVersion(policy="team", step=31, weights_digest="w-31")}
@@ -96,29 +101,98 @@ def wired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wired]:
         yield made
 
 
-def test_an_evaluation_plays_the_plan_publishes_it_and_files_it(wired: Wired) -> None:
-    session = wired.session("evaluation.num_problems=23")
-    report = evaluation(5)
-    wired.replace(evaluate_policy, "evaluate", report)
+def a_play(plan: EvalPlan) -> SuitePlay:
+    """Every problem of a plan is solved in one turn."""
+    ones = tuple((1,) for _ in plan.problems)
+    return SuitePlay(
+        problems_P=tuple(each.problem_id for each in plan.problems),
+        solved_P_K=tuple((True,) for _ in ones),
+        rewards_P_K=tuple((0.5,) for _ in ones),
+        turns_P_K=ones,
+        seconds=9.0,
+    )
+
+
+def test_a_block_is_played_by_the_loaded_engines_and_by_scripts(wired: Wired) -> None:
+    session = wired.session()
+    plan = scenario_of(session.config).eval_plan(a_suite(session, 3), sampling="greedy", seed=4)
+    wired.replace(play_suite, "play_block", a_play(plan))
+    players = {"plan_agent": {"weights": "w-31"}}
+    assert play_suite.play_suite.fn(session, "greedy", plan, players, VERSIONS) == a_play(plan)
+    key = stage_key(play_suite.play_suite.stage, session.run, {"part": "greedy", "plan": plan, "players": players})
+    (reporter,) = [each.pop("progress") for name, each in wired.calls if name == "play_block"]
+    assert wired.calls == [
+        call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
+        call("router", self=session, versions=VERSIONS),
+        call("play_block", plan=plan, block=plan.problems, setting=Setting(rubric="the rubric", **PLAYERS)),  # type: ignore[arg-type]
+    ]
+    assert wired.hears(reporter) == Progress(stage="play_suite", step=0, done=7, total=9)
+    wired.calls.clear()
+    wired.replace(play_suite, "play_scripted", a_play(plan))
+    assert play_suite.play_suite.fn(session, "greedy", plan, {"script": "expert"}, {}) == a_play(plan)
+    (reporter,) = [each.pop("progress") for name, each in wired.calls if name == "play_scripted"]
+    script = call(
+        "play_scripted", script="expert", plan=plan, rubric="the rubric", family="the family", tools="the tools"
+    )
+    assert wired.calls[-1] == script
+
+
+def a_suite(session: Session, num_problems: int) -> Suite:
+    return Suite(environment=session.config.environment, num_problems=num_problems, problems_per_block=2)
+
+
+def test_who_plays_is_known_by_weights_and_questions_not_by_names(wired: Wired) -> None:
+    session: Any = wired.session("agents.plan_agent.temperature=0.5")
+    session.scenario = scenario_of(session.config)
+    plan = session.scenario.eval_plan(a_suite(session, 3), sampling="sample", seed=4)
+    players = play_suite.players_of(session, plan, VERSIONS)
+    assert {role: (each["weights"], each["temperature"]) for role, each in players.items()} == {
+        "tool_agent": ("w-31", None),
+        "plan_agent": ("w-31", 0.5),
+    }
+    assert all("policy" not in each for each in players.values())
+    other = {"team": replace(VERSIONS["team"], step=99)}
+    assert play_suite.players_of(session, plan, other) == players
+    blocks = play_suite.block_plans(plan)
+    assert [len(block.problems) for block in blocks] == [2, 1]
+    longer = session.scenario.eval_plan(a_suite(session, 4), sampling="sample", seed=4)
+    assert play_suite.block_plans(longer)[0] == blocks[0]
+    wired.replace(play_suite, "play_block", lambda plan, block, setting, progress: a_play(plan))
+    for number, block in enumerate(blocks):
+        assert not play_suite.is_played(session, plan, players), f"before block {number}"
+        play_suite.play_suite.fn(session, "sample", block, players, VERSIONS)
+    assert play_suite.is_played(session, plan, players)
+    wired.calls.clear()
+    run = session.run.model_copy(update={"run_id": "another"})
+    again = play_suite.play_suite.fn(Session(run), "sample", blocks[0], players, other)
+    assert (again, wired.calls) == (a_play(blocks[0]), []), "another run reads what was played"
+
+
+def test_an_evaluation_joins_its_blocks_publishes_the_report_and_files_it(wired: Wired) -> None:
+    session: Any = wired.session("evaluation.num_problems=3", "evaluation.problems_per_block=2")
+    session.scenario = scenario_of(session.config)
+    wired.replace(play_suite, "play_block", lambda plan, block, setting, progress: a_play(plan))
     wired.replace(evaluate_policy, "index_evaluation")
-    assert evaluate_policy.evaluate_policy.fn(session, 5, "greedy", VERSIONS) == report
+    assert evaluate_policy.needs_weights(session, 5, ["greedy"], VERSIONS)
+    report = evaluate_policy.evaluate_policy.fn(session, 5, "greedy", VERSIONS)
+    assert (report.agent, report.step, report.suite, report.n, report.seed) == ("run@5", 5, "plan_path/test", 3, 17)
+    assert (report.num_solved_P, report.metrics["eval/greedy/seconds"]) == ((1, 1, 1), 18.0)
+    plan = evaluate_policy.own_plan(session, "greedy")
+    assert report.suite_digest == session.scenario.suite_digest(plan)
+    assert [problem.problem_id for problem in plan.problems] == [
+        problem.problem_id
+        for problem in suite_problems("test", session.scenario.family, session.scenario.options, num_problems=3, seed=0)
+    ]
     arguments = {"step": 5, "part": "greedy", "versions": VERSIONS}
     key = stage_key(evaluate_policy.evaluate_policy.stage, session.run, arguments)
-    (reporter,) = [each.pop("progress") for name, each in wired.calls if name == "evaluate"]
-    assert wired.calls == [
-        call("scenario.eval_plan", suite="test", step=5, sampling="greedy", num_problems=23),
-        call("router", self=session, versions=VERSIONS),
-        call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
-        call("evaluate", plan="an evaluation", rubric="the rubric", **PLAYERS),
+    assert wired.calls[-2:] == [
         call("publishing.post_evaluation", report=report),
         call("index_evaluation", store=session.store, key=key),
     ]
-    assert wired.hears(reporter) == Progress(stage="evaluate_policy", step=5, done=7, total=9)
-    done, sampled = [("greedy",), ()], [("sample",), ("greedy", "sample")]
-    assert all(evaluate_policy.are_evaluated(session, 5, each, VERSIONS) for each in done)
-    assert not any(evaluate_policy.are_evaluated(session, 5, each, VERSIONS) for each in sampled)
-    assert not evaluate_policy.are_evaluated(session, 6, ["greedy"], VERSIONS)
-    assert not evaluate_policy.are_evaluated(session, 5, ["greedy"], {"team": LOADED})
+    assert not evaluate_policy.needs_weights(session, 5, ["greedy"], VERSIONS)
+    assert not evaluate_policy.needs_weights(session, 6, ["greedy"], VERSIONS), "the same weights at another step"
+    assert evaluate_policy.needs_weights(session, 5, ["greedy", "sample"], VERSIONS)
+    assert evaluate_policy.needs_weights(session, 5, ["greedy"], {"team": LOADED})
 
 
 def test_policies_without_a_checkpoint_have_versions_too(wired: Wired) -> None:
@@ -216,12 +290,12 @@ def test_a_checkpoint_is_loaded_from_its_copy_and_proved_by_its_probe(
 ) -> None:
     session: Any = wired.session("generation.probe_tolerance=0.03")
     session.engines = wired.calls.object(Engines, "engines", of="the engine")
-    wired.replace(refresh_weights, "read_manifest", MANIFEST)
-    wired.replace(refresh_weights, "refresh", 0.25)
-    checkpoint, folder = CHECKPOINT.model_copy(update={"base": base}), Path("copies/w-32")
-    assert refresh_weights.load_checkpoint(session, checkpoint) == (LOADED, 0.25)
+    wired.replace(checkpoint, "read_manifest", MANIFEST)
+    wired.replace(checkpoint_loading, "refresh", 0.25)
+    stored, folder = CHECKPOINT.model_copy(update={"base": base}), Path("copies/w-32")
+    assert checkpoint_loading.load_checkpoint(session, stored) == (LOADED, 0.25)
     assert wired.calls == [
-        call("copies.path", checkpoint=checkpoint),
+        call("copies.path", checkpoint=stored),
         call("engines.of", policy="team"),
         call("read_manifest", folder=folder),
         call(

@@ -179,7 +179,7 @@ def test_a_session_records_what_computes(root: Path, store: LocalArtifactStore) 
     found = provenance(PIPELINE)
     assert set(found.stage_versions) == {
         "warm_start", "collect_rollouts", "compute_rewards", "compute_advantages", "update_policy", "publish_checkpoint",
-        "evaluate_policy",
+        "play_suite", "evaluate_policy",
     }  # fmt: skip
     assert {"python", "torch", "transformers", "deepspeed", "peft", "numpy"} <= set(found.libraries)
     assert found.commit is None or len(found.commit) == 40
