@@ -1,0 +1,3 @@
+"""`evaluate`. It is the function here, and a module by its import path."""
+
+from flows.api.petting.evaluate.evaluate import evaluate as evaluate
