@@ -11,7 +11,7 @@ from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.suggestions import did_you_mean, suggest
 from components.turn_order import in_phases
-from flows.presets import all_preset_values, file_values, is_file, preset_values
+from flows.presets import all_preset_values, file_values, is_file
 
 DOMAINS: Mapping[str, Mapping[str, str]] = {
     "code": {"code": "code-tiny"},
@@ -35,7 +35,8 @@ DOMAINS: Mapping[str, Mapping[str, str]] = {
         "eight_queens": "stateful-eight-queens",
     },
 }
-"""Domain -> its environments, the default first -> the preset in which the environment is trained."""
+"""Domain -> its environments, the default first -> the preset in which the environment is trained, of the current folder's
+`prefect.yaml` before Troupe's own."""
 LEVELS: Mapping[str, str] = {
     "_single_policy": "l1",
     "_two_policy": "l3",
@@ -67,17 +68,22 @@ def config_values(name: str, env_name: str | None = None) -> dict[str, Any]:
     chosen = next(iter(environments)) if env_name is None else env_name
     if chosen not in environments:
         raise ConfigurationError(f"config['env_name'] {chosen!r}: not in {made[1]}; {suggest(chosen, environments)}")
-    values = deepcopy(preset_values()[environments[chosen]])
+    values = deepcopy(all_preset_values()[environments[chosen]])
     return {**at_level(values, LEVELS[made[2]]), "preset": name}
 
 
 def at_level(values: Mapping[str, Any], level: str) -> dict[str, Any]:
     """A preset's plain values, all of whose roles have one policy, at another level of specialisation.
 
-    **Example** l3 of agents {tester: {policy: team}, coder: {policy: team}}: {tester: {policy: tester}, coder: {policy: coder}},
-    each of the two policies as team was.
+    **Example** l3 of {tester: {policy: team}, coder: {policy: team}}: {tester: {policy: tester}, coder: {policy: coder}}, each
+    of the two policies as team was.
     """
     agents: dict[str, Any] = values["agents"]
+    if len(values["policies"]) != 1:
+        raise ConfigurationError(
+            f"preset {values.get('preset')}: its policies are {sorted(values['policies'])}; the configurations of a domain "
+            "are made of a preset with one policy for all roles"
+        )
     (policy,) = values["policies"].values()
     if level == "l0":
         settings = values["environment"]
@@ -88,7 +94,7 @@ def at_level(values: Mapping[str, Any], level: str) -> dict[str, Any]:
         return {**values, **alone, "agents": {role: agents[role]}}
     if level == "l1":
         return dict(values)
-    adapted = next(iter(preset_values()[_ADAPTED]["policies"].values())) if level == "l2" else {}
+    adapted = next(iter(all_preset_values()[_ADAPTED]["policies"].values())) if level == "l2" else {}
     own = {key: adapted[key] for key in ("adapter", "learning_rate") if key in adapted}
     return {
         **values,

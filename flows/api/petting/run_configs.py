@@ -61,7 +61,9 @@ def stated_config(
             f"config_name {config_name!r}: the configuration is {stated['config_name']!r}; leave config_name out"
         )
     if "config_name" not in stated:
-        raise ConfigurationError("config_name: name a configuration, as code_single_policy, or pass one of get_config()")
+        raise ConfigurationError(
+            "config_name: name a configuration, as code_single_policy, or pass one of get_config()"
+        )
     return checked_keys({**stated, **settings})
 
 

@@ -32,7 +32,9 @@ class Setting:
             by_name = value if isinstance(value, Mapping) and None not in paths else dict.fromkeys(paths, value)
             for name, each in by_name.items():
                 if name not in paths:
-                    raise ConfigurationError(f"config[{key!r}]: {name!r} is none of them; {suggest(name, _names(paths))}")
+                    raise ConfigurationError(
+                        f"config[{key!r}]: {name!r} is none of them; {suggest(name, _names(paths))}"
+                    )
                 *parents, leaf = paths[name]
                 section = into
                 for parent in parents:
@@ -73,7 +75,9 @@ def _to(*places: str, meaning: str) -> Setting:
 SETTINGS: Mapping[str, Setting] = {
     "num_iterations": _to("num_steps", meaning="Training iterations."),
     "seed": _to("seed", meaning="The only source of randomness."),
-    "env_options": _to("environment.options", meaning="The environment's own options, all of them: size, level, dataset."),
+    "env_options": _to(
+        "environment.options", meaning="The environment's own options, all of them: size, level, dataset."
+    ),
     "max_turns": _to("environment.max_turns", meaning="Turns after which an episode ends."),
     "batch_size": _to("rollout.num_problems", meaning="Problems of an iteration."),
     "train_sample_num": _to("rollout.group_size", meaning="Candidates compared at a node: K of AT-GRPO."),
@@ -83,7 +87,9 @@ SETTINGS: Mapping[str, Setting] = {
     "alpha": _to("rewards.team_weight", meaning="The weight of the team's reward beside the agent's own."),
     "temperature": _to("rollout.temperature", meaning="At which answers are drawn in training."),
     "max_response_length": _to("agents.*.max_new_tokens", meaning="Tokens of an answer; by role where roles differ."),
-    "learning_rate": _to("training.learning_rate", "policies.*.learning_rate", meaning="Of Adam; by policy where they differ."),
+    "learning_rate": _to(
+        "training.learning_rate", "policies.*.learning_rate", meaning="Of Adam; by policy where they differ."
+    ),
     "lr_scheduler": _to("training.lr_schedule", meaning="constant, linear or cosine."),
     "lr_warmup_steps": _to("training.num_warmup_updates", meaning="Updates over which the learning rate rises."),
     "weight_decay": _to("training.weight_decay", meaning="Of AdamW."),

@@ -73,8 +73,11 @@ def stored_run(model_path: str | Path, *, run_id: str | None = None) -> StoredRu
         return StoredRun(run=_read_run(place, _only_run(place, run_id, path)), step=step)
     if _is_store(place.parent):
         return StoredRun(run=_read_run(place.parent, place.name), step=step)
-    if model or (not path.exists() and path.parent.exists()):  # no name on a hub
-        raise ConfigurationError(f"model_path {str(model_path)!r}: there is no run in {place} and no such folder of a model")
+    has_folder = "/" in str(model_path) and path.parent.exists()
+    if model or (has_folder and not path.exists()):  # no name on a hub
+        raise ConfigurationError(
+            f"model_path {str(model_path)!r}: there is no run in {place} and no such folder of a model"
+        )
     return None
 
 
@@ -123,7 +126,9 @@ def _load_model(session: Session, policy: str, work: Path) -> PolicyVersion:
 
     settings = session.config.policies[policy]
     if prepare_model_folder(settings, alphabet="", seed=0, into=work / "model"):
-        raise ConfigurationError("model_path 'tiny': such a model knows nothing before a run has trained it; name a run")
+        raise ConfigurationError(
+            "model_path 'tiny': such a model knows nothing before a run has trained it; name a run"
+        )
     manifest = write_initial_checkpoint(work / "model", work / "checkpoint", policy)
     version = PolicyVersion(policy=policy, step=0, weights_digest=manifest.weights_digest)
     session.engines.of(policy).load(work / "model", version)

@@ -35,9 +35,10 @@ def evaluate(
 ) -> dict[str, Any]:
     """Play `num_episodes` different problems of a suite: `success_rate`, `n`, its 95% `interval`, `mean_reward` and others.
 
-    `model_path` is a checkpoint of a training in the folder `checkpoints`: `checkpoints/model_STEP` or `checkpoints/RUN`, or
-    both; or a folder of an export, or a model on the hub. `config_name` (or `config`, with `settings` on top) is what is played;
-    None, or the bare name under which the run was trained: what the run was trained on. `sampling`: greedy or sample.
+    `model_path` is a checkpoint in the folder of a training: `checkpoints/model_STEP`, `checkpoints/RUN` or both,
+    `checkpoints/RUN/model_STEP`; or a folder of an export, or a model on the hub. `config_name` (or `config`, with `settings`
+    on top) is what is played; None, or the bare name under which the run was trained: what it was trained on. `sampling`:
+    greedy or sample.
 
     Raises ConfigurationError.
 
@@ -83,7 +84,7 @@ def evaluate(
 
 def played_config(stated: Mapping[str, Any] | None, own: RunConfig | None) -> RunConfig:
     """What is played: the stated configuration, read as the run's team learned to answer; or the run's `own`."""
-    if own is not None and (stated is None or set(stated) == {"config_name"} and stated["config_name"] == own.preset):
+    if own is not None and (stated is None or stated == {"config_name": own.preset}):
         return own
     played = with_environment_source(run_config(stated or {}))
     if own is None:
