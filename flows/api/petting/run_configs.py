@@ -110,12 +110,20 @@ def _defaults(config: Mapping[str, Any]) -> dict[str, Any]:
         return values
     BASE_MODEL.write("base_model", base, values)
     for policy in values["policies"].values():
-        policy["prompt_format"] = "compact" if policy["base"] == TINY else "chat"
-    return values if TINY in _bases(values) else _for_pretrained(values)
+        policy["prompt_format"] = "chat" if _reads_chats(policy["base"]) else "compact"
+    are_pretrained = all(policy["prompt_format"] == "chat" for policy in values["policies"].values())
+    return _for_pretrained(values) if are_pretrained else values
 
 
-def _bases(values: Mapping[str, Any]) -> set[str]:
-    return {policy["base"] for policy in values["policies"].values()}
+def _reads_chats(base: str) -> bool:
+    """Whether a base has a chat template. Models that were built here, also exported ones, have none."""
+    folder = Path(base).expanduser()
+    if base == TINY or not folder.is_dir():
+        return base != TINY
+    settings = folder / "tokenizer_config.json"
+    return (folder / "chat_template.jinja").is_file() or (
+        settings.is_file() and "chat_template" in settings.read_text(errors="replace")
+    )
 
 
 def _for_pretrained(values: dict[str, Any]) -> dict[str, Any]:

@@ -27,10 +27,12 @@ class Setting:
 
     def write(self, key: str, value: Any, into: dict[str, Any]) -> None:
         """Set the value in plain values: the same for all, or by name. Raises ConfigurationError for an unknown name."""
+        is_by_name = isinstance(value, Mapping) and any("*" in place for place in self.places)
         for place in self.places:
+            if is_by_name and "*" not in place:
+                continue
             paths = dict(paths_of(place, into))
-            by_name = value if isinstance(value, Mapping) and None not in paths else dict.fromkeys(paths, value)
-            for name, each in by_name.items():
+            for name, each in (value if is_by_name else dict.fromkeys(paths, value)).items():
                 if name not in paths:
                     raise ConfigurationError(
                         f"config[{key!r}]: {name!r} is none of them; {suggest(name, _names(paths))}"
