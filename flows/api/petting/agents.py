@@ -13,8 +13,7 @@ from components.schema import Observation
 from components.suggestions import suggest
 from flows.api.petting.multi_agent_env.base import Observed
 from flows.api.petting.multi_agent_env.team_env import TeamEnv
-from flows.api.petting.run_configs import stated_config
-from flows.api.petting.stored_teams import StoredTeam, load_models, load_run, stored_run
+from flows.api.petting.stored_teams import StoredTeam, checked_sampling, load_team
 
 SCRIPTS = ("expert", "random", "noop")
 
@@ -65,7 +64,7 @@ class PolicyAgent:
     ) -> None:
         """See `evaluate` for `model_path`; `config_name` is the configuration of a model, or the run's name. Raises
         ConfigurationError."""
-        self._temperature = temperature_of("greedy" if sampling == "greedy" else "sample")
+        self._temperature = temperature_of(checked_sampling(sampling))
         self._seed, self._num_answers = seed, 0
         self.team: StoredTeam = load_team(model_path, config_name)
 
@@ -90,14 +89,3 @@ class PolicyAgent:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def load_team(model_path: str | Path, config_name: str | dict[str, Any] | None = None) -> StoredTeam:
-    """The team of a checkpoint or a model, its weights loaded. Raises ConfigurationError."""
-    stated = None if config_name is None else stated_config(config_name, None, {})
-    stored = stored_run(model_path, run_id=str(stated["config_name"]) if stated else None)
-    if stored is not None:
-        return load_run(stored)
-    if stated is None:
-        raise ConfigurationError(f"config_name: name the team that {str(model_path)!r} plays in, as code_single_policy")
-    return load_models(model_path, stated)

@@ -12,6 +12,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.format import check_format
 from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError
+from components.evaluation.held_out import Sampling
 from components.rollout.router import Router
 from components.runs.lineages import indexed_runs, read_config, read_lineages
 from components.runs.run import Run
@@ -22,7 +23,7 @@ from components.scratch import scratch_folder
 from components.session.session import Session
 from components.session.stores import open_store
 from components.suggestions import suggest
-from flows.api.petting.run_configs import run_config
+from flows.api.petting.run_configs import run_config, stated_config
 
 _MODEL = re.compile(r"model_([0-9]{1,9})")
 
@@ -81,6 +82,17 @@ def stored_run(model_path: str | Path, *, run_id: str | None = None) -> StoredRu
     return None
 
 
+def load_team(model_path: str | Path, config_name: str | dict[str, Any] | None = None) -> StoredTeam:
+    """The team of a checkpoint or a model, its weights loaded. Raises ConfigurationError."""
+    stated = None if config_name is None else stated_config(config_name, None, {})
+    stored = stored_run(model_path, run_id=str(stated["config_name"]) if stated else None)
+    if stored is not None:
+        return load_run(stored)
+    if stated is None:
+        raise ConfigurationError(f"config_name: name the team that {str(model_path)!r} plays in, as code_single_policy")
+    return load_models(model_path, stated)
+
+
 def load_run(stored: StoredRun) -> StoredTeam:
     """The team of a run after its updates, its weights verified by digest. Raises ConfigurationError for a step it has not."""
     from tasks.refresh_weights import refresh_weights  # imports Prefect, which takes seconds
@@ -118,6 +130,13 @@ def load_models(model_path: str | Path, stated: Mapping[str, Any]) -> StoredTeam
         versions = {name: _load_model(session, name, Path(work) / name) for name in whole}
         router = session.router(versions)
         return StoredTeam(name=str(model_path), session=session, router=router, ends=unless_loaded.pop_all())
+
+
+def checked_sampling(text: str) -> Sampling:
+    """`sampling`, checked. Raises ConfigurationError."""
+    if text not in ("greedy", "sample"):
+        raise ConfigurationError(f"sampling {text!r}: use greedy or sample")
+    return "greedy" if text == "greedy" else "sample"
 
 
 def _load_model(session: Session, policy: str, work: Path) -> PolicyVersion:

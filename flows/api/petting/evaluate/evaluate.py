@@ -16,9 +16,8 @@ from components.session.toolbox import Toolbox
 from components.session.user_sources import with_environment_source
 from components.turn_order import TurnOrder, agents_of
 from flows.api.petting.run_configs import run_config, stated_config
-from flows.api.petting.stored_teams import StoredTeam, load_models, load_run, stored_run
+from flows.api.petting.stored_teams import StoredTeam, checked_sampling, load_models, load_run, stored_run
 
-_SAMPLINGS = ("greedy", "sample")
 _PROBLEMS_AT_ONCE = 50
 
 
@@ -50,8 +49,7 @@ def evaluate(
     """
     if num_episodes < 1:
         raise ConfigurationError(f"num_episodes {num_episodes}: ask for at least 1")
-    if sampling not in _SAMPLINGS:
-        raise ConfigurationError(f"sampling {sampling!r}: use {' or '.join(_SAMPLINGS)}")
+    draws = checked_sampling(sampling)
     is_named = config_name is not None or config is not None or bool(settings)
     stated = stated_config(config_name, config, settings) if is_named else None
     stored = stored_run(model_path, run_id=str(stated["config_name"]) if stated else None)
@@ -65,7 +63,7 @@ def evaluate(
         plan = held_out.EvalPlan(
             suite=suite,
             step=0,
-            sampling="greedy" if sampling == "greedy" else "sample",
+            sampling=draws,
             problems=problems,
             problems_per_block=_PROBLEMS_AT_ONCE,
             turn_order=team_order(team, scenario),

@@ -1,10 +1,6 @@
 """Games on a board: a tool agent proposes moves, a plan agent decides. `env_name` of the configuration chooses one."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from flows.api.petting.multi_agent_env.team_env import TeamEnv
-from flows.api.petting.run_configs import get_config
 
 
 class GamesEnv(TeamEnv):
@@ -13,29 +9,19 @@ class GamesEnv(TeamEnv):
     domain = "games"
 
 
-class _GameEnv(GamesEnv):
-    """One game, whose default configuration is its own."""
-
-    game: str
-
-    def __init__(self, config: Mapping[str, Any] | str | None = None, *, split: str = "train", **settings: Any) -> None:
-        own = get_config("games_single_policy", env_name=self.game) if config is None else config
-        super().__init__(own, split=split, **settings)
-
-
-class PlanPathEnv(_GameEnv):
+class PlanPathEnv(GamesEnv):
     """Paths through grids."""
 
-    game = "plan_path"
+    env_name = "plan_path"
 
 
-class SokobanEnv(_GameEnv):
+class SokobanEnv(GamesEnv):
     """Boxes pushed onto goals."""
 
-    game = "sokoban"
+    env_name = "sokoban"
 
 
-class SudokuEnv(_GameEnv):
+class SudokuEnv(GamesEnv):
     """Sudoku grids."""
 
-    game = "sudoku"
+    env_name = "sudoku"

@@ -16,7 +16,7 @@ from components.suggestions import suggest
 from components.turn_order import Phase
 from flows.api.petting.configs import DOMAINS
 from flows.api.petting.multi_agent_env.base import Action, Env, Observed, Result
-from flows.api.petting.run_configs import get_config, run_config, stated_config
+from flows.api.petting.run_configs import run_config, stated_config
 
 _SPLITS: Mapping[str, Split] = {"train": "train", "test": "test"}
 
@@ -30,16 +30,18 @@ class TeamEnv(Env):
 
     domain: ClassVar[str | None] = None
     """The domain whose environments it plays; None for all."""
+    env_name: ClassVar[str | None] = None
+    """The only environment of the domain that it plays; None for all."""
 
     def __init__(self, config: Mapping[str, Any] | str | None = None, *, split: str = "train", **settings: Any) -> None:
-        """`config` is a configuration or its name (None: the single policy of the domain), `settings` are keys of it with other
-        values. Raises ConfigurationError for one of another domain."""
+        """`config` is a configuration or its name (None, or a dict without a name: the single policy of the domain), `settings`
+        are keys of it with other values. Raises ConfigurationError for one of another domain."""
         if split not in _SPLITS:
             raise ConfigurationError(f"split {split!r}: {suggest(split, _SPLITS)}")
-        named = config if config is not None else get_config(f"{self.domain or 'games'}_single_policy")
+        named = config if isinstance(config, str) else self._filled(config or {})
         settled = with_environment_source(run_config(stated_config(named, None, settings)))
         self._scenario = scenario_of(settled)
-        self._check_domain(settled.environment.name)
+        self._check_environment(settled.environment.name)
         self._split = _SPLITS[split]
         self._next_problem = 0
         self._turn_order, self._rubric = self._scenario.turn_order, self._scenario.rubric
@@ -149,9 +151,19 @@ class TeamEnv(Env):
         components = {"team": dict(outcome.team), "local": dict(outcome.local)}
         return {"reward": self._rubric.reward(outcome), **components, "solves": outcome.solves, "error": outcome.error}
 
-    def _check_domain(self, name: str) -> None:
-        if self.domain is not None and name not in DOMAINS[self.domain]:
+    def _filled(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A configuration that names none is the single policy of the domain."""
+        own = {"config_name": f"{self.domain or 'games'}_single_policy"}
+        return (
+            config
+            if "config_name" in config
+            else {**own, **({"env_name": self.env_name} if self.env_name else {}), **config}
+        )
+
+    def _check_environment(self, name: str) -> None:
+        known = [self.env_name] if self.env_name else DOMAINS[self.domain] if self.domain else [name]
+        if name not in known:
             raise ConfigurationError(
-                f"config: its environment {name!r} is none of {self.domain}, which {type(self).__name__} plays; use "
-                f"get_config('{self.domain}_single_policy')"
+                f"config: its environment is {name!r}, and {type(self).__name__} plays {', '.join(map(str, known))}; pass a "
+                f"configuration of that, as get_config('{self.domain}_single_policy')"
             )

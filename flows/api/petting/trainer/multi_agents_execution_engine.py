@@ -8,7 +8,7 @@ from components.errors import ConfigurationError
 from components.rollout.play import play
 from components.rollout.rules import Start, rollout_rules
 from components.schema import Episode
-from flows.api.petting.agents import load_team
+from flows.api.petting.stored_teams import load_team
 
 _MODES = ("tree", "no_tree")
 

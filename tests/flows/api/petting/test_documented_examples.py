@@ -15,6 +15,7 @@ from components.errors import ConfigDrift, ConfigurationError
 from components.runs.lineages import read_config
 from flows.api import petting
 from flows.api.petting.evaluate.evaluate import played_config
+from flows.api.petting.run_configs import run_config
 from flows.api.petting.trainer.multi_agents_execution_engine import MultiAgentsExecutionEngine
 from flows.api.petting.trainer.multi_agents_ppo_trainer import MultiAgentsPPOTrainer
 from flows.presets import preset_config, preset_values, with_overrides
@@ -113,6 +114,19 @@ def test_a_wrong_training_stores_nothing(settings: dict[str, Any], message: str,
     with pytest.raises(ConfigurationError, match=message):
         petting.train("code_single_policy", 1, tmp_path / "new", **settings)
     assert not (tmp_path / "new" / "runs").exists()
+
+
+@pytest.mark.parametrize(("name", "policies"), [("search-l0", 1), ("math-l2", 2), ("stateful-l3", 2)])
+def test_every_level_trains(name: str, policies: int, there: Path) -> None:
+    small = [each for each in SMALL if not each.startswith(("policies", "rollout"))]
+    shape = SMALL[0].partition("=")[2]
+    chosen = run_config({"config_name": name}).policies
+    tiny = [f"policies.{policy}.tiny={shape}" for policy in chosen]
+    summary = petting.train(
+        name, 1, batch_size=4, train_sample_num=4, max_response_length=24, overrides=[*small, *tiny]
+    )
+    assert summary["checkpoint_digest"].keys() == chosen.keys()
+    assert len(chosen) == policies
 
 
 def test_the_example_of_evaluation_prints_a_rate(there: Path, capsys: pytest.CaptureFixture[str]) -> None:

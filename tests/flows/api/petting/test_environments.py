@@ -100,15 +100,18 @@ def test_problems_go_on_and_are_pure_functions_of_seed_split_and_number() -> Non
     assert other.reset(0) == first
     assert env.reset()["state"] not in (first["state"], second["state"])
     assert held_out.reset(0)["state"] != first["state"]
+    assert PlanPathEnv({"config_name": "games-l1", "seed": 1}).reset(0) == GamesEnv({"seed": 1}).reset(0)
     assert PlanPathEnv(seed=1).reset(0)["state"] != first["state"]
     assert PlanPathEnv(env_options={"size": 8}).reset()["state"].count("\n") == 8
 
 
 @pytest.mark.parametrize(("made", "name"), [(PlanPathEnv, "plan_path"), (SokobanEnv, "sokoban"), (SudokuEnv, "sudoku")])
 def test_a_game_has_a_class_of_its_own(made: type[GamesEnv], name: str) -> None:
-    env = made()
-    env.reset()
-    assert env.playthrough.problem.environment == name
+    for env in (made(), made({"max_turns": 3}), made(get_config("stateful-l2", env_name=name))):
+        env.reset()
+        assert env.playthrough.problem.environment == name
+    with pytest.raises(ConfigurationError, match=f"{made.__name__} plays {name}"):
+        made("stateful_single_policy")
 
 
 def test_what_an_agent_writes_never_raises_and_what_a_caller_does_wrong_does() -> None:
@@ -136,7 +139,7 @@ def test_what_an_agent_writes_never_raises_and_what_a_caller_does_wrong_does() -
     [
         (
             lambda: CodeEnv(get_config("math_single_policy")),
-            "its environment 'math' is none of code, which CodeEnv plays",
+            "its environment is 'math', and CodeEnv plays code; pass a",
         ),
         (lambda: GamesEnv(env_options={"sise": 5}), "environment.options.sise: unknown key.*did you mean 'size'"),
         (lambda: GamesEnv(split="tset"), "split 'tset': did you mean 'test'"),
