@@ -11,7 +11,7 @@ from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.suggestions import did_you_mean, suggest
 from components.turn_order import in_phases
-from flows.presets import all_preset_values, file_values, is_file
+from flows.presets import all_preset_values, file_values, is_file, with_overrides
 
 DOMAINS: Mapping[str, Mapping[str, str]] = {
     "code": {"code": "code-tiny"},
@@ -68,7 +68,7 @@ def config_values(name: str, env_name: str | None = None) -> dict[str, Any]:
     chosen = next(iter(environments)) if env_name is None else env_name
     if chosen not in environments:
         raise ConfigurationError(f"config['env_name'] {chosen!r}: not in {made[1]}; {suggest(chosen, environments)}")
-    values = deepcopy(all_preset_values()[environments[chosen]])
+    values = with_overrides(all_preset_values()[environments[chosen]], ())
     return {**at_level(values, LEVELS[made[2]]), "preset": name}
 
 
@@ -112,7 +112,7 @@ def _named_values(name: str, env_name: str | None) -> dict[str, Any]:
             f"config_name {name!r} does not exist; {did_you_mean(name, known)}configurations: "
             f"{', '.join(config_names())}; every preset of `troupe presets`; or a file, as mine.yaml"
         )
-    values = deepcopy(dict(presets[name]))
+    values = with_overrides(presets[name], ())  # a copy in which YAML aliases are sections of their own
     own = values.get("environment", {}).get("name")
     if env_name not in (None, own):
         raise ConfigurationError(

@@ -133,6 +133,8 @@ def test_roles_that_differ_are_read_and_set_by_name() -> None:
     assert {role: agent.max_new_tokens for role, agent in trained.agents.items()} == {"tester": 96, "coder": 70}
     assert {name: policy.learning_rate for name, policy in trained.policies.items()} == {"tester": 1e-4, "coder": None}
     assert two_policy.get_config()["max_response_length"]["coder"] == 64, "a dict is the caller's own"
+    aliased = run_config({"config_name": "plan-path-l2", "lora_rank": {"tool": 4}}).policies
+    assert [aliased[name].adapter.rank for name in ("tool", "plan")] == [4, 16]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
