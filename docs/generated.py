@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import configuration_reference
+import petting_table
 import preset_table
 import results_tables
 
@@ -24,6 +25,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "configuration": configuration_reference.reference,
     "security": security,
     "presets": preset_table.table,
+    "petting keys": petting_table.table,
     "arms record": results_tables.arms_record,
     "arms success": results_tables.arms_success,
     "arms differences": results_tables.arms_differences,

@@ -1,0 +1,53 @@
+"""Training by the name of a configuration."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.identity import checked_run_id
+from components.runs.resume_checks import validate_start
+from components.runs.run import Run
+from components.session.user_sources import with_sources
+from flows.api.petting.run_configs import in_folder, run_config, stated_config
+
+CHECKPOINT_DIR = "checkpoints/"
+
+
+def train(
+    config_name: str | Mapping[str, Any] | None = None,
+    num_iterations: int | None = None,
+    checkpoint_dir: str | Path | None = CHECKPOINT_DIR,
+    *,
+    config: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    track: bool | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Train a team, and return the run's summary: `run_id`, `num_steps`, `evaluations`, `checkpoint_digest` and others.
+
+    `config_name` is the name of a configuration, or `config` its edited dict; `settings` are single keys of it with other
+    values. `num_iterations` None: those of the configuration. All that the run stores is in the folder `checkpoint_dir`, under
+    `run_id` (default: the configuration's name); None: in the store of the configuration. The same call again resumes, and
+    more iterations continue. `track`: report to MLflow; None: where the run is in no folder. Prefect's server is the one of
+    the environment, else a temporary one.
+
+    Raises ConfigurationError before anything expensive starts.
+
+    **Example**
+
+    >>> summary = train("math_single_policy", 2, "checkpoints/", batch_size=4)  # doctest: +SKIP
+    >>> summary["run_id"], summary["num_steps"], summary["evaluations"][-1]["success_rate"]  # doctest: +SKIP
+    ('math_single_policy', 2, 0.07)
+    """
+    stated = stated_config(config_name, config, settings)
+    if num_iterations is not None:
+        stated["num_iterations"] = num_iterations
+    is_tracked = checkpoint_dir is None if track is None else track
+    settled = with_sources(in_folder(run_config(stated), checkpoint_dir, is_tracked=is_tracked))
+    run = Run(run_id=checked_run_id(run_id or settled.preset), config=settled)
+    from flows import train as training  # imports Prefect, which takes seconds
+
+    with training.checked_session(run) as session:
+        validate_start(session.store, run.run_id, settled, training.PIPELINE)
+        with training.using(session):
+            return training.train(settled, run.run_id)
