@@ -9,7 +9,7 @@
         ├── ConfigurationError (also a ValueError) ── ConfigDrift
         └── ServiceMissing, StoreRefused, ArtifactMissing, ArtifactCorrupt, StageOvertaken, RecordRefuted,
             RetrieverIncompatible, ApiIncompatible, BudgetSpent, MalformedAction, NothingScorable, TooManyFailedEpisodes,
-            WarmStartTooWeak, LogprobMismatch, UpdateFailed
+            WarmStartTooWeak, LogprobMismatch, UpdateFailed, NightFailed
 
 To add one: pick the branch by asking whether the same call may succeed in a minute, and keep it picklable (one message).
 """
@@ -137,6 +137,10 @@ class TooManyFailedEpisodes(PermanentError):
 
 class WarmStartTooWeak(PermanentError):
     """Behaviour cloning ended below min_success: too weak a start for reinforcement learning."""
+
+
+class NightFailed(PermanentError):
+    """A night's evaluation found a run's newest checkpoint worse than its last, or could not play all subjects."""
 
 
 class LogprobMismatch(PermanentError):

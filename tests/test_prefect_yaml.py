@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from components.config import parse_config
+from components.evaluation.suites import Suite
 from components.session.scenario import scenario_of
 from flows.preflight.checks import check_environment
 from flows.presets import PREFECT_YAML, TRAIN_ENTRYPOINT, preset_config, preset_values
@@ -47,7 +48,21 @@ def test_each_preset_is_a_configuration_of_its_own_name_whose_environment_exists
 
 def test_presets_are_the_training_deployments() -> None:
     assert set(preset_values()) == set(PRESETS)
-    assert all(d["entrypoint"] == TRAIN_ENTRYPOINT for d in DEPLOYMENTS)
+    assert {d["name"] for d in DEPLOYMENTS if d["entrypoint"] == TRAIN_ENTRYPOINT} == set(PRESETS)
+
+
+def test_suites_play_what_the_runs_of_their_name_have_played() -> None:
+    suites = {each["name"]: each for each in DEPLOYMENTS if each["entrypoint"] == "flows.evaluate.evaluate"}
+    (nightly,) = (each for each in DEPLOYMENTS if each["entrypoint"].startswith("flows.nightly"))
+    for name, deployment in suites.items():
+        suite = Suite.model_validate(deployment["parameters"]["suite"])
+        assert deployment["parameters"]["subject"] == name
+        assert suite == scenario_of(preset_config(name)).suite
+    nights = {each["name"]: each for each in nightly["parameters"]["suites"]}
+    assert {name: each["suite"] for name, each in nights.items()} == {
+        name: each["parameters"]["suite"] for name, each in suites.items()
+    }
+    assert all(set(each["presets"]) <= set(PRESETS) for each in nights.values())
 
 
 def test_a_preset_survives_its_own_json() -> None:

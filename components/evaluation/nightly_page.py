@@ -1,0 +1,60 @@
+"""A night's report as one HTML page that loads nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from components.evaluation.comparison import PairedComparison
+from components.evaluation.nightly import SuiteNight, by_success, change_sentence, decision_sentence
+from components.schema import EvalReport
+
+_WIDTH = 240
+"""Of the picture of an interval, in pixels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A subject's line: its report, the picture of its interval in pixels, and its change."""
+
+    report: EvalReport
+    low: float
+    at: float
+    high: float
+    is_champion: bool
+    change: PairedComparison | None
+
+
+def night_page(nights: Sequence[SuiteNight]) -> str:
+    """The page: regressions first, then a table for each suite with intervals as pictures, best first, then promotions."""
+    texts = Environment(loader=PackageLoader("components.evaluation", "."), undefined=StrictUndefined, autoescape=True)
+    return texts.get_template("nightly.html.jinja").render(
+        night=nights[0].night if nights else "",
+        width=_WIDTH,
+        regressions=[f"{night.name}: {change_sentence(each)}" for night in nights for each in night.regressions],
+        suites=[
+            {
+                "name": night.name,
+                "rows": _rows(night),
+                "decisions": [decision_sentence(each) for each in night.decisions],
+                "failures": night.failures,
+            }
+            for night in nights
+        ],
+    )
+
+
+def _rows(night: SuiteNight) -> list[_Row]:
+    changes = {each.other: each for each in night.changes}
+    champion = night.after.champion if night.after else None
+    return [
+        _Row(
+            report=report,
+            low=report.interval[0] * _WIDTH,
+            at=report.success_rate * _WIDTH,
+            high=report.interval[1] * _WIDTH,
+            is_champion=report.agent == champion,
+            change=changes.get(report.agent),
+        )
+        for report in by_success(night)
+    ]
