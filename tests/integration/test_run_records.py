@@ -67,7 +67,7 @@ def test_a_moved_store_goes_on_where_it_lies(
     weights = Path(copied.removeprefix("file://")) / "model" / "model.safetensors"
     assert weights.is_relative_to(second)
     weights.write_bytes(weights.read_bytes()[:-1])
-    assert trainings.run(command(second, "evaluate", "moved", "--episodes", "2")).code == 1
+    assert trainings.run(command(second, "evaluate", "moved", "--problems", "2")).code == 1
     assert "ArtifactCorrupt" in trainings.log()
 
 

@@ -57,6 +57,6 @@ def test_a_run_and_a_new_project_need_nothing_but_what_the_wheel_holds(
     env = {**client_environment, "PYTHONPATH": str(installed)}
     tested = subprocess.run(make, cwd=project, env=env, capture_output=True, text=True, check=False)
     assert tested.returncode == 0, tested.stderr
-    wanted = ("evaluate", "expert", "--suite", "mine", "--episodes", "5", "--json")
+    wanted = ("evaluate", "expert", "--suite", "mine", "--problems", "5", "--json")
     report = json.loads(told(installed, project, client_environment, *wanted).stdout)
     assert (report["suite"], report["success_rate"]) == ("mine:Mine/test", 1.0)

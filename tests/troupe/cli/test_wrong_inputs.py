@@ -155,7 +155,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("evaluate expert --suite plan_path/tests", 2, ("suite 'tests'", "did you mean 'test'?")),
     ("evaluate expert --suite plan_path --sampling best", 2, ("--sampling 'best'", "use sample or greedy")),
     ("evaluate expert --suite plan_path --step 3", 2, ("--step 3", "'expert'", "leave it out")),
-    ("evaluate expert --suite plan_path --episodes 0", 2, ("'--episodes'", "(got '0')", "`troupe evaluate --help`")),
+    ("evaluate expert --suite plan_path --problems 0", 2, ("'--problems'", "(got '0')", "`troupe evaluate --help`")),
     ("evaluate /no/such/model --suite plan_path", 2, ("base '/no/such/model'", NO_BASE)),
     ("evaluate nothing --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
     ("play", 2, ("ENV: name an environment, a preset or a file", "as `troupe play plan_path`")),
