@@ -13,6 +13,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from components.artifacts.base import ArtifactStore
 from components.config import ResourceConfig, StoreConfig
 from components.errors import NightFailed, TroupeError
+from components.evaluation.night_records import keep_night, read_nights
 from components.evaluation.nightly import (
     NightlySuite,
     PromotionConfig,
@@ -28,7 +29,6 @@ from components.evaluation.nightly_page import night_page
 from components.evaluation.promotion import Decision, PromotionState
 from components.evaluation.suites import Suite
 from components.runs.lineages import list_runs
-from components.runs.nights import keep_night, read_nights
 from components.runs.session_records import effective_run, readable_sessions
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run

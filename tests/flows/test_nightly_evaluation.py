@@ -12,9 +12,9 @@ from prefect.testing.utilities import prefect_test_harness
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
 from components.errors import ArtifactMissing, NightFailed
+from components.evaluation.night_records import read_nights
 from components.evaluation.nightly import NightlySuite, PromotionConfig
 from components.evaluation.suites import Suite
-from components.runs.nights import read_nights
 from components.schema import EvalReport
 from flows import nightly_evaluation as nightly
 from flows.presets import preset_config
